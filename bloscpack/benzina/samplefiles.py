@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Self, TextIO
 
 from ..container.writer import Progress
-from ..damage.report import Damage
+from ..damage.report import Damage, message_of
 from ..exceptions import BloscpackError
 from ..media import image
 from ..parallel.threads import map_ordered, resolve_nthreads
@@ -149,7 +149,7 @@ def extract(
                 report.nbytes += len(data)
                 report.nrenamed += not _has_stored_name(file, name)
             else:
-                entry["error"] = text = _message(error)
+                entry["error"] = text = message_of(error)
                 report.damage.append(Damage(text, sample.index, frames=(0, 1)))
             lines.add(entry)
             if progress is not None:
@@ -176,11 +176,6 @@ def _content(coder: _Coder, sample: Sample) -> tuple[Sample, bytes, BloscpackErr
         return sample, b"", err
 
 
-def _message(error: BloscpackError) -> str:
-    """Return the message without the path."""
-    return str(error.args[0]) if error.args else str(error)
-
-
 def _has_stored_name(file: str, name: str | None) -> bool:
     """Return whether a file has the stored name, apart from the suffix."""
     stem = file.rpartition(".")[0]
@@ -197,7 +192,7 @@ class _Labels:
                 getattr(dataset, what)
                 self._has[what] = True
             except BloscpackError as err:
-                report.damage.append(Damage(_message(err)))
+                report.damage.append(Damage(message_of(err)))
                 self._has[what] = False
 
     def of(self, sample: Sample) -> tuple[str | None, int]:

@@ -7,15 +7,14 @@ Things that are valid but unusual are notices: a name or thumbnail that differs 
 the sample, or an unknown codec.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..container.writer import Progress
-from ..damage.report import Damage, Report
+from ..damage.report import Damage, Findings, Report, damage_of, message_of
 from ..exceptions import BloscpackError, FormatError, UnsupportedError, WrongKindError
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..types import IntArray
@@ -26,14 +25,10 @@ from .mp4.samplelayout import InnerTrack
 from .mp4.track import DatasetTrack
 from .sample import Sample
 
-# Faults beyond this number are counted, but not listed.
-MAX_DAMAGE = 1000
 # Number of consecutive samples in one thread's task.
 _BATCH = 64
 # Cost of decoding a stored byte, relative to reading it.
 _DECODING_COST = 50
-# Codecs and names come from the file, so their length in a notice is limited.
-_MAX_TEXT = 400
 
 
 def verify(
@@ -60,7 +55,7 @@ def verify(
     -------
     Report
         `nchunks` counts samples and `nbytes` their bytes, as recorded in the file. In `damage`,
-        `index` is the ordinal of a sample; only the first `MAX_DAMAGE` faults are listed.
+        `index` is the ordinal of a sample; only the first 1000 faults are listed.
 
     Raises
     ------
@@ -82,18 +77,9 @@ def verify(
     except WrongKindError:
         raise
     except FormatError as err:
-        return Report(err.path, 0, 0, [Damage(_message(err), None, err.offset)])
+        return Report(err.path, 0, 0, [damage_of(err)])
     with dataset:
         return _Verification(dataset).run(nthreads, progress, decode=decode)
-
-
-@dataclass(slots=True)
-class _Findings:
-    """Damage and notices found in some samples."""
-
-    nbytes: int
-    damage: list[tuple[int, str]] = field(default_factory=list)
-    notices: Counter[str] = field(default_factory=Counter)
 
 
 class _Verification:
@@ -101,57 +87,35 @@ class _Verification:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._damage: list[Damage] = []
-        self._nfaults = 0
-        self._notices: Counter[str] = Counter()
-        self._checker = _SampleChecker(dataset.tracks)
+        self._found = Findings()
+        self._samples = _SampleVerifier(dataset.tracks)
 
     def run(self, nthreads: int | None, progress: Progress | None, *, decode: bool) -> Report:
-        """Check everything."""
+        """Verify everything."""
         dataset, nbytes = self._dataset, 0
-        self._check_entries()
+        self._verify_entries()
         try:
             starts, sizes = dataset.tracks[INPUT].extents(slice(None))
             nbytes = int(sizes.sum())
         except FormatError as err:
-            self._report(Damage(_message(err), None, err.offset))
+            self._found.add(damage_of(err))
         else:
-            self._check_places(starts, sizes)
-            self._check_samples(nbytes, nthreads, progress, decode=decode)
-        notices = [
-            f"{text} ({count} sample{'' if count == 1 else 's'})"
-            for text, count in self._notices.items()
-        ]
-        if self._nfaults > len(self._damage):
-            notices.append(f"{self._nfaults - len(self._damage)} more faults are not listed")
-        return Report(dataset.name, len(dataset), nbytes, self._damage, "absent", notices)
+            self._verify_places(starts, sizes)
+            self._verify_samples(nbytes, nthreads, progress, decode=decode)
+        notices = self._found.notices("sample")
+        return Report(dataset.name, len(dataset), nbytes, self._found.damage, "absent", notices)
 
-    def _report(self, damage: Damage) -> None:
-        self._nfaults += 1
-        if len(self._damage) < MAX_DAMAGE:
-            self._damage.append(damage)
-
-    def _report_sample(
-        self, index: int, what: str, start: int | None = None, size: int = 0
-    ) -> None:
-        end = None if start is None else start + size
-        try:
-            id_ = self._dataset.keys()[index]
-        except FormatError:  # of the names, already reported
-            id_ = None
-        self._report(Damage(what, index, start, end, clip=id_, frames=(0, 1)))
-
-    def _check_entries(self) -> None:
-        """Check targets, names and splits, each of which is read as a whole."""
+    def _verify_entries(self) -> None:
+        """Verify targets, names and splits, each of which is read as a whole."""
         for name, track in (("targets", TARGET), ("names", NAME), ("splits", "")):
             try:
                 getattr(self._dataset, name)
             except FormatError as err:
-                self._report(Damage(_message(err), None, err.offset))
-                self._checker.entries.pop(track, None)
+                self._found.add(damage_of(err))
+                self._samples.entries.pop(track, None)
 
-    def _check_places(self, starts: IntArray, sizes: IntArray) -> None:
-        """Check that samples do not lie beyond the file, in its index or over each other."""
+    def _verify_places(self, starts: IntArray, sizes: IntArray) -> None:
+        """Verify that samples do not lie beyond the file, in its index or over each other."""
         size = self._dataset.nbytes
         moov = self._dataset.movie.moov
         ends = starts + sizes
@@ -161,7 +125,8 @@ class _Verification:
         np.maximum.accumulate(ends[order][:-1], out=reached[1:])
         is_shared = np.zeros(len(order), np.bool_)
         is_shared[1:] = (np.diff(starts[order]) == 0) & (np.diff(ends[order]) == 0)
-        self._notices["the bytes are those of another sample"] += int(is_shared.sum())
+        if is_shared.any():
+            self._found.note("the bytes are those of another sample", int(is_shared.sum()))
         overlaps = np.zeros(len(order), np.bool_)
         overlaps[order] = (starts[order] < reached) & ~is_shared
         is_outside = ends > size
@@ -172,38 +137,45 @@ class _Verification:
             (overlaps & ~is_outside & ~in_index, "it overlaps another sample"),
         ):
             for index in np.flatnonzero(wrong).tolist():
-                extent = starts.item(index), sizes.item(index)
-                self._report_sample(index, f"sample {index}: {what}", *extent)
+                place = starts.item(index), ends.item(index)
+                damage = Damage(f"sample {index}: {what}", index, *place, frames=(0, 1))
+                self._found.add(self._with_id(damage))
 
-    def _check_samples(
+    def _verify_samples(
         self, total: int, nthreads: int | None, progress: Progress | None, *, decode: bool
     ) -> None:
         """Parse every sample, in threads."""
-        count, size, done = len(self._dataset), self._dataset.nbytes, 0
+        size, done = self._dataset.nbytes, 0
         starts, sizes = self._dataset.tracks[INPUT].extents(slice(None))
         is_there = starts + sizes <= size
 
-        def check(first: int) -> _Findings:
-            last = min(first + _BATCH, count)
-            picked = (first + np.flatnonzero(is_there[first:last])).tolist()
-            found = _Findings(int(sizes[first:last].sum()))
+        def verify_batch(first: int) -> Findings:
+            picked = (first + np.flatnonzero(is_there[first : first + _BATCH])).tolist()
+            found = Findings()
             for sample in self._dataset.samples(picked):
-                self._checker.check(sample, found, decode=decode)
+                self._samples.verify(sample, found, decode=decode)
             return found
 
         work = int(sizes[is_there].sum()) * (_DECODING_COST if decode else 1)
         threads = resolve_nthreads(nthreads, work)
-        for found in map_ordered(check, range(0, count, _BATCH), threads):
-            for index, what in found.damage:
-                self._report_sample(index, what, starts.item(index), sizes.item(index))
-            self._notices += found.notices
-            done += found.nbytes
+        firsts = range(0, len(sizes), _BATCH)
+        for first, found in zip(firsts, map_ordered(verify_batch, firsts, threads), strict=True):
+            found.damage = [self._with_id(damage) for damage in found.damage]
+            self._found.merge(found)
+            done += int(sizes[first : first + _BATCH].sum())
             if progress is not None:
                 progress(done, total)
 
+    def _with_id(self, damage: Damage) -> Damage:
+        """Return the damage of a sample with the id of the sample."""
+        try:
+            return replace(damage, clip=self._dataset.keys()[damage.index or 0])
+        except FormatError:  # of the names, already reported
+            return damage
 
-class _SampleChecker:
-    """Checks of single samples against the tables of the dataset.
+
+class _SampleVerifier:
+    """Verification of single samples against the tables of the dataset.
 
     Attributes
     ----------
@@ -214,26 +186,21 @@ class _SampleChecker:
     def __init__(self, tracks: Mapping[str, DatasetTrack]) -> None:
         self.entries = {name: tracks[name] for name in (TARGET, NAME, THUMB) if name in tracks}
 
-    def check(self, sample: Sample, found: _Findings, *, decode: bool) -> None:
-        """Check a sample and add what is found to `found`."""
+    def verify(self, sample: Sample, found: Findings, *, decode: bool) -> None:
+        """Verify a sample and add its faults to `found`."""
         try:
             sample.layout  # noqa: B018 - parses the sample
         except BloscpackError as err:
             # None of its tracks can be read, even if the sample is valid but not supported.
-            found.damage.append(
-                (sample.index, f"sample {sample.index}: {_sample_message(err, sample)}")
-            )
+            found.add(_sample_damage(sample, err))
             return
         for error in self._errors(sample, found, decode=decode):
-            text = _sample_message(error, sample)
             if isinstance(error, UnsupportedError):
-                found.notices[text[:_MAX_TEXT]] += 1
+                found.note(_sample_message(sample, error))
             else:
-                found.damage.append((sample.index, f"sample {sample.index}: {text}"))
+                found.add(_sample_damage(sample, error))
 
-    def _errors(
-        self, sample: Sample, found: _Findings, *, decode: bool
-    ) -> Iterator[BloscpackError]:
+    def _errors(self, sample: Sample, found: Findings, *, decode: bool) -> Iterator[BloscpackError]:
         tracks = sample.layout.tracks
         if INPUT not in tracks:
             yield FormatError(f"it has no track {INPUT!r}")
@@ -251,14 +218,14 @@ class _SampleChecker:
             except BloscpackError as err:
                 yield err
 
-    def _compare(self, sample: Sample, found: _Findings) -> None:
+    def _compare(self, sample: Sample, found: Findings) -> None:
         """Compare a sample's own target, name and thumbnail with those of the dataset."""
         tracks, index = sample.layout.tracks, sample.index
         for name, track in self.entries.items():
             if index >= len(track):
                 continue
             if name not in tracks:
-                found.notices[f"no track {name!r} inside"] += 1
+                found.note(f"no track {name!r} inside")
                 continue
             inner = tracks[name]
             if name == THUMB:
@@ -269,18 +236,19 @@ class _SampleChecker:
                 stored = sample.target.to_bytes(TARGET_NBYTES, "little", signed=True)
                 is_same = stored == sample.read_track(name)
             if not is_same:
-                found.notices[f"another {name!r} inside"] += 1
+                found.note(f"another {name!r} inside")
 
 
 def _is_same_picture(one: InnerTrack, two: InnerTrack) -> bool:
     return one._replace(name=two.name) == two
 
 
-def _sample_message(error: BloscpackError, sample: Sample) -> str:
-    """Return the message without the sample, which the caller puts before it."""
-    return _message(error).removeprefix(f"sample {sample.index}: ")
+def _sample_damage(sample: Sample, error: BloscpackError) -> Damage:
+    start = sample.location
+    what = f"sample {sample.index}: {_sample_message(sample, error)}"
+    return Damage(what, sample.index, start, start + sample.size, frames=(0, 1))
 
 
-def _message(error: BloscpackError) -> str:
-    """Return the message without the path, which the report has."""
-    return str(error.args[0]) if error.args else str(error)
+def _sample_message(sample: Sample, error: BloscpackError) -> str:
+    """Return the message without the number of the sample."""
+    return message_of(error).removeprefix(f"sample {sample.index}: ")

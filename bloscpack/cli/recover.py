@@ -4,11 +4,13 @@ import argparse
 
 from ..filetypes.verify import recover as recover_file
 from ..storage.url import shown_name
-from .console.describe import damage_documents
 from .console.endpoint import STDIO, check_input, check_output, read_any
 from .console.options import add_json_option
 from .console.output import Console, binary_stdout, print_json, printable, result
-from .console.status import STATUS_NAMES, ExitCode, UsageError
+from .console.reports import ReportForm, report_code
+from .console.status import STATUS_NAMES, UsageError
+
+_FIELDS = "nchunks", "nbytes", "saved", "trailer"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,18 +46,13 @@ def run(args: argparse.Namespace) -> int:
             nthreads=args.nthreads,
             progress=progress,
         )
-    code = ExitCode.OK if report.ok else ExitCode.DAMAGED
+    code = report_code(report)
     if args.json:
         document = {
             "path": shown_name(name),
             "target": args.target,
             "status": STATUS_NAMES[code],
-            "nchunks": report.nchunks,
-            "nbytes": report.nbytes,
-            "saved": report.saved,
-            "trailer": report.trailer,
-            "damage": damage_documents(report.damage),
-            "notices": report.notices,
+            **ReportForm(dict(zip(_FIELDS, _FIELDS, strict=True))).document(report),
         }
         print_json("recover", document)
         return code

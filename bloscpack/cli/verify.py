@@ -1,18 +1,16 @@
 """``blpk verify``: check every chunk of files for damage."""
 
 import argparse
-from typing import Any
 
 from ..damage.report import Report
-from ..filetypes.verify import verify as verify_file
-from ..storage.url import shown_name
-from .console.describe import damage_documents
-from .console.eachfile import run_each
+from ..filetypes.verify import verify
 from .console.endpoint import check_input, read_any
 from .console.options import add_json_option
-from .console.output import Console, printable, result
-from .console.status import ExitCode
+from .console.output import Console
+from .console.reports import ReportForm, verify_each
 from .inputs.datasets import is_dataset_name
+
+FORM = ReportForm({"nchunks": "nchunks", "nbytes": "nbytes", "trailer": "trailer"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,34 +34,10 @@ def run(args: argparse.Namespace) -> int:
     """Verify each file."""
     console = Console(args)
 
-    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
+    def verify_file(name: str) -> Report:
         with console.progress() as progress:
             check_input(name, "file")
             where = name if is_dataset_name(name) else read_any(name)
-            report = verify_file(where, nthreads=args.nthreads, progress=progress, fix=args.fix)
-        if not args.json:
-            print_report(console, name, report)
-        return ExitCode.OK if report.ok else ExitCode.DAMAGED, {
-            "nchunks": report.nchunks,
-            "nbytes": report.nbytes,
-            "trailer": report.trailer,
-            "damage": damage_documents(report.damage),
-            "notices": report.notices,
-        }
+            return verify(where, nthreads=args.nthreads, progress=progress, fix=args.fix)
 
-    failed: dict[str, Any] = {
-        "nchunks": None,
-        "nbytes": None,
-        "trailer": None,
-        "damage": [],
-        "notices": [],
-    }
-    return run_each(args, "verify", check, failed)
-
-
-def print_report(console: Console, name: str, report: Report) -> None:
-    """Print one line per damage, or "ok"; notices go to standard error."""
-    for line in map(str, report.damage) if report.damage else ["ok"]:
-        result(printable(f"{shown_name(name)}: {line}"))
-    for line in report.notices:
-        console.note(f"{shown_name(name)}: {line}")
+    return verify_each(args, "verify", verify_file, FORM)

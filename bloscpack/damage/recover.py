@@ -26,7 +26,7 @@ from ..format.trailer import pack_trailer
 from ..storage.file import FileSource, open_settled_source
 from ..storage.protocol import ByteSink, ByteSource
 from ..storage.sink import open_sink
-from .report import Damage, Report, merged
+from .report import Damage, Report
 
 # Key in attrs under which a new file lists its missing rows.
 ATTRS_KEY = "bloscpack_recovered"
@@ -150,7 +150,7 @@ class _Plan:
         last = self.new_nbytes // row
         end = self.new_nbytes
         spans = [(one // row, min(-(-two // row), last)) for one, two in lost if one < end]
-        return list(merged(spans))
+        return list(_merged(spans))
 
     def section(self) -> bytes:
         """Return the metadata section of the new file."""
@@ -178,7 +178,7 @@ class _Plan:
         attrs = dict(attrs) if isinstance(attrs, dict) else {}
         before = attrs.get(ATTRS_KEY)
         rows = [*self.rows, *_rows_before(before)]
-        attrs[ATTRS_KEY] = {"missing_rows": [list(one) for one in merged(rows)]}
+        attrs[ATTRS_KEY] = {"missing_rows": [list(one) for one in _merged(rows)]}
         metadata["attrs"] = attrs
 
     def chunking(self) -> Chunking:
@@ -250,6 +250,19 @@ def _decode(source: ByteSource, found: FoundChunk) -> bytes:
     with view:
         decode_into(source.read_at(found.offset, found.cbytes), view)
     return content
+
+
+def _merged(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield ascending ranges, with those joined that touch or overlap."""
+    start, stop = -1, -1
+    for one, two in sorted(ranges):
+        if one > stop:
+            if stop >= 0:
+                yield start, stop
+            start, stop = one, two
+        stop = max(stop, two)
+    if stop >= 0:
+        yield start, stop
 
 
 def _rows_before(value: Any) -> list[tuple[int, int]]:

@@ -1,12 +1,13 @@
-"""Reports of faults in a file, each with the bytes and rows it affects."""
+"""Reports of faults in a file: each verification returns a `Report`, with a `Damage` per fault."""
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass, field
-from math import prod
+from typing import Self
 
-from ..array.layout import describe_array
-from ..container.reader import Container
-from ..exceptions import BloscpackError
+# Faults that a report lists one by one; the rest are only counted.
+MAX_DAMAGE = 1000
+# Notices quote names from the file, which may be long.
+_MAX_TEXT = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,44 +105,58 @@ class Report:
         return "\n  ".join((repr(self)[1:-1], *map(str, self.damage), *self.notices))
 
 
-class Rows:
-    """Rows of an array by their decoded bytes; 0 rows without an array.
+def message_of(err: Exception) -> str:
+    """Return the message of an error without the path, which the report has."""
+    return str(err.args[0]) if err.args else str(err)
+
+
+def damage_of(
+    err: Exception, index: int | None = None, offset: int | None = None, end: int | None = None
+) -> Damage:
+    """Return the damage that an error reports; by default at the offset that the error names."""
+    where = getattr(err, "offset", None) if offset is None else offset
+    return Damage(message_of(err), index, where, end)
+
+
+class Findings:
+    """Faults and notices found so far, by a whole verification or in a batch of records.
 
     Attributes
     ----------
-    nbytes : int
-        Bytes of a row; 0 without an array, or for an array without rows.
-    count : int
-        Number of rows.
+    damage : list of Damage
+        The first `MAX_DAMAGE` faults.
+    nfaults : int
+        Number of faults, including those that are not listed.
     """
 
-    def __init__(self, container: Container) -> None:
-        self.nbytes = self.count = 0
-        try:
-            dtype, shape, is_fortran = describe_array(container)
-        except (BloscpackError, ImportError):
-            return
-        if shape:
-            stored = shape[::-1] if is_fortran else shape
-            self.nbytes = prod(stored[1:]) * dtype.itemsize
-            self.count = stored[0]
+    def __init__(self) -> None:
+        self.damage: list[Damage] = []
+        self.nfaults = 0
+        self._notices = Counter[str]()
 
-    def spanned(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the rows, start and stop, that hold decoded bytes `first` to `last`."""
-        if not self.nbytes:
-            return None
-        stop = min(-(-last // self.nbytes), self.count)
-        return min(first // self.nbytes, stop), stop
+    def add(self, damage: Damage) -> None:
+        """Add a fault."""
+        self.nfaults += 1
+        if len(self.damage) < MAX_DAMAGE:
+            self.damage.append(damage)
 
+    def note(self, text: str, count: int = 1) -> None:
+        """Add a notice about some records; equal ones become one line with their number."""
+        self._notices[text[:_MAX_TEXT]] += count
 
-def merged(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield ascending ranges, with those joined that touch or overlap."""
-    start, stop = -1, -1
-    for one, two in sorted(ranges):
-        if one > stop:
-            if stop >= 0:
-                yield start, stop
-            start, stop = one, two
-        stop = max(stop, two)
-    if stop >= 0:
-        yield start, stop
+    def merge(self, batch: Self) -> None:
+        """Add what was found in a batch."""
+        for damage in batch.damage:
+            self.add(damage)
+        self.nfaults += batch.nfaults - len(batch.damage)
+        self._notices += batch._notices
+
+    def notices(self, unit: str) -> list[str]:
+        """Return a line for each notice, with the number of records, in words `unit`."""
+        lines = [
+            f"{text} ({count} {unit}{'' if count == 1 else 's'})"
+            for text, count in self._notices.items()
+        ]
+        if self.nfaults > len(self.damage):
+            lines.append(f"{self.nfaults - len(self.damage)} more faults are not listed")
+        return lines

@@ -9,11 +9,12 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
+from math import prod
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ..array.layout import check_nbytes, unpack_array_metadata
+from ..array.layout import check_nbytes, describe_array, unpack_array_metadata
 from ..container.chunk import StoredChunk
 from ..container.front import with_recorded_front
 from ..container.reader import Container
@@ -35,7 +36,7 @@ from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import prefetched
 from ..storage.update import UpdateFile
 from .repair import Layout, repair
-from .report import Damage, Report, Rows
+from .report import Damage, Report, damage_of, message_of
 
 # How often a file is checked again if it changes during the check.
 _ATTEMPTS = 50
@@ -144,7 +145,7 @@ class _Verification:
             if patched is None:
                 if isinstance(err, NotBloscpackError | UnsupportedError):
                     raise
-                self._front.append(_damage(err))
+                self._front.append(damage_of(err))
                 return None
             error: BloscpackError = err
         self._compare_front(patched.head, error)
@@ -160,7 +161,7 @@ class _Verification:
         """Add damage for each part of the front that differs from the copy."""
         stored = bytes(self._source.read_at(0, len(recorded)))
         size = Header.unpack(recorded).size
-        what = str(error.args[0])
+        what = message_of(error)
         if stored[:size] != recorded[:size]:
             self._front.append(Damage(what, None, 0, size))
             what = "metadata: differ from the copy in the trailer"
@@ -173,17 +174,17 @@ class _Verification:
         if container is None:
             return
         self._state = container.trailer_state
-        self._check_metadata(container)
-        table = self._check_table(container)
-        self._check_chunks(container, table, nthreads, progress)
-        self._check_trailer(container)
+        self._verify_metadata(container)
+        table = self._verify_table(container)
+        self._verify_chunks(container, table, nthreads, progress)
+        self._verify_trailer(container)
         if not self._chunks and not self._front:
             try:
                 container.check_end()
             except FormatError as err:
-                self._front.append(_damage(err))
+                self._front.append(damage_of(err))
 
-    def _check_metadata(self, container: Container) -> None:
+    def _verify_metadata(self, container: Container) -> None:
         try:
             dtype, shape, _ = unpack_array_metadata(container.metadata)
             check_nbytes(container, dtype, shape)
@@ -195,9 +196,9 @@ class _Verification:
             size = container.header.size
             meta = container.metadata_header
             end = size + meta.section_size if meta else size
-            self._front.append(Damage(str(err.args[0]), None, size, end))
+            self._front.append(damage_of(err, None, size, end))
 
-    def _check_table(self, container: Container) -> tuple[int, ...]:
+    def _verify_table(self, container: Container) -> tuple[int, ...]:
         """Return the entries of the offset table; empty if it is absent or damaged."""
         if not container.header.offsets or not container.nchunks:
             return ()
@@ -206,10 +207,10 @@ class _Verification:
         try:
             return container.read_offsets()
         except FormatError as err:
-            self._table.append(Damage(str(err.args[0]), None, start, end))
+            self._table.append(damage_of(err, None, start, end))
             return ()
 
-    def _check_chunks(
+    def _verify_chunks(
         self,
         container: Container,
         table: tuple[int, ...],
@@ -225,17 +226,17 @@ class _Verification:
         nknown = 0 if self._earlier is None else layout.take_over(self._earlier)
         if nknown:
             todo = [index for index in todo if not layout.ends[index]]
-        rows = Rows(container)
+        rows = _Rows(container)
         chunks: dict[int, Damage] = {}
         lock = Lock()
         done = nknown * container.chunk_size
 
-        def check(index: int) -> None:
+        def verify_chunk(index: int) -> None:
             nonlocal done
             nbytes = container.chunk_nbytes(index)
             first = index * container.chunk_size
             try:
-                layout.note(index, _check_chunk(container, index))
+                layout.note(index, _verify_chunk(container, index))
             except FileChangedError:
                 raise  # chunks of two versions of the file must not be mixed in one report
             except BloscpackError as err:
@@ -243,7 +244,7 @@ class _Verification:
                 start = getattr(err, "offset", None)
                 end = _end_of(container, table, index, start)
                 chunks[index] = Damage(
-                    str(err.args[0]), index, start, end, first, last, rows.spanned(first, last)
+                    message_of(err), index, start, end, first, last, rows.spanned(first, last)
                 )
             if progress is not None:
                 with lock:
@@ -252,7 +253,7 @@ class _Verification:
 
         threads = resolve_nthreads(nthreads, container.nbytes)
         for group in prefetched(self._source, todo, container.extent):
-            run_indexed(check, group, threads)
+            run_indexed(verify_chunk, group, threads)
         self._compare_table(container, table)
         self._chunks.extend(chunks[index] for index in sorted(chunks))
         if count < container.nchunks:
@@ -269,7 +270,7 @@ class _Verification:
                 at = start + OFFSET_SIZE * index
                 self._table.append(Damage(what, None, at, at + OFFSET_SIZE))
 
-    def _check_trailer(self, container: Container) -> None:
+    def _verify_trailer(self, container: Container) -> None:
         """Verify everything behind the last chunk."""
         layout, size = self._layout, container.source.size()
         trailer, end = container.trailer, layout.end
@@ -314,6 +315,36 @@ class _Verification:
             self._notices.append(f"{rest} bytes follow the last chunk at offset {end}")
 
 
+class _Rows:
+    """Rows of an array by their decoded bytes; 0 rows without an array.
+
+    Attributes
+    ----------
+    nbytes : int
+        Bytes of a row; 0 without an array, or for an array without rows.
+    count : int
+        Number of rows.
+    """
+
+    def __init__(self, container: Container) -> None:
+        self.nbytes = self.count = 0
+        try:
+            dtype, shape, is_fortran = describe_array(container)
+        except (BloscpackError, ImportError):
+            return
+        if shape:
+            stored = shape[::-1] if is_fortran else shape
+            self.nbytes = prod(stored[1:]) * dtype.itemsize
+            self.count = stored[0]
+
+    def spanned(self, first: int, last: int) -> tuple[int, int] | None:
+        """Return the rows, start and stop, that hold decoded bytes `first` to `last`."""
+        if not self.nbytes:
+            return None
+        stop = min(-(-last // self.nbytes), self.count)
+        return min(first // self.nbytes, stop), stop
+
+
 class _UnclosedSource:
     """A source that outlives its container, as a container closes its source on error."""
 
@@ -326,7 +357,7 @@ class _UnclosedSource:
         """Do nothing: the verification closes the file."""
 
 
-def _check_chunk(container: Container, index: int) -> StoredChunk:
+def _verify_chunk(container: Container, index: int) -> StoredChunk:
     """Return a chunk; compare its checksum and its digest in the trailer, and decode it."""
     stored = container.fetch(index)
     container.compare_trailer(index, stored)
@@ -347,7 +378,3 @@ def _end_of(
     if index == container.nchunks - 1:
         return container.trailer.offset if container.trailer else container.source.size()
     return None
-
-
-def _damage(err: BloscpackError) -> Damage:
-    return Damage(str(err.args[0]), None, getattr(err, "offset", None))

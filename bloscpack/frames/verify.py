@@ -1,8 +1,8 @@
-"""Read every frame of a source, to find the ones that cannot be read."""
+"""Verification of any source of clips: read every frame, to find those that cannot be read."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
+from ..damage.report import Damage, Report, message_of
 from ..exceptions import BloscpackError
 from .protocol import Clip, FrameSource
 
@@ -10,28 +10,8 @@ from .protocol import Clip, FrameSource
 _BATCH = 32
 
 
-class Fault(NamedTuple):
-    """A clip or frame that cannot be read.
-
-    Attributes
-    ----------
-    clip : str
-        Id of the clip.
-    frame : int or None
-        Index of the frame; None for the metadata or for the whole clip.
-    error : Exception
-        Error raised by reading it.
-    """
-
-    clip: str
-    frame: int | None
-    error: Exception
-
-
-def scan(
-    source: FrameSource, *, progress: Callable[[int, int], None] | None = None
-) -> Iterator[Fault]:
-    """Read the metadata and every frame of every clip, and yield a fault for each failure.
+def verify(source: FrameSource, *, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Read the metadata and every frame of every clip.
 
     Parameters
     ----------
@@ -39,36 +19,44 @@ def scan(
         Source to read.
     progress : callable, optional
         Called with (clips done, clips in total).
+
+    Returns
+    -------
+    Report
+        `nchunks` counts clips. Damage names the clip and the frame, or only the clip if its
+        metadata or all of it cannot be read.
     """
+    damage: list[Damage] = []
     for done, id_ in enumerate(source, 1):
-        yield from _scan_clip(source, id_)
+        damage.extend(_verify_clip(source, id_))
         if progress is not None:
             progress(done, len(source))
+    return Report(source.name, len(source), 0, damage)
 
 
-def _scan_clip(source: FrameSource, id_: str) -> Iterator[Fault]:
+def _verify_clip(source: FrameSource, id_: str) -> Iterator[Damage]:
     try:
         clip = source[id_]
         nframes = len(clip)
     except BloscpackError as err:
-        yield Fault(id_, None, err)
+        yield Damage(message_of(err), clip=id_)
         return
     try:
         clip.meta  # noqa: B018 - parsed on access
     except BloscpackError as err:
-        yield Fault(id_, None, err)
+        yield Damage(message_of(err), clip=id_)
     for start in range(0, nframes, _BATCH):
         stop = min(start + _BATCH, nframes)
         try:
             clip.read(slice(start, stop))
         except (BloscpackError, ValueError):
             # One of them is damaged, or they are images of different shapes.
-            yield from _scan_frames(clip, range(start, stop))
+            yield from _verify_frames(clip, range(start, stop))
 
 
-def _scan_frames(clip: Clip, indices: range) -> Iterator[Fault]:
+def _verify_frames(clip: Clip, indices: range) -> Iterator[Damage]:
     for index in indices:
         try:
             clip.read(index)
         except (BloscpackError, ValueError) as err:
-            yield Fault(clip.id, index, err)
+            yield Damage(message_of(err), clip=clip.id, frames=(index, index + 1))

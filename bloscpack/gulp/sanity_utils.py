@@ -1,6 +1,6 @@
 """The names of ``gulpio2.sanity_utils``: checks of a directory that can be opened.
 
-Each returns a list of failures. `bloscpack.gulp.sanity` checks more, also in other directories.
+Each returns a list of failures. `bloscpack.gulp.verify` checks more, also in other directories.
 """
 
 import os

@@ -6,105 +6,72 @@ content that cannot be decoded here, such as a custom codec or an image whose de
 installed, is a notice, not a problem.
 """
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
+from ..container.writer import Progress
+from ..damage.report import Damage, Findings, Report, message_of
 from ..exceptions import BloscpackError, UnsupportedError
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..types import IntArray
 from .read.iteration import batches_of, iter_readable
 from .read.record import Block, Record
 from .recording import Recording
-
-# Problems that a report lists one by one; the rest are only counted.
-MAX_PROBLEMS = 1000
-# Notices quote codec names, which come from the file and may be long.
-_MAX_TEXT = 400
-
-Progress = Callable[[int, int], None]
+from .sequence import RecordSequence
 
 
-class Problem(NamedTuple):
-    """Problem found in a recording.
+@dataclass(frozen=True, slots=True)
+class RecordDamage(Damage):
+    """Fault of a recording.
 
     Attributes
     ----------
     record : int or None
-        The `record_index`; None if the problem is not in a record.
+        The `record_index`; None if the fault is not in a record.
     stream : str or None
         Id of the record's stream.
-    message : str
-        Description of the problem; names the record.
     """
 
-    record: int | None
-    stream: str | None
-    message: str
-
-    def __str__(self) -> str:
-        return self.message
+    record: int | None = None
+    stream: str | None = None
 
 
-@dataclass(slots=True)
-class CheckReport:
-    """Result of `check_recording`.
+@dataclass(frozen=True, slots=True, repr=False)
+class RecordingReport(Report):
+    """Result of `verify`; `nchunks` counts records that could be read, `nbytes` their payloads.
 
     Attributes
     ----------
-    nrecords, nblocks : int
-        Number of records that could be read, and of their blocks.
-    nbytes : int
-        Bytes of their payloads, decompressed.
-    nproblems : int
-        Number of problems.
-    problems : list of Problem
-        The first `MAX_PROBLEMS` problems.
-    notices : list of str
-        Remarks that are not errors.
+    nblocks : int
+        Number of blocks of these records.
+    nfaults : int
+        Number of faults, of which `damage` lists the first 1000.
     """
 
-    nrecords: int = 0
     nblocks: int = 0
-    nbytes: int = 0
-    nproblems: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether no problem was found."""
-        return not self.nproblems
+    nfaults: int = 0
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Result for one batch of records."""
+class _Batch(Findings):
+    """Findings in a batch of records, and totals of those that could be read."""
 
-    stored: int
-    nrecords: int = 0
-    nblocks: int = 0
-    nbytes: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    notices: Counter[str] = field(default_factory=Counter)
+    nrecords = nblocks = nbytes = 0
 
 
-def check_recording(
+def verify(
     recording: Recording,
     *,
     decode: bool = False,
     nthreads: int | None = None,
     progress: Progress | None = None,
-) -> CheckReport:
+) -> RecordingReport:
     """Verify a recording without changing it.
 
     Parameters
     ----------
     recording : Recording
-        The recording; the problems in its `report` are included.
+        The recording; the faults in its `report` are included.
     decode : bool
         Decode images and audio too.
     nthreads : int, optional
@@ -114,92 +81,93 @@ def check_recording(
 
     Returns
     -------
-    CheckReport
-        Problems, notices and totals.
+    RecordingReport
+        Damage, notices and totals.
 
     Raises
     ------
     OSError
         The file cannot be read.
     """
-    report = CheckReport()
+    found = _Batch()
     for line in recording.report.lines():
-        _note(report, Problem(None, None, line))
-    total = int(recording.table.size.sum(dtype=np.int64))
-    notices: Counter[str] = Counter()
-    done = 0
+        found.add(RecordDamage(line))
+    stored = recording.table.size
+    total, done = int(stored.sum(dtype=np.int64)), 0
 
-    def check(rows: IntArray) -> _Batch:
-        return _check_rows(recording, rows, decode=decode)
+    def verify_rows(rows: IntArray) -> tuple[int, _Batch]:
+        selection = recording[int(rows[0]) : int(rows[-1]) + 1]
+        return int(selection.stored_nbytes.sum()), _verify_records(selection, decode=decode)
 
     threads = resolve_nthreads(nthreads, total)
-    for batch in map_ordered(check, batches_of(recording), threads):
-        report.nrecords += batch.nrecords
-        report.nblocks += batch.nblocks
-        report.nbytes += batch.nbytes
-        for problem in batch.problems:
-            _note(report, problem)
-        notices += batch.notices
-        done += batch.stored
+    for nbytes, batch in map_ordered(verify_rows, batches_of(recording), threads):
+        found.merge(batch)
+        found.nrecords += batch.nrecords
+        found.nblocks += batch.nblocks
+        found.nbytes += batch.nbytes
+        done += nbytes
         if progress is not None:
             progress(done, total)
-    report.notices = [
-        f"{text} ({count} record{'' if count == 1 else 's'})" for text, count in notices.items()
-    ]
-    return report
+    return RecordingReport(
+        recording.name,
+        found.nrecords,
+        found.nbytes,
+        found.damage,
+        notices=found.notices("record"),
+        nblocks=found.nblocks,
+        nfaults=found.nfaults,
+    )
 
 
-def _note(report: CheckReport, problem: Problem) -> None:
-    report.nproblems += 1
-    if len(report.problems) < MAX_PROBLEMS:
-        report.problems.append(problem)
-
-
-def _check_rows(recording: Recording, rows: IntArray, *, decode: bool) -> _Batch:
-    selection = recording[int(rows[0]) : int(rows[-1]) + 1]
-    batch = _Batch(int(selection.stored_nbytes.sum()))
-    for place, record in iter_readable(selection):
+def _verify_records(records: RecordSequence, *, decode: bool) -> _Batch:
+    batch = _Batch()
+    for place, record in iter_readable(records):
         if isinstance(record, BloscpackError):
-            stream = selection[place : place + 1].stream_ids[0]
-            batch.problems.append(Problem(int(rows[place]), stream, str(record.args[0])))
+            batch.add(unreadable_record(records, place, record))
             continue
         batch.nrecords += 1
         batch.nbytes += len(record.payload)
         try:
-            _check_blocks(record, batch, decode=decode)
+            _verify_blocks(record, batch, decode=decode)
         except BloscpackError as err:
-            batch.problems.append(_problem(record, str(err.args[0])))
+            batch.add(record_damage(record, err))
     return batch
 
 
-def _problem(record: Record, message: str) -> Problem:
-    name = f"record {record.record_index} of stream {record.stream_id}"
-    text = message if message.startswith(name) else f"{name}: {message}"
-    return Problem(record.record_index, record.stream_id, text)
+def unreadable_record(records: RecordSequence, place: int, err: BloscpackError) -> RecordDamage:
+    """Return the damage of the record at a place of a selection, which reading it raised."""
+    stream = records[place : place + 1].stream_ids[0]
+    return RecordDamage(message_of(err), record=int(records.rows[place]), stream=stream)
 
 
-def _check_blocks(record: Record, batch: _Batch, *, decode: bool) -> None:
+def record_damage(record: Record, err: BloscpackError, block: int | None = None) -> RecordDamage:
+    """Return the damage of a record or of one of its blocks, which decoding it raised."""
+    row, stream, what = record.record_index, record.stream_id, message_of(err)
+    if not what.startswith(f"record {row} "):
+        where = "" if block is None else f", block {block}"
+        what = f"record {row} of stream {stream}{where}: {what}"
+    return RecordDamage(what, record=row, stream=stream)
+
+
+def _verify_blocks(record: Record, batch: _Batch, *, decode: bool) -> None:
     kind = f"stream {record.stream_id}, {record.record_type} version {record.format_version}"
-    name = f"record {record.record_index} "
     is_reported = False
     for number, block in enumerate(record.blocks):
         batch.nblocks += 1
         try:
-            _check_block(block, decode=decode)
+            _verify_block(block, decode=decode)
         except (UnsupportedError, ImportError) as err:
             if block.is_whole:  # otherwise the note of the record reports it
-                batch.notices[f"{kind}, block {number}: {err.args[0]}"[:_MAX_TEXT]] += 1
+                batch.note(f"{kind}, block {number}: {message_of(err)}")
         except BloscpackError as err:
             is_reported = is_reported or not block.is_whole
-            text = str(err.args[0])
-            text = text if text.startswith(name) else f"block {number}: {text}"
-            batch.problems.append(_problem(record, text))
+            batch.add(record_damage(record, err, number))
     if record.note is not None and not is_reported:
         text = "bytes unread" if record.note.endswith("bytes unread") else record.note
-        batch.notices[f"{kind}: {text}"[:_MAX_TEXT]] += 1
+        batch.note(f"{kind}: {text}")
 
 
-def _check_block(block: Block, *, decode: bool) -> None:
+def _verify_block(block: Block, *, decode: bool) -> None:
     """Raise if a block is incomplete or its content does not decode."""
     if block.kind == "metadata":
         block.values()

@@ -49,7 +49,7 @@ def test_the_number_of_threads_is_passed_on_to_arrays_and_verify(
     seen = []
     monkeypatch.setattr(
         verify,
-        "verify_file",
+        "verify",
         lambda path, nthreads, progress, fix: seen.append(nthreads) or bp.verify(path),
     )
     assert blpk("-n", "3", "verify", "ramp.blp").code == 0
@@ -90,7 +90,7 @@ def test_errors_become_one_line_and_a_code(
         raise error
 
     monkeypatch.setattr(info, "read_any", fail)
-    monkeypatch.setattr(verify, "verify_file", fail)
+    monkeypatch.setattr(verify, "verify", fail)
     ended = blpk(name, ramp)
     assert (ended.code, ended.raw, ended.err) == (code, b"", text)
 

@@ -9,7 +9,7 @@ from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, NotBloscpackError, UnsupportedError
-from bloscpack.frames.store import clipcheck
+from bloscpack.frames.store import clipverifier
 from bloscpack.frames.store.format import TAIL_SIZE
 from bloscpack.media import image
 from tests.conftest import Some
@@ -76,7 +76,7 @@ class TestSound:
 
     def test_while_it_grows(self, path: Path, monkeypatch: Any) -> None:
         """Clips appended during the verification are not checked."""
-        monkeypatch.setattr(clipcheck, "_BATCH_NBYTES", 1)
+        monkeypatch.setattr(clipverifier, "_BATCH_NBYTES", 1)
         with bp.frames.create(path) as store:
             fill(store, 0, 1)
             numbers = iter(range(2, 9))

@@ -204,7 +204,7 @@ def test_video_is_one_stream(tmp_path: Path) -> None:
     frames = [Made(b"abc"), Made(b"de"), Made(b"f", version=2), Made(b"g")]
     with made(tags, configuration, *frames) as recording:
         report = extract(recording, tmp_path)
-    assert not report.problems
+    assert not report.damage
     contents = {
         name: (tmp_path / "1201-1" / name).read_bytes() for name in files(tmp_path / "1201-1")
     }
@@ -223,7 +223,7 @@ def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:
     records = [Made(b"1234"), Made(b"123"), Made(b"5678"), Made(b"", version=2), Made(b"last")]
     with made(tags, *records) as recording:
         damaged = extract(recording, tmp_path / "a")
-    assert [problem.record for problem in damaged.problems] == [1, 3]
+    assert [each.record for each in damaged.damage] == [1, 3]
     assert damaged.nrecords == 5
     names = ["000000-0.bin", "000002-0.bin", "000004-0.bin"]
     assert files(tmp_path / "a" / "1201-1") == names
@@ -246,11 +246,11 @@ def test_a_record_that_cannot_be_read(tmp_path: Path) -> None:
     path.write_bytes(data)
     with vrs.open(path) as recording:
         report = extract(recording, tmp_path / "out")
-    ((row, stream_id, message),) = report.problems
-    assert (row, stream_id) == (2, "241-1")
+    (damage,) = report.damage
+    assert (damage.record, damage.stream) == (2, "241-1")
     assert report.nrecords == 4
     found = lines(tmp_path / "out")[1:]
-    assert found[2] == {"record": 2, "stream": "241-1", "error": message}
+    assert found[2] == {"record": 2, "stream": "241-1", "error": damage.what}
     assert [line["record"] for line in found] == [0, 1, 2, 3, 4]
 
 
@@ -328,7 +328,7 @@ def test_vectors(name: str, tmp_path: Path) -> None:
     with vrs.open(FOLDER / f"{name}.vrs") as recording:
         report = extract(recording, tmp_path, nthreads=2)
         check_counts(report, tmp_path)
-        assert not report.problems
+        assert not report.damage
         assert report.nrecords == len(recording)
         first, *found = lines(tmp_path)
         assert first["records"] == len(found) == len(recording)

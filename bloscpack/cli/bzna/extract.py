@@ -3,11 +3,11 @@
 import argparse
 
 from ...storage.url import shown_name
-from ..console.describe import damage_documents
 from ..console.options import add_folder, add_json_option, count
 from ..console.output import Console, double_pretty_size, error, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 from ..inputs.datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
+from .verify import FORM
 
 # The same as in benzina/samplefiles.py, which is imported on use.
 FORMS = "mp4", "png", "jpeg"
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
                 "nfiles": report.nfiles,
                 "nbytes": report.nbytes,
                 "nrenamed": report.nrenamed,
-                "damage": damage_documents(report.damage),
+                "damage": FORM.damages(report.damage),
             },
         )
         return code

@@ -1,18 +1,17 @@
 """``blpk bzna verify``: check every sample of datasets for damage."""
 
 import argparse
-from typing import Any
 
+from ...damage.report import Report
 from ...exceptions import NotBloscpackError
 from ...filetypes.open import is_benzina
 from ...storage.url import shown_name
-from ..console.describe import damage_documents
-from ..console.eachfile import run_each
 from ..console.options import add_json_option
 from ..console.output import Console
-from ..console.status import ExitCode
+from ..console.reports import ReportForm, verify_each
 from ..inputs.datasets import readable_dataset
-from ..verify import print_report
+
+FORM = ReportForm({"nsamples": "nchunks", "nbytes": "nbytes"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
     console = Console(args)
 
-    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
+    def verify_dataset(name: str) -> Report:
         where = readable_dataset(name)
         with console.progress() as progress:
             report = verify(where, decode=args.decode, nthreads=args.nthreads, progress=progress)
@@ -44,14 +43,6 @@ def run(args: argparse.Namespace) -> int:
             foreign = NotBloscpackError(f"not a Benzina dataset: {report.damage[0].what}")
             foreign.path = shown_name(name)
             raise foreign
-        if not args.json:
-            print_report(console, name, report)
-        return ExitCode.OK if report.ok else ExitCode.DAMAGED, {
-            "nsamples": report.nchunks,
-            "nbytes": report.nbytes,
-            "damage": damage_documents(report.damage),
-            "notices": report.notices,
-        }
+        return report
 
-    failed: dict[str, Any] = {"nsamples": None, "nbytes": None, "damage": [], "notices": []}
-    return run_each(args, "bzna verify", check, failed)
+    return verify_each(args, "bzna verify", verify_dataset, FORM)

@@ -1,15 +1,11 @@
-"""Descriptions of arrays, chunks and damage, as text and as JSON fields."""
+"""Descriptions of arrays and chunks, as text and as JSON fields."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...args import calculate_nchunks
 from .output import Console, double_pretty_size
-
-if TYPE_CHECKING:
-    from ...damage.report import Damage
 
 
 def is_array(metadata: Any) -> bool:
@@ -33,24 +29,6 @@ def array_fields(
         "dtype": dtype_text(dtype),
         "order": "F" if is_fortran else "C",
     }
-
-
-def damage_documents(damages: "Iterable[Damage]") -> list[dict[str, Any]]:
-    """Return the JSON fields of each damage."""
-    return [
-        {
-            "what": damage.what,
-            "index": damage.index,
-            "offset": damage.offset,
-            "end": damage.end,
-            "first": damage.first,
-            "last": damage.last,
-            "rows": damage.rows and list(damage.rows),
-            "clip": damage.clip,
-            "frames": damage.frames and list(damage.frames),
-        }
-        for damage in damages
-    ]
 
 
 def report_chunks(console: Console, nbytes: int, chunk_size: int) -> None:

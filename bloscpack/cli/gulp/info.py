@@ -1,10 +1,11 @@
 """``blpk gulp info``: describe a gulp directory."""
 
 import argparse
+import os
 
-from ..console.output import Console, double_pretty_size, print_json, result
-from ..console.status import ExitCode
-from .check import add_directory, report_document
+from ..console.output import Console, double_pretty_size, result
+from ..console.reports import print_notices, report_code
+from .verify import add_directory, print_document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,22 +15,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Describe a directory, and print its problems to standard error."""
-    from ...gulp.sanity import check_directory
+    """Describe a directory, and print its damage to standard error."""
+    from ...gulp.verify import verify
 
     console = Console(args)
-    report = check_directory(args.directory, records=False)
-    code = ExitCode.OK if report.ok else ExitCode.DAMAGED
+    report = verify(args.directory, records=False)
     if args.json:
-        print_json("gulp info", report_document(args.directory, code, report))
+        print_document(args, report)
     else:
-        result(f"chunks: {report.chunks}")
-        result(f"items: {report.items}")
-        result(f"frames: {report.frames}")
-        result(f"data: {double_pretty_size(report.data_nbytes)}")
+        result(f"chunks: {report.nchunks}")
+        result(f"items: {report.nitems}")
+        result(f"frames: {report.nframes}")
+        result(f"data: {double_pretty_size(report.nbytes)}")
         result(f"index: {double_pretty_size(report.meta_nbytes)}")
-    for problem in report.problems:
-        console.note(str(problem))
-    for notice in report.notices:
-        console.note(notice)
-    return code
+    for damage in report.damage:
+        console.note(os.path.join(args.directory, str(damage)))
+    print_notices(console, args.directory, report)
+    return report_code(report)

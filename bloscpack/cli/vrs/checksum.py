@@ -4,9 +4,9 @@ import argparse
 from typing import Any
 
 from ...storage.url import shown_name
-from ..console.eachfile import run_each
 from ..console.options import add_json_option
 from ..console.output import Console, printable, result
+from ..console.reports import run_each
 from ..console.status import ExitCode
 from ..inputs.recordings import open_recording
 

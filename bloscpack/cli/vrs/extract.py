@@ -7,6 +7,7 @@ from ..console.options import add_folder, add_json_option
 from ..console.output import Console, double_pretty_size, error, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode
 from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
+from .verify import FORM
 
 # The same as in vrs/export/extraction.py, which is imported on use.
 KINDS = "image", "audio", "custom", "metadata"
@@ -49,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
                 nthreads=args.nthreads,
                 progress=progress,
             )
-    for problem in report.problems:
-        error(f"{shown_name(args.file_)}: {problem}")
-    code = ExitCode.DAMAGED if report.problems else ExitCode.OK
+    for damage in report.damage:
+        error(f"{shown_name(args.file_)}: {damage}")
+    code = ExitCode.DAMAGED if report.damage else ExitCode.OK
     if args.json:
         print_json(
             "vrs extract",
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
                 "nrecords": report.nrecords,
                 "nfiles": dict(report.nfiles),
                 "nbytes": report.nbytes,
-                "problems": [problem._asdict() for problem in report.problems],
+                "problems": FORM.damages(report.damage),
             },
         )
         return code

@@ -14,13 +14,13 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 from ...container.writer import Progress
-from ...damage.report import Damage, Report
+from ...damage.report import Damage, Report, damage_of
 from ...exceptions import BloscpackError, FileChangedError, FormatError, UnsupportedError
 from ...format.header import MAX_HEADER_SIZE
 from ...storage.file import Holes
 from ...storage.protocol import ByteSink, ByteSource
 from ...storage.sink import open_sink
-from .clipcheck import ClipChecker, Place, id_text, place_of
+from .clipverifier import ClipVerifier, Place, id_text, place_of
 from .format import (
     DIGEST_SIZE,
     SEGMENT_MAGIC,
@@ -95,7 +95,7 @@ def recover_store(
     dst : str, PathLike or binary file
         The new store, which appears complete or not at all.
     nthreads : int, optional
-        Decoding threads, for checking the clips.
+        Decoding threads, for verifying the clips.
     progress : callable, optional
         Called repeatedly with (bytes done, bytes in total), stored bytes.
 
@@ -112,24 +112,24 @@ def recover_store(
         The file changed during the recovery; `dst` is unchanged.
     """
     salvage = Salvage(source)
-    checker = ClipChecker(source, nthreads, lambda nbytes: None)
+    verifier = ClipVerifier(source, nthreads, lambda nbytes: None)
     for clip in salvage.clips:
-        checker.check(clip.index, clip.place.ordinal)
-    checker.finish()
-    whole = [clip for clip in salvage.clips if clip.place.ordinal not in checker.bad]
+        verifier.verify(clip.index, clip.place.ordinal)
+    verifier.finish()
+    whole = [clip for clip in salvage.clips if clip.place.ordinal not in verifier.bad]
     if not whole and (salvage.nclips or not salvage.has_index):
         raise FormatError("no whole clip was found: nothing can be saved")
     head, damage = _front_bytes(source)
     with open_sink(dst) as sink:
         nchunks = _write(sink, source, head, whole, progress)
-    damage += [*salvage.missing(), *checker.damage]
+    damage += [*salvage.missing(), *verifier.damage]
     return Report(
         source.name,
         sum(clip.nchunks for clip in salvage.clips),
         sum(clip.nbytes for clip in salvage.clips),
         sorted(damage, key=lambda each: each.offset or 0),
         "damaged" if salvage.is_damaged else "valid",
-        [f"{len(whole)} of {salvage.nclips} clips saved", *salvage.notices, *checker.notices],
+        [f"{len(whole)} of {salvage.nclips} clips saved", *salvage.notices, *verifier.notices],
         nchunks,
     )
 
@@ -140,7 +140,7 @@ def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
     try:
         front = Front(source)
     except BloscpackError as err:
-        damage.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
+        damage.append(damage_of(err, None, 0, MAX_HEADER_SIZE))
         front = standard_front(source)
     offset = front.header.size
     try:

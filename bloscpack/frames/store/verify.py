@@ -5,11 +5,11 @@ anywhere, even in segments that have been merged and are no longer read.
 """
 
 from ...container.writer import Progress
-from ...damage.report import Damage, Report
+from ...damage.report import Damage, Report, damage_of
 from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError, WrongKindError
 from ...format.header import MAX_HEADER_SIZE
 from ...storage.protocol import ByteSource
-from .clipcheck import ClipChecker, Place, id_text, place_of, split_overlapping
+from .clipverifier import ClipVerifier, Place, id_text, place_of, split_overlapping
 from .format import SEGMENT_MAGIC, TAIL_SIZE, Metas, Tail, store_header
 from .segments import Finder, Index, Segment, has_magic
 from .storefront import FRONT_NBYTES, Front
@@ -38,7 +38,7 @@ def _tail_at(source: ByteSource, end: int) -> Tail | None:
 def verify_store(
     source: ByteSource, *, nthreads: int | None = None, progress: Progress | None = None
 ) -> Report:
-    """Check the front, the index and every frame of a store.
+    """Verify the front, the index and every frame of a store.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def standard_front(source: ByteSource) -> Front:
 
 
 class _StoreVerification:
-    """Check of a store as of its start: a writer may append at the same time."""
+    """Verification of a store as of its start: a writer may append at the same time."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -83,18 +83,18 @@ class _StoreVerification:
         self._done = 0
 
     def run(self, nthreads: int | None, progress: Progress | None) -> Report:
-        data_offset = self._check_front()
+        data_offset = self._verify_front()
         frames: list[Damage] = []
         state = "absent"
         finder = Finder(self._source, self._source.size())
         try:
             index = finder.find()
         except FormatError as err:
-            self._index_damage.append(Damage(str(err.args[0]), None, None))
+            self._index_damage.append(damage_of(err))
         else:
             self._summary = summarize(index)
-            frames = self._check_clips(index, data_offset, nthreads, progress)
-            self._check_rest(index.end, finder)
+            frames = self._verify_clips(index, data_offset, nthreads, progress)
+            self._verify_rest(index.end, finder)
             state = "damaged" if self._index_damage else "valid"
         damage = [*self._front, *frames, *self._index_damage]
         return Report(
@@ -106,71 +106,71 @@ class _StoreVerification:
             self._notices,
         )
 
-    def _check_front(self) -> int | None:
+    def _verify_front(self) -> int | None:
         """Return where the data begin, or None if that is not known."""
         try:
             front = Front(self._source)
         except (FormatError, WrongKindError) as err:
             if not is_frame_store(self._source):
                 raise
-            self._front.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
+            self._front.append(damage_of(err, None, 0, MAX_HEADER_SIZE))
             front = standard_front(self._source)
         end: int | None = None
         try:
             end = front.end
             front.metadata  # noqa: B018 - decoded on access
         except BloscpackError as err:
-            self._front.append(Damage(str(err.args[0]), None, front.header.size, end))
+            self._front.append(damage_of(err, None, front.header.size, end))
         return end
 
-    def _check_clips(
+    def _verify_clips(
         self,
         index: Index,
         data_offset: int | None,
         nthreads: int | None,
         progress: Progress | None,
     ) -> list[Damage]:
-        """Check the frames of all clips, and the segments between them."""
+        """Verify the frames of all clips, and the segments between them."""
 
         def done(nbytes: int) -> None:
             self._done += nbytes
             if progress is not None:
                 progress(self._done, self._summary.nbytes)
 
-        checker = ClipChecker(self._source, nthreads, done)
+        verifier = ClipVerifier(self._source, nthreads, done)
         places: list[Place] = []
         for ordinal in range(index.nclips):
             try:
                 places.append(place_of(index, ordinal))
             except BloscpackError as err:
-                checker.add(index, ordinal, err)
+                verifier.add(index, ordinal, err)
         apart, overlapping = split_overlapping(places)
         for place, other in overlapping:
             name = id_text(index, other.ordinal)
             error = FormatError(
                 f"its chunks overlap those of clip {name!r:.80}", offset=place.start
             )
-            checker.add(index, place.ordinal, error)
+            verifier.add(index, place.ordinal, error)
         for place in apart:
-            checker.check(index, place.ordinal)
-        checker.finish()
-        self._check_ids(index, checker)
-        self._check_segments(index, data_offset, apart)
-        self._notices += checker.notices
-        return checker.damage
+            verifier.verify(index, place.ordinal)
+        verifier.finish()
+        self._verify_ids(index, verifier)
+        self._verify_segments(index, data_offset, apart)
+        self._notices += verifier.notices
+        return verifier.damage
 
-    def _check_ids(self, index: Index, checker: ClipChecker) -> None:
-        """Check that each clip is found by its id."""
+    def _verify_ids(self, index: Index, verifier: ClipVerifier) -> None:
+        """Verify that each clip is found by its id."""
         for ordinal in range(index.nclips):
-            if ordinal in checker.bad:
+            if ordinal in verifier.bad:
                 continue
             found = index.find(index.id(ordinal))
             if found != ordinal:
                 why = "has another hash" if found < 0 else f"is that of clip {found}, too"
-                checker.add(index, ordinal, FormatError(f"index: its id {why}"))
+                verifier.add(index, ordinal, FormatError(f"index: its id {why}"))
 
-    def _check_segments(self, index: Index, data_offset: int | None, places: list[Place]) -> None:
-        """Check that the data between the chunks of clips are intact segments."""
+    def _verify_segments(self, index: Index, data_offset: int | None, places: list[Place]) -> None:
+        """Verify that the data between the chunks of clips are intact segments."""
         start, end = data_offset, index.end
         first = min([index.segments[0].tail.offset, *(place.start for place in places)])
         if start is not None and start > first:
@@ -178,14 +178,14 @@ class _StoreVerification:
             self._front.append(Damage(what, None, MAX_HEADER_SIZE, first))
         for place in places:
             if start is not None and place.start > start:
-                self._check_gap(start, place.start)
+                self._verify_gap(start, place.start)
             start = max(start or 0, place.end)
         if start is not None and end > start:
-            self._check_gap(start, end)
+            self._verify_gap(start, end)
         elif start is None:
-            self._check_gap(index.segments[0].tail.offset, end)
+            self._verify_gap(index.segments[0].tail.offset, end)
 
-    def _check_gap(self, start: int, end: int) -> None:
+    def _verify_gap(self, start: int, end: int) -> None:
         while end > start:
             tail = _tail_at(self._source, end)
             if tail is None or tail.offset < start or whole_segment(self._source, tail) is None:
@@ -194,7 +194,7 @@ class _StoreVerification:
                 return
             end = tail.offset
 
-    def _check_rest(self, end: int, finder: Finder) -> None:
+    def _verify_rest(self, end: int, finder: Finder) -> None:
         """Distinguish damaged segments after the last intact one from an unfinished append."""
         size = finder.size
         if end == size:

@@ -5,8 +5,8 @@ holds a line about the recording, then a line for each record with its metadata 
 of the files of its blocks. No name comes from the recording and no link is followed, so nothing is
 written outside the folder.
 
-Records are read and encoded in threads and written in order. A damaged record or block is a
-problem in the report and an ``error`` in its line; the other records are still extracted.
+Records are read and encoded in threads and written in order. A damaged record or block is
+damage in the report and an ``error`` in its line; the other records are still extracted.
 """
 
 import json
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ...damage.report import message_of
 from ...exceptions import BloscpackError, UnsupportedError
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
@@ -31,7 +32,7 @@ from ..read.iteration import batches_of, iter_readable
 from ..read.record import Block, Record
 from ..recording import Recording
 from ..sequence import RecordSequence
-from ..verify import Problem
+from ..verify import RecordDamage, record_damage, unreadable_record
 from .documents import Document, block_document, record_entry, recording_document
 from .imagefile import picture_of
 
@@ -54,14 +55,14 @@ class ExtractReport:
         Files written, by kind: ``"image"``, ``"audio"``, ``"custom"``, ``"metadata"``.
     nbytes : int
         Total size of the files.
-    problems : list of Problem
+    damage : list of RecordDamage
         Damaged records and blocks, which are missing from the files.
     """
 
     nrecords: int = 0
     nfiles: Counter[str] = field(default_factory=Counter)
     nbytes: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    damage: list[RecordDamage] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class _Extracted:
     entry: Document
     stream: str
     parts: list[tuple[Document, _Part]] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    damage: list[RecordDamage] = field(default_factory=list)
     is_read: bool = True
 
 
@@ -119,7 +120,7 @@ def extract(
     Returns
     -------
     ExtractReport
-        Files written, and problems.
+        Files written, and damage.
 
     Raises
     ------
@@ -165,10 +166,10 @@ def _extract_rows(
     found = []
     for place, record in iter_readable(selection):
         if isinstance(record, BloscpackError):
-            row, stream = int(selection.rows[place]), selection[place : place + 1].stream_ids[0]
-            problem = Problem(row, stream, str(record.args[0]))
-            entry = {"record": row, "stream": stream, "error": problem.message}
-            found.append(_Extracted(entry, stream, problems=[problem], is_read=False))
+            damage = unreadable_record(selection, place, record)
+            stream = damage.stream or ""
+            entry = {"record": damage.record, "stream": stream, "error": damage.what}
+            found.append(_Extracted(entry, stream, damage=[damage], is_read=False))
         else:
             found.append(_extract_record(record, kinds))
     return int(selection.stored_nbytes.sum(dtype=np.int64)), found
@@ -177,18 +178,11 @@ def _extract_rows(
 def _extract_record(record: Record, kinds: set[str]) -> _Extracted:
     entry = record_entry(record)
     extracted = _Extracted(entry, record.stream_id)
-    name = f"record {record.record_index} of stream {record.stream_id}"
-
-    def add_problem(err: BloscpackError, what: str) -> None:
-        text = str(err.args[0])
-        text = text if text.startswith("record ") else f"{name}{what}: {text}"
-        extracted.problems.append(Problem(record.record_index, record.stream_id, text))
-
     try:
         blocks, entry["note"] = record.blocks, record.note
     except BloscpackError as err:  # the format is damaged
-        add_problem(err, "")
-        entry["error"] = str(err.args[0])
+        extracted.damage.append(record_damage(record, err))
+        entry["error"] = message_of(err)
         return extracted
     entry["blocks"] = []
     for number, block in enumerate(blocks):
@@ -201,10 +195,10 @@ def _extract_record(record: Record, kinds: set[str]) -> _Extracted:
                 # An empty block makes no file, as a format may list thousands of them at no cost.
                 extracted.parts.append((document, _part_of(block, number)))
         except UnsupportedError as err:
-            document["error"] = str(err.args[0])
+            document["error"] = message_of(err)
         except BloscpackError as err:
-            add_problem(err, f", block {number}")
-            document["error"] = str(err.args[0])
+            extracted.damage.append(record_damage(record, err, number))
+            document["error"] = message_of(err)
     return extracted
 
 
@@ -268,7 +262,7 @@ class _Files:
                 document["file"] = name
         if with_line:
             self.write_line(extracted.entry)
-        self._report.problems += extracted.problems
+        self._report.damage += extracted.damage
         self._report.nrecords += extracted.is_read
 
     def write_line(self, document: Document) -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import bloscpack.vrs as vrs
-from bloscpack.vrs import verify
 from bloscpack.vrs.format.format import RECORD_HEADER_SIZE
-from bloscpack.vrs.verify import CheckReport, check_recording
+from bloscpack.vrs.verify import RecordingReport, verify
 
 from .recordings import Made, make_recording
 from .vectorfiles import FOLDER, NAMES
@@ -32,18 +31,18 @@ def written(path: Path, count: int = 40) -> Path:
     return path
 
 
-def report_of(path: Path, **options: bool) -> CheckReport:
+def report_of(path: Path, **options: bool) -> RecordingReport:
     with vrs.open(path) as recording:
-        return check_recording(recording, **options)
+        return verify(recording, **options)
 
 
 def test_a_sound_recording(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     with vrs.open(written(tmp_path / "a.vrs", 2000)) as recording:
-        report = check_recording(recording, progress=lambda *state: calls.append(state))
+        report = verify(recording, progress=lambda *state: calls.append(state))
         total = int(recording.stored_nbytes.sum())
-    assert (report.ok, report.nproblems, report.problems, report.notices) == (True, 0, [], [])
-    assert (report.nrecords, report.nblocks, report.nbytes) == (2000, 4000, 2000 * 312)
+    assert (report.ok, report.nfaults, report.damage, report.notices) == (True, 0, [], [])
+    assert (report.nchunks, report.nblocks, report.nbytes) == (2000, 4000, 2000 * 312)
     assert len(calls) == 4
     assert calls[-1] == (total, total)
     assert calls == sorted(calls)
@@ -61,14 +60,11 @@ def test_damage_is_told_by_record_and_hides_none(tmp_path: Path, nthreads: int) 
     data[int(offsets[1]) + 12] ^= 0xFF  # the format version
     path.write_bytes(data)
     with vrs.open(path) as recording:
-        report = check_recording(recording, nthreads=nthreads)
-    assert [problem.record for problem in report.problems] == damaged
-    assert {problem.stream for problem in report.problems} == {"241-1"}
-    assert all(
-        str(problem).startswith(f"record {problem.record} of stream 241-1: ")
-        for problem in report.problems
-    )
-    assert (report.nproblems, report.nrecords, report.ok) == (7, 1193, False)
+        report = verify(recording, nthreads=nthreads)
+    assert [each.record for each in report.damage] == damaged
+    names = [str(each).partition(": ")[0] for each in report.damage]
+    assert names == [f"record {row} of stream 241-1" for row in damaged]
+    assert (report.nfaults, report.nchunks, report.ok) == (7, 1193, False)
 
 
 def test_a_header_that_the_index_contradicts(tmp_path: Path) -> None:
@@ -78,9 +74,9 @@ def test_a_header_that_the_index_contradicts(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[offset + 16 : offset + 24] = np.float64(99).tobytes()
     path.write_bytes(data)
-    (problem,) = report_of(path).problems
-    assert problem.record == 7
-    assert "timestamp 99.0, but the index has 7.0" in problem.message
+    report = report_of(path)
+    assert [each.record for each in report.damage] == [7]
+    assert "timestamp 99.0, but the index has 7.0" in report.damage[0].what
 
 
 def test_what_opening_found_is_told(tmp_path: Path) -> None:
@@ -89,40 +85,40 @@ def test_what_opening_found_is_told(tmp_path: Path) -> None:
         end = recording.table.offset.item(30) + 5
     path.write_bytes(path.read_bytes()[:end])
     report = report_of(path)
-    assert report.nrecords == 30
-    assert [problem.record for problem in report.problems] == [None, None]
-    assert "index rebuilt" in report.problems[0].message
-    assert "are not a record" in report.problems[1].message
+    assert report.nchunks == 30
+    assert [each.record for each in report.damage] == [None, None]
+    assert "index rebuilt" in report.damage[0].what
+    assert "are not a record" in report.damage[1].what
 
 
 def test_blocks_that_are_cut_off_or_wrong() -> None:
     made = [Made(bytes(4) + b"x"), Made(bytes(3)), Made(bytes(4))]
     with opened(make_recording({"1201-1": TAGS}, made)) as recording:
-        report = check_recording(recording)
-    cut, note = report.problems[1], report.problems[0]
+        report = verify(recording)
+    cut, note = report.damage[1], report.damage[0]
     assert note.record is None
     assert cut.record == 1
-    assert cut.message.startswith("record 1 of stream 1201-1")
-    assert report.nproblems == 2
-    assert report.nrecords == 3
+    assert cut.what.startswith("record 1 of stream 1201-1")
+    assert report.nfaults == 2
+    assert report.nchunks == 3
 
 
 def test_a_format_that_is_damaged() -> None:
     tags = {"RF:Data:1": "data_layout", "DL:Data:1:0": "{"}
     with opened(make_recording({"1201-1": tags}, [Made(b"1"), Made(b"2")])) as recording:
-        report = check_recording(recording)
-    assert [problem.record for problem in report.problems] == [None, 0, 1]
-    assert "tag DL:Data:1:0" in report.problems[1].message
+        report = verify(recording)
+    assert [each.record for each in report.damage] == [None, 0, 1]
+    assert "tag DL:Data:1:0" in report.damage[1].what
 
 
 def test_images_are_decoded_on_demand() -> None:
     pytest.importorskip("PIL", reason="images are read by Pillow")
     tags = {"RF:Data:1": "image/jpg"}
     with opened(make_recording({"1201-1": tags}, [Made(b"no image")] * 2)) as recording:
-        assert check_recording(recording).nproblems == 1
-        report = check_recording(recording, decode=True)
-    assert [problem.record for problem in report.problems] == [None, 0, 1]
-    assert "block 0: neither a JPEG nor a PNG" in report.problems[1].message
+        assert verify(recording).nfaults == 1
+        report = verify(recording, decode=True)
+    assert [each.record for each in report.damage] == [None, 0, 1]
+    assert "block 0: neither a JPEG nor a PNG" in report.damage[1].what
 
 
 def test_what_is_not_known_is_a_notice() -> None:
@@ -134,8 +130,8 @@ def test_what_is_not_known_is_a_notice() -> None:
     }
     made = [Made(b"1234"), Made(b"1234", version=2), Made(b"12", version=3), Made(b"", version=5)]
     with opened(make_recording({"1201-1": tags}, [*made, made[1]])) as recording:
-        report = check_recording(recording, decode=True)
-    assert report.nproblems == 1  # the index
+        report = verify(recording, decode=True)
+    assert report.nfaults == 1  # the index
     found = [notice.removeprefix("stream 1201-1, data version ") for notice in report.notices]
     assert found == [
         "1, block 0: an unsupported block: its format is incomplete (1 record)",
@@ -144,12 +140,13 @@ def test_what_is_not_known_is_a_notice() -> None:
     ]
 
 
-def test_many_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "MAX_PROBLEMS", 5)
+def test_faults_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bloscpack.damage.report.MAX_DAMAGE", 5)
     made = [Made(b"")] * 20
     with opened(make_recording({"1201-1": TAGS}, made)) as recording:
-        report = check_recording(recording)
-    assert (len(report.problems), report.nproblems) == (5, 21)
+        report = verify(recording)
+    assert (len(report.damage), report.nfaults) == (5, 21)
+    assert report.notices[-1] == "16 more faults are not listed"
 
 
 # Files with expected problems: the encoder wrote arbitrary bytes as images, or no index.
@@ -159,8 +156,8 @@ FAULTY = {"cxx_crash_noindex", "enc_no_index", "enc_trailing"}
 @pytest.mark.parametrize("name", NAMES)
 def test_vectors(name: str) -> None:
     with vrs.open(FOLDER / f"{name}.vrs") as recording:
-        report = check_recording(recording)
-        assert report.nrecords == len(recording)
-        problems = [problem.message for problem in report.problems]
+        report = verify(recording)
+        assert report.nchunks == len(recording)
+        problems = [problem.what for problem in report.damage]
         assert problems == recording.report.lines()
         assert bool(problems) == (name in FAULTY)

@@ -1,4 +1,4 @@
-"""Read clips of a store frame by frame, to find damaged ones.
+"""Verification of the clips of a store: read every frame, to find damaged ones.
 
 Frames are read in batches, the way users read them, so every clip that passes can be read. Only if
 a batch fails are its chunks read one by one.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from xxhash import xxh3_64_digest
 
-from ...damage.report import Damage
+from ...damage.report import Damage, message_of
 from ...exceptions import BloscpackError
 from ...storage.protocol import ByteSource
 from ..protocol import read_batch
@@ -99,11 +99,11 @@ class _Store:
         self.nthreads: int | None = None
 
     def _check_open(self) -> None:
-        """Do nothing: the file stays open while clips are checked."""
+        """Do nothing: the file stays open while clips are verified."""
 
 
-class ClipChecker:
-    """Checks clips, several per batch if they are small.
+class ClipVerifier:
+    """Verifies clips, several per batch if they are small.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class ClipChecker:
     nthreads : int or None
         Decoding threads.
     done : callable
-        Called with the number of decoded bytes checked since the last call.
+        Called with the number of decoded bytes verified since the last call.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class ClipChecker:
     bad : set of int
         Ordinals of the damaged clips.
     notices : list of str
-        Descriptions of what could not be checked.
+        Descriptions of what could not be verified.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class ClipChecker:
         self._batch: list[_Part] = []
         self._nbytes = 0
 
-    def check(self, index: Index, ordinal: int) -> None:
-        """Check a clip; its frames may be checked later, in a batch with other clips."""
+    def verify(self, index: Index, ordinal: int) -> None:
+        """Verify a clip; its frames may be read later, in a batch with other clips."""
         id_ = id_text(index, ordinal)
         try:
             index.id(ordinal)
@@ -172,7 +172,7 @@ class ClipChecker:
         self, index: Index, ordinal: int, err: BloscpackError, *, loses_frames: bool = True
     ) -> None:
         """Record an error that concerns a whole clip."""
-        id_, what = id_text(index, ordinal), str(err.args[0])
+        id_, what = id_text(index, ordinal), message_of(err)
         if not what.startswith("clip "):
             what = f"clip {id_!r:.80}: {what}"
         lost = (0, index.nframes_of(ordinal)) if loses_frames else None
@@ -180,13 +180,13 @@ class ClipChecker:
         self.bad.add(ordinal)
 
     def finish(self) -> None:
-        """Check the clips that are still waiting for a batch."""
+        """Verify the clips that are still waiting for a batch."""
         batch, self._batch = self._batch, []
         nbytes, self._nbytes = self._nbytes, 0
         if batch and not self._is_readable(batch, self._nthreads):
             for part in batch:
                 if not self._is_readable([part], self._nthreads):
-                    self._check_chunks(part)
+                    self._verify_chunks(part)
         self._done(nbytes)
 
     def _is_readable(self, parts: Sequence[_Part], nthreads: int | None) -> bool:
@@ -197,7 +197,7 @@ class ClipChecker:
             return False
         return True
 
-    def _check_chunks(self, part: _Part) -> None:
+    def _verify_chunks(self, part: _Part) -> None:
         """Read the chunks of a part one by one."""
         group = part.index.row(part.ordinal).format.group
         extents = part.clip.chunk_extents()
@@ -211,7 +211,7 @@ class ClipChecker:
             except BloscpackError as err:
                 offset, cbytes = extents[start // group]
                 place = start // group, offset, offset + cbytes
-                what = str(err.args[0])
+                what = message_of(err)
                 self.damage.append(Damage(what, *place, clip=part.clip.id, frames=(start, stop)))
                 self.bad.add(part.ordinal)
 

@@ -1,7 +1,6 @@
-"""Sanity checks: GulpIO2's four, and problems of directories that cannot be opened."""
+"""Verification of directories, even of those that cannot be opened, and GulpIO2's four checks."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from bloscpack.exceptions import NotBloscpackError
 from bloscpack.gulp import GulpChunk, GulpDirectory
-from bloscpack.gulp.sanity import check_directory
 from bloscpack.gulp.sanity_utils import (
     check_data_file_size,
     check_data_file_size_larger_zero,
@@ -21,6 +19,7 @@ from bloscpack.gulp.sanity_utils import (
     check_meta_file_size_larger_zero,
     get_duplicate_entries,
 )
+from bloscpack.gulp.verify import verify
 
 from .conftest import frames
 
@@ -44,11 +43,11 @@ gd = gulp.GulpDirectory(folder)
 
 def test_a_sound_directory_passes(same: Same, folder: Path) -> None:
     assert same(CHECKS, folder=str(folder)) == [[], [], [], []]
-    report = check_directory(folder, decode=True)
+    report = verify(folder, decode=True)
     assert report.ok
-    assert (report.chunks, report.items, report.frames, report.notices) == (2, 3, 12, [])
+    assert (report.nchunks, report.nitems, report.nframes, report.notices) == (2, 3, 12, [])
     sizes = [path.stat().st_size for path in folder.glob("*.gulp")]
-    assert report.data_nbytes == sum(sizes)
+    assert report.nbytes == sum(sizes)
 
 
 def test_the_largest_end_counts_not_the_last_item(folder: Path) -> None:
@@ -57,7 +56,7 @@ def test_the_largest_end_counts_not_the_last_item(folder: Path) -> None:
         chunk.append("a", {}, frames(1, 12, 16, 3))
         chunk.append("empty", {}, [])
     assert check_data_file_size(GulpDirectory(folder)) == []
-    assert check_directory(folder, decode=True).ok
+    assert verify(folder, decode=True).ok
 
 
 def test_an_empty_chunk_is_not_damage(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_an_empty_chunk_is_not_damage(tmp_path: Path) -> None:
     assert check_data_file_size(directory) == []
     assert check_data_file_size_larger_zero(directory) == [str(tmp_path / "data_0.gulp")]
     assert check_meta_file_size_larger_zero(directory) == []
-    assert check_directory(tmp_path).ok
+    assert verify(tmp_path).ok
 
 
 @pytest.mark.parametrize("change", [-1, -5000, 3])
@@ -76,9 +75,9 @@ def test_a_file_of_another_size_fails(same: Same, folder: Path, change: int) -> 
     data = path.read_bytes()
     path.write_bytes(data[:change] if change < 0 else data + bytes(change))
     assert same(CHECKS, folder=str(folder))[2] == ["data_0.gulp"]
-    report = check_directory(folder)
+    report = verify(folder)
     assert not report.ok
-    assert {problem.path for problem in report.problems} == {str(path)}
+    assert {str(damage).partition(":")[0] for damage in report.damage} == {"data_0.gulp"}
 
 
 def damage_meta(folder: Path) -> None:
@@ -172,15 +171,9 @@ def test_each_damage_is_reported(
 ) -> None:
     (folder / "data_1.gulp").write_bytes((folder / "data_1.gulp").read_bytes() + b"more")
     damage(folder)
-    problems = check_directory(folder).problems
-    assert any(
-        re.fullmatch(name, os.path.basename(problem.path)) and re.search(text, problem.message)
-        for problem in problems
-    ), problems
-    assert any(
-        problem.path == str(folder / "data_1.gulp") and "4 bytes after" in problem.message
-        for problem in problems
-    )
+    lines = [str(each) for each in verify(folder).damage]
+    assert any(re.match(f"(?:{name}): .*{text}", line) for line in lines), lines
+    assert any(line.startswith("data_1.gulp: 4 bytes after") for line in lines)
 
 
 def test_frames_that_do_not_decode_are_found_if_asked_for(folder: Path) -> None:
@@ -188,42 +181,42 @@ def test_frames_that_do_not_decode_are_found_if_asked_for(folder: Path) -> None:
     # The tables of the first frame.
     data[20:60] = bytes(40)
     (folder / "data_0.gulp").write_bytes(data)
-    assert check_directory(folder).ok
-    (problem,) = check_directory(folder, decode=True, nthreads=2).problems
-    assert str(problem).startswith(f"{folder}/data_0.gulp: item 'a', frame 0: ")
+    assert verify(folder).ok
+    (found,) = verify(folder, decode=True, nthreads=2).damage
+    assert str(found).startswith("data_0.gulp: item 'a', frame 0: ")
 
 
 def test_many_problems_of_a_file_are_summed_up(tmp_path: Path) -> None:
     (tmp_path / "data_0.gulp").touch()
     entry = {"frame_info": [[0, 0, 4]] * 1000, "meta_data": [{}]}
     (tmp_path / "meta_0.gmeta").write_text(json.dumps({"a": entry}))
-    report = check_directory(tmp_path)
-    assert len(report.problems) == 21
-    assert report.problems[-1].message == "further problems of this kind"
-    assert report.frames == 1000
+    report = verify(tmp_path)
+    assert len(report.damage) == 21
+    assert report.damage[-1].what == "further problems of this kind"
+    assert report.nframes == 1000
 
 
 def test_notices(tmp_path: Path) -> None:
     with pytest.raises(NotBloscpackError, match="not a Gulp directory: it is empty"):
-        check_directory(tmp_path)
+        verify(tmp_path)
     (tmp_path / ".ingest").mkdir()
-    assert "interrupted" in check_directory(tmp_path).notices[0]
+    assert "interrupted" in verify(tmp_path).notices[0]
     with pytest.raises(FileNotFoundError):
-        check_directory(tmp_path / "absent")
+        verify(tmp_path / "absent")
 
 
 def test_progress_counts_bytes(folder: Path) -> None:
     seen: list[tuple[int, int]] = []
-    report = check_directory(folder, progress=lambda done, total: seen.append((done, total)))
+    report = verify(folder, progress=lambda done, total: seen.append((done, total)))
     assert len(seen) == 2
-    assert seen[-1] == (report.data_nbytes, report.data_nbytes)
+    assert seen[-1] == (report.nbytes, report.nbytes)
 
 
 def test_every_shared_case_is_judged_rightly(case: dict[str, Any]) -> None:
-    report = check_directory(case["folder"], decode=True)
+    report = verify(case["folder"], decode=True)
     required = case["required"]
     if required == "ok":
-        assert report.ok, report.problems
+        assert report.ok, report.damage
     elif required not in ("ok_or_error",):
         assert not report.ok
 

@@ -1,11 +1,11 @@
-"""Reading everything: each fault is found and reported once."""
+"""Verification of sources of clips: each fault is found and reported once."""
 
 from typing import Any
 
 import numpy as np
 
 from bloscpack.exceptions import CodecError, FormatError
-from bloscpack.frames.verify import scan
+from bloscpack.frames.verify import verify
 
 from .memory_source import MemoryClip, MemorySourceOfClips
 
@@ -39,17 +39,12 @@ def test_faults_are_named() -> None:
     frames = np.zeros((50, 2, 2), "u1")
     source = Source({"good": frames, "bad": frames, "lost": frames, "empty": frames[:0]})
     steps: list[tuple[int, int]] = []
-    faults = list(scan(source, progress=lambda *step: steps.append(step)))
-    assert [(fault.clip, fault.frame) for fault in faults] == [
-        ("bad", None),
-        ("bad", 0),
-        ("bad", 40),
-        ("lost", None),
+    report = verify(source, progress=lambda *step: steps.append(step))
+    assert [(damage.clip, damage.frames, damage.what) for damage in report.damage] == [
+        ("bad", None, "metadata"),
+        ("bad", (0, 1), "frames 0"),
+        ("bad", (40, 41), "frames 40"),
+        ("lost", None, "no index"),
     ]
-    assert [str(fault.error) for fault in faults] == [
-        "metadata",
-        "frames 0",
-        "frames 40",
-        "no index",
-    ]
+    assert report.nchunks == 4
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]

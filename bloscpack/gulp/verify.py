@@ -6,11 +6,13 @@ start as a JPEG; with ``decode=True`` every frame is decoded. One problem does n
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
+from ..container.writer import Progress
+from ..damage.report import Damage, Report, message_of
 from ..exceptions import BloscpackError, FormatError
 from ..format.filekind import not_gulp
 from ..parallel.threads import map_ordered, resolve_nthreads
@@ -34,62 +36,47 @@ _JPEG_START = b"\xff\xd8"
 _MAX_REPORTED = 20
 
 
-class Problem(NamedTuple):
-    """A problem found in a file.
+@dataclass(frozen=True, slots=True)
+class FileDamage(Damage):
+    """Fault of a file of a directory.
 
     Attributes
     ----------
-    path : str
-        Path of the file.
-    message : str
-        Description of the problem.
+    file : str
+        Name of the file.
     """
 
-    path: str
-    message: str
+    file: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        return f"{self.file}: {self.what}"
 
 
-@dataclass(slots=True)
-class SanityReport:
-    """Result of a verification.
+@dataclass(frozen=True, slots=True, repr=False)
+class DirectoryReport(Report):
+    """Result of `verify`; `nchunks` counts pairs of files, `nbytes` the bytes of the data files.
 
     Attributes
     ----------
-    chunks, items, frames : int
-        Number of chunks, items and frames that could be counted.
-    data_nbytes, meta_nbytes : int
-        Total sizes of the data files and of the indices.
-    problems : list of Problem
-        Problems found.
-    notices : list of str
-        Remarks that are not problems.
+    nitems, nframes : int
+        Number of items and frames that could be counted.
+    meta_nbytes : int
+        Total size of the indices.
     """
 
-    chunks: int = 0
-    items: int = 0
-    frames: int = 0
-    data_nbytes: int = 0
+    nitems: int = 0
+    nframes: int = 0
     meta_nbytes: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether no problem was found."""
-        return not self.problems
 
 
-def check_directory(
+def verify(
     folder: str | os.PathLike[str],
     *,
     records: bool = True,
     decode: bool = False,
     nthreads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> SanityReport:
+    progress: Progress | None = None,
+) -> DirectoryReport:
     """Verify a Gulp directory, without changing it.
 
     Parameters
@@ -103,12 +90,12 @@ def check_directory(
     nthreads : int, optional
         Decoding threads.
     progress : callable, optional
-        Called with the number of data bytes checked and their total.
+        Called with the number of data bytes verified and their total.
 
     Returns
     -------
-    SanityReport
-        Problems and counts.
+    DirectoryReport
+        Damage and counts.
 
     Raises
     ------
@@ -117,40 +104,45 @@ def check_directory(
     OSError
         The folder, or a file in it, cannot be read.
     """
-    report = SanityReport()
     root = os.fsdecode(folder)
     names = sorted(os.listdir(root))
-    if FOLDER in names:
-        report.notices.append(f"{root}: an ingest is at work here, or was interrupted")
-    owners: dict[str, str] = {}
+    is_ingesting = FOLDER in names
+    damage: list[Damage] = []
     chunks = [
-        (os.path.join(root, a), os.path.join(root, b)) for a, b in _pairs(root, names, report)
+        _Chunk(root, data, meta, os.stat(os.path.join(root, data)).st_size, damage)
+        for data, meta in _pairs(names, damage)
     ]
-    sizes = [os.stat(data).st_size for data, _ in chunks]
-    done = 0
-    for (data, meta), size in zip(chunks, sizes, strict=True):
-        check = _ChunkCheck(data, meta, size, report)
-        check.index(owners)
-        if check.sizes() and (records or decode):
-            check.records(decode=decode, nthreads=nthreads)
-        report.chunks += 1
-        report.data_nbytes += size
-        report.meta_nbytes += os.stat(meta).st_size
-        done += size
+    total, done, meta_nbytes = sum(chunk.nbytes for chunk in chunks), 0, 0
+    owners: dict[str, str] = {}
+    for chunk in chunks:
+        chunk.verify_index(owners)
+        if chunk.verify_size() and (records or decode):
+            chunk.verify_records(decode=decode, nthreads=nthreads)
+        meta_nbytes += os.stat(chunk.meta_path).st_size
+        done += chunk.nbytes
         if progress is not None:
-            progress(done, sum(sizes))
-    if not chunks and report.ok and FOLDER not in names:
+            progress(done, total)
+    if not chunks and not damage and not is_ingesting:
         error = not_gulp(names)
         error.path = root
         raise error
-    return report
+    return DirectoryReport(
+        root,
+        len(chunks),
+        total,
+        damage,
+        notices=["an ingest is at work here, or was interrupted"] if is_ingesting else [],
+        nitems=sum(chunk.nitems for chunk in chunks),
+        nframes=sum(chunk.nframes for chunk in chunks),
+        meta_nbytes=meta_nbytes,
+    )
 
 
-def _pairs(root: str, names: list[str], report: SanityReport) -> Iterator[tuple[str, str]]:
+def _pairs(names: list[str], damage: list[Damage]) -> Iterator[tuple[str, str]]:
     """Yield the data file and index names of each chunk; report files without a partner."""
 
     def wrong(name: str, message: str) -> None:
-        report.problems.append(Problem(os.path.join(root, name), message))
+        damage.append(FileDamage(message, file=name))
 
     found: dict[str, dict[int, str]] = {}
     for prefix, suffix in ((DATA_PREFIX, DATA_SUFFIX), (META_PREFIX, META_SUFFIX)):
@@ -175,46 +167,49 @@ def _pairs(root: str, names: list[str], report: SanityReport) -> Iterator[tuple[
             yield data[number], meta[number]
 
 
-class _ChunkCheck:
-    """Verification of one chunk; problems are added to the report."""
+class _Chunk:
+    """Verification of one chunk, a data file and its index; faults are added to `damage`."""
 
-    def __init__(self, data: str, meta: str, size: int, report: SanityReport) -> None:
+    def __init__(self, root: str, data: str, meta: str, nbytes: int, damage: list[Damage]) -> None:
+        self._root = root
         self._data = data
         self._meta = meta
-        self._size = size
-        self._report = report
+        self._damage = damage
+        self.meta_path = os.path.join(root, meta)
+        self.nbytes = nbytes
+        self.nitems = self.nframes = 0
         self._infos: list[tuple[str, int, ImgInfo]] = []
         self._is_read = False
         self._nreported: dict[str, int] = {}
 
-    def _wrong(self, path: str, message: str) -> None:
-        nreported = self._nreported[path] = self._nreported.get(path, 0) + 1
-        if nreported <= _MAX_REPORTED:
-            self._report.problems.append(Problem(path, message))
-        elif nreported == _MAX_REPORTED + 1:
-            self._report.problems.append(Problem(path, "further problems of this kind"))
+    def _wrong(self, name: str, message: str) -> None:
+        nreported = self._nreported[name] = self._nreported.get(name, 0) + 1
+        if nreported == _MAX_REPORTED + 1:
+            message = "further problems of this kind"
+        if nreported <= _MAX_REPORTED + 1:
+            self._damage.append(FileDamage(message, file=name))
 
-    def index(self, owners: dict[str, str]) -> None:
+    def verify_index(self, owners: dict[str, str]) -> None:
         """Parse the index, and add its ids to `owners`."""
         try:
-            with open(self._meta, "rb") as file:
+            with open(self.meta_path, "rb") as file:
                 check_meta_nbytes(os.fstat(file.fileno()).st_size)
                 items = load_meta(file.read())
         except BloscpackError as err:
-            self._wrong(self._meta, str(err.args[0]))
+            self._wrong(self._meta, message_of(err))
             return
         if not isinstance(items, dict):
             self._wrong(self._meta, "the index is not a JSON object")
             return
         self._is_read = True
         for id_, item in items.items():
-            self._report.items += 1
+            self.nitems += 1
             if id_ in owners:
                 self._wrong(self._meta, f"item {id_!r:.80} is in {owners[id_]} too")
-            owners.setdefault(id_, self._meta)
-            self._item(id_, item)
+            owners.setdefault(id_, self.meta_path)
+            self._verify_item(id_, item)
 
-    def _item(self, id_: str, item: Any) -> None:
+    def _verify_item(self, id_: str, item: Any) -> None:
         triplets = item.get("frame_info") if isinstance(item, dict) else None
         entries = item.get("meta_data") if isinstance(item, dict) else None
         if not isinstance(triplets, list):
@@ -223,34 +218,36 @@ class _ChunkCheck:
         if not (isinstance(entries, list) and entries and isinstance(entries[0], dict)):
             self._wrong(self._meta, f"item {id_!r:.80} has no metadata")
         for number, triplet in enumerate(triplets):
-            self._report.frames += 1
+            self.nframes += 1
             try:
                 self._infos.append((id_, number, frame_info(triplet)))
             except FormatError as err:
                 self._wrong(self._meta, f"item {id_!r:.80}, frame {number}: {err.args[0]}")
 
-    def sizes(self) -> bool:
+    def verify_size(self) -> bool:
         """Compare the size of the data file with the index; return whether the index is usable."""
         if not self._is_read:
             return False
         end = max((info.loc + info.length for _, _, info in self._infos), default=0)
-        if end > self._size:
-            self._wrong(self._data, f"it has {self._size} bytes, the index goes to {end}")
-        elif end < self._size:
-            self._wrong(self._data, f"{self._size - end} bytes after the last record, at {end}")
+        if end > self.nbytes:
+            self._wrong(self._data, f"it has {self.nbytes} bytes, the index goes to {end}")
+        elif end < self.nbytes:
+            self._wrong(self._data, f"{self.nbytes - end} bytes after the last record, at {end}")
         return True
 
-    def records(self, *, decode: bool, nthreads: int | None) -> None:
+    def verify_records(self, *, decode: bool, nthreads: int | None) -> None:
         """Verify the records in the data file."""
-        with closing(FileSource(self._data)) as source:
+        with closing(FileSource(os.path.join(self._root, self._data))) as source:
 
-            def check(place: tuple[str, int, ImgInfo]) -> str | None:
+            def verify_record(place: tuple[str, int, ImgInfo]) -> str | None:
                 id_, number, info = place
-                problem = _record_problem(source, info, self._size, decode=decode)
+                problem = _record_problem(source, info, self.nbytes, decode=decode)
                 return problem and f"item {id_!r:.80}, frame {number}: {problem}"
 
-            work = 100 * self._size if decode else 0
-            for message in map_ordered(check, self._infos, resolve_nthreads(nthreads, work)):
+            work = 100 * self.nbytes if decode else 0
+            for message in map_ordered(
+                verify_record, self._infos, resolve_nthreads(nthreads, work)
+            ):
                 if message is not None:
                     self._wrong(self._data, message)
 
@@ -267,5 +264,5 @@ def _record_problem(source: FileSource, info: ImgInfo, size: int, *, decode: boo
         try:
             jpeg_bytes_to_img(record)
         except BloscpackError as err:
-            return str(err.args[0])
+            return message_of(err)
     return None

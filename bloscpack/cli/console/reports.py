@@ -1,0 +1,123 @@
+"""Reports on files: lines or a JSON object for each file, and the most severe exit code."""
+
+import argparse
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...storage.url import shown_name
+from .output import Console, error, print_json, printable, result
+from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
+
+if TYPE_CHECKING:
+    from ...damage.report import Damage, Report
+
+Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
+
+_DAMAGE = "what", "index", "offset", "end", "first", "last", "rows", "clip", "frames"
+
+
+class ReportForm(NamedTuple):
+    """JSON keys of a report, each with the attribute that it shows.
+
+    Attributes
+    ----------
+    fields : mapping
+        Keys and attributes of the report.
+    damage : mapping
+        Keys and attributes of each damage.
+    key : str
+        Key of the list of damage.
+    has_notices : bool
+        Whether there is a list of notices.
+    """
+
+    fields: Mapping[str, str] = {}
+    damage: Mapping[str, str] = dict(zip(_DAMAGE, _DAMAGE, strict=True))
+    key: str = "damage"
+    has_notices: bool = True
+
+    def document(self, report: "Report | None") -> dict[str, Any]:
+        """Return the JSON fields of a report, or those of a file that cannot be verified."""
+        document = {key: getattr(report, name, None) for key, name in self.fields.items()}
+        document[self.key] = self.damages(report.damage if report else [])
+        if self.has_notices:
+            document["notices"] = report.notices if report else []
+        return document
+
+    def damages(self, damage: "Iterable[Damage]") -> list[dict[str, Any]]:
+        """Return the JSON fields of each damage."""
+        return [{key: getattr(each, name) for key, name in self.damage.items()} for each in damage]
+
+
+def verify_each(
+    args: argparse.Namespace, command: str, verify: "Callable[[str], Report]", form: ReportForm
+) -> int:
+    """Verify every file, print its report, and return the exit code."""
+    console = Console(args)
+
+    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
+        report = verify(name)
+        if not args.json:
+            print_report(console, name, report)
+        elif not form.has_notices:
+            print_notices(console, name, report)
+        return report_code(report), form.document(report)
+
+    return run_each(args, command, check, form.document(None))
+
+
+def report_code(report: "Report") -> ExitCode:
+    """Return the exit code for a report."""
+    return ExitCode.OK if report.ok else ExitCode.DAMAGED
+
+
+def print_report(console: Console, name: str, report: "Report", *, is_folder: bool = False) -> None:
+    """Print a line per damage, or "ok"; those of a folder begin with a name of a file in it."""
+    for line in map(str, report.damage):
+        where = shown_name(name)
+        result(printable(os.path.join(where, line) if is_folder else f"{where}: {line}"))
+    if report.ok:
+        result(printable(f"{shown_name(name)}: ok"))
+    print_notices(console, name, report)
+
+
+def print_notices(console: Console, name: str, report: "Report") -> None:
+    """Print the notices of a report to standard error."""
+    for line in report.notices:
+        console.note(f"{shown_name(name)}: {line}")
+
+
+def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[str, Any]) -> int:
+    """Check every file, even after one has failed, and return the exit code.
+
+    Parameters
+    ----------
+    args : Namespace
+        Has `files` and `json`.
+    command : str
+        Name of the command in JSON.
+    check : callable
+        Returns the exit code of a file, and the fields of its JSON entry other than path, status
+        and error.
+    failed : dict
+        These fields for a file that cannot be checked.
+    """
+    codes: list[ExitCode] = []
+    documents: list[dict[str, Any]] = []
+    for name in args.files:
+        message: str | None = None
+        try:
+            code, found = check(name)
+        except BrokenPipeError:
+            raise
+        except EXPECTED as err:
+            code, found, message = exit_code(err), failed, describe(err)
+            error(message)
+        codes.append(code)
+        documents.append(
+            {"path": shown_name(name), "status": STATUS_NAMES[code], **found, "error": message}
+        )
+    if args.json:
+        print_json(command, {"files": documents})
+    return most_severe(codes)
