@@ -21,7 +21,7 @@ ROOMS = {
     "_ext": set[str](),
     "format": {"xxhash", "zlib_ng"},
     "parallel": {"simplejpeg", "PIL", "av"},
-    "storage": {"xxhash", "fsspec", "aiohttp"},
+    "storage": {"numpy", "xxhash", "fsspec", "aiohttp"},
     "container": {"xxhash"},
     "array": {"numpy", "xxhash"},
     "damage": {"numpy", "xxhash"},

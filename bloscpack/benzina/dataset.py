@@ -15,6 +15,7 @@ from ..frames.protocol import Request, read_batch
 from ..storage.file import open_source
 from ..storage.protocol import closed_on_error
 from ..storage.remote.prefetch import at_hand, is_remote
+from ..storage.runs import LOCAL, Policy, plan_runs
 from ..types import AnyArray, IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .datasetfile import Content, open_content, place_of
@@ -26,9 +27,7 @@ from .sample import Sample
 from .splits import Span, resolve_splits
 
 # Samples that follow each other in the file are read together, at most this many bytes at once.
-# Gaps of up to _MAX_GAP_NBYTES between them are read along, which is cheaper than another read.
 READ_AHEAD_NBYTES = 1 << 20
-_MAX_GAP_NBYTES = 1 << 15
 # Number of samples whose places are looked up together.
 _BLOCK = 4096
 
@@ -305,24 +304,15 @@ class Dataset:
         source = self._content.source
         starts, sizes = self._content.input.extents(indices)
         offsets, ends, numbers = starts.tolist(), (starts + sizes).tolist(), indices.tolist()
-        first = 0
-        while first < len(numbers):
-            start, last = offsets[first], first + 1
-            while (
-                last < len(numbers)
-                and 0 <= offsets[last] - ends[last - 1] <= _MAX_GAP_NBYTES
-                and ends[last] - start <= read_ahead
-            ):
-                last += 1
-            nbytes = min(ends[last - 1], self._content.nbytes) - start
+        for low, high, start, stop in plan_runs(offsets, ends, Policy(LOCAL.max_gap, read_ahead)):
+            nbytes = min(stop, self._content.nbytes) - start
             held = memoryview(source.read_at(start, nbytes)) if nbytes > 0 else memoryview(b"")
             for number, offset, end in zip(
-                numbers[first:last], offsets[first:last], ends[first:last], strict=True
+                numbers[low:high], offsets[low:high], ends[low:high], strict=True
             ):
                 is_whole = end - start <= len(held)
                 data = bytes(held[offset - start : end - start]) if is_whole else None
                 yield Sample(self._content, number, self._shown, data)
-            first = last
 
     def read(
         self,

@@ -1,6 +1,6 @@
 """Reading stored chunks and comparing their digests, without decoding."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -8,12 +8,11 @@ from ..exceptions import ChecksumMismatch, FormatError, TruncatedError
 from ..format.checksum import Checksum
 from ..format.codec import ChunkHeader
 from ..storage.protocol import ByteSource
+from ..storage.runs import CHUNKS, plan_runs
 from .chunktable import check_left
 
 # First read of a chunk of unknown size: enough for its header, and for a small chunk as a whole.
 PROBE_NBYTES = 4096
-# Largest read for several chunks at once.
-_MAX_RUN_NBYTES = 4 << 20
 
 
 class StoredChunk(NamedTuple):
@@ -95,8 +94,8 @@ def read_stored(
 
 def read_run(
     source: ByteSource, offsets: Sequence[int], end: int | None, digest_size: int
-) -> list[tuple[memoryview, memoryview]]:
-    """Return consecutive chunks and their digests, which are not compared, by one read.
+) -> Iterator[tuple[memoryview, memoryview]]:
+    """Yield consecutive chunks and their digests, which are not compared, by few reads.
 
     Parameters
     ----------
@@ -109,19 +108,14 @@ def read_run(
     digest_size : int
         Size of a digest in bytes.
 
-    Returns
-    -------
-    list of (memoryview, memoryview)
-        Chunks and digests; empty if they would exceed 4 MiB. Views are shorter where the file
-        ends.
+    Yields
+    ------
+    data, digest : memoryview
+        Shorter where the file ends.
     """
     bounds = [*offsets] if end is None else [*offsets, end]
-    start = bounds[0]
-    if bounds[-1] - start > _MAX_RUN_NBYTES:
-        return []
-    stored = memoryview(source.read_at(start, bounds[-1] - start))
-    found = []
-    for offset, following in pairwise(bounds):
-        last = max(following - digest_size, offset) - start
-        found.append((stored[offset - start : last], stored[last : following - start]))
-    return found
+    for low, high, start, stop in plan_runs(bounds[:-1], bounds[1:], CHUNKS):
+        stored = memoryview(source.read_at(start, stop - start))
+        for offset, following in pairwise(bounds[low : high + 1]):
+            last = max(following - digest_size, offset) - start
+            yield stored[offset - start : last], stored[last : following - start]

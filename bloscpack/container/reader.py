@@ -26,6 +26,7 @@ from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import is_remote, prefetched
 from ..storage.remote.source import MAX_RUN_NBYTES, Extent
+from ..storage.runs import CHUNKS, most_per_run
 from ..types import BytesLike
 from .blocks import read_blocks_into, read_head
 from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
@@ -37,8 +38,9 @@ from .live import ATTEMPTS, has_grown, old_last_chunk
 # Largest ratio of decoded to stored size for which memory is allocated without first reading all
 # chunk headers.
 _USUAL_EXPANSION = 16
-# Stored bytes of several chunks that are fetched at once: about the size of a second-level cache.
-_RUN_NBYTES = 1 << 20
+# Stored bytes of several chunks that are fetched at once, on average: about the size of a
+# second-level cache. Chunks vary in size, so a run may be four times as large.
+_RUN_NBYTES = CHUNKS.max_nbytes // 4
 # Largest number of chunk headers of a remote file that are followed, one request each, if its table
 # cannot be used.
 _MAX_REMOTE_CHAIN = 4096
@@ -452,32 +454,32 @@ class Container:
     def _run_size(self, nthreads: int) -> int:
         """Return the number of chunks to fetch at once when all are read.
 
-        Each fetch releases and reacquires the GIL, which the other threads compete for. But each
-        thread should have several runs, so that the last one is short.
+        Each fetch releases and reacquires the GIL, which the other threads compete for.
         """
         stored = (self.source.size() - self.data_offset) // max(self.nchunks, 1)
-        return max(1, min(_RUN_NBYTES // max(stored, 1), self.nchunks // (4 * nthreads)))
+        most = most_per_run(self.nchunks, nthreads)
+        return max(1, min(_RUN_NBYTES // max(stored, 1), most))
 
     def _read_run_into(self, first: int, stop: int, out: memoryview) -> None:
         """Decode chunks `first` to `stop` to their places in `out`, a buffer for all content."""
-        found = self._fetch_run(first, stop) if stop - first > 1 else []
+        found = self._fetch_run(first, stop) if stop - first > 1 else iter(())
         for index in range(first, stop):
             start = index * self.chunk_size
             target = out[start : start + self.chunk_nbytes(index)]
-            at = index - first
-            if at >= len(found) or not self._decode_checked(index, *found[at], target):
+            stored = next(found, None)
+            if stored is None or not self._decode_checked(index, *stored, target):
                 # Read alone, it may be found without the table; if not, the proper error is raised.
                 self.read_chunk_into(index, target)
 
-    def _fetch_run(self, first: int, stop: int) -> list[tuple[memoryview, memoryview]]:
-        """Return chunks and digests by one read, as far as the table has their extents."""
+    def _fetch_run(self, first: int, stop: int) -> Iterator[tuple[memoryview, memoryview]]:
+        """Return chunks and digests, as far as the table has their extents."""
         size = self.header.checksum.nbytes
         if not size or not self.header.offsets or not self._trusts_table:
-            return []
+            return iter(())
         try:
             entries = [self._chunk_table().entry(index) for index in range(first, stop)]
         except BloscpackError:
-            return []
+            return iter(())
         return read_run(self.source, [offset for offset, _ in entries], entries[-1][1], size)
 
     def _decode_checked(

@@ -1,10 +1,12 @@
-"""Batched reads of many stored pieces: sorted, coalesced, read by position, decoded on threads.
+"""Batched reads of many stored pieces: sorted, joined, read by position, decoded on threads.
 
 The caller gives the position of each piece and a function that decodes it. This module decides
 the order of the reads, the number of calls and the number of threads, for every kind of source.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..exceptions import TruncatedError
@@ -14,14 +16,7 @@ from ..types import BytesLike
 from .file import FileSource
 from .protocol import ByteSource
 from .remote.prefetch import prefetched_pieces
-
-# Largest read of one call: it stays in the cache of a core until it is decoded.
-MAX_RUN_NBYTES = 1 << 18
-# Largest gap that is read rather than skipped: a call costs about as much as 16 KiB of it, and
-# with several threads also some waiting for the interpreter lock.
-MAX_GAP_NBYTES = 1 << 15
-# Runs for each thread, so that no thread waits long for the last one.
-_RUNS_PER_THREAD = 4
+from .runs import LOCAL, most_per_run, plan_runs
 
 
 class Piece(NamedTuple):
@@ -48,6 +43,10 @@ class Piece(NamedTuple):
     into: memoryview | None = None
 
 
+_Call = tuple[list[Piece], int, int]
+"""Pieces that one call reads, and the offset and size in bytes of what it reads."""
+
+
 def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None:
     """Read and decode all `pieces`.
 
@@ -69,55 +68,45 @@ def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None
     """
     nthreads = resolve_nthreads(nthreads, nbytes)
     for group in prefetched_pieces(pieces):
-        runs = list(_coalesce(group, nthreads))
-        run_indexed(_reader(runs), range(len(runs)), nthreads)
+        calls = list(_plan(group, nthreads))
+        run_indexed(_reader(calls), range(len(calls)), nthreads)
 
 
-def _reader(runs: list[list[Piece]]) -> Callable[[int], None]:
-    return lambda index: _read_run(runs[index])
+def _reader(calls: list[_Call]) -> Callable[[int], None]:
+    return lambda index: _read_pieces(*calls[index])
 
 
-def _coalesce(pieces: Sequence[Piece], nthreads: int) -> Iterator[list[Piece]]:
-    """Yield the pieces in file order, in runs that one call reads."""
-    ordinals: dict[int, int] = {}
+def _plan(pieces: Sequence[Piece], nthreads: int) -> Iterator[_Call]:
+    """Yield the pieces in file order, divided into those that one call reads."""
+    if len(pieces) == 1:  # a single frame, where planning would show
+        yield [*pieces], pieces[0].offset, pieces[0].nbytes
+        return
+    by_source: dict[int, list[Piece]] = {}
     for piece in pieces:
-        ordinals.setdefault(id(piece.source), len(ordinals))
-    limit = len(pieces)
-    if nthreads > 1:
-        limit = max(1, limit // (nthreads * _RUNS_PER_THREAD))
-    run: list[Piece] = []
-    end = 0
-    for piece in sorted(pieces, key=lambda each: (ordinals[id(each.source)], each.offset)):
-        stop = piece.offset + piece.nbytes
-        if run and not (
-            piece.into is None
-            and run[-1].into is None
-            and piece.source is run[0].source
-            and piece.offset <= end + MAX_GAP_NBYTES
-            and (max(stop, end) - run[0].offset <= MAX_RUN_NBYTES or stop <= end)
-            and len(run) < limit
-        ):
-            yield run
-            run = []
-        end = max(stop, end) if run else stop
-        run.append(piece)
-    if run:
-        yield run
+        by_source.setdefault(id(piece.source), []).append(piece)
+    most = None if nthreads == 1 else most_per_run(len(pieces), nthreads)
+    for found in by_source.values():
+        found.sort(key=itemgetter(1))
+        for is_direct, grouped in groupby(found, lambda piece: piece.into is not None):
+            group = list(grouped)
+            starts = [piece.offset for piece in group]
+            stops = [piece.offset + piece.nbytes for piece in group]
+            for low, high, start, stop in plan_runs(starts, stops, LOCAL, 1 if is_direct else most):
+                yield group[low:high], start, stop - start
 
 
-def _read_run(run: list[Piece]) -> None:
-    source, start = run[0].source, run[0].offset
-    nbytes = max(piece.offset + piece.nbytes for piece in run) - start
-    if run[0].into is not None:
-        _read_straight(run[0], run[0].into)
+def _read_pieces(pieces: list[Piece], start: int, nbytes: int) -> None:
+    source = pieces[0].source
+    if pieces[0].into is not None:
+        _read_straight(pieces[0], pieces[0].into)
         return
     if not isinstance(source, FileSource):
-        _decode_run(run, source.read_at(start, nbytes))
+        _decode(pieces, start, source.read_at(start, nbytes))
         return
-    if nbytes > MAX_RUN_NBYTES:  # a size from a damaged file may exceed the source
+    if nbytes > LOCAL.max_nbytes:  # a size from a damaged file may exceed the source
         nbytes = max(0, min(nbytes, source.size() - start))
     with Scratch(nbytes) as view, view[: source.read_into(start, view)] as stored:
-        _decode_run(run, stored)
+        _decode(pieces, start, stored)
 
 
 def _read_straight(piece: Piece, view: memoryview) -> None:
@@ -140,10 +129,9 @@ def _cut_off(piece: Piece, found: int) -> TruncatedError:
     ).at(path=piece.source.name)
 
 
-def _decode_run(run: list[Piece], stored: BytesLike) -> None:
-    start = run[0].offset
+def _decode(pieces: list[Piece], start: int, stored: BytesLike) -> None:
     with memoryview(stored) as view:
-        for piece in run:
+        for piece in pieces:
             _, offset, nbytes, decode, _ = piece
             first = offset - start
             if first + nbytes > len(view):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import bloscpack as bp
 from bloscpack.frames.protocol import FrameSource, frame_indices, read_batch
-from bloscpack.storage.batch import MAX_RUN_NBYTES
+from bloscpack.storage.runs import LOCAL
 
 from ..strategies import slices
 from .stores import Array, CountingSource, clip, fill
@@ -140,7 +140,7 @@ class TestBatches:
         source.reads.clear()
         store.read([(key, frame) for frame in (3, 0, 2, 1) for key in ("1", "0")])
         start, stop = extents["0"][0][0], sum(extents["1"][3]) + 8
-        assert stop - start < MAX_RUN_NBYTES
+        assert stop - start < LOCAL.max_nbytes
         assert source.reads == [(start, stop - start)]
         source.reads.clear()
         store.read([("7", 0), ("0", 0)])

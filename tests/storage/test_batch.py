@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from bloscpack.exceptions import TruncatedError
-from bloscpack.storage.batch import MAX_GAP_NBYTES, MAX_RUN_NBYTES, Piece, fetch
+from bloscpack.storage.batch import Piece, fetch
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.protocol import ByteSource
+from bloscpack.storage.runs import LOCAL
 
 from ..counting import CountingBytes
 
@@ -54,11 +55,11 @@ def test_neighbours_are_read_at_once() -> None:
 
 def test_gaps_and_long_runs_are_not() -> None:
     source = CountingBytes(CONTENT)
-    gap = MAX_GAP_NBYTES + 1
+    gap = LOCAL.max_gap + 1
     taken(source, [(0, 10), (10 + gap, 10)])
     assert source.reads == [(0, 10), (10 + gap, 10)]
     source.reads.clear()
-    half = MAX_RUN_NBYTES // 2
+    half = LOCAL.max_nbytes // 2
     taken(source, [(0, half), (half, half), (2 * half, half), (3 * half, 3 * half)])
     assert source.reads == [(0, 2 * half), (2 * half, half), (3 * half, 3 * half)]
 

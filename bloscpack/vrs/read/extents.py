@@ -5,8 +5,7 @@ would save a copy of less than 1 ms per 10 MB, but a file that shrinks while it 
 process; here it raises `TruncatedError`.
 """
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +14,14 @@ from ..._ext import record as _record
 from ...exceptions import TruncatedError
 from ...parallel.scratch import Scratch
 from ...parallel.threads import resolve_nthreads, run_indexed
-from ...storage.batch import MAX_RUN_NBYTES
 from ...storage.file import FileSource
 from ...storage.protocol import ByteSource
 from ...storage.remote.prefetch import prefetched
+from ...storage.runs import FIELDS, plan_array_runs
 from ...types import IntArray
 from .filesource import ChunkedSource
 
 Bytes = NDArray[np.uint8]
-
-# Largest gap between extents, in bytes, that is read over: a separate call costs about as much.
-_MAX_GAP_NBYTES = 1 << 14
 
 
 def locate(source: ByteSource, offset: int, nbytes: int) -> tuple[ByteSource, int]:
@@ -156,19 +152,6 @@ def _order(offsets: IntArray) -> IntArray | None:
     return np.argsort(offsets, kind="stable").astype(np.int64, copy=False)
 
 
-def _runs(starts: IntArray, stops: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield (low, high) of extents, sorted by start, that one call reads."""
-    breaks = np.flatnonzero(starts[1:] - stops[:-1] > _MAX_GAP_NBYTES) + 1
-    for low, end in pairwise([0, *breaks.tolist(), len(starts)]):
-        while low < end:
-            high = end
-            if stops[end - 1] - starts[low] > MAX_RUN_NBYTES:
-                limit = starts[low] + MAX_RUN_NBYTES
-                high = max(low + 1, low + int(np.searchsorted(starts[low:end], limit)))
-            yield low, high
-            low = high
-
-
 def _read(
     source: ByteSource,
     starts: IntArray,
@@ -183,19 +166,17 @@ def _read(
     of the first that is cut off, or -1. ``place(k)`` returns the target of extent k, which is read
     into directly if it is a run by itself.
     """
-    runs = list(_runs(starts, stops))
+    runs = list(plan_array_runs(starts, stops, FIELDS))
 
     def read_run(number: int) -> None:
-        low, high = runs[number]
-        start = int(starts[low])
+        low, high, start, stop = runs[number]
         if high - low == 1:
             view = place(low)
             found = read_into(source, start, view)
             if found < len(view):
                 raise _cut_off(source, start, len(view), found)
             return
-        nbytes = int(stops[low:high].max()) - start
-        with Scratch(nbytes) as room, room[: read_into(source, start, room)] as view:
+        with Scratch(stop - start) as room, room[: read_into(source, start, room)] as view:
             bad = take(low, high, view, start)
             if bad >= 0:
                 at = int(starts[low + bad])
@@ -207,8 +188,8 @@ def _read(
     whole = source.single if isinstance(source, ChunkedSource) else source
 
     def extent(number: int) -> tuple[int, int]:
-        low, high = runs[number]
-        return int(starts[low]), int(stops[low:high].max() - starts[low])
+        _, _, start, stop = runs[number]
+        return start, stop - start
 
     for numbers in prefetched(whole, range(len(runs)), extent):
         run_indexed(read_run, numbers, nthreads)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...exceptions import BloscpackError, FormatError, TruncatedError
 from ...parallel.scratch import Scratch
+from ...storage.runs import RECORDS, plan_array_runs
 from ...types import AnyArray, IntArray
 from ..format.format import (
     RECORD_HEADER,
@@ -26,11 +27,9 @@ from .filesource import ChunkedSource
 
 # Records of at least this many bytes are read one by one.
 _LARGE_NBYTES = 1 << 16
-# Bytes per run: small at first, in case the caller reads only a few records.
-_MIN_RUN_NBYTES = 1 << 14
-_MAX_RUN_NBYTES = 1 << 20
-# Largest gap between records, in bytes, that is read over rather than skipped.
-_MAX_GAP_NBYTES = 1 << 12
+# Bytes of the records read together: few at first, in case the caller reads only a few records.
+_MIN_PART_NBYTES = 1 << 14
+_MAX_PART_NBYTES = 1 << 20
 _LISTED_FIELDS = "record_type", "format_version", "timestamp", "compression", "uncompressed_size"
 _HEADER_PLACES = np.arange(RECORD_HEADER_SIZE)
 
@@ -222,7 +221,7 @@ class RecordReader:
 
     def _parts(self, rows: IntArray) -> Iterator[tuple[IntArray, bool]]:
         """Yield (rows, whether large): rows to read together, or a single row of a large record."""
-        limit = _MIN_RUN_NBYTES
+        limit = _MIN_PART_NBYTES
         start = 0
         sizes = self.table.size[rows].astype(np.int64)
         ends = np.cumsum(sizes)
@@ -239,7 +238,7 @@ class RecordReader:
             stop = min(stop, next_large)
             yield rows[start:stop], False
             start = stop
-            limit = min(4 * limit, _MAX_RUN_NBYTES)
+            limit = min(4 * limit, _MAX_PART_NBYTES)
 
     def _iter_run(self, rows: IntArray) -> Iterator[tuple[bytes, Iterable[_Listed]]]:
         """Read small records together; yield the bytes of the run and the records in it."""
@@ -273,24 +272,18 @@ class RecordReader:
         ends = offsets + self.table.size[rows]
         order = np.argsort(offsets, kind="stable")
         first, last = offsets[order], ends[order]
-        reach = np.maximum.accumulate(last)
-        breaks = np.flatnonzero(first[1:] - reach[:-1] > _MAX_GAP_NBYTES) + 1
-        if not len(breaks):
-            start = int(first[0])
-            return bytes(self.source.read_at(start, int(reach[-1]) - start)), offsets - start
         pieces, moved, position = [], np.empty(len(rows), np.int64), 0
-        for part in np.split(np.arange(len(rows)), breaks):
-            start, stop = int(first[part[0]]), int(reach[part[-1]])
+        for low, high, start, stop in plan_array_runs(first, last, RECORDS):
             piece = self.source.read_at(start, stop - start)
             pieces.append(piece)
-            moved[part] = first[part] - start + position
+            moved[low:high] = first[low:high] - start + position
             position += len(piece)
             if len(piece) < stop - start:  # cut file: put all later records past the end of `data`
-                moved[part[-1] + 1 :] = position
+                moved[high:] = position
                 break
         places = np.empty(len(rows), np.int64)
         places[order] = moved
-        return b"".join(pieces), places
+        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), places
 
     def check_headers(self, headers: AnyArray, rows: IntArray) -> None:
         """Compare record headers with the table.
