@@ -114,11 +114,9 @@ class Array:
         self._container = container = Container(open_source(path, storage_options), verify=verify)
         try:
             self._describe()
-        except BloscpackError as err:
-            err.path = container.name
-            container.close()
-            raise
-        except ImportError:
+        except (BloscpackError, ImportError) as err:
+            if isinstance(err, BloscpackError):
+                err.at(path=container.name)
             container.close()
             raise
 

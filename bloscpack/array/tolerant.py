@@ -150,12 +150,10 @@ def _check_left(container: Container, nbytes: int) -> None:
             if nbytes <= _MAX_LOSS * left:
                 break
     if nbytes > _MAX_LOSS * left or container.nchunks > size:
-        error = TruncatedError(
+        raise TruncatedError(
             f"the header declares {container.nchunks} chunks of {container.nbytes} bytes, but too "
             f"few of the {size} bytes of the file can be read to allocate memory for them"
-        )
-        error.path = container.name
-        raise error
+        ).at(path=container.name)
 
 
 def _warn(container: Container, described: Description, lost: dict[int, str], done: str) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from xxhash import xxh3_64_digest
 
-from ..exceptions import BloscpackError
 from ..format.codec import CODECS, MAX_SPLITS, ChunkHeader, CodecParams, encode
 from ..format.header import Header
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.overlay import OverlaySource
+from ..storage.protocol import closed_on_error
 from ..storage.update import UpdateFile
 from ..types import BytesLike
 from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
@@ -81,7 +81,7 @@ class Appender:
             It does not exist or cannot be written.
         """
         file = UpdateFile.open(path, locking=locking)
-        try:
+        with closed_on_error(file, file.name):
             container = Container(file)
             growth = Growth.open(file, container, locking=locking)
             last = container.nchunks - 1
@@ -89,11 +89,6 @@ class Appender:
             tail = b"" if is_full else container.read_chunk(last)
             params = _params_of(container)
             return cls(growth, params, tail, nthreads=nthreads), container.metadata
-        except BaseException as err:
-            if isinstance(err, BloscpackError):
-                err.path = file.name
-            file.close()
-            raise
 
     @classmethod
     def create(

@@ -12,17 +12,18 @@ Every part has a unique key. A task may therefore run twice: either record descr
 import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import accumulate
 
 from xxhash import xxh3_64
 
-from ..exceptions import BloscpackError, ChecksumMismatch, TruncatedError
+from ..exceptions import ChecksumMismatch, TruncatedError
 from ..format.codec import CodecParams
 from ..format.header import OFFSET_SIZE, Header, pack_offsets
 from ..format.trailer import pack_trailer
 from ..parallel.threads import map_ordered
-from ..storage.protocol import ByteSink, ByteSource, PartStore
+from ..storage.protocol import ByteSink, ByteSource, PartStore, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.sink import committed
 from ..types import BytesLike
@@ -309,13 +310,8 @@ class _Check:
                 f"the part with {part} is missing; write it again, or abort",
                 self._store.name,
             ) from err
-        try:
+        with closing(source), errors_at(self._store.name):
             self._compare(source, part)
-        except BloscpackError as err:
-            err.path = self._store.name
-            raise
-        finally:
-            source.close()
         return part
 
     def _compare(self, source: ByteSource, part: PartRecord) -> None:

@@ -8,7 +8,7 @@ each header has the size of its chunk.
 
 from itertools import pairwise
 
-from ..exceptions import BloscpackError, ChecksumError, FormatError, TruncatedError
+from ..exceptions import BloscpackError, FormatError, TruncatedError
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST, Trailer
@@ -170,7 +170,8 @@ class ChunkTable:
                 end = position + header.cbytes + self._digest_size
                 check_left(self._source, position, end - position)
             except BloscpackError as err:
-                raise at_chunk(err, known - 1, position) from None
+                err.at(f"chunk {known - 1} at offset {position}")
+                raise
             # Not append: another thread may have added the same entry.
             chain[known : known + 1] = [end]
         return chain[index]
@@ -270,11 +271,3 @@ def check_left(source: ByteSource, offset: int, nbytes: int) -> None:
         raise TruncatedError(
             f"stored size with digest, {nbytes} bytes, exceeds the {left} bytes left", offset=offset
         )
-
-
-def at_chunk(err: BloscpackError, index: int, offset: int) -> BloscpackError:
-    """Prefix the message of `err` with the index and offset of the chunk, and return it."""
-    err.args = (f"chunk {index} at offset {offset}: {err.args[0]}",)
-    if isinstance(err, ChecksumError):
-        err.index = index
-    return err

@@ -107,6 +107,6 @@ def check_identity(container: Container, identity: bytes) -> None:
 
 def changed(name: str | None) -> FileChangedError:
     """Return the error for a file that has changed."""
-    error = FileChangedError("the file has changed since the handle was created; reopen it")
-    error.path = name
-    return error
+    return FileChangedError("the file has changed since the handle was created; reopen it").at(
+        path=name
+    )

@@ -14,7 +14,14 @@ from typing import Any, Literal, Self
 
 from xxhash import xxh3_64_digest
 
-from ..exceptions import BloscpackError, ChecksumMismatch, CodecError, FormatError, TruncatedError
+from ..exceptions import (
+    BloscpackError,
+    ChecksumError,
+    ChecksumMismatch,
+    CodecError,
+    FormatError,
+    TruncatedError,
+)
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_range_into, new_bytes
 from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
@@ -23,7 +30,7 @@ from ..format.trailer import Trailer
 from ..notice import notice
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.file import FileSource
-from ..storage.protocol import ByteSource
+from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import is_remote, prefetched
 from ..storage.remote.source import MAX_RUN_NBYTES, Extent
 from ..storage.runs import CHUNKS, most_per_run
@@ -31,7 +38,7 @@ from ..types import BytesLike
 from .blocks import read_blocks_into, read_head
 from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
 from .chunkmemory import ChunkMemory
-from .chunktable import ChunkTable, at_chunk, check_room
+from .chunktable import ChunkTable, check_room
 from .front import HEAD_NBYTES, TAIL_NBYTES, check_trailer, with_recorded_front
 from .live import ATTEMPTS, has_grown, old_last_chunk
 
@@ -118,7 +125,7 @@ class Container:
                 self._read_front()
         except BaseException as err:
             if isinstance(err, BloscpackError):
-                err.path = source.name
+                err.at(path=source.name)
                 self._advise(err)
             self.source.close()
             raise
@@ -289,7 +296,7 @@ class Container:
         try:
             return decode_data(self.stored_metadata, header.meta_codec, header.meta_size)
         except FormatError as err:
-            err.path = self.name
+            err.at(path=self.name)
             raise
 
     @property
@@ -335,7 +342,8 @@ class Container:
         try:
             decode_into(data, out)
         except CodecError as err:
-            raise self._at_chunk(err, index, offset) from None
+            err.at(f"chunk {index} at offset {offset}", self.name)
+            raise
 
     def read_chunk(self, index: int) -> bytes:
         """Return the decoded bytes of chunk `index`; raises as `read_chunk_into` does."""
@@ -379,7 +387,8 @@ class Container:
         try:
             decode_range_into(data, start, out)
         except CodecError as err:
-            raise self._at_chunk(err, index, offset) from None
+            err.at(f"chunk {index} at offset {offset}", self.name)
+            raise
         if self._needs_no_check(index):
             memory.set_head(index, offset, bytes(data[: header.head_size]))
 
@@ -513,13 +522,10 @@ class Container:
         FormatError
             The file has no table, or its entries do not ascend from the first chunk.
         """
-        try:
+        with errors_at(self.name):
             if not self.header.offsets or self.nchunks == 0:
                 raise FormatError("the file has no offset table", field="offsets")
             return self._chunk_table().entries()
-        except BloscpackError as err:
-            err.path = self.name
-            raise
 
     def check_size(self, nbytes: int) -> None:
         """Check, before memory is allocated, that the bytes present can decode to `nbytes`.
@@ -534,20 +540,16 @@ class Container:
         """
         stored = self.source.size() - self.data_offset
         smallest = self.nchunks * (CHUNK_HEADER_SIZE + self.header.checksum.nbytes)
-        try:
-            if smallest > stored:
-                raise TruncatedError(
-                    f"{self.nchunks} chunks need at least {smallest} bytes, "
-                    f"found {max(stored, 0)} at offset {self.data_offset}",
-                    offset=self.data_offset,
-                )
-            if nbytes > _USUAL_EXPANSION * stored:
-                for group in prefetched(self.source, range(self.nchunks), self.extent):
-                    for index in group:
-                        self.fetch(index)
-        except BloscpackError as err:
-            err.path = self.name
-            raise
+        if smallest > stored:
+            raise TruncatedError(
+                f"{self.nchunks} chunks need at least {smallest} bytes, "
+                f"found {max(stored, 0)} at offset {self.data_offset}",
+                offset=self.data_offset,
+            ).at(path=self.name)
+        if nbytes > _USUAL_EXPANSION * stored:
+            for group in prefetched(self.source, range(self.nchunks), self.extent):
+                for index in group:
+                    self.fetch(index)
 
     def check_end(self) -> None:
         """Check that the last chunk is not followed by a chunk that the header does not count.
@@ -574,11 +576,8 @@ class Container:
             return
         if self.nchunks == 0:
             return
-        try:
+        with errors_at(self.name):
             position = self._chunk_table().chained(self.nchunks)
-        except BloscpackError as err:
-            err.path = self.name
-            raise
         try:
             check = bool(self.verify)
             _, following = read_stored(self.source, header.checksum, position, None, check)
@@ -588,11 +587,9 @@ class Container:
             raise self._too_few_chunks_error(f"another chunk follows at offset {position}")
 
     def _too_few_chunks_error(self, why: str) -> FormatError:
-        error = FormatError(
+        return FormatError(
             f"header: nchunks is {self.nchunks}, but {why}", offset=16, field="nchunks"
-        )
-        error.path = self.name
-        return error
+        ).at(path=self.name)
 
     def reopened(self, source: ByteSource) -> "Container":
         """Return a container for the current state of `source`, which does not follow writers."""
@@ -621,12 +618,9 @@ class Container:
             with view:
                 decode_into(data, view)
         except CodecError as err:
-            raise self._at_chunk(err, index, offset) from None
+            err.at(f"chunk {index} at offset {offset}", self.name)
+            raise
         return content
-
-    def _at_chunk(self, err: CodecError, index: int, offset: int) -> BloscpackError:
-        err.path = self.name
-        return at_chunk(err, index, offset)
 
     def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
         """Return the fields of `StoredChunk`; see `fetch`."""
@@ -648,7 +642,7 @@ class Container:
                 self._old_last = old_last_chunk(self)
                 if self._old_last is not None:
                     return self._old_last
-            err.path = self.name
+            err.at(path=self.name)
             raise
 
     def _load_by_table(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
@@ -686,7 +680,10 @@ class Container:
                 self.source, row, offset, following, check, self._probe_nbytes
             )
         except BloscpackError as err:
-            raise at_chunk(err, index, offset) from None
+            if isinstance(err, ChecksumError):
+                err.index = index
+            err.at(f"chunk {index} at offset {offset}")
+            raise
         nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
         if header.nbytes != nbytes:
             raise FormatError(

@@ -1,8 +1,9 @@
 """Refreshing an open file after a writer has appended to it."""
 
-from ..exceptions import BloscpackError, FileChangedError
+from ..exceptions import FileChangedError
 from ..storage.file import FileSource
 from ..storage.overlay import OverlaySource
+from ..storage.protocol import closed_on_error
 from ..storage.remote.prefetch import is_remote
 from .live import extends
 from .reader import Container
@@ -28,7 +29,7 @@ def refreshed(container: Container) -> Container | None:
     again = FileSource(file.path) if is_replaced else file.duplicate()
     again.name = file.name
     later = Container(again, verify=container.verify)
-    try:
+    with closed_on_error(later, file.name):
         is_same = (
             not is_replaced
             and later.header == container.header
@@ -38,11 +39,6 @@ def refreshed(container: Container) -> Container | None:
             later.close()
             return None
         _check_continued(container, later, is_replaced)
-    except BaseException as err:
-        if isinstance(err, BloscpackError):
-            err.path = file.name
-        later.close()
-        raise
     # The earlier container is not closed, as other threads may be reading from it. Its file is
     # closed with the last reference.
     return later

@@ -6,7 +6,7 @@ not change; chunks missing at the end are cut off.
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from math import prod
 from typing import IO, Any
@@ -24,7 +24,7 @@ from ..format.header import MAX_CHUNKS, OFFSET_SIZE, Header, pack_offsets
 from ..format.metadata import pack_section
 from ..format.trailer import pack_trailer
 from ..storage.file import FileSource, open_settled_source
-from ..storage.protocol import ByteSink, ByteSource
+from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import open_sink
 from .report import Damage, Report
 
@@ -43,7 +43,7 @@ def recover(
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
     source = open_settled_source(src)
-    try:
+    with closing(source), errors_at(source.name):
         front = find_front(source)
         salvage = Salvage(source, front, nthreads=nthreads)
         recorded = find_recorded_front(source, front)
@@ -62,11 +62,6 @@ def recover(
         section = plan.section()
         with open_sink(dst) as sink:
             _write(sink, source, front, section, plan, progress)
-    except BloscpackError as err:
-        err.path = source.name
-        raise
-    finally:
-        source.close()
     return report
 
 

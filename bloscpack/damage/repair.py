@@ -124,9 +124,9 @@ def repair(
         finally:
             file.close()
     if not _signature(path.stat()) == _signature(file.status()) == _signature(before):
-        error = FileChangedError("the file was changed while it was verified; nothing was fixed")
-        error.path = os.fspath(path)
-        raise error
+        raise FileChangedError("the file was changed while it was verified; nothing was fixed").at(
+            path=path
+        )
     size = container.header.size
     size += container.metadata_header.section_size if container.metadata_header else 0
     head = bytes(container.source.read_at(0, size))
