@@ -87,7 +87,6 @@ def load_vectors() -> list[Vector]:
     if FILES:
         manifest = json.loads((FILES / "manifest.json").read_text("utf-8"))
         found += [_vector(FILES.path, entry) for entry in manifest["vectors"]]
-        found += [_legacy(FILES.path, entry) for entry in manifest["malformed"]]
     return found
 
 
@@ -136,19 +135,4 @@ def _vector(folder: Path, entry: dict[str, Any]) -> Vector:
             offsets=(start, header["nchunks"] if header["offsets"] else 0),
             metadata=None if meta is None else 32,
         ),
-    )
-
-
-def _legacy(folder: Path, entry: dict[str, Any]) -> Vector:
-    data = (folder / entry["file"]).read_bytes()
-    is_sealed = entry["format_version"] == 2 and data[6] != 0
-    first = 16 if entry["format_version"] == 1 else 32
-    return Vector(
-        name=entry["name"],
-        data=data,
-        payload_sha256=entry["original"]["sha256"],
-        metadata=None,
-        is_sealed=is_sealed,
-        is_meta_sealed=True,
-        layout=Layout(chunks=((first, 16),), offsets=(32, 0), metadata=None),
     )
