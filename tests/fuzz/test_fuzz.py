@@ -15,6 +15,7 @@ from typing import Any
 import chunk_judge
 import numpy as np
 import pytest
+import worker
 from chunk_judge import _decode, chunks, judge
 from judge import Judge
 from mutation import BLIND, damage, seal
@@ -42,10 +43,9 @@ def run(kind: str, seed: str, count: int, folder: Path) -> None:
         running.append((process, progress, output))
     faults = []
     for process, progress, output in running:
-        # A hundred times the time of a case.
-        seconds = 60 + share * 0.1
         try:
-            status = process.wait(seconds)
+            # The worker has a limit of processor time, and a busy machine gives it little of that.
+            status = process.wait(10 * worker.max_seconds(share))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -29,6 +29,11 @@ MAX_SECONDS = 5.0  # of processor time: the machine may be busy
 Case = Callable[[Random], tuple[str, list[str], int]]
 
 
+def max_seconds(count: int) -> int:
+    """Return the limit of processor time for `count` cases: a hundred times what they take."""
+    return 60 + count // 10
+
+
 def peak_nbytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
@@ -109,6 +114,7 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
     case = cases[kind]()
     if not os.environ.get("BLOSCPACK_SANITIZE"):  # the sanitizer maps terabytes for itself
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_NBYTES, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CPU, (max_seconds(count), resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     where = os.open(progress, os.O_WRONLY | os.O_CREAT) if progress else -1
     baseline, most_honest = peak_nbytes(), 0
