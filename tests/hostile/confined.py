@@ -31,7 +31,8 @@ import bloscpack
 ADDRESS_SPACE_NBYTES = 8 << 30
 # Processor time in seconds; a way that needs more is killed, and the others are not tried.
 MAX_SECONDS = 60  # a guard against hanging, long enough for busy machines
-MAX_ANSWER_SECONDS = 300
+# Seconds without an outcome after which the process has hung.
+MAX_SILENT_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,12 @@ class Confinement:
     """Process that reads; it is reused because its imports take longer than most files."""
 
     def __init__(self) -> None:
+        self._process = self._start()
+
+    @staticmethod
+    def _start() -> "subprocess.Popen[str]":
         root = Path(bloscpack.__file__).parents[1]
-        self._process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, __file__],
             env={**os.environ, "PYTHONPATH": str(root)},
             stdin=subprocess.PIPE,
@@ -75,22 +80,28 @@ class Confinement:
         ]
 
     def _ask(self, place: Path, only: tuple[str, ...]) -> list[dict[str, Any]]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        timer = threading.Timer(MAX_ANSWER_SECONDS, self._process.kill)
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([str(place), *only]) + "\n")
+        self._process.stdin.flush()
+        answer = []
+        while (line := self._next_line()) != "\n":
+            answer.append(json.loads(line))
+        return answer
+
+    def _next_line(self) -> str:
+        assert self._process.stdout is not None
+        timer = threading.Timer(MAX_SILENT_SECONDS, self._process.kill)
         timer.start()
         try:
-            stdin.write(json.dumps([str(place), *only]) + "\n")
-            stdin.flush()
-            answer = []
-            while (line := stdout.readline()) != "\n":
-                if not line:
-                    raise RuntimeError(f"the process that reads ended: {self._process.wait()}")
-                answer.append(json.loads(line))
+            line = self._process.stdout.readline()
         finally:
             timer.cancel()
-        return answer
+        if not line:
+            status = self._process.wait()
+            self.close()
+            self._process = self._start()  # for the next test
+            raise RuntimeError(f"the process that reads ended: {status}")
+        return line
 
     def close(self) -> None:
         """End the process."""
