@@ -80,11 +80,8 @@ ONLY_IN = {
 PURE = {
     "array.chunkgrid",
     "array.selection",
-    "benzina.codec.av1sequence",
-    "benzina.codec.bitreader",
     "benzina.codec.codecconfig",
     "benzina.codec.colour",
-    "benzina.codec.videosequence",
     "benzina.filename",
     "benzina.load.affine",
     "benzina.load.samplestream",

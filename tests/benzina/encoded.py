@@ -3,34 +3,25 @@
 import functools
 import io
 import os
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from bloscpack.benzina.codec.av1sequence import split_obus
-from bloscpack.benzina.codec.codecconfig import (
-    join_units,
-    pack_av1c,
-    pack_avcc,
-    pack_hvcc,
-    split_annexb,
-    strip_delimiters,
-    unit_kind,
-)
+from bloscpack.benzina.codec.codecconfig import split_obus, unit_kind
 from bloscpack.benzina.codec.encoder import restore_scheduling
+from bloscpack.benzina.mp4.samplelayout import parse_sample
 
 # SVT-AV1 reads this when it is first used in a process: log errors only.
 os.environ.setdefault("SVT_LOG", "1")
 
-KINDS = {"hevc": b"hvcC", "h264": b"avcC", "libdav1d": b"av1C"}
 _X265 = "keyint=1:bframes=0:no-info=1:log-level=none:pools=none:frame-threads=1"
-_PARAMETERS = {"hevc": {32, 33, 34}, "h264": {7, 8}}
 
 
 class Encoded(NamedTuple):
-    """A picture in the form of a sample, and the encoder's output."""
+    """A picture in the form of a sample, and the encoder's output with parameter sets."""
 
     kind: bytes
     config: bytes
@@ -83,53 +74,58 @@ def encoded(
 ) -> Encoded:
     """Return a picture of `smooth_planes`, encoded."""
     av = pytest.importorskip("av", reason="no PyAV")
-    name = {"libx265": "hevc", "libx264": "h264", "libsvtav1": "libdav1d"}[codec]
     options = {"crf": "4", "preset": "ultrafast", "x264-params": f"keyint=1:slices={slices}"}
     options["x265-params"] = _X265 + (":lossless=1" if lossless else "")
     if codec == "libsvtav1":
         options = {"preset": "12", "crf": "4"}
-    context = av.CodecContext.create(codec, "w")
-    context.width, context.height, context.pix_fmt = width, height, pix_fmt
-    context.time_base, context.thread_count = Fraction(1, 1), 1
     frame = frame_of(smooth_planes(pix_fmt, width, height, seed), pix_fmt, width, height)
     frame.pts = 0
-    if pix_fmt[:4] != "gbrp":
-        for target in (context, frame):
-            target.color_range, target.colorspace = 2 if full_range else 1, matrix
-    context.options = options
-    with restore_scheduling():
-        packets = [*context.encode(frame), *context.encode(None)]
-    stream = b"".join(bytes(packet) for packet in packets)
-    if name == "libdav1d":
-        return Encoded(KINDS[name], pack_av1c(stream), strip_delimiters(stream), stream)
-    units = split_annexb(stream)
-    config = pack_hvcc(units) if name == "hevc" else pack_avcc(units)
-    kept = [unit for unit in units if unit_kind(name, unit) not in _PARAMETERS[name]]
-    return Encoded(KINDS[name], config, join_units(kept), stream)
-
-
-@functools.cache
-def muxed(codec: str) -> bytes:
-    """Return an mp4 of one picture from FFmpeg's own muxer."""
-    av = pytest.importorskip("av", reason="no PyAV")
     file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as container:
+    with restore_scheduling(), av.open(file, "w", format="mp4") as container:
         stream = container.add_stream(codec, rate=1)
-        stream.width = stream.height = 64
-        stream.pix_fmt = "yuv420p"
+        stream.metadata["handler_name"] = "bzna_input"
+        context = stream.codec_context
+        context.width, context.height, context.pix_fmt = width, height, pix_fmt
+        context.time_base, context.thread_count = Fraction(1, 1), 1
         if codec == "libx265":
-            # With the other entry type, the pictures may contain more parameter sets.
-            stream.codec_context.codec_tag = "hvc1"
-        stream.options = {"x265-params": _X265, "preset": "12" if "av1" in codec else "ultrafast"}
-        frame = frame_of(smooth_planes("yuv420p", 64, 64), "yuv420p", 64, 64)
-        with restore_scheduling():
-            container.mux([*stream.encode(frame), *stream.encode(None)])
-    return file.getvalue()
+            context.codec_tag = "hvc1"
+        if pix_fmt[:4] != "gbrp":
+            for target in (context, frame):
+                target.color_range, target.colorspace = 2 if full_range else 1, matrix
+        context.options = options
+        packets = [*context.encode(frame), *context.encode(None)]
+        coded = b"".join(bytes(packet) for packet in packets)
+        if codec != "libsvtav1":
+            coded = bytes(context.extradata) + coded
+        if codec == "libx265":
+            # Some versions repeat the parameter sets.
+            sets = av.BitStreamFilterContext("filter_units=remove_types=32-34", stream)
+            packets = sets.filter(packets[0])
+            packets[0].stream = stream
+        container.mux(packets)
+    data = file.getvalue()
+    track = parse_sample(data).tracks["bzna_input"]
+    payload = data[track.offset : track.offset + track.nbytes]
+    config = track.config
+    if codec == "libsvtav1":
+        # SVT-AV1 announces another sequence header than it then writes.
+        config = config[:4] + next(u for u in split_obus(payload) if unit_kind("av1", u) == 1)
+    return Encoded(track.config_kind, config, payload, coded)
+
+
+def split_annexb(stream: bytes) -> list[bytes]:
+    """Return the NAL units of a byte stream; none of them ends with a zero byte."""
+    return [unit.rstrip(b"\0") for unit in stream.split(b"\0\0\1")[1:]]
+
+
+def join_units(units: Iterable[bytes]) -> bytes:
+    """Return NAL units as a payload, each preceded by its size in 4 bytes."""
+    return b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)
 
 
 def without_sequence_header(payload: bytes) -> bytes:
     """Return a payload of AV1 that needs the sequence header of its configuration."""
-    return b"".join(obu.data for obu in split_obus(payload) if obu.kind != 1)
+    return b"".join(unit for unit in split_obus(payload) if unit_kind("av1", unit) != 1)
 
 
 def number(value: int) -> str:
@@ -140,16 +136,18 @@ def number(value: int) -> str:
 
 def said_to_be(base: Encoded, pixels: int) -> tuple[bytes, bytes]:
     """Return SPS and configuration of a 64 x 64 picture, changed to an edge of `pixels`."""
-    units = split_annexb(base.stream)
-    # The SPS of the picture before and after its size.
-    bits = "".join(f"{byte:08b}" for byte in units[1])
+    unit = split_annexb(base.stream)[1]
+    bits = "".join(f"{byte:08b}" for byte in unit.replace(b"\0\0\3", b"\0\0"))
     size = number(64) * 2
     assert bits.count(size) == 1
-    bits = bits.replace(size, number(pixels) * 2)
+    # Align the end of the SPS, a one and zeros, again.
+    bits = bits.rstrip("0").replace(size, number(pixels) * 2)
     bits += "0" * (-len(bits) % 8)
-    sps = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits), 8))
-    assert len(sps) < 256
-    config = base.config.replace(
-        len(units[1]).to_bytes(2, "big") + units[1], len(sps).to_bytes(2, "big") + sps
-    )
-    return sps, config
+    sps = bytearray()
+    for at in range(0, len(bits), 8):
+        byte = int(bits[at : at + 8], 2)
+        if sps[-2:] == b"\0\0" and byte <= 3:
+            sps.append(3)  # emulation prevention
+        sps.append(byte)
+    old, new = (len(data).to_bytes(2, "big") + data for data in (unit, bytes(sps)))
+    return bytes(sps), base.config.replace(old, new)

@@ -11,21 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.benzina.codec.codecconfig import (
-    join_units,
-    split_annexb,
-    split_units,
-    unit_kind,
-    unpack_config,
-)
+from bloscpack.benzina.codec.codecconfig import split_units, unit_kind, unpack_config
 from bloscpack.benzina.codec.decoder import Decoder
 from bloscpack.benzina.codec.planes import decode_rgb
 from bloscpack.exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from tests.benzina.encoded import (
     Encoded,
     encoded,
+    join_units,
     said_to_be,
     smooth_planes,
+    split_annexb,
     without_sequence_header,
 )
 
@@ -39,6 +35,24 @@ SUBSAMPLINGS = {
     "gray": "grey",
     "gbrp": "rgb",
 }
+
+
+# Encoder, pixel format, full range, matrix.
+FORMS = [
+    ("libx265", "yuv420p", True, 5),
+    ("libx265", "yuv420p", False, 1),
+    ("libx265", "yuv422p", False, 9),
+    ("libx265", "yuv444p", True, 1),
+    ("libx265", "gray", True, 2),
+    ("libx265", "yuv420p10le", False, 6),
+    ("libx265", "gbrp", True, 0),
+    ("libx264", "yuv420p", True, 5),
+    ("libx264", "yuv422p", False, 1),
+    ("libx264", "yuv444p", False, 9),
+    ("libx264", "yuv420p10le", True, 1),
+    ("libsvtav1", "yuv420p", True, 5),
+    ("libsvtav1", "yuv420p10le", False, 1),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +120,14 @@ def test_codecs(codec: str, full_range: bool, pix_fmt: str) -> None:
     for ours, theirs in zip(planes[:3], smooth_planes(pix_fmt, 66, 70), strict=True):
         shift = 2 if "10" in pix_fmt else 0
         assert np.abs(ours.astype(int) - (theirs >> shift)).max() < 12
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, form)))
+def test_declared_colours(form: tuple[str, str, bool, int]) -> None:
+    codec, pix_fmt, full_range, matrix = form
+    planes = decode(Decoder(), encoded(codec, pix_fmt, 64, 64, full_range, matrix))
+    assert (planes.full_range, planes.matrix) == (full_range, matrix)
+    assert planes.subsampling == SUBSAMPLINGS[pix_fmt.removesuffix("10le")]
 
 
 def test_open_decoders_are_reused() -> None:
@@ -277,7 +299,8 @@ def test_too_large_is_refused_before_it_is_decoded(codec: str) -> None:
     decoder = Decoder(max_pixels=64 * 64)
     with pytest.raises(UnsupportedError, match="128 x 128 pixels"):
         decode(decoder, large)
-    assert decoder.nopened == 0
+    # The decoder of H.264 finds out itself.
+    assert decoder.nopened == (codec == "libx264")
     payload = large.payload if codec == "libsvtav1" else join_units(split_annexb(large.stream))
     with pytest.raises(UnsupportedError, match="128 x 128 pixels"):
         decode(decoder, small, payload=payload)
@@ -287,10 +310,10 @@ def test_too_large_is_refused_before_it_is_decoded(codec: str) -> None:
 def test_largest_declared_sizes() -> None:
     base, decoder = encoded(), Decoder()
     sps, config = said_to_be(base, 65535)
-    with pytest.raises(UnsupportedError, match="65535 x 65535 pixels"):
+    with pytest.raises(UnsupportedError, match="exceeds the limit of 67108864 pixels"):
         decoder.decode(base.kind, config, base.payload)
     assert decoder.nopened == 0
-    with pytest.raises(UnsupportedError, match="65535 x 65535 pixels"):
+    with pytest.raises(UnsupportedError, match="exceeds the limit of 67108864 pixels"):
         decode(decoder, base, payload=join_units([sps, *split_units(base.payload)]))
     assert decode(decoder, base).y.shape == (64, 64)
 
@@ -305,6 +328,16 @@ def test_pictures_that_cannot_be_in_so_few_bytes() -> None:
     with pytest.raises(FormatError, match="8192 x 8192"):
         decode(decoder, base, payload=join_units([sps, *split_units(base.payload)]))
     assert decode(decoder, base).y.shape == (64, 64)
+
+
+def test_sizes_of_h264_are_limited_by_the_sample_entry() -> None:
+    """Its decoder finds the size together with the picture, before it allocates memory."""
+    small, large, decoder = encoded("libx264"), encoded("libx264", width=1024), Decoder()
+    for payload in (small.payload, large.payload):
+        with pytest.raises(CodecError, match="1024 x 64 pixels, but the sample entry declares"):
+            decoder.decode(large.kind, large.config, payload, (64, 64))
+    with pytest.raises(FormatError, match="are too few for a picture of 65535 x 65535"):
+        decoder.decode(small.kind, small.config, small.payload, (65535, 65535))
 
 
 @pytest.mark.parametrize("missing", [0, 1, 3])

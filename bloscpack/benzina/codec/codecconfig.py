@@ -2,31 +2,26 @@
 
 An mp4 stores the parameters of a stream apart from its pictures: ``hvcC`` for H.265 and ``avcC``
 for H.264 (ISO/IEC 14496-15: 8.3.3.1 and 5.3.3.1) hold NAL units, ``av1C`` (AV1 Codec ISO Media
-File Format Binding, 2.3) holds a sequence header. The payload of a picture is then units, each
-preceded by its size. This module neither reads files nor decodes; it checks every size against the
-available bytes.
+File Format Binding, 2.3) holds OBUs. The payload of a picture is then units, each preceded by its
+size. This module only separates units, and checks every size against the available bytes; FFmpeg
+interprets them, and writes the configurations of encoded pictures.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from .av1sequence import (
-    OBU_SEQUENCE_HEADER,
-    OBU_TEMPORAL_DELIMITER,
-    Obu,
-    split_obus,
-    unpack_av1_sequence,
-)
-from .videosequence import AV1, H264, HEVC, PictureInfo, unpack_h264_sps, unpack_hevc_sps
 
+HEVC, H264, AV1 = "hevc", "h264", "av1"
 HVCC, AVCC, AV1C = b"hvcC", b"avcC", b"av1C"
-CODECS = {HVCC: HEVC, AVCC: H264, AV1C: AV1}
-# Types of NAL units: H.265 table 7-1, H.264 table 7-1.
-HEVC_VPS, HEVC_SPS, HEVC_PPS, HEVC_SEI, HEVC_SEI_SUFFIX = 32, 33, 34, 39, 40
-H264_SEI, H264_SPS, H264_PPS = 6, 7, 8
+# Types of NAL units: H.265 table 7-1, H.264 table 7-1. Of AV1 units: section 6.2.2.
+HEVC_VPS, HEVC_SPS, HEVC_PPS = 32, 33, 34
+H264_SPS, H264_PPS = 7, 8
+OBU_SEQUENCE_HEADER = 1
+_SEQUENCE_HEADERS = {HEVC: HEVC_SPS, H264: H264_SPS, AV1: OBU_SEQUENCE_HEADER}
 BytesView = TypeVar("BytesView", bytes, memoryview)
-_START_CODE = b"\0\0\1"
+# Sizes of AV1 units are LEB128 numbers of at most 8 bytes: section 4.10.5.
+_MAX_SIZE_NBYTES = 8
 _NAL_SIZE_NBYTES = 4
 DEFAULT_MAX_PIXELS = 1 << 26
 # Bytes of hvcC up to numOfArrays, avcC up to numOfSequenceParameterSets, av1C up to configOBUs.
@@ -52,38 +47,8 @@ class ParameterSets(NamedTuple):
     units: tuple[bytes, ...]
 
 
-def split_annexb(stream: bytes) -> list[bytes]:
-    """Return the NAL units of a byte stream (H.265 and H.264, annex B).
-
-    Parameters
-    ----------
-    stream : bytes
-        Units preceded by start codes, as encoders return them.
-
-    Returns
-    -------
-    list of bytes
-        The units, without start codes and surrounding zero bytes.
-    """
-    units = []
-    at = stream.find(_START_CODE)
-    while at >= 0:
-        following = stream.find(_START_CODE, at + 3)
-        # A unit never ends with a zero byte.
-        unit = stream[at + 3 : following if following >= 0 else len(stream)].rstrip(b"\0")
-        if unit:
-            units.append(unit)
-        at = following
-    return units
-
-
-def join_units(units: Iterable[bytes]) -> bytes:
-    """Return NAL units as a payload, each preceded by its size in 4 bytes."""
-    return b"".join(len(unit).to_bytes(_NAL_SIZE_NBYTES, "big") + unit for unit in units)
-
-
 def split_units(payload: BytesView, size_nbytes: int = _NAL_SIZE_NBYTES) -> list[BytesView]:
-    """Return the NAL units of a payload; the inverse of `join_units`.
+    """Return the NAL units of a payload.
 
     Parameters
     ----------
@@ -119,8 +84,43 @@ def split_units(payload: BytesView, size_nbytes: int = _NAL_SIZE_NBYTES) -> list
 
 
 def unit_kind(codec: str, unit: bytes | memoryview) -> int:
-    """Return the type of a non-empty NAL unit of H.265 or H.264."""
+    """Return the type of a non-empty unit."""
+    if codec == AV1:
+        return unit[0] >> 3 & 0x0F
     return unit[0] >> 1 & 0x3F if codec == HEVC else unit[0] & 0x1F
+
+
+def pack_config(config: bytes, codec: str, units: Sequence[bytes]) -> bytes:
+    """Return a configuration of H.265 or AV1 with the fixed fields of another, and these units.
+
+    Raises
+    ------
+    FormatError
+        There are more units, or longer ones, than a configuration can hold.
+    """
+    if codec == AV1:
+        return config[:_AV1C_NBYTES] + b"".join(units)
+    if len(units) > 255 or max(map(len, units)) > _MAX_UNIT_NBYTES:
+        raise FormatError(f"{codec}: too many parameter sets, or too long ones")
+    arrays = [
+        bytes((unit_kind(codec, unit), 0, 1)) + len(unit).to_bytes(2, "big") + unit
+        for unit in units
+    ]
+    return config[: _HVCC_NBYTES - 1] + bytes((len(arrays),)) + b"".join(arrays)
+
+
+def sequence_header(codec: str, units: Iterable[bytes]) -> bytes | None:
+    """Return the only sequence header among units; None if there is none.
+
+    Raises
+    ------
+    FormatError
+        There are several that differ.
+    """
+    found = {unit for unit in units if unit_kind(codec, unit) == _SEQUENCE_HEADERS[codec]}
+    if len(found) > 1:
+        raise FormatError(f"{codec}: {len(found)} different sequence headers, expected one")
+    return found.pop() if found else None
 
 
 def unpack_config(kind: bytes, config: bytes) -> ParameterSets:
@@ -204,7 +204,7 @@ def _unpack_avcc(config: bytes) -> ParameterSets:
 def _unpack_av1c(config: bytes) -> ParameterSets:
     # Marker bit and version 1.
     _check_start(config, _AV1C_NBYTES, 0x81, "av1C")
-    return ParameterSets(AV1, 0, tuple(obu.data for obu in split_obus(config[_AV1C_NBYTES:])))
+    return ParameterSets(AV1, 0, tuple(split_obus(config[_AV1C_NBYTES:])))
 
 
 def _size_nbytes(byte: int, name: str) -> int:
@@ -214,199 +214,49 @@ def _size_nbytes(byte: int, name: str) -> int:
     return nbytes
 
 
-def picture_info(sets: ParameterSets) -> PictureInfo:
-    """Return the form of the pictures that a configuration describes.
-
-    Parameters
-    ----------
-    sets : ParameterSets
-        From `unpack_config`.
-
-    Returns
-    -------
-    PictureInfo
-
-    Raises
-    ------
-    FormatError
-            The sequence header is missing or malformed, or several contradict each other.
-    """
-    found = {info for unit in sets.units if (info := unit_info(sets.codec, unit)) is not None}
-    if len(found) != 1:
-        raise FormatError(
-            f"decoder configuration of {sets.codec}: {len(found)} different sequence headers, "
-            "expected one"
-        )
-    return found.pop()
-
-
-def unit_info(codec: str, unit: bytes) -> PictureInfo | None:
-    """Return the form of the pictures from a sequence header, or None for another unit.
-
-    Raises
-    ------
-    FormatError
-        The sequence header is malformed.
-    """
-    if codec == HEVC:
-        return unpack_hevc_sps(unit).picture if unit_kind(HEVC, unit) == HEVC_SPS else None
-    if codec == H264:
-        return unpack_h264_sps(unit).picture if unit_kind(H264, unit) == H264_SPS else None
-    for obu in split_obus(unit):
-        if obu.kind == OBU_SEQUENCE_HEADER:
-            return unpack_av1_sequence(obu).picture
-    return None
-
-
-def check_size(info: PictureInfo, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
-    """Refuse pictures that are too large to decode.
-
-    Raises
-    ------
-    UnsupportedError
-        The coded frame has more than `max_pixels`.
-    """
-    if info.coded_width * info.coded_height > max_pixels:
-        raise UnsupportedError(
-            f"picture of {info.coded_width} x {info.coded_height} pixels exceeds the limit of "
-            f"{max_pixels}; raise max_pixels of benzina.open if the file can be "
-            "trusted"
-        )
-
-
-def pack_hvcc(units: Sequence[bytes]) -> bytes:
-    """Return the decoder configuration of an H.265 stream.
-
-    Parameters
-    ----------
-    units : sequence of bytes
-        NAL units: VPS, SPS and PPS, and SEI to include; others are ignored.
-
-    Returns
-    -------
-    bytes
-        Payload of an ``hvcC`` box, for payloads with 4-byte sizes.
-
-    Raises
-    ------
-    FormatError
-        The SPS is missing or malformed, or a unit is longer than 65535 bytes.
-    """
-    kept = [
-        (kind, [unit for unit in units if unit and unit_kind(HEVC, unit) == kind])
-        for kind in (HEVC_VPS, HEVC_SPS, HEVC_PPS, HEVC_SEI, HEVC_SEI_SUFFIX)
-    ]
-    if not kept[1][1]:
-        raise FormatError("hvcC: the units have no SPS")
-    sps = unpack_hevc_sps(kept[1][1][0])
-    info = sps.picture
-    # Spatial segmentation and parallelism are set to 0, which means unknown.
-    start = b"\x01" + sps.profile + b"\xf0\x00\xfc"
-    start += bytes((0xFC | info.chroma, 0xF8 | info.bit_depth - 8, 0xF8 | sps.chroma_depth - 8))
-    layers = sps.nlayers << 3 | sps.is_nested << 2 | _NAL_SIZE_NBYTES - 1
-    arrays = [(kind, found) for kind, found in kept if found]
-    parts = [start, b"\0\0", bytes((layers, len(arrays)))]
-    for kind, found in arrays:
-        # All parameter sets are here; the pictures may have more SEI.
-        is_complete = kind in (HEVC_VPS, HEVC_SPS, HEVC_PPS)
-        parts += [bytes((is_complete << 7 | kind,)), len(found).to_bytes(2, "big")]
-        parts += [_with_length(unit, "hvcC") for unit in found]
-    return b"".join(parts)
-
-
-def _with_length(unit: bytes, name: str) -> bytes:
-    if len(unit) > _MAX_UNIT_NBYTES:
-        raise FormatError(f"{name}: a unit of {len(unit)} bytes exceeds {_MAX_UNIT_NBYTES} bytes")
-    return len(unit).to_bytes(2, "big") + unit
-
-
-def pack_avcc(units: Sequence[bytes]) -> bytes:
-    """Return the decoder configuration of an H.264 stream.
-
-    Parameters
-    ----------
-    units : sequence of bytes
-        NAL units: SPS and PPS; others are ignored.
-
-    Returns
-    -------
-    bytes
-        Payload of an ``avcC`` box, for payloads with 4-byte sizes.
-
-    Raises
-    ------
-    FormatError
-        The SPS is missing or malformed, or units are too many or too long.
-    """
-    sets = [unit for unit in units if unit and unit_kind(H264, unit) == H264_SPS]
-    pictures = [unit for unit in units if unit and unit_kind(H264, unit) == H264_PPS]
-    if not 0 < len(sets) < 32 or len(pictures) > 255:
-        raise FormatError(
-            f"avcC: {len(sets)} SPS and {len(pictures)} PPS; 1 to 31 and at most 255 are allowed"
-        )
-    sps = unpack_h264_sps(sets[0])
-    parts = [b"\x01", sets[0][1:4], bytes((0xFC | _NAL_SIZE_NBYTES - 1, 0xE0 | len(sets)))]
-    parts += [_with_length(unit, "avcC") for unit in sets]
-    parts.append(bytes((len(pictures),)))
-    parts += [_with_length(unit, "avcC") for unit in pictures]
-    # Only these four profiles have these fields: 5.3.3.1.2.
-    if sets[0][1] in (100, 110, 122, 144):
-        info = sps.picture
-        depths = (0xF8 | info.bit_depth - 8, 0xF8 | sps.chroma_depth - 8)
-        parts.append(bytes((0xFC | info.chroma, *depths, 0)))
-    return b"".join(parts)
-
-
-def pack_av1c(stream: bytes) -> bytes:
-    """Return the decoder configuration of an AV1 stream.
+def split_obus(stream: bytes) -> list[bytes]:
+    """Return the units of an AV1 stream.
 
     Parameters
     ----------
     stream : bytes
-        Units from an encoder, with a sequence header among them.
+        Units in the low-overhead format; each has its size, which the last one may omit.
 
     Returns
     -------
-    bytes
-        Payload of an ``av1C`` box, with the sequence header.
+    list of bytes
+        Whole units: header, size if present, payload.
 
     Raises
     ------
-    FormatError
-        The sequence header is missing or malformed.
+    FormatError, TruncatedError
+        A unit extends beyond the stream.
     """
-    headers = [obu for obu in split_obus(stream) if obu.kind == OBU_SEQUENCE_HEADER]
-    if not headers:
-        raise FormatError("av1C: the units have no sequence header")
-    found = unpack_av1_sequence(headers[0])
-    info = found.picture
-    depth = (info.bit_depth > 8) << 6 | (info.bit_depth == 12) << 5 | (info.chroma == 0) << 4
-    third = found.tier << 7 | depth | found.subsampling << 2 | found.sample_position
-    start = bytes((0x81, found.profile << 5 | found.level, third, 0))
-    return start + _with_size(headers[0])
+    found, at = [], 0
+    while at < len(stream):
+        start, header = at, stream[at]
+        if header & 0x80:
+            raise FormatError(f"AV1 stream: byte {at} does not start a unit", offset=at)
+        at += 2 if header & 0x04 else 1
+        end = len(stream)
+        if header & 0x02:
+            size, at = _size(stream, at)
+            end = at + size
+        if end > len(stream) or at > len(stream):
+            raise TruncatedError(
+                f"AV1 stream: the unit at byte {start} ends at {end}, beyond {len(stream)} bytes",
+                offset=start,
+            )
+        found.append(stream[start:end])
+        at = end
+    return found
 
 
-def _with_size(obu: Obu) -> bytes:
-    """Return a unit with its size, which a configuration requires."""
-    if obu.data[0] & 0x02:
-        return obu.data
-    payload = obu.data[obu.payload_offset :]
-    size, left = b"", len(payload)
-    while left >= 0x80:
-        size, left = size + bytes((left & 0x7F | 0x80,)), left >> 7
-    header = bytes((obu.data[0] | 0x02,)) + obu.data[1 : obu.payload_offset]
-    return header + size + bytes((left,)) + payload
-
-
-def strip_delimiters(stream: bytes) -> bytes:
-    """Return an AV1 stream as the payload of a sample: without temporal delimiters.
-
-    AV1 Codec ISO Media File Format Binding, 2.4, requires this.
-
-    Raises
-    ------
-    FormatError
-        A unit is malformed.
-    """
-    obus = split_obus(stream)
-    return b"".join(obu.data for obu in obus if obu.kind != OBU_TEMPORAL_DELIMITER)
+def _size(stream: bytes, at: int) -> tuple[int, int]:
+    """Read a LEB128 number; return it and its end."""
+    value = 0
+    for index, byte in enumerate(stream[at : at + _MAX_SIZE_NBYTES]):
+        value |= (byte & 0x7F) << (7 * index)
+        if not byte & 0x80:
+            return value, at + index + 1
+    raise FormatError(f"AV1 stream: invalid size at byte {at}", offset=at)

@@ -8,9 +8,12 @@ factors of luma, first chroma, second chroma and 1, all for 8-bit samples.
 import functools
 
 from ...exceptions import UnsupportedError
-from .videosequence import MATRIX_BT601, MATRIX_BT709, MATRIX_BT2020, MATRIX_RGB
 
 Coefficients = tuple[float, ...]
+
+# Code points of ITU-T H.273, "MatrixCoefficients".
+MATRIX_RGB, MATRIX_BT709, MATRIX_UNSPECIFIED = 0, 1, 2
+MATRIX_BT470BG, MATRIX_BT601, MATRIX_BT2020 = 5, 6, 9
 
 # Weights of red and blue by code point. Unspecified colours (2) are BT.601, as in Benzina's tools.
 # 10 uses the weights of 9, which is an approximation for constant luminance.
@@ -43,7 +46,7 @@ def coefficients(matrix: int, full_range: bool) -> Coefficients:
     Parameters
     ----------
     matrix : int
-        Code point of ITU-T H.273: see `PictureInfo`.
+        Code point of ITU-T H.273: see `Planes`.
     full_range : bool
         Whether samples use all values.
 

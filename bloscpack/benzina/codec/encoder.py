@@ -5,11 +5,15 @@ earlier pictures or the number of threads. Opening an encoder takes about a mill
 run on one thread and without the GIL; call `Encoder.encode` from several threads to encode pictures
 concurrently.
 
+FFmpeg's muxer takes the encoder's stream apart: each picture becomes an mp4 in memory, from which
+configuration and payload are taken.
+
 Lossy pictures are 8-bit YUV 4:2:0, BT.601 in full range, with sRGB colours, and the streams declare
 this. Lossless pictures are coded as planes G, B and R. The signatures that encoders write (x265:
 2.3 kB of options, x264: 0.6 kB) are removed by default.
 """
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +24,20 @@ import numpy as np
 
 from ...exceptions import CodecError
 from ...parallel.imports import import_av
-from . import codecconfig
-from .codecconfig import AV1C, AVCC, H264_SEI, HEVC_PPS, HEVC_SPS, HEVC_VPS, HVCC, unit_kind
+from ..mp4.format import INPUT
+from ..mp4.samplelayout import parse_sample
+from .codecconfig import (
+    AV1,
+    AV1C,
+    AVCC,
+    H264,
+    HEVC,
+    HVCC,
+    pack_config,
+    sequence_header,
+    split_obus,
+)
 from .picture import Array, Rgb, pad, yuv_planes
-from .videosequence import AV1, H264, HEVC
 
 _X_PRESETS = (
     "ultrafast",
@@ -45,8 +59,9 @@ _SVT_PARAMS = "keyint=1:lp=1"
 # ISO/IEC 23091-2: full range; BT.709 primaries, sRGB transfer, BT.601 matrix; identity for RGB.
 _FULL_RANGE, _PRIMARIES, _TRANSFER, _MATRIX, _RGB_MATRIX, _UNSPECIFIED = 2, 1, 13, 5, 0, 2
 _RATE = 20
-# Units of lower types are slices of pictures, in both H.264 and H.265.
-_HEVC_PARAMETERS = HEVC_VPS, HEVC_SPS, HEVC_PPS
+# FFmpeg's filters of the stream: SEI (type 39 or 6), with the encoder's signature, and parameter
+# sets (32 to 34) are removed from the picture.
+_FILTERS = {HEVC: "filter_units=remove_types=32-34|39", H264: "filter_units=remove_types=6"}
 
 
 class Coded(NamedTuple):
@@ -153,7 +168,7 @@ class Encoder:
     def _make_options(self, crf: str, preset: str) -> dict[str, str]:
         options = {"preset": preset}
         if self.codec == HEVC:
-            options["x265-params"] = _X265_PARAMS
+            options["x265-params"] = _X265_PARAMS + ":no-info=1" * (not self._like_reference)
             if self.lossless:
                 options["x265-params"] += ":lossless=1"
         if self.codec == AV1:
@@ -199,18 +214,20 @@ class Encoder:
         """
         av = import_av()
         try:
-            context, packets = self._run(av, self._frame(av, rgb, width, height))
+            sample = self._mux(av, self._frame(av, rgb, width, height))
         except (av.error.FFmpegError, ValueError) as err:
             raise CodecError(
                 f"{self.codec}: a frame of {width}x{height} cannot be encoded: {err}",
                 codec=self.codec,
             ) from err
-        if len(packets) != 1:
-            raise CodecError(
-                f"{self.codec}: one picture became {len(packets)} packets, expected one",
-                codec=self.codec,
-            )
-        return self._split_stream(bytes(context.extradata or b""), packets[0])
+        track = parse_sample(sample).tracks[INPUT]
+        payload = sample[track.offset : track.offset + track.nbytes]
+        config = track.config
+        if self.codec == AV1:
+            # SVT-AV1 announces another sequence header than it then writes, with the same form.
+            header = sequence_header(AV1, split_obus(payload))
+            config = pack_config(config, AV1, [header] if header else [])
+        return Coded(track.config_kind, config, payload)
 
     def _frame(self, av: Any, rgb: Rgb, width: int, height: int) -> Any:
         """Return a PyAV frame in the encoder's pixel format."""
@@ -231,47 +248,42 @@ class Encoder:
         frame.pts = 0
         return frame
 
-    def _run(self, av: Any, frame: Any) -> tuple[Any, list[bytes]]:
-        """Return the encoder, and the packets of one frame."""
+    def _mux(self, av: Any, frame: Any) -> bytes:
+        """Return a frame, encoded, as FFmpeg's mp4."""
         name = self._row.lossless_encoder if self.lossless else self._row.encoder
         if self.codec == AV1:
             # SVT-AV1 logs every picture on standard error, unless the environment disables it.
             os.environ.setdefault("SVT_LOG", "1")
-        context = av.CodecContext.create(name, "w")
-        context.width, context.height = frame.width, frame.height
-        context.pix_fmt = frame.format.name
-        context.time_base, context.framerate = Fraction(1, _RATE), _RATE
-        context.gop_size, context.max_b_frames, context.thread_count = 1, 0, 1
-        context.flags |= av.codec.context.Flags.global_header
-        context.color_range = _FULL_RANGE
-        if self.lossless:
-            context.colorspace = _RGB_MATRIX
-        if not self._like_reference:
-            context.color_primaries, context.color_trc = _PRIMARIES, _TRANSFER
-            context.colorspace = _RGB_MATRIX if self.lossless else _MATRIX
-        context.options = self._options
-        with restore_scheduling():
-            packets = context.encode(frame) + context.encode(None)
-        return context, [bytes(packet) for packet in packets]
-
-    def _split_stream(self, extradata: bytes, packet: bytes) -> Coded:
-        """Return the configuration and payload of a stream, in the form of an mp4."""
-        if self.codec == AV1:
-            return Coded(AV1C, codecconfig.pack_av1c(packet), codecconfig.strip_delimiters(packet))
-        parameters = codecconfig.split_annexb(extradata)
-        units = codecconfig.split_annexb(packet)
-        if self.codec == HEVC:
+        file = io.BytesIO()
+        with restore_scheduling(), av.open(file, "w", format="mp4") as container:
+            stream = container.add_stream(name, rate=_RATE)
+            stream.metadata["handler_name"] = INPUT
+            context = stream.codec_context
+            context.width, context.height = frame.width, frame.height
+            context.pix_fmt = frame.format.name
+            context.time_base = Fraction(1, _RATE)
+            context.gop_size, context.max_b_frames, context.thread_count = 1, 0, 1
+            context.color_range = _FULL_RANGE
+            if self.lossless:
+                context.colorspace = _RGB_MATRIX
             if not self._like_reference:
-                parameters = [u for u in parameters if unit_kind(HEVC, u) in _HEVC_PARAMETERS]
-            config = codecconfig.pack_hvcc(parameters)
-            kept = range(HEVC_VPS)
-        else:
-            config = codecconfig.pack_avcc(parameters)
-            kept = range(H264_SEI + self._like_reference)
-        pictures = [unit for unit in units if unit_kind(self.codec, unit) in kept]
-        if not pictures:
-            raise CodecError(f"{self.codec}: the encoder returned no picture", codec=self.codec)
-        return Coded(self._row.config_kind, config, codecconfig.join_units(pictures))
+                context.color_primaries, context.color_trc = _PRIMARIES, _TRANSFER
+                context.colorspace = _RGB_MATRIX if self.lossless else _MATRIX
+            if self.codec == HEVC:
+                # In FFmpeg's default, "hev1", the configuration need not have all parameter sets.
+                context.codec_tag = "hvc1"
+            context.options = self._options
+            packets = context.encode(frame) + context.encode(None)
+            if len(packets) != 1:
+                raise CodecError(
+                    f"{self.codec}: one picture became {len(packets)} packets, expected one",
+                    codec=self.codec,
+                )
+            if self.codec == HEVC or (self.codec == H264 and not self._like_reference):
+                packets = av.BitStreamFilterContext(_FILTERS[self.codec], stream).filter(packets[0])
+                packets[0].stream = stream
+            container.mux(packets)
+        return file.getvalue()
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._ext import warp as kernel
-from .colour import PLANES, Coefficients, coefficients
-from .videosequence import MATRIX_RGB
+from .colour import MATRIX_RGB, PLANES, Coefficients, coefficients
 
 Plane = np.ndarray[Any, np.dtype[np.uint8]]
 Floats = np.ndarray[Any, np.dtype[np.float32]]
@@ -40,7 +39,8 @@ class Planes(NamedTuple):
     chroma : int
         0 is grey, 1 is 4:2:0, 2 is 4:2:2, 3 is 4:4:4.
     matrix : int
-        Standard of the colours, a code point of ITU-T H.273; 0 is RGB, 2 is unspecified.
+        Standard of the colours, a code point of ITU-T H.273: 0 is RGB in planes G, B, R; 1 is
+        BT.709, 2 is unspecified, 5 and 6 are BT.601, 9 is BT.2020.
     full_range : bool
         Whether samples use all values, not only 16 to 235 (luma) and 16 to 240 (chroma).
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...exceptions import BloscpackError, UnsupportedError
 from ..codec.colour import PLANES
-from ..codec.decoder import Decoder
+from ..codec.decoder import Decoder, is_full_range
 from ..codec.planes import HALVED, PADDINGS, Aperture, Planes
 from ..mp4.samplelayout import InnerTrack
 from .batching import Filler, Task, naming_sample
@@ -184,7 +184,7 @@ class _HardwareDecoder(Decoder):
         )
         return self._av.CodecContext.create(name, "r", hwaccel=accelerator)
 
-    def _planes(self, frame: Any, info: Any, clean: Aperture) -> Any:
+    def _planes(self, frame: Any, codec: str, clean: Aperture) -> Any:
         planes = frame.planes
         if len(planes) != _NV12_PLANES:
             raise UnsupportedError(f"hardware frame has {len(planes)} planes, expected 2 (NV12)")
@@ -199,8 +199,8 @@ class _HardwareDecoder(Decoder):
                 chroma[..., 1].clone(),
                 clean,
                 1,
-                info.matrix,
-                info.full_range,
+                int(frame.colorspace),
+                is_full_range(frame),
             )
             torch.cuda.current_stream().synchronize()
         return found

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from ..codec.colour import Coefficients, benzina_coefficients, coefficients
+from ..codec.colour import MATRIX_RGB, Coefficients, benzina_coefficients, coefficients
 from ..codec.planes import PADDINGS, Floats, Planes, warp_planes
-from ..codec.videosequence import MATRIX_RGB
 from ..transforms import (
     ConstantBiasTransform,
     ConstantColorTransform,
