@@ -17,7 +17,10 @@ import numpy as np
 # it is imported here, before there is a source to read.
 import numpy.ma
 
+from ..exceptions import FormatError
+from ..media import image
 from ..storage.batch import Piece, fetch
+from ..storage.protocol import ByteSource
 from ..types import AnyArray, IntArray
 
 # Selects frames of a clip: an int, a slice, a list or array of ints, or a mask; None selects all.
@@ -367,6 +370,26 @@ def _read_each(
     for result, target in spread:
         result[...] = target
     return results
+
+
+def check_memory(
+    what: str, indices: IntArray, frame_nbytes: int, source: ByteSource, expansion: int
+) -> None:
+    """Refuse frames that need far more memory than their file can hold: they share its bytes.
+
+    A frame that is selected several times counts once.
+
+    Parameters
+    ----------
+    expansion : int
+        Most decoded bytes per stored byte.
+    """
+    limit = image.MAX_NBYTES + expansion * source.size()
+    if len(indices) * frame_nbytes > limit and len(np.unique(indices)) * frame_nbytes > limit:
+        raise FormatError(
+            f"{what}: {len(indices)} frames of {frame_nbytes} bytes are far more than "
+            f"{source.size()} stored bytes can hold"
+        ).at(path=source.name)
 
 
 def _check_out(out: AnyArray, shape: tuple[int, ...], clip: StoredClip) -> AnyArray:

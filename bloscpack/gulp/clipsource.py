@@ -23,6 +23,7 @@ from ..frames.protocol import (
     FrameSelection,
     KeyedSource,
     Request,
+    check_memory,
     frame_indices,
     read_batch,
     read_clip,
@@ -312,23 +313,10 @@ class GulpClip:
         if not len(indices):
             return self.shape[1:]
         shape = self._probe(int(indices[0])).shape
-        self._check_nbytes(indices, math.prod(shape))
-        return shape
-
-    def _check_nbytes(self, indices: IntArray, frame_nbytes: int) -> None:
-        """Refuse frames that need far more memory than their file can hold: shared records.
-
-        A frame that is selected several times counts once.
-        """
         file = self._source.data_file(self._ordinal)
-        limit = image.MAX_NBYTES + image.MAX_EXPANSION * file.size()
-        if len(indices) * frame_nbytes > limit and len(np.unique(indices)) * frame_nbytes > limit:
-            error = FormatError(
-                f"clip {self.id!r:.80}: {len(indices)} frames of {frame_nbytes} bytes are far more "
-                f"than {file.size()} stored bytes can hold"
-            )
-            error.path = file.name
-            raise error
+        what = f"clip {self.id!r:.80}"
+        check_memory(what, indices, math.prod(shape), file, image.MAX_EXPANSION)
+        return shape
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
         """Return the pieces to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""

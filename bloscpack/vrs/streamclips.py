@@ -7,6 +7,7 @@ one. A clip is lazy: it locates only the images that are read, and caches the pl
 recording.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import BloscpackError, FormatError, NotFoundError
-from ..frames.protocol import FrameSelection, frame_indices, read_clip
+from ..frames.protocol import FrameSelection, check_memory, frame_indices, read_clip
 from ..media import image
 from ..parallel.scratch import Scratch
 from ..storage.batch import Piece, fetch
@@ -234,23 +235,9 @@ class StreamClip:
         if not len(indices):
             return self.shape[1:]
         shape = self._form(int(indices[0]))[0]
-        self._check_nbytes(indices, int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize)
+        nbytes = math.prod(shape) * self.dtype.itemsize
+        check_memory(f"stream {self.id}", indices, nbytes, self._content.source, _MAX_EXPANSION)
         return shape
-
-    def _check_nbytes(self, indices: IntArray, frame_nbytes: int) -> None:
-        """Raise if the frames need more memory than the file could decode to.
-
-        Repeated frames count once.
-        """
-        size = self._content.source.size()
-        limit = image.MAX_NBYTES + _MAX_EXPANSION * size
-        if len(indices) * frame_nbytes > limit and len(np.unique(indices)) * frame_nbytes > limit:
-            error = FormatError(
-                f"stream {self.id}: {len(indices)} frames of {frame_nbytes} bytes are far more than"
-                f" {size} stored bytes can hold"
-            )
-            error.path = self._content.source.name
-            raise error
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
         """Yield the reads that fill each ``frames[k]`` with the frame ``indices[k]``."""

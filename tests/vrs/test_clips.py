@@ -17,9 +17,11 @@ from bloscpack.exceptions import (
     TruncatedError,
     UnsupportedError,
 )
+from bloscpack.frames.protocol import check_memory
 from bloscpack.media import image
 from bloscpack.storage.memory import MemorySource
 from bloscpack.types import AnyArray
+from bloscpack.vrs import streamclips
 from bloscpack.vrs.block.pixels import PixelFormat
 from bloscpack.vrs.column.imageplace import IRREGULAR
 from bloscpack.vrs.format.format import RecordType
@@ -445,9 +447,10 @@ def test_compressed_frames_cannot_claim_more_than_the_file_can_hold() -> None:
     assert max(stored) < 4000
     # Enough records for 3.6 TB of frames if each held such an image.
     clip = vrs.open(data).streams[STREAM].frames
+    source, expansion = clip._content.source, streamclips._MAX_EXPANSION
     with pytest.raises(FormatError, match="far more than"):
-        clip._check_nbytes(np.arange(100_000), 36_000_000)
-    clip._check_nbytes(np.zeros(100_000, np.int64), 1000)
+        check_memory("clip", np.arange(100_000), 36_000_000, source, expansion)
+    check_memory("clip", np.zeros(100_000, np.int64), 1000, source, expansion)
 
 
 def test_clips_can_be_pickled(tmp_path: Path) -> None:
