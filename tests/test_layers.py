@@ -157,6 +157,37 @@ IMPORTED_ON_USE = {
 IMPORTS_BY_NAME = {"array.dtype", "__init__", "cli.commands"}
 # Basenames that several folders share, as each means the same everywhere.
 SHARED_NAMES = {"__init__", "format", "protocol", "reader", "utils", "verify", "writer"}
+# Modules of at most `MAX_THIN` lines of code, and why each is not part of one that imports it.
+# Pure modules, commands and names of other projects need no reason.
+THIN = {
+    "array.display": "text of an array; array.array is long enough",
+    "benzina.load.arraypool": "tested alone: it counts references",
+    "cli.console.selection": "used by several commands",
+    "cli.console.status": "used by every command",
+    "cli.inputs.clips": "used by several commands",
+    "container.chunkmemory": "needs no lock, by rules of its own; container.reader is long enough",
+    "format.bytefield": "used by several formats",
+    "frames.store.summary": "read from the index by several modules",
+    "frames.verify": "each file type has one",
+    "gulp.chunk.ids": "reads files; gulp.chunk.format is pure",
+    "gulp.clipmetadata": "the part of clips that conversions share",
+    "gulp.ingest.chunkwriter": "a class of GulpIO2, which programs may replace",
+    "integrations.cluster": "imports Dask on use",
+    "notice": "every room uses it",
+    "parallel.imports": "every room uses it",
+    "parallel.scratch": "used by several rooms",
+    "storage.memory": "one of the sources",
+    "storage.url": "used by several rooms",
+    "types": "every room uses it",
+    "version": "read without importing the package",
+    "vrs.export.imagefile": "bytes of files; vrs.export.extraction writes them",
+    "vrs.layout.standard": "a table",
+    "vrs.read.iteration": "read by several modules",
+    "vrs.read.keyframes": "one rule of the format; vrs.read.decoding is long enough",
+    "vrs.read.openreport": "a public class",
+    "vrs.store.storeprogress": "used by both directions",
+}
+MAX_THIN = 40
 MAX_AT_ROOT = 12
 MAX_IN_FOLDER = 16
 
@@ -278,6 +309,40 @@ def test_folders_stay_small() -> None:
     root = folders.pop("") + 1
     assert root <= MAX_AT_ROOT
     assert {folder: n for folder, n in folders.items() if n > MAX_IN_FOLDER} == {}
+
+
+def lines_of_code(tree: ast.Module) -> int:
+    """Return the number of lines on which code starts, without docstrings."""
+    return len(
+        {
+            node.lineno
+            for node in ast.walk(tree)
+            if isinstance(node, ast.stmt | ast.expr)
+            and not isinstance(node, ast.Constant)
+            and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        }
+    )
+
+
+def test_thin_modules_have_a_reason() -> None:
+    def is_command(module: str) -> bool:
+        defined = {node.name for node in MODULES[module].body if isinstance(node, ast.FunctionDef)}
+        return module.startswith("cli.") and "run" in defined
+
+    fixed = {"gulp.adapters", "gulp.fileio", "gulp.sanity_utils", "gulp.utils", "__main__"}
+    thin = {
+        module
+        for module, tree in MODULES.items()
+        if lines_of_code(tree) <= MAX_THIN
+        and not module.endswith("__init__")
+        and not module.startswith("vrs.pyvrs.")
+        and module not in fixed
+        and module not in PURE
+        and ROOT.get(module) != "original"
+        and not is_command(module)
+    }
+    assert thin <= THIN.keys(), "merge them into the modules that import them, or say why not"
+    assert THIN.keys() <= MODULES.keys()
 
 
 def test_a_file_name_means_one_thing() -> None:

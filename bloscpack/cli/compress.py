@@ -6,7 +6,7 @@ from ..args import BloscpackArgs, MetadataArgs
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.header import EXTENSION
 from ..original.pack import pack_stream
-from .console.describe import report_chunks
+from .console.describe import read_metadata_file, report_chunks
 from .console.endpoint import (
     STDIO,
     check_input,
@@ -15,7 +15,6 @@ from .console.endpoint import (
     open_stream,
     regular_nbytes,
 )
-from .console.metadata import read_metadata_file
 from .console.options import (
     add_blosc_group,
     add_chunk_size_option,

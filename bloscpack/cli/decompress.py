@@ -5,6 +5,7 @@ import argparse
 from ..format.header import EXTENSION
 from ..original.pack import unpack_stream
 from ..storage.url import is_url, shown_name
+from .console.describe import metadata_text, report_metadata
 from .console.endpoint import (
     STDIO,
     check_input,
@@ -13,7 +14,6 @@ from .console.endpoint import (
     open_output,
     regular_nbytes,
 )
-from .console.metadata import metadata_text, report_metadata
 from .console.options import keep_prefixes
 from .console.output import Console, prefixed_result, pretty_size
 from .console.status import ExitCode, UsageError

@@ -16,9 +16,8 @@ from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..format.metadata import MetadataHeader
 from ..storage.file import open_source
 from ..storage.url import shown_name
-from .console.describe import array_fields
+from .console.describe import array_fields, metadata_text, report_metadata
 from .console.endpoint import check_input, read_any
-from .console.metadata import metadata_text, report_metadata
 from .console.options import add_json_option
 from .console.output import Console, double_pretty_size, error, prefixed_result, print_json
 from .console.status import ExitCode, describe, exit_code

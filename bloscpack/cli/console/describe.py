@@ -1,11 +1,14 @@
-"""Descriptions of arrays and chunks, as text and as JSON fields."""
+"""Descriptions of arrays, chunks and metadata, as text and as JSON fields."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...args import calculate_nchunks
-from .output import Console, double_pretty_size
+from ...format.metadata import MetadataHeader
+from .output import Console, double_pretty_size, format_metadata
 
 
 def is_array(metadata: Any) -> bool:
@@ -44,3 +47,31 @@ def report_chunks(console: Console, nbytes: int, chunk_size: int) -> None:
     console.verbose(f"nchunks: {nchunks}")
     console.verbose(f"chunk_size: {double_pretty_size(size)}")
     console.verbose(f"last_chunk_size: {double_pretty_size(last)}")
+
+
+def read_metadata_file(name: str) -> Any:
+    """Return the JSON value in a file.
+
+    Raises
+    ------
+    ValueError
+        The file is not valid JSON.
+    OSError
+        The file cannot be read.
+    """
+    try:
+        return json.loads(Path(name).read_bytes().strip())
+    except (ValueError, RecursionError) as err:
+        raise ValueError(f"metadata file '{name}' is not valid JSON: {err}") from err
+
+
+def report_metadata(console: Console, header: MetadataHeader | None) -> None:
+    """Print the size of the metadata, in the words of bloscpack 0.16."""
+    if header is not None:
+        how = "uncompressed" if header.meta_codec == "None" else "compressed"
+        console.verbose(f"read {how} metadata of size: '{header.meta_comp_size}'")
+
+
+def metadata_text(metadata: Any, header: MetadataHeader) -> str:
+    """Return the metadata of a file with a heading, as bloscpack 0.16 prints them."""
+    return "Metadata:\n" + format_metadata(metadata, header.meta_size)

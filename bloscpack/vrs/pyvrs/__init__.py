@@ -8,13 +8,12 @@ from ..block.pixels import ImageConversion, ImageFormat, PixelFormat
 from . import filter as filter  # noqa: A004 - pyvrs's name
 from . import slice as slice  # noqa: A004
 from . import utils as utils
-from .filechecksum import records_checksum
 from .filespec import FileSpec
 from .filtered import AsyncFilteredVRSReader, FilteredVRSReader, RecordFilter, SyncFilteredVRSReader
 from .pyvrserrors import StreamNotFoundError, TimestampNotFoundError
 from .pyvrserrors import type_name_of as recordable_type_id_name
 from .pyvrsrecord import VRSBlocks, VRSRecord
-from .reader import AsyncVRSReader, SyncVRSReader, VRSReader
+from .reader import AsyncVRSReader, SyncVRSReader, VRSReader, records_checksum
 from .records import AsyncVRSReaderSlice, VRSReaderSlice
 from .recordtype import RecordType
 from .spec import AudioSpec, ContentBlock, ImageSpec

@@ -5,6 +5,7 @@ more: columns, frames, and selections that can be filtered again.
 """
 
 import codecs
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..block.pixels import ImageConversion
 from ..format.format import StreamId
+from ..recording import open as open_recording
 from .catalog import Catalog, open_catalog
 from .filespec import easy_path, place_of
 from .filtered import AsyncFilteredVRSReader, RecordFilter, SyncFilteredVRSReader
@@ -388,3 +390,26 @@ class AsyncVRSReader(VRSReader, AsyncRows):
         """Return a reader of matching records; see `SyncVRSReader.filtered_by_fields`."""
         chosen = self._filter(stream_ids, record_types, min_timestamp, max_timestamp)
         return AsyncFilteredVRSReader(self, chosen)
+
+
+def records_checksum(path: "str | os.PathLike[str]", progress: bool = False) -> str:
+    """Return the checksum of all tags and records, 16 hex digits.
+
+    Compression, index and chunks of a copy do not change it.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    progress : bool
+        Accepted but ignored: no progress is printed.
+
+    Raises
+    ------
+    FormatError, CodecError, UnsupportedError
+        The file is not a VRS file, or a record is damaged.
+    OSError
+        The file cannot be read.
+    """
+    with open_recording(place_of(path)) as recording:
+        return recording.checksum()
