@@ -1,7 +1,6 @@
-"""Cost of opening an array, counted in system calls and Python functions, never in time."""
+"""System calls of opening an array; tests/frozen counts the Python functions."""
 
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -39,23 +38,3 @@ def test_opening_a_file_again_and_again(
     # The file, and its journal before and after. Reads: its front, its trailer (or the end of a
     # file shorter than a front) and its header once more.
     assert calls == {"open": 3, "pread": 3, "fstat": 2, "lstat": 1}
-
-
-def test_functions_that_opening_calls(tmp_path: Path) -> None:
-    path = str(tmp_path / "a.blp")
-    bp.save(path, np.arange(1 << 20, dtype="u1"), chunks=1 << 17)
-    bp.open(path).close()
-    ncalls = 0
-
-    def count(frame: Any, event: str, _: Any) -> None:
-        nonlocal ncalls
-        ncalls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        array = bp.open(path)
-    finally:
-        sys.setprofile(before)
-    array.close()
-    assert ncalls <= 60

@@ -18,7 +18,7 @@ from bloscpack.media import image
 from bloscpack.storage.memory import MemorySource
 
 from .stores import CountingSource, changed, check, clip, fill, made, name, tails
-from .test_verification import every_kind, extents
+from .test_verify_store import every_kind, extents
 
 
 @pytest.fixture

@@ -47,6 +47,27 @@ def parse_selection_text(text: str) -> Index:
     return index
 
 
+def parse_range(text: str, count: int, unit: str) -> slice:
+    """Parse a number, or one range, of `count` items that are called `unit`.
+
+    Raises
+    ------
+    UsageError
+        The text is neither.
+    ValueError
+        The number is out of range.
+    """
+    index = parse_selection_text(text)
+    if len(index) != 1 or index[0] is ...:
+        raise UsageError(f"selection '{text}': expected a number or one range of {unit}")
+    if isinstance(index[0], slice):
+        return index[0]
+    number = int(index[0])
+    if not -count <= number < count:
+        raise ValueError(f"selection '{text}' is out of range: there are {count} {unit}")
+    return slice(number, number + 1 or None)
+
+
 def _parse_entry(text: str) -> int | slice | EllipsisType:
     if text == "...":
         return ...

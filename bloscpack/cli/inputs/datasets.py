@@ -14,8 +14,7 @@ from ...filetypes.open import is_benzina
 from ...storage.url import shown_name
 from ..console.endpoint import STDIO, check_input, readable
 from ..console.options import Container
-from ..console.selection import parse_selection_text
-from ..console.status import UsageError
+from ..console.selection import parse_range
 
 if TYPE_CHECKING:
     from ...benzina.dataset import Dataset
@@ -124,14 +123,4 @@ def choose(dataset: "Dataset", args: argparse.Namespace) -> "Dataset":
         dataset = dataset.split(args.split)
     if args.select is None:
         return dataset
-    index = parse_selection_text(args.select)
-    if len(index) != 1 or index[0] is ...:
-        raise UsageError(f"selection '{args.select}': expected a number or one range of samples")
-    if isinstance(index[0], slice):
-        return dataset[index[0]]
-    number = int(index[0])
-    if not -len(dataset) <= number < len(dataset):
-        raise ValueError(
-            f"selection '{args.select}' is out of range: there are {len(dataset)} samples"
-        )
-    return dataset[number : number + 1 or None]
+    return dataset[parse_range(args.select, len(dataset), "samples")]

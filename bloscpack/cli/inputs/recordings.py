@@ -17,8 +17,7 @@ from ...storage.url import shown_name
 from ..console.endpoint import STDIO, check_input, readable
 from ..console.options import Container
 from ..console.output import Console
-from ..console.selection import parse_selection_text
-from ..console.status import UsageError
+from ..console.selection import parse_range
 
 if TYPE_CHECKING:
     from ...vrs.recording import Recording
@@ -187,14 +186,4 @@ def choose(recording: "Recording", args: argparse.Namespace) -> "RecordSequence"
     if args.stream or args.types or times["after"] is not None or times["before"] is not None:
         records = recording.filter(args.stream, args.types, **times)
     text = getattr(args, "select", None)
-    if text is None:
-        return records
-    index = parse_selection_text(text)
-    if len(index) != 1 or index[0] is ...:
-        raise UsageError(f"selection '{text}': expected a number or one range of records")
-    if isinstance(index[0], slice):
-        return records[index[0]]
-    number = int(index[0])
-    if not -len(records) <= number < len(records):
-        raise ValueError(f"selection '{text}' is out of range: there are {len(records)} records")
-    return records[number : number + 1 or None]
+    return records if text is None else records[parse_range(text, len(records), "records")]
