@@ -125,9 +125,9 @@ def _check_rewrite(name: str, metadata: Any) -> None:
     """
     with open_container(name) as container:
         if container.metadata_header is None:
-            raise NoMetadataFound(f"{name}: the file has no metadata to replace")
+            raise NoMetadataFound("the file has no metadata to replace").at(path=name)
         if container.metadata == metadata:
-            raise NoChangeInMetadata(f"{name}: the new metadata equal the old")
+            raise NoChangeInMetadata("the new metadata equal the old").at(path=name)
         rewrite_section(container.metadata_header, metadata)
 
 

@@ -11,7 +11,7 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,7 @@ from ..media import image
 from ..parallel.threads import map_ordered
 from ..storage.batch import Piece, fetch
 from ..storage.filelist import ListedFolder
-from ..storage.protocol import ByteSource
+from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray, BytesLike, IntArray
 from .chunk.format import ChunkNames, check_jpeg, check_meta_nbytes
@@ -99,9 +99,7 @@ class GulpSource(KeyedSource):
         self._closed = False
         chunks = listing_of(self._folder.names, self._folder.name).chunks
         if not chunks:
-            error = not_gulp(self._folder.names)
-            error.path = self._folder.name
-            raise error
+            raise not_gulp(self._folder.names).at(path=self._folder.name)
         for chunk, data in zip(chunks, self._read_indices(chunks), strict=True):
             self._add(chunk, data)
         self._keys = tuple(self._ordinals)
@@ -113,19 +111,14 @@ class GulpSource(KeyedSource):
 
     def _read_index(self, chunk: ChunkNames) -> bytes:
         source = self._folder.open(chunk.meta)
-        try:
+        with closing(source), errors_at(self._folder.path(chunk.meta)):
             size = source.size()
             check_meta_nbytes(size)
             return bytes(source.read_at(0, size))
-        except BloscpackError as err:
-            err.path = self._folder.path(chunk.meta)
-            raise
-        finally:
-            source.close()
 
     def _add(self, chunk: ChunkNames, data: bytes) -> None:
         path = self._folder.path(chunk.meta)
-        try:
+        with errors_at(path):
             text, places = scan_index(data)
             self._first.append(len(self._ordinals))
             for id_, frames, meta_data in places:
@@ -134,9 +127,6 @@ class GulpSource(KeyedSource):
                     raise DirectoryError(f"Duplicate id detected {id_!r:.80}: {other} has it too")
                 self._ordinals[id_] = len(self._ordinals)
                 self._places.extend((*frames, *meta_data))
-        except BloscpackError as err:
-            err.path = path
-            raise
         self._chunks.append(chunk)
         self._texts.append(text)
 
@@ -169,9 +159,7 @@ class GulpSource(KeyedSource):
         """
         ordinal = self._ordinals.get(key) if isinstance(key, str) else None
         if ordinal is None:
-            error = NotFoundError(f"no clip {key!r:.80}")
-            error.path = self.name
-            raise error
+            raise NotFoundError(f"no clip {key!r:.80}").at(path=self.name)
         return GulpClip(self, key, ordinal)
 
     def read(
@@ -248,9 +236,8 @@ class GulpClip:
         try:
             return parse(self._source.texts(self._ordinal)[which])
         except FormatError as err:
-            error = FormatError(f"clip {self.id!r:.80}: {err.args[0]}")
-            error.path = self._source.meta_path(self._ordinal)
-            raise error from err
+            err.at(f"clip {self.id!r:.80}", self._source.meta_path(self._ordinal))
+            raise
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -340,17 +327,13 @@ class GulpClip:
         """Return the triplet of a frame, checked against a file of `size` bytes."""
         loc, pad, length = self._triplets()[index].tolist()
         if loc < 0:
-            error = FormatError(f"{self._label(index)}: its place is not three such integers")
-            error.path = self._source.meta_path(self._ordinal)
-            raise error
-        if loc + length > size:
-            error = TruncatedError(
-                f"{self._label(index)}: its record ends at byte {loc + length}, the file has "
-                f"{size}",
-                offset=loc,
+            raise FormatError("its place is not three such integers").at(
+                self._label(index), self._source.meta_path(self._ordinal)
             )
-            error.path = self._source.data_file(self._ordinal).name
-            raise error
+        if loc + length > size:
+            raise TruncatedError(
+                f"its record ends at byte {loc + length}, the file has {size}", offset=loc
+            ).at(self._label(index), self._source.data_file(self._ordinal).name)
         return loc, pad, length
 
     def _label(self, index: int) -> str:
@@ -369,7 +352,8 @@ class GulpClip:
                     raise
             return _probe_jpeg(file.read_at(loc, nbytes))
         except BloscpackError as err:
-            raise self._add_frame(err, index) from None
+            err.at(self._label(index), self._source.data_file(self._ordinal).name)
+            raise
 
     def _decode(self, data: memoryview, frame: AnyArray, indices: IntArray, k: int) -> None:
         index = int(indices[k])
@@ -377,19 +361,13 @@ class GulpClip:
             check_jpeg(data)
             image.decode_into(data, frame)
         except BloscpackError as err:
-            raise self._add_frame(err, index) from None
+            err.at(self._label(index), self._source.data_file(self._ordinal).name)
+            raise
         except ValueError:
             raise ValueError(
                 f"{self._label(index)} has shape {image.probe(data).shape}, frame "
                 f"{indices[0]} has {frame.shape}: read frames that differ one by one"
             ) from None
-
-    def _add_frame(self, err: BloscpackError, index: int) -> BloscpackError:
-        """Add the frame and the file to an error, and return it."""
-        if err.path is None:
-            err.args = (f"{self._label(index)}: {err.args[0]}",)
-            err.path = self._source.data_file(self._ordinal).name
-        return err
 
 
 def _probe_jpeg(data: BytesLike) -> image.ImageInfo:

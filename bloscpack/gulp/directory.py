@@ -36,7 +36,7 @@ def listing_of(names: Iterable[str], folder: str) -> Listing:
     try:
         listing = list_chunks(names)
     except DirectoryError as err:
-        err.path = folder
+        err.at(path=folder)
         raise
     if listing.orphans:
         first, count = listing.orphans[0], len(listing.orphans)
@@ -98,18 +98,16 @@ class GulpDirectory:
     def _add(self, number: int, chunk: GulpChunk) -> None:
         items = chunk.meta_dict
         if not isinstance(items, dict):
-            error = DirectoryError(f"the index is a {type(items).__name__}, not an object of items")
-            error.path = os.fsdecode(chunk.meta_file_path)
-            raise error
+            raise DirectoryError(
+                f"the index is a {type(items).__name__}, not an object of items"
+            ).at(path=chunk.meta_file_path)
         for id_ in items:
             if id_ in self.chunk_lookup:
                 first = self.chunk_objs_lookup[self.chunk_lookup[id_]]
-                error = DirectoryError(
+                raise DirectoryError(
                     f"Duplicate id detected {id_!r:.80}: {os.fsdecode(first.meta_file_path)} "
                     "has it too"
-                )
-                error.path = os.fsdecode(chunk.meta_file_path)
-                raise error
+                ).at(path=chunk.meta_file_path)
             self.chunk_lookup[id_] = number
             self._owners[id_] = chunk.data_file_path
         self.merged_meta_dict.update(items)
@@ -158,9 +156,7 @@ class GulpDirectory:
         try:
             number = self.chunk_lookup[id_]
         except KeyError:
-            error = NotFoundError(f"no item {id_!r:.80}")
-            error.path = os.fsdecode(self.output_dir)
-            raise error from None
+            raise NotFoundError(f"no item {id_!r:.80}").at(path=self.output_dir) from None
         return self.chunk_objs_lookup[number]._read_item(id_, selector)
 
     def _load_label_dict(self) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..exceptions import FormatError
+from ..storage.protocol import errors_at
 from ..storage.sink import FileSink, committed
 
 FILE_NAME = "label2idx.json"
@@ -41,13 +42,14 @@ class Labels:
         FileNotFoundError
             The file does not exist.
         """
-        with open(self.path, "rb") as file:
-            try:
-                content = json.load(file)
-            except (ValueError, RecursionError) as err:
-                raise FormatError(f"{self.path}: not JSON: {err}") from err
-        if not isinstance(content, dict) or not all(type(n) is int for n in content.values()):
-            raise FormatError(f"{self.path}: not an object of label: number")
+        with errors_at(self.path):
+            with open(self.path, "rb") as file:
+                try:
+                    content = json.load(file)
+                except (ValueError, RecursionError) as err:
+                    raise FormatError(f"not JSON: {err}") from err
+            if not isinstance(content, dict) or not all(type(n) is int for n in content.values()):
+                raise FormatError("not an object of label: number")
         return content
 
     def number(self, labels: Iterable[Any]) -> dict[Any, int]:

@@ -123,9 +123,7 @@ def verify(
         if progress is not None:
             progress(done, total)
     if not chunks and not damage and not is_ingesting:
-        error = not_gulp(names)
-        error.path = root
-        raise error
+        raise not_gulp(names).at(path=root)
     return DirectoryReport(
         root,
         len(chunks),

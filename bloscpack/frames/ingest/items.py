@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...exceptions import BloscpackError, FormatError, UnsupportedError
+from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from ...format.filekind import IMAGE_SUFFIXES
 from ...media import image
 from ...media.video import read_video
@@ -356,12 +356,11 @@ def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterato
             else:
                 yield _resized(image.decode(data), options)
         except BloscpackError as err:
-            raise _add_location(err, os.path.basename(name)) from err
-
-
-def _add_location(err: BloscpackError, name: str) -> BloscpackError:
-    kind = UnsupportedError if isinstance(err, UnsupportedError) else FormatError
-    return kind(f"{name}: {err}")
+            place = os.path.basename(name)
+            if isinstance(err, CodecError):
+                raise FormatError(str(err)).at(place) from err
+            err.at(place)
+            raise
 
 
 def _check_image(data: bytes, options: ReadOptions) -> None:

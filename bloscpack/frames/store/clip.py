@@ -133,14 +133,16 @@ class StoreClip:
         FormatError
             The metadata are damaged.
         """
+        where = f"clip {self.id!r:.80}: metadata", self._store.name
         try:
             value = json.loads(self._index.meta(self._ordinal))
         except BloscpackError as err:
-            raise self._add_location(err, "metadata") from None
+            err.at(*where)
+            raise
         except (ValueError, RecursionError) as err:
-            raise self._add_location(FormatError(f"not JSON: {err}"), "metadata") from err
+            raise FormatError(f"not JSON: {err}").at(*where) from err
         if not isinstance(value, dict):
-            raise self._add_location(FormatError("it is not a JSON object"), "metadata")
+            raise FormatError("it is not a JSON object").at(*where)
         return value
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
@@ -242,7 +244,8 @@ class StoreClip:
             try:
                 frames[place] = image.decode(stored, reduce=reduce)
             except BloscpackError as err:
-                raise self._add_location(err, self._label(int(indices[place]))) from None
+                err.at(self._label(int(indices[place])), self._store.name)
+                raise
 
         work = self.decode_cost * frames.nbytes
         fetch(self._chunks(indices, decode), nthreads=self._store.nthreads, nbytes=work)
@@ -303,9 +306,8 @@ class StoreClip:
                 self._promised_nbytes(chunk) == self._chunk_nbytes(chunk) for chunk in chunks
             )
         if not fits:
-            raise self._add_location(
-                FormatError(f"{stored} stored bytes cannot hold {nbytes}"), "its frames"
-            )
+            message = f"its frames: {stored} stored bytes cannot hold {nbytes}"
+            raise FormatError(message).at(f"clip {self.id!r:.80}", self._store.name)
 
     def _promised_nbytes(self, chunk: int) -> int:
         """Return the decoded size that the chunk header states, limited by the stored size."""
@@ -313,7 +315,8 @@ class StoreClip:
         try:
             header = ChunkHeader.unpack(head)
         except BloscpackError as err:
-            raise self._add_location(err, self._label(chunk * self._format.group)) from None
+            err.at(self._label(chunk * self._format.group), self._store.name)
+            raise
         return header.nbytes if header.cbytes == self._cbytes[chunk] else -1
 
     def _chunk_nbytes(self, chunk: int) -> int:
@@ -329,7 +332,8 @@ class StoreClip:
             try:
                 self._shapes[missing[place]] = image.probe(stored).shape
             except BloscpackError as err:
-                raise self._add_location(err, self._label(missing[place])) from None
+                err.at(self._label(missing[place]), self._store.name)
+                raise
 
         fetch(self._chunks(np.array(missing, np.int64), note), nthreads=1, nbytes=0)
         shape = self._shapes[indices[0]]
@@ -376,15 +380,14 @@ class StoreClip:
             digest = view[-DIGEST_SIZE:]
             actual = xxh3_64_digest(stored)
             if actual != digest:
-                error = ChecksumMismatch(
+                raise ChecksumMismatch(
                     f"{CHECKSUM} is {actual.hex()}, {digest.hex()} is stored",
                     name=CHECKSUM,
                     expected=bytes(digest),
                     actual=actual,
                     index=chunk * self._format.group,
                     offset=self._offsets[chunk],
-                )
-                raise self._add_location(error, self._label(chunk * self._format.group))
+                ).at(self._label(chunk * self._format.group), self._store.name)
         take(stored)
 
     def _decode_frame(
@@ -401,7 +404,8 @@ class StoreClip:
         try:
             decode_chunk(stored, self._filters[chunk], self._geometry, reference, out)
         except BloscpackError as err:
-            raise self._add_location(err, self._label(chunk)) from None
+            err.at(self._label(chunk), self._store.name)
+            raise
 
     def _decode_images(
         self, indices: list[int], frames: AnyArray, place: int, stored: memoryview
@@ -412,9 +416,10 @@ class StoreClip:
         try:
             image.decode_into(stored, frame)
         except BloscpackError as err:
-            raise self._add_location(err, self._label(index)) from None
+            err.at(self._label(index), self._store.name)
+            raise
         except ValueError as err:  # the shape is not the one in the index
-            raise self._add_location(FormatError(str(err)), self._label(index)) from None
+            raise FormatError(str(err)).at(self._label(index), self._store.name) from None
 
     def _unaligned_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
         """Yield pieces for an array with unaligned items, by decoding to memory that is aligned."""
@@ -455,7 +460,8 @@ class StoreClip:
                 whole.reshape(-1).view(np.uint8).data,
             )
         except BloscpackError as err:
-            raise self._add_location(err, self._label(chunk * self._format.group)) from None
+            err.at(self._label(chunk * self._format.group), self._store.name)
+            raise
         frames[places] = whole[inside]
 
     def _timed_pieces(self, indices: list[int], out: memoryview) -> Iterator[Piece]:
@@ -477,8 +483,8 @@ class StoreClip:
         while self._filters[index] & TIME:
             inside = index % GROUP_FRAMES
             if not inside:
-                error = FormatError("it refers to an earlier frame, which its group does not allow")
-                raise self._add_location(error, self._label(index))
+                message = "it refers to an earlier frame, which its group does not allow"
+                raise FormatError(message).at(self._label(index), self._store.name)
             index += reference_of(inside, self._filters[index]) - inside
             yield index
 
@@ -504,19 +510,14 @@ class StoreClip:
                 out[place * nbytes : (place + 1) * nbytes] = target
 
     def _label(self, index: int) -> str:
-        """Return a label for messages: the frames in the chunk, and its location."""
+        """Return a label for messages: the clip, the frames in the chunk and its location."""
         group = self._format.group
         chunk = index // group
         first, last = chunk * group, min(chunk * group + group, self._nframes) - 1
         frames = f"frame {first}" if first == last else f"frames {first} to {last}"
         start = self._offsets[chunk]
-        return f"{frames} (bytes {start} to {start + self._cbytes[chunk]})"
-
-    def _add_location(self, err: BloscpackError, what: str) -> BloscpackError:
-        """Add the clip and the file to an error, and return it."""
-        err.args = (f"clip {self.id!r:.80}: {what}: {err.args[0]}",)
-        err.path = self._store.name
-        return err
+        place = f"{frames} (bytes {start} to {start + self._cbytes[chunk]})"
+        return f"clip {self.id!r:.80}: {place}"
 
 
 def _copy_after(

@@ -210,7 +210,7 @@ class Encoder:
             try:
                 info = image.probe(stored)
             except BloscpackError as err:
-                err.args = (f"frame {self.nframes}: {err.args[0]}",)
+                err.at(f"frame {self.nframes}")
                 raise
             if not self.nframes:
                 self.format = FrameFormat(Codec.IMAGE, 1, False, info.dtype, info.shape)

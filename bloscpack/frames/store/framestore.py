@@ -22,7 +22,7 @@ from ...exceptions import (
 from ...notice import warn_unclosed
 from ...storage.file import FileSource, open_source
 from ...storage.memory import MemorySource
-from ...storage.protocol import ByteSource, closed_on_error
+from ...storage.protocol import ByteSource, closed_on_error, errors_at
 from ...storage.remote.prefetch import is_remote
 from ...storage.remote.source import RemotePlace
 from ...storage.sink import upload_for
@@ -286,11 +286,8 @@ class FrameStore:
         return summarize(self._index)
 
     def _metadata(self) -> dict[str, Any]:
-        try:
+        with errors_at(self.name):
             return self._front.metadata
-        except BloscpackError as err:
-            err.path = self.name
-            raise
 
     def _options(self) -> Options:
         metadata = self._metadata()
@@ -298,9 +295,7 @@ class FrameStore:
         try:
             return options.replace(**{name: metadata.get(name) for name in Options._fields})
         except (TypeError, ValueError) as err:
-            error = FormatError(f"metadata: {err}")
-            error.path = self.name
-            raise error from err
+            raise FormatError(f"metadata: {err}").at(path=self.name) from err
 
     def keys(self) -> Sequence[str]:
         """Return the ids, in order: a view that decodes each on access."""
@@ -337,7 +332,7 @@ class FrameStore:
                 raise NotFoundError(f"no clip {key!r:.80} among {len(self)}")
             clip = StoreClip(self, self._source, self._index, key, ordinal)
         except BloscpackError as err:
-            err.path = self.name
+            err.at(path=self.name)
             raise
         if len(self._clips) >= _MAX_KEPT_CLIPS:
             self._clips = {}
@@ -467,11 +462,8 @@ class FrameStore:
             return
         source = FileSource(self._source.path) if is_replaced else self._source
         source.name = self.name
-        try:
+        with errors_at(self.name):
             front, index = _continued(self._source, source, self._front, self._index)
-        except BloscpackError as err:
-            err.path = self.name
-            raise
         # Clips returned earlier keep reading the old file and index.
         self._source, self._front, self._index, self._clips = source, front, index, {}
 

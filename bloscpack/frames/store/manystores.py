@@ -209,9 +209,7 @@ class ManyStores:
         for store in self._load().candidates(key):
             with suppress(NotFoundError):
                 return store[key]
-        error = NotFoundError(f"no clip {key!r:.80} among {len(self)}")
-        error.path = self.name
-        raise error
+        raise NotFoundError(f"no clip {key!r:.80} among {len(self)}").at(path=self.name)
 
     def read(
         self,

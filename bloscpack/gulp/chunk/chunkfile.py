@@ -16,10 +16,10 @@ from typing import IO, Any, SupportsIndex
 
 import numpy as np
 
-from ...exceptions import BloscpackError, FormatError
+from ...exceptions import FormatError
 from ...storage import disk
 from ...storage.file import FileObjectSource, FileSource
-from ...storage.protocol import ByteSource
+from ...storage.protocol import ByteSource, errors_at
 from ...types import text_list
 from ..gulperrors import DuplicateIdException, UnknownItemError
 from ..utils import jpeg_bytes_to_img
@@ -309,7 +309,7 @@ class GulpChunk:
         self, source: ByteSource, id_: Any, selector: Selector
     ) -> tuple[Frames, dict[Any, Any]]:
         id_ = str(id_)
-        try:
+        with errors_at(self.data_file_path):
             found = self._get_frame_infos(id_)
             if found is None:
                 raise UnknownItemError(f"no item {id_!r:.80}")
@@ -317,10 +317,6 @@ class GulpChunk:
             numbers = _select_ordinals(selector, len(triplets))
             wanted = [(number, triplets[number]) for number in numbers]
             return read_records(source, id_, wanted, self.jpeg_decoder), meta_data
-        except BloscpackError as err:
-            if err.path is None:
-                err.path = os.fsdecode(self.data_file_path)
-            raise
 
     def _get_frame_infos(self, id_: Any) -> tuple[list[Any], dict[Any, Any]] | None:
         """Return frame places and a copy of the metadata; None if no item has this id."""

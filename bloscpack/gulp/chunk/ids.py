@@ -2,7 +2,8 @@
 
 import os
 
-from ...exceptions import BloscpackError, FormatError
+from ...exceptions import FormatError
+from ...storage.protocol import errors_at
 from .format import check_meta_nbytes, list_chunks, load_meta
 
 
@@ -32,13 +33,10 @@ def chunk_ids(meta_path: str) -> list[str]:
     FormatError
         The index is damaged.
     """
-    try:
+    with errors_at(meta_path):
         with open(meta_path, "rb") as file:
             check_meta_nbytes(os.fstat(file.fileno()).st_size)
             index = load_meta(file.read())
         if not isinstance(index, dict):
             raise FormatError("the index is not a JSON object")
-    except BloscpackError as err:
-        err.path = meta_path
-        raise
     return list(index)

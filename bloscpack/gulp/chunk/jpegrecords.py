@@ -75,7 +75,8 @@ def _check_place(triplet: Any, id_: str, number: int) -> ImgInfo:
     try:
         return frame_info(triplet)
     except FormatError as err:
-        raise FormatError(f"item {id_!r:.80}, frame {number}: {err.args[0]}") from err
+        err.at(f"item {id_!r:.80}, frame {number}")
+        raise
 
 
 def _check_ends(id_: str, numbers: list[int], infos: list[ImgInfo], size: int) -> None:
@@ -112,7 +113,7 @@ def _decode(decoder: Callable[[bytes], Any], data: bytes, id_: str, number: int)
     try:
         return decoder(data)
     except FrameError as err:
-        err.args = (f"item {id_!r:.80}, frame {number}: {err.args[0]}",)
+        err.at(f"item {id_!r:.80}, frame {number}")
         raise
 
 

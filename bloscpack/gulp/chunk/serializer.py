@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Any
 
-from ...exceptions import BloscpackError
 from ...storage import disk
+from ...storage.protocol import errors_at
 from ...storage.update import create_like, temporary_path
 from .format import check_meta_nbytes, dump_meta, load_meta
 from .pickledindex import dump_pickle, load_pickle
@@ -90,13 +90,9 @@ pickle_serializer = PickleSerializer()
 
 
 def _read(file_name: Path, load: Any) -> Any:
-    try:
-        with open(file_name, "rb") as stream:
-            check_meta_nbytes(os.fstat(stream.fileno()).st_size)
-            return load(stream.read())
-    except BloscpackError as err:
-        err.path = os.fsdecode(file_name)
-        raise
+    with errors_at(file_name), open(file_name, "rb") as stream:
+        check_meta_nbytes(os.fstat(stream.fileno()).st_size)
+        return load(stream.read())
 
 
 def _replace(file_name: Path, data: bytes) -> None:

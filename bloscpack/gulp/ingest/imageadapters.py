@@ -8,8 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ...exceptions import FormatError
 from ...media.image import probe
+from ...storage.protocol import errors_at
 from ..utils import find_images_in_folder, resize_by_short_edge
 from .baseadapter import (
     Custom20BNAdapterMixin,
@@ -40,10 +40,8 @@ def read_image(path: str, size: int, *, keep_jpegs: bool) -> Any:
         with open(path, "rb") as file:
             data = file.read()
         if data[:2] == b"\xff\xd8":
-            try:
+            with errors_at(path):
                 probe(data)
-            except FormatError as err:
-                raise FormatError(f"{path}: {err}") from err
             return data
     return resize_by_short_edge(path, size)
 

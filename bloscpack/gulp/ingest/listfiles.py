@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from ...exceptions import FormatError
+from ...storage.protocol import errors_at
 
 Path = str | os.PathLike[str]
 Entry = dict[str, Any]
@@ -20,8 +21,8 @@ def read_json(path: Path) -> Any:
     FormatError
         It is not JSON.
     """
-    with open(path, "rb") as file:
-        return _load(path, file)
+    with open(path, "rb") as file, errors_at(path):
+        return _load(file)
 
 
 def read_gz_json(path: Path) -> Any:
@@ -32,18 +33,18 @@ def read_gz_json(path: Path) -> Any:
     FormatError
         It is not JSON, or not gzip.
     """
-    with gzip.open(path, "rb") as file:
+    with gzip.open(path, "rb") as file, errors_at(path):
         try:
-            return _load(path, file)
+            return _load(file)
         except (EOFError, gzip.BadGzipFile) as err:
-            raise FormatError(f"{os.fspath(path)}: not gzip: {err}") from err
+            raise FormatError(f"not gzip: {err}") from err
 
 
-def _load(path: Path, file: Any) -> Any:
+def _load(file: Any) -> Any:
     try:
         return json.load(file)
     except (ValueError, RecursionError) as err:
-        raise FormatError(f"{os.fspath(path)}: not JSON: {err}") from err
+        raise FormatError(f"not JSON: {err}") from err
 
 
 def entries_of(path: Path, content: Any, *keys: str) -> list[Entry]:
@@ -55,11 +56,11 @@ def entries_of(path: Path, content: Any, *keys: str) -> list[Entry]:
         It is not such a list.
     """
     if not isinstance(content, list):
-        raise FormatError(f"{os.fspath(path)}: expected a list of objects")
+        raise FormatError("expected a list of objects").at(path=path)
     for number, entry in enumerate(content):
         missing = [key for key in keys if not isinstance(entry, dict) or key not in entry]
         if missing:
-            raise FormatError(f"{os.fspath(path)}: entry {number} has no {missing[0]!r}")
+            raise FormatError(f"entry {number} has no {missing[0]!r}").at(path=path)
     return content
 
 
@@ -72,7 +73,7 @@ def objects_of(path: Path, content: Any) -> dict[str, Entry]:
         It is not such an object.
     """
     if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
-        raise FormatError(f"{os.fspath(path)}: expected an object of id: object")
+        raise FormatError("expected an object of id: object").at(path=path)
     return content
 
 
