@@ -11,9 +11,8 @@ from typing import Any, Never, Self, TypeVar, overload
 
 import numpy as np
 
-from ..container.identity import changed, check_identity, identity_of, place_of, token_of
+from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container, Verify
-from ..container.refresh import refreshed
 from ..exceptions import BloscpackError, NotANumpyArray
 from ..format.header import Header
 from ..storage.file import open_source

@@ -17,7 +17,7 @@ import numpy as np
 from ..container.reader import Verify
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.filelist import expanded
-from ..storage.remote.source import MAX_OBJECTS, RemotePlace, may_wait
+from ..storage.remote.source import MAX_OBJECTS, may_wait, without_head
 from ..types import AnyArray
 from .array import Array
 from .dtype import Dtype
@@ -72,7 +72,7 @@ class ManyArrays:
         self._is_open = True
         self._reopeners: list[tuple[Callable[..., Array], tuple[Any, ...]]] = []
         self.names: list[str] = []
-        self._is_remote = False
+        self._has_latency = False
         self._describe(list(paths), storage_options)
 
     def _describe(self, paths: list[Any], options: Mapping[str, Any] | None) -> None:
@@ -97,7 +97,7 @@ class ManyArrays:
         nthreads = MAX_OBJECTS if any(waits) else 1
         run_indexed(look, range(len(paths)), nthreads)
         shapes, dtypes, chunks, names, reopeners, attrs = zip(*found, strict=True)
-        self._is_remote = nthreads > 1
+        self._has_latency = nthreads > 1
         self.names, self._reopeners = list(names), list(reopeners)
         self.dtype: Dtype = dtypes[0]
         for shape, dtype, name in zip(shapes, dtypes, names, strict=True):
@@ -279,7 +279,7 @@ class ManyArrays:
         nthreads = resolve_nthreads(self._nthreads, target.nbytes)
         # With fewer files than threads, files are read one by one with all threads; remote files
         # always at the same time, because their latency dominates.
-        outer = MAX_OBJECTS if self._is_remote else nthreads if len(shares) >= nthreads else 1
+        outer = MAX_OBJECTS if self._has_latency else nthreads if len(shares) >= nthreads else 1
         inner = nthreads if outer == 1 or len(shares) == 1 else 1
 
         def read(k: int) -> None:
@@ -316,7 +316,7 @@ class ManyArrays:
             if name not in ("_open", "_is_open")
         }
         state["_reopeners"] = [
-            (reopen, (_without_head(place), *rest)) for reopen, (place, *rest) in self._reopeners
+            (reopen, (without_head(place), *rest)) for reopen, (place, *rest) in self._reopeners
         ]
         return _reopen, (state,)
 
@@ -326,11 +326,6 @@ def _reopen(state: dict[str, Any]) -> ManyArrays:
     many.__dict__.update(state)
     many._open, many._is_open = {}, True
     return many
-
-
-def _without_head(place: Any) -> Any:
-    """Return the location without its cached front, which is fetched again on opening."""
-    return place._replace(head=b"") if isinstance(place, RemotePlace) else place
 
 
 def _met(side: range, start: int, stop: int) -> tuple[int, int]:

@@ -13,8 +13,8 @@ import numpy as np
 from ..container.reader import Container
 from ..exceptions import FormatError
 from ..parallel.threads import resolve_nthreads, run_indexed
+from ..storage.protocol import Extent
 from ..storage.remote.prefetch import prefetched
-from ..storage.remote.source import Extent
 from ..types import AnyArray
 from .layout import Description, new_array, stored_view
 

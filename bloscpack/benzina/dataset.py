@@ -14,11 +14,11 @@ from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import Request, read_batch
 from ..storage.file import open_source
 from ..storage.protocol import closed_on_error
-from ..storage.remote.prefetch import at_hand, is_remote
+from ..storage.remote.prefetch import at_hand
 from ..storage.runs import LOCAL, Policy, plan_runs
 from ..types import AnyArray, IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
-from .datasetfile import Content, open_content, place_of
+from .datasetfile import Content, open_content
 from .mp4.format import INPUT
 from .mp4.movie import Movie
 from .mp4.track import DatasetTrack
@@ -93,7 +93,7 @@ def open(  # noqa: A001
     content.max_pixels = max_pixels
     with closed_on_error(source):
         content.declared = None if splits is None else resolve_splits(splits, len(content))
-    place = place_of(source)
+    place = source.place()
     if place is not None:
         options = {"splits": content.declared, "max_pixels": max_pixels, "nthreads": nthreads}
         content.origin = _reopen, (place, options, content.identity)
@@ -330,7 +330,7 @@ class Dataset:
         source = self._content.source
         places = (
             [(source, sample.location, sample.size) for sample, _ in planned]
-            if is_remote(source)
+            if source.has_latency
             else []
         )
         with at_hand(places):

@@ -14,9 +14,7 @@ import numpy as np
 from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
 from ..format.filekind import DATASET, HEAD_NBYTES, VIDEO, check_dataset, identify, wrong_kind
 from ..storage.file import open_source
-from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource, closed_on_error
-from ..storage.remote.prefetch import is_remote
 from ..types import IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .mp4.bmff import BoxHeader, Read, Window, children, read_box
@@ -313,12 +311,3 @@ def _is_dataset(read: Read, nbytes: int) -> bool:
             return True
     track = unpack_movie(read, nbytes).tracks.get(INPUT)
     return track is not None and not track.config_kind
-
-
-def place_of(source: ByteSource) -> Any:
-    """Return what reopens the source in another process: path, URL or bytes; else None."""
-    if isinstance(source, MemorySource):
-        return source.content()
-    if is_remote(source):
-        return source.place(0)
-    return getattr(source, "path", None)

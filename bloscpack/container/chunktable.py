@@ -13,7 +13,6 @@ from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST, Trailer
 from ..storage.protocol import ByteSource
-from ..storage.remote.prefetch import is_remote
 from ..types import BytesLike
 
 # Entries of the offset table that are fetched at once, and the distance between such windows.
@@ -208,7 +207,7 @@ class ChunkTable:
             return False
         if entries[-1] > self._source.size():
             return False
-        if is_remote(self._source):
+        if self._source.has_latency:
             return True  # to save a request; the checksum of the chunk that is read detects errors
         try:
             last = self._header_at(entries[-1])

@@ -13,6 +13,8 @@ from ..format.checksum import CHECKSUMS
 from ..format.header import Header
 from ..format.metadata import METADATA_HEADER_SIZE, MetadataHeader, decode_data, stored_data
 from ..format.trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpack_trailer
+from ..storage.memory import MemorySource
+from ..storage.overlay import OverlaySource, Patch
 from ..storage.protocol import ByteSource
 from ..types import BytesLike
 
@@ -92,33 +94,13 @@ def check_trailer(
     return trailer, "valid"
 
 
-class PatchedSource:
-    """Source that replaces the first bytes of a file; the size is unchanged."""
-
-    def __init__(self, source: ByteSource, head: bytes) -> None:
-        self.name: str | None = source.name
-        self._source = source
-        self.head = head
-
-    def size(self) -> int:
-        """Return the size of the file in bytes."""
-        return self._source.size()
-
-    def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return a copy if the new front is touched, else the result of the file itself."""
-        data = self._source.read_at(offset, nbytes)
-        if offset >= len(self.head):
-            return data
-        mine = self.head[offset : offset + len(data)]
-        return mine + bytes(data[len(mine) :])
-
-    def close(self) -> None:
-        """Close the file."""
-        self._source.close()
+def with_front(source: ByteSource, head: bytes) -> OverlaySource:
+    """Return `source` with its first bytes replaced; closing it does not close `source`."""
+    return OverlaySource(source, [Patch(0, len(head), MemorySource(head))], source.size())
 
 
-def with_recorded_front(source: ByteSource) -> PatchedSource | None:
-    """Return `source` with the front replaced by the copy in its trailer; None without a copy."""
+def recorded_head(source: ByteSource) -> bytes | None:
+    """Return the copy of the front of a file in its trailer; None without a copy."""
     trailer = read_trailer(source)
     if trailer is None or not trailer.head:
         return None
@@ -127,7 +109,7 @@ def with_recorded_front(source: ByteSource) -> PatchedSource | None:
     except BloscpackError:
         return None  # the trailer is not from a writer of ours
     # Large metadata are not copied to the trailer; those of the file itself are used.
-    return PatchedSource(source, trailer.head)
+    return trailer.head
 
 
 @dataclass(slots=True)
@@ -222,7 +204,7 @@ def find_recorded_front(source: ByteSource, front: Front) -> Front | None:
 
 
 def _recorded_front(source: ByteSource, trailer: Trailer, why: str) -> Front:
-    front = _read_front(PatchedSource(source, trailer.head))
+    front = _read_front(with_front(source, trailer.head))
     front.trailer, front.is_current, front.restored = trailer, True, why
     return front
 

@@ -1,28 +1,27 @@
-"""Identity of an open file, so that another process opens the same state of it.
+"""Identity of an open file, so that it is reopened in the same state or in a later one.
 
 A handle is pickled as the place of its file and the identity of its content. The process that
 reopens it compares the identity. A file that was replaced, changed, truncated or appended to is
 refused, because facts taken from the handle, such as the number of rows, may be outdated.
+Refreshing a handle accepts a file that was appended to, but not one with other content.
 """
 
 from os import urandom
 from struct import pack
+from typing import Any
 
 from xxhash import xxh3_128_digest, xxh3_128_hexdigest
 
 from ..exceptions import FileChangedError
-from ..storage.file import FileSource
-from ..storage.memory import MemorySource
-from ..storage.overlay import OverlaySource
-from ..storage.protocol import ByteSource
-from ..storage.remote.prefetch import is_remote
-from ..storage.remote.source import RemotePlace
+from ..storage.protocol import ByteSource, closed_on_error
+from ..storage.remote.source import path_of
 from .front import HEAD_NBYTES
+from .live import extends
 from .reader import Container
 
 
-def place_of(source: ByteSource, front_nbytes: int = 0) -> str | bytes | RemotePlace:
-    """Return the path, URL or bytes that open `source` in another process.
+def place_of(source: ByteSource, front_nbytes: int = 0) -> Any:
+    """Return the place that opens `source` in another process.
 
     A front of up to 4 KiB is included with a URL, so that opening takes no request.
 
@@ -31,42 +30,33 @@ def place_of(source: ByteSource, front_nbytes: int = 0) -> str | bytes | RemoteP
     TypeError
         It is a file object, which another process cannot open.
     """
-    if isinstance(source, OverlaySource):  # a file that a writer is changing
-        source = source.base
-    if isinstance(source, FileSource):
-        return source.path
-    if is_remote(source):
-        return source.place(HEAD_NBYTES if front_nbytes <= HEAD_NBYTES else 0)
-    if isinstance(source, MemorySource):
-        return source.content()
-    raise TypeError(
-        "an array read from a file object cannot be pickled or copied: open it by its path, "
-        "or from its bytes"
-    )
+    place = source.place(HEAD_NBYTES if front_nbytes <= HEAD_NBYTES else 0)
+    if place is None:
+        raise TypeError(
+            "an array read from a file object cannot be pickled or copied: open it by its path, "
+            "or from its bytes"
+        )
+    return place
 
 
 def identity_of(container: Container) -> bytes:
     """Return a digest that identifies the state of a file when it was opened.
 
     With a trailer, it is a digest of everything the trailer covers, and equal for all copies of the
-    file. Without one, size and modification time represent the chunks. Bytes in memory are pickled
-    themselves and have an empty identity.
+    file. Without one, size and modification time represent the chunks. If the storage reports a
+    version, that is used, as the trailer may not have been read.
     """
     source = container.source
-    stamp = (0, 0)
-    if isinstance(source, FileSource):
-        stamp = source.stamp
-    elif is_remote(source):
-        return xxh3_128_digest(f"{source.size()} {source.tag}".encode())
-    elif not isinstance(source, OverlaySource):
-        return b""
+    version = source.identity()
+    if version:
+        return xxh3_128_digest(version.encode())
     trailer = container.trailer
-    if trailer is not None:
+    if trailer is not None and not source.has_latency:
         return xxh3_128_digest(trailer.head_digest + trailer.pages)
     header = container.header
     fields = pack(
         "<8q",
-        *stamp,
+        *source.stamp,
         header.format_version,
         header.checksum.id,
         header.typesize,
@@ -80,17 +70,15 @@ def identity_of(container: Container) -> bytes:
 def token_of(container: Container) -> tuple[str, str]:
     """Return a cache key: strings that are equal only for the same content at the same place.
 
-    For a source without a place, such as a file object, the key is different each time.
+    For a source without a path or URL, such as a file object, the key is different each time.
     """
-    try:
-        place = place_of(container.source)
-    except TypeError:
-        return "", urandom(16).hex()
+    place = container.source.place()
     if isinstance(place, bytes):
         return "", xxh3_128_hexdigest(place)
-    if isinstance(place, RemotePlace):
-        place = place.url
-    return place, identity_of(container).hex()
+    path = path_of(place)
+    if path is None:
+        return "", urandom(16).hex()
+    return path, identity_of(container).hex()
 
 
 def check_identity(container: Container, identity: bytes) -> None:
@@ -110,3 +98,64 @@ def changed(name: str | None) -> FileChangedError:
     return FileChangedError("the file has changed since the handle was created; reopen it").at(
         path=name
     )
+
+
+def refreshed(container: Container) -> Container | None:
+    """Return the current state of the file of `container`; None if it has not changed.
+
+    Raises
+    ------
+    FileChangedError
+        It is not a later state of the same file: it has other content, or less.
+    OSError
+        The file does not exist any more.
+    """
+    file = container.source
+    replacement = file.replacement()
+    is_replaced = replacement is not None
+    again = replacement or file.duplicate()
+    if again is None:
+        return None
+    later = Container(again, verify=container.verify)
+    with closed_on_error(later, file.name):
+        is_same = (
+            not is_replaced
+            and later.header == container.header
+            and later.stored_metadata == container.stored_metadata
+        )
+        if is_same:
+            later.close()
+            return None
+        _check_continued(container, later, is_replaced)
+    # The earlier container is not closed, as other threads may be reading from it. Its file is
+    # closed with the last reference.
+    return later
+
+
+def _check_continued(before: Container, after: Container, is_replaced: bool) -> None:
+    """Check that `after` begins with the content of `before`.
+
+    If the file was replaced, the first, the middle and the last chunk are compared.
+    """
+    if not is_replaced:
+        is_continued = extends(after, before)
+    else:
+        one, two = before.header, after.header
+        is_continued = (
+            one[:5] == two[:5]
+            and before.chunk_size == after.chunk_size
+            and before.nbytes <= after.nbytes
+            and _starts_alike(before, after)
+        )
+    if not is_continued:
+        raise FileChangedError("the file is not the one that was opened, or holds less; reopen it")
+
+
+def _starts_alike(before: Container, after: Container) -> bool:
+    last = before.nchunks - 1
+    if any(
+        before.fetch(index).data != after.fetch(index).data for index in {0, last // 2} - {last}
+    ):
+        return False
+    content = before.read_chunk(last)
+    return after.read_chunk(last)[: len(content)] == content

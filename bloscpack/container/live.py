@@ -12,7 +12,6 @@ from typing import Protocol, Self
 from ..exceptions import BloscpackError
 from ..format.codec import ChunkHeader, CodecParams, encode
 from ..format.header import Header
-from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from .chunk import StoredChunk
 
@@ -68,18 +67,21 @@ def extends(later: State, earlier: State) -> bool:
 def later_states(state: State) -> Iterator[State]:
     """Yield the current state of the file, repeatedly while a writer is changing it."""
     file = state.source
-    if not state.follows_writers or not isinstance(file, FileSource):
+    if not state.follows_writers or not file.is_live:
         return
     for _ in range(ATTEMPTS):
+        again = file.duplicate()
+        if again is None:
+            return
         try:
-            later = state.reopened(file.duplicate())
+            later = state.reopened(again)
         except BloscpackError:
             return
         try:
             if not extends(later, state):
                 return
             yield later
-            if later.header == state.header and isinstance(later.source, FileSource):
+            if later.header == state.header and later.source.is_live:
                 return
         finally:
             later.close()

@@ -29,17 +29,16 @@ from ..format.metadata import MetadataHeader, decode_data, stored_data
 from ..format.trailer import Trailer
 from ..notice import notice
 from ..parallel.threads import resolve_nthreads, run_indexed
-from ..storage.file import FileSource
-from ..storage.protocol import ByteSource, errors_at
-from ..storage.remote.prefetch import is_remote, prefetched
-from ..storage.remote.source import MAX_RUN_NBYTES, Extent
+from ..storage.protocol import ByteSource, Extent, errors_at
+from ..storage.remote.prefetch import prefetched
+from ..storage.remote.source import MAX_RUN_NBYTES
 from ..storage.runs import CHUNKS, most_per_run
 from ..types import BytesLike
 from .blocks import read_blocks_into, read_head
 from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
 from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, check_room
-from .front import HEAD_NBYTES, TAIL_NBYTES, check_trailer, with_recorded_front
+from .front import HEAD_NBYTES, TAIL_NBYTES, check_trailer, recorded_head
 from .live import ATTEMPTS, has_grown, old_last_chunk
 
 # Largest ratio of decoded to stored size for which memory is allocated without first reading all
@@ -119,7 +118,7 @@ class Container:
         self.source = source
         self.verify = verify
         try:
-            if isinstance(source, FileSource):
+            if source.is_live:
                 self._read_consistent_front(source, replays)
             else:
                 self._read_front()
@@ -198,7 +197,7 @@ class Container:
         read at a wrong offset fails its own checksum.
         """
         source, header = self.source, self.header
-        if not is_remote(source):
+        if not source.has_latency:
             return True
         self._keep_front(self._table_offset)
         largest = min(max(header.chunk_size, header.last_chunk), MAX_RUN_NBYTES)
@@ -218,27 +217,27 @@ class Container:
         header, source = self.header, self.source
         nentries = max(header.nchunks, 0) + (header.max_app_chunks > 0) if header.offsets else 0
         self.front_nbytes = end = table_offset + OFFSET_SIZE * nentries
-        if is_remote(source) and end <= MAX_RUN_NBYTES:
+        if end <= MAX_RUN_NBYTES:
             source.keep_head(end)
 
-    def _read_consistent_front(self, file: FileSource, replays: bool) -> None:
+    def _read_consistent_front(self, file: ByteSource, replays: bool) -> None:
         """Read the front of one state of a file that a writer may be changing.
 
         With a journal, the file is read as it was before the change. Without one, the journal must
         still be missing after the read, and the header unchanged, as a writer writes it last.
         """
         for attempt in range(ATTEMPTS):
-            before = file.settled(replays=replays)
+            before = file.before_append(replays=replays)
             if before is not None:
                 self.source = before
             try:
                 head = self._read_front()
                 if before is not None or (
-                    not file.has_journal() and file.read_at(0, len(head)) == head
+                    not file.has_unfinished_append() and file.read_at(0, len(head)) == head
                 ):
                     return
             except BloscpackError:
-                if before is not None or (attempt >= 2 and not file.has_journal()):
+                if before is not None or (attempt >= 2 and not file.has_unfinished_append()):
                     raise
             # What was read may mix two states of the file.
             self.metadata_header, self.stored_metadata = None, b""
@@ -249,7 +248,7 @@ class Container:
     def _advise(self, err: BloscpackError) -> None:
         """Add to an error in the front a hint that the trailer has a copy, if it has one."""
         with suppress(OSError):  # the first error is the one to raise
-            if with_recorded_front(self.source) is not None:
+            if recorded_head(self.source) is not None:
                 advice = "its trailer has a copy of the front, which bloscpack.recover uses"
                 err.args = (f"{err.args[0]}; {advice}",)
 
@@ -396,7 +395,7 @@ class Container:
         """Return the offset and head of a chunk that need not be checked, or None."""
         if not self._needs_no_check(index) or not self.header.offsets or not self._trusts_table:
             return None
-        if is_remote(self.source):
+        if self.source.has_latency:
             return None  # the whole chunk takes one request, its head and its blocks two
         try:
             offset = self._chunk_table().entry(index)[0]
@@ -652,7 +651,7 @@ class Container:
             offset, following = table.entry(index)
             return self._load(index, offset, following)
         except BloscpackError as by_table:
-            if is_remote(self.source) and (offset != UNKNOWN or index > _MAX_REMOTE_CHAIN):
+            if self.source.has_latency and (offset != UNKNOWN or index > _MAX_REMOTE_CHAIN):
                 # Following the headers would take a request for each chunk before this one, only to
                 # find the same damage.
                 raise

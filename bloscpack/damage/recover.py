@@ -23,7 +23,7 @@ from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
 from ..format.header import MAX_CHUNKS, OFFSET_SIZE, Header, pack_offsets
 from ..format.metadata import pack_section
 from ..format.trailer import pack_trailer
-from ..storage.file import FileSource, open_settled_source
+from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import open_sink
 from .report import Damage, Report
@@ -42,7 +42,7 @@ def recover(
     """Write a new file with the whole chunks of an array or of bytes."""
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
-    source = open_settled_source(src)
+    source = open_stable_source(src)
     with closing(source), errors_at(source.name):
         front = find_front(source)
         salvage = Salvage(source, front, nthreads=nthreads)
@@ -51,7 +51,7 @@ def recover(
             other = Salvage(source, recorded, nthreads=nthreads)
             if other.is_complete:
                 front, salvage = recorded, other
-        if not salvage.is_complete and isinstance(source, FileSource) and source.is_changed():
+        if not salvage.is_complete and source.is_changed():
             raise FileChangedError(
                 "the file was changed while it was searched; nothing was written"
             )

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..array.layout import check_nbytes, describe_array, unpack_array_metadata
 from ..container.chunk import StoredChunk
-from ..container.front import with_recorded_front
+from ..container.front import recorded_head, with_front
 from ..container.reader import Container
 from ..container.writer import Progress
 from ..exceptions import (
@@ -31,7 +31,7 @@ from ..format.codec import CHUNK_HEADER_SIZE, decode_into, new_bytes
 from ..format.header import OFFSET_SIZE, Header
 from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, trailer_nbytes
 from ..parallel.threads import resolve_nthreads, run_indexed
-from ..storage.file import FileSource, open_settled_source
+from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import prefetched
 from ..storage.update import UpdateFile
@@ -77,17 +77,18 @@ def _verify_source(
     where: Any, stack: ExitStack, nthreads: int | None, progress: Progress | None
 ) -> "_Verification":
     """Verify a file; everything that is opened is closed with the `stack`."""
-    source: ByteSource = where if isinstance(where, UpdateFile) else open_settled_source(where)
+    source = open_stable_source(where)
     stack.callback(source.close)
     verification = _Verification(source, None)
     verification.run(nthreads, progress)
     for _ in range(_ATTEMPTS):
         # A state recorded in a journal stays readable; memory and streams have no writers.
-        if not isinstance(source, FileSource) or verification.is_clean or not source.is_changed():
+        is_done = verification.is_clean or not source.is_changed()
+        file = None if is_done else source.duplicate()
+        if file is None:
             break
-        file = source.duplicate()
         stack.callback(file.close)
-        source = file.settled(replays=False) or file
+        source = file.before_append(replays=False) or file
         stack.callback(source.close)
         verification = _Verification(source, verification.known)
         verification.run(nthreads, progress)
@@ -139,18 +140,18 @@ class _Verification:
 
     def _open(self) -> Container | None:
         try:
-            return Container(_UnclosedSource(self._source))
+            return Container(with_front(self._source, b""))
         except (FormatError, UnsupportedError) as err:
-            patched = with_recorded_front(self._source)
-            if patched is None:
+            recorded = recorded_head(self._source)
+            if recorded is None:
                 if isinstance(err, NotBloscpackError | UnsupportedError):
                     raise
                 self._front.append(damage_of(err))
                 return None
             error: BloscpackError = err
-        self._compare_front(patched.head, error)
+        self._compare_front(recorded, error)
         try:
-            return Container(_UnclosedSource(patched))
+            return Container(with_front(self._source, recorded))
         except (
             FormatError,
             UnsupportedError,
@@ -343,18 +344,6 @@ class _Rows:
             return None
         stop = min(-(-last // self.nbytes), self.count)
         return min(first // self.nbytes, stop), stop
-
-
-class _UnclosedSource:
-    """A source that outlives its container, as a container closes its source on error."""
-
-    def __init__(self, source: ByteSource) -> None:
-        self.name: str | None = source.name
-        self.size = source.size
-        self.read_at = source.read_at
-
-    def close(self) -> None:
-        """Do nothing: the verification closes the file."""
 
 
 def _verify_chunk(container: Container, index: int) -> StoredChunk:

@@ -16,9 +16,8 @@ from ..damage.verify import verify as verify_array
 from ..exceptions import BloscpackError
 from ..parallel.imports import importing
 from ..storage.file import open_source
-from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
-from ..storage.remote.prefetch import copy_to, is_remote
+from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url, refuse_url
 from .open import is_benzina
@@ -220,9 +219,8 @@ def _recover_remote(
 def _opened(path: Any, storage_options: Mapping[str, Any] | None = None) -> tuple[ByteSource, Any]:
     """Return a source, and an object to open it by again, as a stream can be read only once."""
     source = open_source(path, storage_options)
-    if is_remote(source):
+    if source.has_latency:
         return source, source.place(source.size())
     is_read = isinstance(path, str | os.PathLike) or hasattr(path, "read")
-    if isinstance(source, MemorySource) and is_read:
-        return source, source.content()
-    return source, path
+    place = source.place() if is_read else None
+    return source, place if isinstance(place, bytes) else path

@@ -106,7 +106,7 @@ class GulpSource(KeyedSource):
 
     def _read_indices(self, chunks: Sequence[ChunkNames]) -> Iterator[bytes]:
         """Yield the indices of chunks; remote ones are fetched by several threads."""
-        nthreads = _REQUESTS if self._folder.is_remote else 1
+        nthreads = _REQUESTS if self._folder.has_latency else 1
         return map_ordered(self._read_index, chunks, nthreads)
 
     def _read_index(self, chunk: ChunkNames) -> bytes:
@@ -137,9 +137,9 @@ class GulpSource(KeyedSource):
         return type(self), self._folder.__reduce__()[1]
 
     @property
-    def is_remote(self) -> bool:
+    def has_latency(self) -> bool:
         """Whether the folder is behind a URL."""
-        return self._folder.is_remote
+        return self._folder.has_latency
 
     def keys(self) -> Sequence[str]:
         """Return the ids, in order."""
@@ -277,7 +277,7 @@ class GulpClip:
 
     def places(self, selection: FrameSelection) -> Iterator[tuple[ByteSource, int, int]]:
         """Yield the location of each frame's record in a remote directory; nothing if local."""
-        if not self._source.is_remote:
+        if not self._source.has_latency:
             return
         file = self._source.data_file(self._ordinal)
         for index in frame_indices(selection, len(self)).indices.tolist():

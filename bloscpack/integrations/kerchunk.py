@@ -19,8 +19,8 @@ from ..container.reader import Container
 from ..container.writer import Progress
 from ..exceptions import BloscpackError, FormatError, UnsupportedError
 from ..format.codec import ChunkHeader, CodecParams, encode
+from ..storage.protocol import Extent
 from ..storage.remote.prefetch import prefetched
-from ..storage.remote.source import Extent
 from ..storage.url import is_url, shown
 from .axislabels import Coord, Labels
 from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text

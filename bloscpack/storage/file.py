@@ -6,12 +6,12 @@ import stat
 from bisect import bisect_right
 from collections.abc import Mapping
 from threading import Lock
-from typing import IO, Any, Protocol, runtime_checkable
+from typing import IO, Any
 from weakref import WeakSet
 
 from ..format.filekind import not_a_file
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
-from .journal import check_unlocked, find_journal, journal_path, try_resolve_journal
+from .journal import find_journal, journal_path, try_resolve_journal
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSource, closed_on_error
@@ -21,16 +21,16 @@ from .url import is_url, refuse_options
 _CLOSED = "I/O operation on a closed file"
 
 
-class FileSource:
+class FileSource(ByteSource):
     """Regular file, read with ``pread``: no shared position, so threads and forks are safe.
 
     Attributes
     ----------
     path : str
         Absolute path, so that a change of the working directory does not matter.
-    stamp : tuple of int
-        Size in bytes and modification time in ns when the file was opened.
     """
+
+    is_live = True
 
     def __init__(
         self,
@@ -63,17 +63,18 @@ class FileSource:
             raise ValueError(_CLOSED)
         return descriptor
 
+    def place(self, head_nbytes: int = 0) -> str:
+        """Return the path."""
+        return self.path
+
     def duplicate(self) -> "FileSource":
         """Return another source for the same open file, even if its name was removed."""
         copy = FileSource(self.path, self._open_descriptor())
         copy.name = self.name
         return copy
 
-    def settled(self, *, replays: bool) -> "OverlaySource | None":
-        """Return the file as it was before an unfinished append; None if no append is unfinished.
-
-        With `replays`, the append of a dead writer is rolled back in the file if possible.
-        """
+    def before_append(self, *, replays: bool) -> OverlaySource | None:
+        """Return the file as its journal shows it; None without a journal."""
         descriptor = self._open_descriptor()
         found = find_journal(self._real_path, descriptor.number)
         if found is None:
@@ -90,7 +91,7 @@ class FileSource:
         patches.append(Patch(*journal.spare_extent, None))
         return OverlaySource(self, patches, journal.file_size, owned=(self, journal_source))
 
-    def has_journal(self) -> bool:
+    def has_unfinished_append(self) -> bool:
         """Return whether a writer is changing the file or died while changing it."""
         found = find_journal(self._real_path, self._open_descriptor().number)
         if found is not None:
@@ -100,12 +101,16 @@ class FileSource:
     def is_changed(self) -> bool:
         """Return whether the file was written to since it was opened, or is being written to."""
         status = os.fstat(self._open_descriptor().number)
-        return self.stamp != (status.st_size, status.st_mtime_ns) or self.has_journal()
+        return self.stamp != (status.st_size, status.st_mtime_ns) or self.has_unfinished_append()
 
-    def is_replaced(self) -> bool:
-        """Return whether the path now names a different file."""
+    def replacement(self) -> "FileSource | None":
+        """Return a source for the path if it now names a different file."""
         number = self._open_descriptor().number
-        return not os.path.samestat(os.fstat(number), os.stat(self.path))
+        if os.path.samestat(os.fstat(number), os.stat(self.path)):
+            return None
+        source = FileSource(self.path)
+        source.name = self.name
+        return source
 
     def size(self) -> int:
         """Return the current size in bytes."""
@@ -115,10 +120,7 @@ class FileSource:
         return os.fstat(descriptor.number).st_size
 
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
-        """Return the (start, stop) of each run of data; None if the system does not report them.
-
-        If there are more than `most` runs, the last one extends to the end.
-        """
+        """Return the runs of data that the file system reports."""
         return data_runs(self._open_descriptor().number, most)
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
@@ -145,7 +147,7 @@ class FileSource:
         self._descriptor = None
 
 
-class FileObjectSource:
+class FileObjectSource(ByteSource):
     """Seekable binary file object of the caller; closing the source does not close it.
 
     A regular file is read by position, as in `FileSource`. For any other object, a lock makes
@@ -178,9 +180,6 @@ class FileObjectSource:
     def renew_lock(self) -> None:
         """Replace the lock, which another thread may have held at a fork."""
         self._lock = Lock()
-
-    def close(self) -> None:
-        """Do nothing: the file object is the caller's."""
 
 
 # Sources whose locks are replaced in a forked child, which has no thread to unlock them.
@@ -239,6 +238,7 @@ def _read_whole(path: str | os.PathLike[str]) -> MemorySource:
 def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) -> ByteSource:
     """Return a source for a path, a URL, a bytes-like object or a binary file object.
 
+    A `ByteSource` is returned as it is, and a result of `ByteSource.place` is reopened.
     A pipe, a terminal or a non-seekable object cannot be read by position and is read into memory.
 
     Raises
@@ -256,8 +256,6 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
         return RemoteSource(where, storage_options)
     if isinstance(where, RemotePlace):
         return where.open()
-    if isinstance(where, RemoteSource):
-        return where
     refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):
         mode = os.lstat(where).st_mode
@@ -267,6 +265,8 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
         if stat.S_ISREG(mode):
             return FileSource(where, is_link=is_link)
         return _read_whole(where)
+    if isinstance(where, ByteSource):
+        return where
     try:
         return MemorySource(where)  # first, because an mmap also has the methods of a file
     except TypeError as err:
@@ -279,38 +279,15 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     return FileObjectSource(where)
 
 
-def open_settled_source(
-    where: Any, storage_options: Mapping[str, Any] | None = None, *, replays: bool = False
-) -> ByteSource:
-    """Open a source as `open_source` does, but show a file as it was before an unfinished append.
-
-    With `replays`, the append of a dead writer is rolled back in the file.
-
-    Raises
-    ------
-    LockedError
-        `replays` is true and a writer has the file open.
-    """
-    source = open_source(where, storage_options)
-    if not isinstance(source, FileSource):
-        return source
+def open_stable_source(where: Any) -> ByteSource:
+    """Open a source as `open_source` does, but a file as it was before an unfinished append."""
+    source = open_source(where)
     with closed_on_error(source):
-        if replays:
-            check_unlocked(os.path.realpath(source.path))
-        return source.settled(replays=replays) or source
+        return source.before_append(replays=False) or source
 
 
 # Runs of data that are recorded; everything after the last of them counts as data.
 _MAX_RUNS = 1 << 16
-
-
-@runtime_checkable
-class SparseSource(Protocol):
-    """Source that can list its runs of data, and so its holes."""
-
-    def data_runs(self, most: int) -> list[tuple[int, int]] | None:
-        """Return the (start, stop) of each run of data; None if they are not known."""
-        ...
 
 
 class Holes:
@@ -323,7 +300,7 @@ class Holes:
     """
 
     def __init__(self, source: ByteSource) -> None:
-        runs = source.data_runs(_MAX_RUNS) if isinstance(source, SparseSource) else None
+        runs = source.data_runs(_MAX_RUNS)
         size = source.size()
         self._starts = [0] if runs is None else [start for start, _ in runs]
         self._stops = [size] if runs is None else [stop for _, stop in runs]

@@ -28,8 +28,8 @@ class ListedFolder:
         For messages.
     names : list of str
         Files in the folder when this object was created; one request.
-    is_remote : bool
-        Whether it is behind a URL.
+    has_latency : bool
+        Whether the folder is behind a URL, so that each file takes a request.
 
     Raises
     ------
@@ -44,9 +44,9 @@ class ListedFolder:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._options = dict(storage_options or {})
-        self.is_remote = is_url(where)
+        self.has_latency = is_url(where)
         self._entries: dict[str, tuple[int | None, str]] = {}
-        if self.is_remote:
+        if self.has_latency:
             with importing:  # on use: fsspec, asyncio and the clients take long to load
                 from .remote import retry
 
@@ -64,7 +64,7 @@ class ListedFolder:
 
     def path(self, name: str) -> str:
         """Return the path or URL of a file in the folder."""
-        return f"{self.where}/{name}" if self.is_remote else os.path.join(self.where, name)
+        return f"{self.where}/{name}" if self.has_latency else os.path.join(self.where, name)
 
     def open(self, name: str) -> ByteSource:
         """Return a source for a file in the folder.
@@ -73,7 +73,7 @@ class ListedFolder:
         request.
         """
         path = self.path(name)
-        if not self.is_remote:
+        if not self.has_latency:
             return FileSource(path)
         size, tag = self._entries.get(name, (None, ""))
         if size is None or not tag:

@@ -4,6 +4,7 @@ from io import BytesIO
 from typing import Any
 
 from ..types import BytesLike
+from .protocol import ByteSource
 
 
 def as_bytes(buffer: Any) -> memoryview:
@@ -22,10 +23,8 @@ def as_bytes(buffer: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-class MemorySource:
+class MemorySource(ByteSource):
     """Source for a buffer; `read_at` returns views, not copies."""
-
-    name: str | None = None
 
     def __init__(self, buffer: Any) -> None:
         # Fast path for bytes, the most common case.
@@ -40,15 +39,12 @@ class MemorySource:
         """Return a view of the buffer."""
         return self._view[offset : offset + nbytes]
 
-    def content(self) -> bytes:
+    def place(self, head_nbytes: int = 0) -> bytes:
         """Return all bytes; a copy unless the source was created from a bytes object."""
         buffer = self._view.obj
         if isinstance(buffer, bytes) and len(buffer) == self._size:
             return buffer
         return bytes(self._view)
-
-    def close(self) -> None:
-        """Do nothing: the buffer is the caller's."""
 
 
 class MemorySink:

@@ -1,7 +1,7 @@
 """File with some byte ranges replaced: as it was before a change, or as it will be after it."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..types import BytesLike
 from .protocol import ByteSource
@@ -26,7 +26,7 @@ class Patch(NamedTuple):
     at: int = 0
 
 
-class OverlaySource:
+class OverlaySource(ByteSource):
     """Source that reads a file through patches.
 
     Parameters
@@ -84,6 +84,18 @@ class OverlaySource:
         if position < stop:
             parts.append(self.base.read_at(position, stop - position))
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def place(self, head_nbytes: int = 0) -> Any:
+        """Return the place of the file, which another process reads through patches of its own."""
+        return self.base.place(head_nbytes)
+
+    def duplicate(self) -> ByteSource | None:
+        """Return another source for the file without patches."""
+        return self.base.duplicate()
+
+    def replacement(self) -> ByteSource | None:
+        """Return a source for another file that now has the name."""
+        return self.base.replacement()
 
     def close(self) -> None:
         """Close the owned sources; idempotent."""

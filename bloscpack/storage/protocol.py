@@ -5,31 +5,130 @@ What is written to a sink becomes visible as a whole on `commit`, or not at all.
 """
 
 import os
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..exceptions import BloscpackError
 from ..types import BytesLike
 
+Extent = tuple[int, int]
+"""Offset and size in bytes."""
 
-class ByteSource(Protocol):
-    """Bytes to read from."""
 
-    name: str | None
+class Prefetch:
+    """Bytes that are being fetched, from `ByteSource.prefetch`; by default, nothing is."""
+
+    def wait(self) -> None:
+        """Wait until everything has arrived; raises as `ByteSource.read_at` does."""
+
+    def end(self) -> None:
+        """Release everything; idempotent."""
+
+
+class ByteSource(ABC):
+    """Bytes to read from.
+
+    A storage must have `size` and `read_at`. The other members describe what else it can do; a
+    reader asks for these and never for the class of a source. The defaults are those of bytes that
+    are near and never change.
+    """
+
+    name: str | None = None
     """Path or URL for messages; None for memory."""
+    has_latency: bool = False
+    """Whether a read may wait for a network, so that few large reads are faster than many small
+    ones. A reader then calls `prefetch` and `keep_head`, and saves reads that only confirm others.
+    """
+    is_live: bool = False
+    """Whether a writer may append to the file while it is open (`before_append`)."""
+    stamp: tuple[int, int] = (0, 0)
+    """Size in bytes and modification time in ns when the file was opened; zeros if not known."""
 
+    @abstractmethod
     def size(self) -> int:
         """Return the current size in bytes."""
-        ...
 
+    @abstractmethod
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
         """Return `nbytes` from `offset`; fewer only if the source ends before."""
-        ...
 
-    def close(self) -> None:
+    def read_into(self, offset: int, view: memoryview) -> int:
+        """Fill `view` from `offset`; return the bytes read, fewer only at the end of the source."""
+        data = self.read_at(offset, len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:  # noqa: B027 - most sources hold no resources
         """Release the resources of the source; idempotent."""
-        ...
+
+    # Sources with latency.
+
+    def prefetch(self, extents: Iterable[Extent]) -> Prefetch:
+        """Start to fetch `extents`, in any order; after `Prefetch.wait`, reading them is fast."""
+        return Prefetch()
+
+    def keep_head(self, nbytes: int) -> None:  # noqa: B027 - as above
+        """Fetch the first `nbytes` and cache them until the source is closed."""
+
+    def holds(self, offset: int, nbytes: int) -> bool:
+        """Return whether an extent can be read without waiting."""
+        return not self.has_latency
+
+    # The same bytes in another process, or once more in this one.
+
+    def place(self, head_nbytes: int = 0) -> Any:
+        """Return a path, bytes or another picklable object from which `open_source` reopens this.
+
+        None if another process cannot open it. If the source has latency, the object may include
+        the first `head_nbytes`, so that reading them again takes no request.
+        """
+        return None
+
+    def identity(self) -> str:
+        """Return the version of the content that the storage reports; empty if it reports none."""
+        return ""
+
+    def duplicate(self) -> "ByteSource | None":
+        """Return another source for the same open file, or None."""
+        return None
+
+    def replacement(self) -> "ByteSource | None":
+        """Return a source for another file that now has the name; None if there is none.
+
+        Raises
+        ------
+        FileChangedError
+            The content was replaced, and the new one is of another version.
+        OSError
+            The name does not exist any more.
+        """
+        return None
+
+    # Files that a writer is changing.
+
+    def before_append(self, *, replays: bool) -> "ByteSource | None":
+        """Return the file as it was before an unfinished append; None if no append is unfinished.
+
+        With `replays`, the append of a dead writer is rolled back in the file if possible.
+        """
+        return None
+
+    def has_unfinished_append(self) -> bool:
+        """Return whether a writer is changing the file or died while changing it."""
+        return False
+
+    def is_changed(self) -> bool:
+        """Return whether the file was written to since it was opened, or is being written to."""
+        return False
+
+    def data_runs(self, most: int) -> list[tuple[int, int]] | None:
+        """Return the (start, stop) of each run of data between holes; None if they are not known.
+
+        If there are more than `most` runs, the last one extends to the end.
+        """
+        return None
 
 
 class ByteSink(Protocol):

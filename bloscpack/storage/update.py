@@ -22,6 +22,7 @@ from .journal import (
     resolve_journal,
     write_journal,
 )
+from .protocol import ByteSource
 
 _ATTEMPTS = 100
 
@@ -52,7 +53,7 @@ def create_like(path: str, target: str, name: str | None) -> int:
     return fd
 
 
-class UpdateFile:
+class UpdateFile(ByteSource):
     """Regular file that only this process may write.
 
     It is also a source: written bytes can be read back immediately. Created by `open` or `create`.

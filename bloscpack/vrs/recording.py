@@ -1,14 +1,11 @@
 """Open VRS file: records in time order, streams and tags."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, overload
 
 from ..exceptions import FileChangedError, NotFoundError
 from ..notice import notice
-from ..storage.memory import MemorySource
 from ..storage.protocol import closed_on_error
-from ..storage.remote.prefetch import is_remote
 from ..types import IntArray
 from .export.contentchecksum import content_checksum
 from .format.format import FileHeader
@@ -106,7 +103,7 @@ def open_quietly(
         content = read_content(source, index=index, resync=resync)
     content.nthreads = nthreads
     options = {"index": index, "resync": resync, "nthreads": nthreads}
-    place = _place_of(path, source)
+    place = source.place()
     if place is not None:
         content.origin = _reopen, (place, options, _identity_of(content))
     return Recording(content, nthreads)
@@ -286,23 +283,6 @@ class Recording(RecordSequence):
     def __exit__(self, *exc: object) -> None:
         """Close it."""
         self.close()
-
-
-def _place_of(where: Any, source: ChunkedSource) -> Any:
-    """Return a path, list or buffer that reopens the file elsewhere; None for a file object."""
-    if any(is_remote(part.source) for part in source.parts):
-        return [
-            part.source.place(0)
-            if is_remote(part.source)
-            else os.path.abspath(part.source.name or "")
-            for part in source.parts
-        ]
-    if isinstance(where, str | os.PathLike):
-        return os.path.abspath(os.fsdecode(where))
-    if isinstance(where, list | tuple):
-        return [os.path.abspath(os.fsdecode(path)) for path in where]
-    first = source.parts[0].source
-    return first.content() if isinstance(first, MemorySource) else None
 
 
 def _identity_of(content: Content) -> tuple[int, int, int]:

@@ -21,7 +21,7 @@ from ..media import image
 from ..parallel.scratch import Scratch
 from ..storage.batch import Piece, fetch
 from ..storage.protocol import ByteSource
-from ..storage.remote.prefetch import at_hand, is_remote
+from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray, IntArray
 from .block.pixels import ImageFormat, ImageSpec
 from .column.imageplace import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
@@ -30,7 +30,6 @@ from .format.format import RecordType
 from .format.payload import decode_payload, decode_payload_into
 from .format.typenames import type_name
 from .read.content import Content
-from .read.extents import locate
 from .read.record import Block, Record
 from .read.recordset import RecordSet, tagged_versions
 
@@ -161,8 +160,8 @@ class StreamClip:
 
         Offset and size come from the record table, so they cover the record header.
         """
-        source = self._content.source.single
-        if is_remote(source):
+        source = self._content.source
+        if source.has_latency:
             table = self._content.table
             for row in self.rows[frame_indices(selection, len(self)).indices].tolist():
                 yield source, table.offset.item(row), table.size.item(row)
@@ -273,11 +272,11 @@ class StreamClip:
         start, offset = self._places.columns.starts.item(number), headers.offsets.item(number)
         if headers.compressions.item(number):
             nbytes = headers.stored.item(number)
-            source, offset = locate(self._content.source, offset, nbytes)
+            source, offset = self._content.source.locate(offset, nbytes)
             return Piece(
                 source, offset, nbytes, partial(self._decode_raw, number, start, form, frame)
             )
-        source, offset = locate(self._content.source, offset + start, form.extent)
+        source, offset = self._content.source.locate(offset + start, form.extent)
         if not form.is_tight:
             return Piece(source, offset, form.extent, partial(_copy_rows, form, frame))
         target = _bytes_of(frame)
@@ -304,7 +303,7 @@ class StreamClip:
         """Return the read of a whole record, which calls ``take(k, block)`` with its image."""
         headers = self._records.headers
         nbytes = headers.stored.item(number)
-        source, offset = locate(self._content.source, headers.offsets.item(number), nbytes)
+        source, offset = self._content.source.locate(headers.offsets.item(number), nbytes)
         return Piece(source, offset, nbytes, partial(self._take_apart, k, number, take))
 
     def _take_apart(

@@ -270,14 +270,14 @@ def test_an_append_that_begins_while_the_front_is_read(
     """A writer reaches any step between the search for a journal and the read of the front."""
     bp.save(path, OLD, chunks=100)
     steps = count_steps(path)
-    settled = FileSource.settled
+    before_append = FileSource.before_append
     for step in range(steps + 1):
         bp.save(path, OLD, chunks=100)
         began = False
 
         def interrupted(self: FileSource, *, replays: bool, stop_at: int = step) -> Any:
             nonlocal began
-            result = settled(self, replays=replays)
+            result = before_append(self, replays=replays)
             if not began:
                 began = True
                 with installed(StoppingDisk(stop_at, "crash")), suppress(Crash):
@@ -285,7 +285,7 @@ def test_an_append_that_begins_while_the_front_is_read(
             return result
 
         with monkeypatch.context() as patch:
-            patch.setattr(FileSource, "settled", interrupted)
+            patch.setattr(FileSource, "before_append", interrupted)
             with bp.open(path) as a:
                 assert len(a) in (250, 700)
                 assert np.array_equal(a[:], NEW[: len(a)])

@@ -371,11 +371,11 @@ class TestWebServers:
     def test_an_empty_file_stays_one(self, http: FileServer) -> None:
         http.files["/a"] = b""
         source = RemoteSource(http.url("a"))
-        source.check_current()
+        source.replacement()
         assert source.place(0).open().size() == 0
         http.files["/a"] = DATA
         with pytest.raises(FileChangedError):
-            source.check_current()
+            source.replacement()
 
     def test_without_ranges_a_large_file_is_refused(self, http: FileServer) -> None:
         http.has_ranges = False

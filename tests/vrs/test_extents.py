@@ -13,7 +13,7 @@ from bloscpack.exceptions import TruncatedError
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.protocol import ByteSource
-from bloscpack.vrs.read.extents import read_into, read_ragged, read_rows
+from bloscpack.vrs.read.extents import read_ragged, read_rows
 from bloscpack.vrs.read.filesource import ChunkedSource
 
 from ..counting import CountingBytes
@@ -173,11 +173,11 @@ def test_a_file_that_shrinks_is_an_error(tmp_path: Path, places: list[int]) -> N
 def test_reading_into_ends_where_the_source_does(tmp_path: Path) -> None:
     for source in sources(tmp_path):
         room = bytearray(10)
-        assert read_into(source, len(CONTENT) - 4, memoryview(room)) == 4
+        assert source.read_into(len(CONTENT) - 4, memoryview(room)) == 4
         assert room[:4] == CONTENT[-4:]
-        assert read_into(source, len(CONTENT) + 4, memoryview(room)) == 0
+        assert source.read_into(len(CONTENT) + 4, memoryview(room)) == 0
         across: Any = bytearray(100)
-        assert read_into(source, (1 << 20) - 50, memoryview(across)) == 100
+        assert source.read_into((1 << 20) - 50, memoryview(across)) == 100
         assert across == CONTENT[(1 << 20) - 50 :][:100]
 
 

@@ -28,9 +28,9 @@ def test_reads_across_parts() -> None:
     for start in range(0, 101, 3):
         for nbytes in (0, 1, 7, 50, 1 << 62):
             assert bytes(source.read_at(start, nbytes)) == data[start : start + nbytes]
-    assert source.part_of(30, 1) == source.parts[2]
-    assert source.part_of(31, 59) == source.parts[3]
-    assert source.part_of(31, 60) is None
+    assert source.locate(30, 1) == (source.parts[2].source, 0)
+    assert source.locate(33, 57) == (source.parts[3].source, 2)
+    assert source.locate(31, 60) == (source, 31)
     source.keep(3)
     assert bytes(source.read_at(20, 100)) == data[20:31]
     source.close()
@@ -43,8 +43,8 @@ def test_one_part() -> None:
     source = ChunkedSource([MemorySource(b"abc")])
     assert bytes(source.read_at(1, 1 << 62)) == b"bc"
     assert bytes(source.read_at(7, 5)) == b""
-    assert source.part_of(0, 3) == source.parts[0]
-    assert source.part_of(1, 3) is None
+    assert source.locate(1, 2) == (source.parts[0].source, 1)
+    assert source.locate(1, 3) == (source, 1)
     source.close()
     with pytest.raises(ValueError, match="closed"):
         source.read_at(0, 1)

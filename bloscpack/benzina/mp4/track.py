@@ -14,7 +14,6 @@ import numpy as np
 
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
 from ...storage.batch import Piece, fetch
-from ...storage.file import FileSource
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, IntArray
 from .bmff import Table
@@ -146,7 +145,7 @@ class DatasetTrack:
 
     def _read_block(self, table: Table, start: int, block: memoryview) -> None:
         offset = table.offset + start
-        if self._read_into(offset, block) < len(block):
+        if self._source.read_into(offset, block) < len(block):
             raise self._truncated(f"a table of track {self.name!r}", table.offset, table.nbytes)
         if len(block) == _BLOCK_NBYTES and not np.frombuffer(block, np.uint64).any():
             raise FormatError(
@@ -154,14 +153,6 @@ class DatasetTrack:
                 "all 0: a hole in the file",
                 offset=offset,
             )
-
-    def _read_into(self, offset: int, view: memoryview) -> int:
-        """Read into `view`; return the number of bytes read."""
-        if isinstance(self._source, FileSource):
-            return self._source.read_into(offset, view)
-        stored = self._source.read_at(offset, len(view))
-        view[: len(stored)] = stored
-        return len(stored)
 
     def __len__(self) -> int:
         return self.table.count

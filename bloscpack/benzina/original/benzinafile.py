@@ -63,7 +63,7 @@ class _Handle:
             self.source = None
 
 
-class _Part:
+class _Part(ByteSource):
     """The part of a file after an offset, as a source of its own."""
 
     def __init__(self, handle: _Handle, offset: int) -> None:
@@ -78,9 +78,6 @@ class _Part:
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
         """Return `nbytes` from `offset`, fewer only at the end of the file."""
         return self._handle.open().read_at(self._offset + offset, nbytes)
-
-    def close(self) -> None:
-        """Do nothing: the file belongs to the handle."""
 
 
 class File:

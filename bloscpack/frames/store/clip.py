@@ -18,7 +18,6 @@ from ...format.codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ...media import image
 from ...parallel.scratch import Scratch
 from ...storage.batch import Piece, fetch
-from ...storage.file import FileSource
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, BytesLike, IntArray
 from ..protocol import FrameSelection, frame_indices, read_clip
@@ -213,7 +212,7 @@ class StoreClip:
         if index < 0:
             index += self._nframes
         source = self._source
-        if not 0 <= index < self._nframes or not isinstance(source, FileSource):
+        if not 0 <= index < self._nframes or source.has_latency:
             return None
         nbytes = self._cbytes[index] + DIGEST_SIZE
         frame: AnyArray = np.empty(self._format.shape, self.dtype)

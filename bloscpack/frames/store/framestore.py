@@ -20,11 +20,8 @@ from ...exceptions import (
     UnsupportedError,
 )
 from ...notice import warn_unclosed
-from ...storage.file import FileSource, open_source
-from ...storage.memory import MemorySource
+from ...storage.file import open_source
 from ...storage.protocol import ByteSource, closed_on_error, errors_at
-from ...storage.remote.prefetch import is_remote
-from ...storage.remote.source import RemotePlace
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
 from ...types import AnyArray, IntArray
@@ -453,15 +450,13 @@ class FrameStore:
             The file is missing.
         """
         self._check_open()
-        if is_remote(self._source):
-            self._source.check_current()
-        if self._writer is not None or not isinstance(self._source, FileSource):
+        if self._writer is not None:
             return
-        is_replaced = self._source.is_replaced()
-        if not is_replaced and self._source.size() == self._index.size:
-            return
-        source = FileSource(self._source.path) if is_replaced else self._source
-        source.name = self.name
+        source = self._source.replacement()
+        if source is None:
+            source = self._source
+            if not source.is_live or source.size() == self._index.size:
+                return
         with errors_at(self.name):
             front, index = _continued(self._source, source, self._front, self._index)
         # Clips returned earlier keep reading the old file and index.
@@ -513,8 +508,8 @@ class FrameStore:
         """Pickle as the place and the identity of the file, not as its content."""
         return _reopen, (self._place(), self._state, self.verify, self.nthreads)
 
-    def _place(self) -> str | bytes | RemotePlace:
-        """Return what opens the file in another process: a path, a URL, or its bytes.
+    def _place(self) -> Any:
+        """Return the place that opens the file in another process (`ByteSource.place`).
 
         Raises
         ------
@@ -526,16 +521,13 @@ class FrameStore:
             raise TypeError(
                 "a store open for appending cannot be pickled or copied: open it by its path"
             )
-        if isinstance(self._source, FileSource):
-            return self._source.path
-        if isinstance(self._source, MemorySource):
-            return self._source.content()
-        if is_remote(self._source):
-            return self._source.place(FRONT_NBYTES)
-        raise TypeError(
-            "a store read from a file object cannot be pickled or copied: open it by its path, "
-            "or from its bytes"
-        )
+        place = self._source.place(FRONT_NBYTES)
+        if place is None:
+            raise TypeError(
+                "a store read from a file object cannot be pickled or copied: open it by its path, "
+                "or from its bytes"
+            )
+        return place
 
     def __repr__(self) -> str:
         state = "" if self._is_open else " (closed)"
@@ -560,12 +552,12 @@ _LOOK_NBYTES = 64
 def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
     """Return a digest that identifies a state of a store.
 
-    It covers the header, the end of the index, and the beginning of the first and the last clip;
-    for a remote store, its version.
+    It covers the header, the end of the index, and the version that the storage reports; without
+    one, the beginning of the first and the last clip.
     """
     parts = [front.head[: front.header.size], index.segments[-1].tail.pack()]
-    if is_remote(source):
-        parts.append(source.tag.encode())  # more reliable, and needs no request
+    if version := source.identity():
+        parts.append(version.encode())  # more reliable, and needs no request
     elif index.nclips:
         places = (index.offset_of(ordinal) for ordinal in (0, index.nclips - 1))
         parts += [bytes(source.read_at(place, _LOOK_NBYTES)) for place in places]

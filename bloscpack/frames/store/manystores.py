@@ -19,8 +19,8 @@ from ...parallel.threads import run_indexed
 from ...storage.file import open_source
 from ...storage.pool import MAX_OPEN_FILES, FilePool
 from ...storage.protocol import ByteSource
-from ...storage.remote.source import MAX_OBJECTS, RemotePlace, may_wait
-from ...storage.url import is_url, shown
+from ...storage.remote.source import MAX_OBJECTS, may_wait, path_of
+from ...storage.url import is_url, shown_name
 from ...types import AnyArray
 from ..protocol import Request, read_batch
 from .clip import StoreClip
@@ -303,11 +303,8 @@ class ManyIds(Sequence[str]):
 
 
 def _name_of(place: Any) -> str | None:
-    if isinstance(place, RemotePlace):
-        place = place.url
-    if is_url(place):
-        return shown(place)
-    return os.fsdecode(place) if isinstance(place, str | os.PathLike) else None
+    path = path_of(place)
+    return None if path is None else shown_name(path)
 
 
 def _build_tables(stores: Sequence[FrameStore]) -> _Tables:

@@ -471,7 +471,7 @@ class Finder:
             raise FormatError("the index is damaged in too many places; no clip can be found")
 
 
-class _Near:
+class _Near(ByteSource):
     """The file of a finder, read through the finder's buffer."""
 
     def __init__(self, finder: Finder) -> None:
@@ -485,9 +485,6 @@ class _Near:
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
         """Return bytes of the file."""
         return self._finder.read_at(offset, nbytes)
-
-    def close(self) -> None:
-        """Do nothing: the caller owns the file."""
 
 
 def has_magic(source: ByteSource, start: int, stop: int) -> bool:

@@ -5,12 +5,12 @@ For files and memory nothing is prefetched, as a read costs no more than a copy.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
-from typing import IO, Any, TypeGuard, TypeVar
+from operator import attrgetter, itemgetter
+from typing import IO, Any, TypeVar
 
 from .. import disk
-from ..protocol import ByteSource
-from .source import MAX_RUN_NBYTES, Extent, Prefetch, RemoteSource
+from ..protocol import ByteSource, Extent, Prefetch
+from .source import MAX_RUN_NBYTES
 
 # Largest group of stored bytes; two groups are in memory at a time.
 MAX_GROUP_NBYTES = 32 << 20
@@ -21,11 +21,6 @@ Item = TypeVar("Item")
 Piece = TypeVar("Piece", bound=tuple[Any, ...])
 Place = tuple[ByteSource, int, int]
 """Source, offset and size in bytes."""
-
-
-def is_remote(source: ByteSource) -> TypeGuard[RemoteSource]:
-    """Return whether each read of `source` may take a request."""
-    return isinstance(source, RemoteSource)
 
 
 def prefetched(
@@ -40,7 +35,7 @@ def prefetched(
     Parameters
     ----------
     source : ByteSource
-        Source of the items. If it is not remote, all items form one group.
+        Source of the items. Without latency, all items form one group.
     items : sequence
         Items that will be read.
     extent_of : callable
@@ -53,7 +48,7 @@ def prefetched(
     -----
     The next group is fetched in the background, so two groups are in memory.
     """
-    if not is_remote(source):
+    if not source.has_latency:
         yield items
         return
 
@@ -85,10 +80,10 @@ def copy_to(source: ByteSource, stream: IO[bytes], name: str) -> None:
 def prefetched_pieces(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     """Yield pieces of several sources in groups as `prefetched` does, sorted by file and offset.
 
-    A piece is a tuple that begins with its source, offset and size. Without remote sources, all
+    A piece is a tuple that begins with its source, offset and size. If no source has latency, all
     pieces form one group in the given order.
     """
-    if RemoteSource not in map(type, map(itemgetter(0), pieces)):
+    if not any(map(attrgetter("has_latency"), set(map(itemgetter(0), pieces)))):
         yield pieces
         return
     ordered = sorted(pieces, key=lambda piece: (str(piece[0].name), piece[1]))
@@ -101,7 +96,7 @@ def at_hand(places: Iterable[Place]) -> Iterator[None]:
 
     For reads that depend on each other. Nothing is fetched if the total exceeds 64 MiB.
     """
-    remote = [place for place in places if is_remote(place[0])]
+    remote = [place for place in places if place[0].has_latency]
     if not remote or sum(place[2] for place in remote) > 2 * MAX_GROUP_NBYTES:
         yield
         return
@@ -164,8 +159,8 @@ def _groups(
 
 
 def _start(places: Iterable[Place]) -> list[Prefetch]:
-    by_source: dict[int, tuple[RemoteSource, list[Extent]]] = {}
+    by_source: dict[int, tuple[ByteSource, list[Extent]]] = {}
     for source, offset, nbytes in places:
-        if is_remote(source):
+        if source.has_latency:
             by_source.setdefault(id(source), (source, []))[1].append((offset, nbytes))
     return [source.prefetch(extents) for source, extents in by_source.values()]

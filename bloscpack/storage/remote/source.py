@@ -11,11 +11,13 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from ...parallel.imports import importing
 from ...parallel.threads import result_of
 from ...types import BytesLike
+from ..protocol import ByteSource, Extent, Prefetch
 from ..url import is_url, shown
 
 if TYPE_CHECKING:
@@ -37,10 +39,10 @@ _MAX_RECENT_NBYTES = 8 << 20
 _MAX_RECENT = 16
 
 _CLOSED = "I/O operation on a closed file"
-Extent = tuple[int, int]
 
 
-class RemotePlace(NamedTuple):
+@dataclass(frozen=True, slots=True, repr=False)
+class RemotePlace:
     """Description that opens the same version of an object in another process.
 
     Attributes
@@ -77,7 +79,19 @@ def may_wait(place: Any) -> bool:
     return isinstance(place, RemotePlace) or is_url(place)
 
 
-class RemoteSource:
+def without_head(place: Any) -> Any:
+    """Return a place without the beginning of its object, which is fetched again on opening."""
+    return replace(place, head=b"") if isinstance(place, RemotePlace) else place
+
+
+def path_of(place: Any) -> str | None:
+    """Return the path or URL of a place; None if it has none, such as bytes."""
+    if isinstance(place, RemotePlace):
+        return place.url
+    return os.fsdecode(place) if isinstance(place, str | os.PathLike) else None
+
+
+class RemoteSource(ByteSource):
     """Object at a URL, read in parts.
 
     Parameters
@@ -112,6 +126,8 @@ class RemoteSource:
         It has another version.
     """
 
+    has_latency = True
+
     def __init__(
         self,
         url: str,
@@ -130,7 +146,7 @@ class RemoteSource:
         self._head: BytesLike = b""
         # Replaced, not changed, so that threads need no lock; a lost entry is fetched again.
         self._recent: tuple[tuple[int, BytesLike], ...] = ()
-        self._prefetched: dict[Prefetch, None] = {}
+        self._prefetched: dict[RemotePrefetch, None] = {}
         self._size, self.tag = (-1, "") if version is None else (version.size, version.tag)
         if version is not None and version.head:
             self._head = version.head
@@ -177,7 +193,7 @@ class RemoteSource:
         if min(nbytes, self._size) > len(self._head):
             self._fetch_head(nbytes)
 
-    def prefetch(self, extents: Iterable[Extent]) -> "Prefetch":
+    def prefetch(self, extents: Iterable[Extent]) -> Prefetch:
         """Start to fetch the missing bytes of `extents`, (offset, nbytes) each, in any order."""
         missing = []
         for offset, nbytes in extents:
@@ -185,7 +201,7 @@ class RemoteSource:
             start = self._known(offset, stop)[1]
             if start < stop:
                 missing.append((start, stop - start))
-        return Prefetch(self, coalesced(missing))
+        return RemotePrefetch(self, coalesced(missing))
 
     @contextmanager
     def prefetched(self, extents: Iterable[Extent]) -> Iterator[None]:
@@ -197,7 +213,7 @@ class RemoteSource:
         finally:
             prefetch.end()
 
-    def place(self, head_nbytes: int) -> RemotePlace:
+    def place(self, head_nbytes: int = 0) -> RemotePlace:
         """Return a description that opens this version of the object in another process.
 
         It includes the first `head_nbytes`; with 0, opening it fetches them again.
@@ -208,7 +224,11 @@ class RemoteSource:
             head = b""
         return RemotePlace(self.url, self.storage_options, self._size, self.tag, head)
 
-    def check_current(self) -> None:
+    def identity(self) -> str:
+        """Return size and version of the object."""
+        return f"{self._size} {self.tag}"
+
+    def replacement(self) -> None:
         """Check by one small request that the object still has the version that was opened.
 
         Raises
@@ -310,7 +330,7 @@ class RemoteSource:
         return [answer.data for answer in answers]
 
 
-class Prefetch:
+class RemotePrefetch(Prefetch):
     """Parts of an object that are being fetched or in memory; from `RemoteSource.prefetch`."""
 
     def __init__(self, source: RemoteSource, runs: Sequence[Extent]) -> None:

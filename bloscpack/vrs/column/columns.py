@@ -24,7 +24,7 @@ from ..format.payload import decode_payload
 from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
 from ..layout.pieces import Piece, PieceKind
 from ..layout.values import decoder_of
-from ..read.extents import Bytes, locate, read_ragged, read_rows
+from ..read.extents import Bytes, read_ragged, read_rows
 from ..read.record import Record
 from ..read.recordset import RecordSet
 from .fieldplace import FieldPlace, find_places
@@ -208,7 +208,7 @@ def _take_blocks(
 
     pieces = []
     for k, nbytes in enumerate(stored):
-        source, offset = locate(records.content.source, offsets[k], nbytes)
+        source, offset = records.content.source.locate(offsets[k], nbytes)
         pieces.append(StoredPiece(source, offset, nbytes, partial(decode, k)))
     fetch(pieces, nthreads=nthreads, nbytes=_DECODE_COST * sum(sizes))
 

@@ -14,33 +14,12 @@ from ..._ext import record as _record
 from ...exceptions import TruncatedError
 from ...parallel.scratch import Scratch
 from ...parallel.threads import resolve_nthreads, run_indexed
-from ...storage.file import FileSource
 from ...storage.protocol import ByteSource
 from ...storage.remote.prefetch import prefetched
 from ...storage.runs import FIELDS, plan_array_runs
 from ...types import IntArray
-from .filesource import ChunkedSource
 
 Bytes = NDArray[np.uint8]
-
-
-def locate(source: ByteSource, offset: int, nbytes: int) -> tuple[ByteSource, int]:
-    """Return the file that holds an extent and the offset in it; `source` if several files do."""
-    if isinstance(source, ChunkedSource) and source.parts:
-        part = source.part_of(offset, nbytes)
-        if part is not None:
-            return part.source, offset - part.start
-    return source, offset
-
-
-def read_into(source: ByteSource, offset: int, view: memoryview) -> int:
-    """Read into `view` from `offset` and return the number of bytes, fewer only at the end."""
-    source, offset = locate(source, offset, len(view))
-    if isinstance(source, FileSource):
-        return source.read_into(offset, view)
-    data = source.read_at(offset, len(view))
-    view[: len(data)] = data
-    return len(data)
 
 
 def read_rows(
@@ -172,11 +151,11 @@ def _read(
         low, high, start, stop = runs[number]
         if high - low == 1:
             view = place(low)
-            found = read_into(source, start, view)
+            found = source.read_into(start, view)
             if found < len(view):
                 raise _cut_off(source, start, len(view), found)
             return
-        with Scratch(stop - start) as room, room[: read_into(source, start, room)] as view:
+        with Scratch(stop - start) as room, room[: source.read_into(start, room)] as view:
             bad = take(low, high, view, start)
             if bad >= 0:
                 at = int(starts[low + bad])
@@ -185,13 +164,12 @@ def _read(
 
     work = int((stops - starts).sum()) // 2  # copying is faster than decoding
     nthreads = resolve_nthreads(nthreads, work)
-    whole = source.single if isinstance(source, ChunkedSource) else source
 
     def extent(number: int) -> tuple[int, int]:
         _, _, start, stop = runs[number]
         return start, stop - start
 
-    for numbers in prefetched(whole, range(len(runs)), extent):
+    for numbers in prefetched(source, range(len(runs)), extent):
         run_indexed(read_run, numbers, nthreads)
 
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any, NamedTuple, Self
 
-from ...storage.file import SparseSource, open_source, refuse_folder
+from ...storage.file import open_source, refuse_folder
 from ...storage.pool import FilePool
-from ...storage.protocol import ByteSource
-from ...storage.remote.source import RemotePlace, RemoteSource
-from ...storage.url import is_url
+from ...storage.protocol import ByteSource, Extent, Prefetch
+from ...storage.remote.source import may_wait
 from ...types import BytesLike
 from ..format.format import MAGIC
 
@@ -40,7 +39,7 @@ class Part(NamedTuple):
     nbytes: int
 
 
-class ChunkedSource:
+class ChunkedSource(ByteSource):
     """Concatenation of several sources, with their sizes at the time of opening.
 
     Attributes
@@ -66,6 +65,7 @@ class ChunkedSource:
         self._starts = [part.start for part in self.parts]
         self._size = self.parts[-1].start + self.parts[-1].nbytes if self.parts else 0
         self._single = self.parts[0].source if len(self.parts) == 1 else None
+        self.has_latency = self._single is not None and self._single.has_latency
 
     def keep(self, nparts: int) -> None:
         """Close and drop all parts but the first `nparts`."""
@@ -82,7 +82,7 @@ class ChunkedSource:
         """Return the (start, stop) of data between holes, at most `most` + 1 per part."""
         runs = []
         for source, first, nbytes in self.parts:
-            found = source.data_runs(most) if isinstance(source, SparseSource) else None
+            found = source.data_runs(most)
             for start, stop in [(0, nbytes)] if found is None else found:
                 if start < nbytes:  # the file may have grown since
                     runs.append((first + start, first + min(stop, nbytes)))
@@ -121,18 +121,29 @@ class ChunkedSource:
                 break
         return b"".join(pieces)
 
-    def part_of(self, offset: int, nbytes: int) -> Part | None:
-        """Return the part that holds all of an extent; None if no single part does."""
-        if self._single is not None:
-            part = self.parts[0]
-        else:
-            part = self.parts[bisect_right(self._starts, offset) - 1]
-        return part if part.start <= offset <= part.start + part.nbytes - nbytes else None
+    def read_into(self, offset: int, view: memoryview) -> int:
+        """Fill `view` from `offset`, directly if one part holds all of it."""
+        source, at = self.locate(offset, len(view))
+        return super().read_into(offset, view) if source is self else source.read_into(at, view)
 
-    @property
-    def single(self) -> ByteSource:
-        """The only part, if there is one, as its offsets are the same; otherwise this source."""
-        return self if self._single is None else self._single
+    def prefetch(self, extents: Iterable[Extent]) -> Prefetch:
+        """Start to fetch `extents`, if there is only one part."""
+        return super().prefetch(extents) if self._single is None else self._single.prefetch(extents)
+
+    def place(self, head_nbytes: int = 0) -> Any:
+        """Return the place of the first part, beside which the others are, or a list of all."""
+        places = [part.source.place() for part in self.parts]
+        if None in places:
+            return None
+        return places if self.is_explicit else places[0]
+
+    def locate(self, offset: int, nbytes: int) -> tuple[ByteSource, int]:
+        """Return the part that holds an extent and the offset in it; this source if several do."""
+        if self.parts:
+            part = self.parts[bisect_right(self._starts, offset) - 1]
+            if part.start <= offset <= part.start + part.nbytes - nbytes:
+                return part.source, offset - part.start
+        return self, offset
 
     def check_open(self) -> None:
         """Raise ValueError if the source is closed."""
@@ -178,13 +189,11 @@ def open_recording_source(
         if not where:
             raise ValueError("expected a path or a list of at least one path")
         return _open_files(where, storage_options, is_explicit=True)
-    if isinstance(where, RemoteSource):
-        return ChunkedSource([where])
     if isinstance(where, str | os.PathLike) and os.path.isfile(where):
         neighbours = _find_neighbours(os.path.realpath(where))
         if neighbours:
             return _open_files([os.fspath(where), *neighbours], None, is_explicit=False)
-    return ChunkedSource([open_source(where, storage_options)])
+    return ChunkedSource([open_source(where, storage_options)], is_explicit=False)
 
 
 def _find_neighbours(path: str) -> list[str]:
@@ -209,10 +218,11 @@ def _open_files(
     sources: list[ByteSource] = []
     try:
         for path in paths:
-            is_remote = is_url(path) or isinstance(path, RemotePlace)
-            if not is_remote:
+            if may_wait(path):
+                sources.append(open_source(path, storage_options))
+            else:
                 refuse_folder(path)
-            sources.append(open_source(path, storage_options) if is_remote else pool.open(path))
+                sources.append(pool.open(path))
         return ChunkedSource(sources, is_explicit=is_explicit)
     except BaseException:
         for source in sources:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ...exceptions import FormatError
-from ...storage.remote.prefetch import is_remote
 from ...storage.remote.source import MAX_RUN_NBYTES
 from ...types import AnyArray, IntArray
 from ..format.format import (
@@ -143,10 +142,9 @@ def is_split_and_closed(source: ChunkedSource, header: FileHeader) -> bool:
 
 def _prefetch_index(source: ChunkedSource, at: int) -> None:
     """Fetch an index at the end of a remote file and the last record before it in one request."""
-    whole = source.single
     start = max(at - _LAST_RECORD_NBYTES, 0)
-    if is_remote(whole) and at > 0 and source.size() - start <= MAX_RUN_NBYTES:
-        whole.read_at(start, source.size() - start)
+    if source.has_latency and at > 0 and source.size() - start <= MAX_RUN_NBYTES:
+        source.read_at(start, source.size() - start)
 
 
 def read_internal_header(

@@ -22,7 +22,6 @@ from ..format.format import (
 )
 from ..format.payload import decode_payload
 from ..format.recordindex import RecordTable
-from .extents import read_into
 from .filesource import ChunkedSource
 
 # Records of at least this many bytes are read one by one.
@@ -156,7 +155,7 @@ class RecordReader:
         stored_nbytes = size - RECORD_HEADER_SIZE
         there = min(stored_nbytes, max(0, self.source.size() - offset))
         with Scratch(there) as view:
-            there = read_into(self.source, offset, view)
+            there = self.source.read_into(offset, view)
             if there < stored_nbytes:
                 raise self._at_record(_cut_off(size, there + RECORD_HEADER_SIZE), row)
             return self.decode(view, compression, nbytes, row)
