@@ -25,6 +25,8 @@ class AsInStandardLibrary:
         exec(compile(source, "zstd.py", "exec"), names)
         self.compress = names["compress"]
         self.decompress = names["decompress"]
+        self.content_nbytes = names["content_nbytes"]
+        self.frame_nbytes = names["frame_nbytes"]
 
 
 @pytest.fixture(params=["zstandard", "compression.zstd"])
@@ -44,10 +46,9 @@ def library(request: pytest.FixtureRequest) -> Iterator[object]:
 def test_frames_declare_their_size(library, nbytes: int) -> None:
     content = (CONTENT * 20)[:nbytes]
     frame = library.compress(content, 3)
-    header = zstd.unpack_header(frame)
-    assert header.content_nbytes == nbytes
-    assert not header.has_checksum
-    assert zstd.frame_nbytes(memoryview(frame)) == len(frame)
+    assert library.content_nbytes(frame) == nbytes
+    assert library.frame_nbytes(memoryview(frame)) == len(frame)
+    assert library.frame_nbytes(memoryview(frame + b"next")) == len(frame)
     assert library.decompress(frame, nbytes) == content
     assert library.decompress(frame + b"next", nbytes) == content
 
@@ -65,7 +66,7 @@ def test_a_cut_frame_is_an_error_and_never_a_short_result(library) -> None:
         with pytest.raises(FormatError):
             library.decompress(frame[:length], len(CONTENT))
         with pytest.raises(FormatError):
-            zstd.frame_nbytes(memoryview(frame)[:length])
+            library.frame_nbytes(memoryview(frame)[:length])
 
 
 def test_a_frame_that_holds_another_size_than_it_declares_is_an_error(library) -> None:
@@ -78,25 +79,35 @@ def test_a_frame_that_holds_another_size_than_it_declares_is_an_error(library) -
 
 
 @pytest.mark.parametrize(
-    ("front", "size", "content_nbytes", "has_checksum"),
+    ("front", "content_nbytes"),
     [
-        ("20 00", 6, 0, False),  # single segment, size in one byte
-        ("24 07", 6, 7, True),
-        ("00 58", 6, None, False),  # a window, no size
-        ("40 58 00 00", 8, 256, False),  # two bytes count from 256
-        ("83 58 01 02 03 04 ff ff ff ff", 14, 2**32 - 1, False),  # with a dictionary id
-        ("e0 00 00 00 00 00 00 00 80", 13, 2**63, False),
+        ("20 00", 0),  # single segment, size in one byte
+        ("24 07", 7),
+        ("00 58", None),  # a window, no size
+        ("40 58 00 00", 256),  # two bytes count from 256
+        ("83 58 01 02 03 04 ff ff ff ff", 2**32 - 1),  # with a dictionary id
+        ("e0 00 00 00 00 00 00 00 80", 2**63),
     ],
 )
-def test_headers_of_rfc_8878(front, size, content_nbytes, has_checksum) -> None:
+def test_headers_of_rfc_8878(library, front, content_nbytes) -> None:
     view = bytes.fromhex("28 b5 2f fd" + front)
-    assert zstd.unpack_header(view + b"blocks") == (size, content_nbytes, has_checksum)
+    assert library.content_nbytes(view + b"blocks") == content_nbytes
     for length in range(len(view)):
         with pytest.raises(FormatError):
-            zstd.unpack_header(view[:length])
+            library.content_nbytes(view[:length])
+
+
+def test_the_checksum_is_part_of_a_frame(library) -> None:
+    # One empty last block, and the checksum of no content.
+    frame = bytes.fromhex("28 b5 2f fd 24 00 01 00 00 99 e9 d8 51")
+    assert library.frame_nbytes(memoryview(frame + b"next")) == len(frame)
+    assert library.decompress(frame, 0) == b""
 
 
 @pytest.mark.parametrize("front", ["28 b5 2f fe 20 00", "28 b5 2f fd 28 00", "50 2a 4d 18 00 00"])
-def test_other_bytes_are_refused(front: str) -> None:
-    with pytest.raises(FormatError, match="Zstandard frame"):
-        zstd.unpack_header(bytes.fromhex(front))
+def test_other_bytes_are_refused(library, front: str) -> None:
+    for view in (bytes.fromhex(front), bytes.fromhex(front) + bytes(9)):
+        with pytest.raises(FormatError, match="Zstandard frame"):
+            library.content_nbytes(view)
+        with pytest.raises(FormatError, match="Zstandard frame"):
+            library.frame_nbytes(memoryview(view))

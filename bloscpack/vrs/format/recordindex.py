@@ -213,7 +213,7 @@ def _decode_frames(view: memoryview, most: int) -> tuple[bytes, int]:
     parts = []
     while len(view):
         try:
-            nbytes = zstd.unpack_header(view).content_nbytes
+            nbytes = zstd.content_nbytes(view)
             if nbytes is None or nbytes > most:
                 break
             end = zstd.frame_nbytes(view)
