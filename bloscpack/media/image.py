@@ -287,10 +287,10 @@ def _decode_jpeg(
     return pixels.reshape(shape)
 
 
-def _png_chunks(data: BytesLike) -> Iterator[tuple[bytes, memoryview]]:
-    """Yield name and content of each chunk up to IEND, after checking its checksum.
+def _check_png(data: BytesLike) -> None:
+    """Compare the checksum of each chunk up to IEND.
 
-    Pillow does not check those of the pixels.
+    Pillow does not check those of the pixels, and its `verify` does not check IEND.
     """
     view, at, name = memoryview(data), len(_PNG_MAGIC), b""
     while name != b"IEND":
@@ -301,13 +301,11 @@ def _png_chunks(data: BytesLike) -> Iterator[tuple[bytes, memoryview]]:
         name = bytes(view[at + 4 : at + 8])
         if zlib.crc32(view[at + 4 : end]) != int.from_bytes(view[end : end + 4], "big"):
             raise CodecError(f"PNG: wrong checksum of chunk {name!r} at byte {at}", codec="png")
-        yield name, view[at + 8 : end]
         at = end + 4
 
 
 def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
-    for _ in _png_chunks(data):
-        pass
+    _check_png(data)
     pillow = import_pillow()
     try:
         with pillow.open(io.BytesIO(data), formats=["PNG"]) as image:
