@@ -351,7 +351,14 @@ class Container:
     def read_located(self, index: int) -> tuple[int, bytes]:
         """Return the offset of chunk `index` and its decoded bytes, by one fetch."""
         offset, data, header = self._fetch(index)
-        return offset, self._decode(index, offset, data, header.nbytes)
+        content, view = new_bytes(header.nbytes)
+        try:
+            with view:
+                decode_into(data, view)
+        except CodecError as err:
+            err.at(f"chunk {index} at offset {offset}", self.name)
+            raise
+        return offset, content
 
     def read_bytes_into(self, index: int, start: int, out: BytesLike) -> None:
         """Decode bytes ``start`` to ``start + len(out)`` of chunk `index` into `out`.
@@ -610,16 +617,6 @@ class Container:
         if self._table is None:  # two threads may create two equal tables
             self._table = ChunkTable(self.source, self.header, self._table_offset, self.trailer)
         return self._table
-
-    def _decode(self, index: int, offset: int, data: memoryview, nbytes: int) -> bytes:
-        content, view = new_bytes(nbytes)
-        try:
-            with view:
-                decode_into(data, view)
-        except CodecError as err:
-            err.at(f"chunk {index} at offset {offset}", self.name)
-            raise
-        return content
 
     def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
         """Return the fields of `StoredChunk`; see `fetch`."""

@@ -44,10 +44,11 @@ def journal_path(path: str) -> str:
 
     If its name would be too long, it is formed from a digest of the file name.
     """
-    folder, name = os.path.split(path)
-    encoded = os.fsencode(name)
-    if len(encoded) + len(JOURNAL_SUFFIX) > _MAX_NAME_NBYTES:
-        return os.path.join(folder, f".bloscpack-{xxh3_64_hexdigest(encoded)}{JOURNAL_SUFFIX}")
+    folder, slash, name = path.rpartition("/")
+    if 4 * len(name) + len(JOURNAL_SUFFIX) > _MAX_NAME_NBYTES:  # it may have 4 bytes a character
+        encoded = os.fsencode(name)
+        if len(encoded) + len(JOURNAL_SUFFIX) > _MAX_NAME_NBYTES:
+            return f"{folder}{slash}.bloscpack-{xxh3_64_hexdigest(encoded)}{JOURNAL_SUFFIX}"
     return path + JOURNAL_SUFFIX
 
 
