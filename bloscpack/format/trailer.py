@@ -46,7 +46,7 @@ _MAX_PAGES_NBYTES = 4 << 20
 
 
 class Trailer(NamedTuple):
-    """Intact trailer; `matches_head` checks that it describes the current state of the file.
+    """Intact trailer; `is_current` checks that it describes the current state of the file.
 
     Attributes
     ----------
@@ -75,10 +75,6 @@ class Trailer(NamedTuple):
     def digests_size(self) -> int:
         """Size in bytes of the digests of all chunks, which start at `offset`."""
         return DIGEST_SIZE * self.nchunks
-
-    def matches_head(self, head: BytesLike) -> bool:
-        """Return whether `head`, the header and the metadata section, matches the trailer."""
-        return xxh3_64_digest(head) == self.head_digest
 
     def page_extent(self, page: int) -> tuple[int, int]:
         """Return the offset and the size of the digests of the chunks of page `page`."""
@@ -114,7 +110,7 @@ def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int
         return None, 0
     fields = _TAIL.unpack_from(view, len(view) - TAIL_SIZE)
     _, version, _, head_nbytes, offset, nbytes, nchunks, _, head_digest, digest = fields
-    pages_size = PAGE_SIZE * _npages(nchunks)
+    pages_size = PAGE_SIZE * -(-nchunks // PAGE_CHUNKS)
     covered = pages_size + head_nbytes + TAIL_SIZE
     if (
         version != _VERSION
@@ -132,7 +128,8 @@ def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int
         return None, 0
     head = bytes(covered_view[pages_size : pages_size + head_nbytes])
     pages = bytes(covered_view[:pages_size])
-    return Trailer(offset, nbytes, nchunks, head_digest, head, pages), 0
+    values = offset, nbytes, nchunks, head_digest, head, pages
+    return tuple.__new__(Trailer, values), 0  # same as `_make`, but saves a call
 
 
 def pack_trailer(
@@ -178,7 +175,8 @@ def pack_trailer(
 
 def trailer_nbytes(nchunks: int, head_nbytes: int) -> int:
     """Return the size of a trailer for `nchunks` chunks with a copy of `head_nbytes`."""
-    return DIGEST_SIZE * nchunks + PAGE_SIZE * _npages(nchunks) + head_nbytes + TAIL_SIZE
+    pages_size = PAGE_SIZE * -(-nchunks // PAGE_CHUNKS)
+    return DIGEST_SIZE * nchunks + pages_size + head_nbytes + TAIL_SIZE
 
 
 def is_current(
@@ -208,7 +206,7 @@ def is_current(
     FormatError
         The front differs from the copy in the trailer in a way that only damage explains.
     """
-    if trailer.matches_head(head):
+    if xxh3_64_digest(head) == trailer.head_digest:
         return True
     try:
         recorded = Header.unpack(trailer.head)
@@ -249,7 +247,3 @@ def _is_grown(before: Header, after: Header) -> bool:
 
 def _content_nbytes(header: Header) -> int:
     return (header.nchunks - 1) * header.chunk_size + header.last_chunk
-
-
-def _npages(nchunks: int) -> int:
-    return -(-nchunks // PAGE_CHUNKS)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.exceptions import ChecksumMismatch, FileChangedError, LockedError, UnsupportedError
@@ -36,7 +37,7 @@ def check_trailer(path: Path) -> None:
     with bp.open(path) as a:
         head = path.read_bytes()[: a.chunk_offset(0) - a.header.table_size]
         assert trailer is not None
-        assert trailer.matches_head(head)
+        assert trailer.head_digest == xxh3_64_digest(head)
         assert trailer.nchunks == a.nchunks
 
 
