@@ -17,7 +17,8 @@ import numpy as np
 from ..container.reader import Verify
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.filelist import expanded
-from ..storage.remote.source import MAX_OBJECTS, may_wait, without_head
+from ..storage.remote.source import may_wait, without_head
+from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray
 from .array import Array
 from .dtype import Dtype
@@ -94,7 +95,7 @@ class ManyArrays:
             found[number] = *facts, array.__reduce__(), array.attrs if number == 0 else {}
             self._keep(number, array)
 
-        nthreads = MAX_OBJECTS if any(waits) else 1
+        nthreads = MAX_REQUESTS if any(waits) else 1
         run_indexed(look, range(len(paths)), nthreads)
         shapes, dtypes, chunks, names, reopeners, attrs = zip(*found, strict=True)
         self._has_latency = nthreads > 1
@@ -279,7 +280,7 @@ class ManyArrays:
         nthreads = resolve_nthreads(self._nthreads, target.nbytes)
         # With fewer files than threads, files are read one by one with all threads; remote files
         # always at the same time, because their latency dominates.
-        outer = MAX_OBJECTS if self._has_latency else nthreads if len(shares) >= nthreads else 1
+        outer = MAX_REQUESTS if self._has_latency else nthreads if len(shares) >= nthreads else 1
         inner = nthreads if outer == 1 or len(shares) == 1 else 1
 
         def read(k: int) -> None:

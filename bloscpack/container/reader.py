@@ -31,8 +31,7 @@ from ..notice import notice
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.protocol import ByteSource, Extent, errors_at
 from ..storage.remote.prefetch import prefetched
-from ..storage.remote.source import MAX_RUN_NBYTES
-from ..storage.runs import CHUNKS, most_per_run
+from ..storage.runs import CHUNKS, REMOTE, most_per_run
 from ..types import BytesLike
 from .blocks import read_blocks_into, read_head
 from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
@@ -200,7 +199,7 @@ class Container:
         if not source.has_latency:
             return True
         self._keep_front(self._table_offset)
-        largest = min(max(header.chunk_size, header.last_chunk), MAX_RUN_NBYTES)
+        largest = min(max(header.chunk_size, header.last_chunk), REMOTE.max_nbytes)
         if largest >= 0:
             self._probe_nbytes = largest + CHUNK_HEADER_SIZE + header.checksum.nbytes
         self.trailer_state = "unread"
@@ -217,7 +216,7 @@ class Container:
         header, source = self.header, self.source
         nentries = max(header.nchunks, 0) + (header.max_app_chunks > 0) if header.offsets else 0
         self.front_nbytes = end = table_offset + OFFSET_SIZE * nentries
-        if end <= MAX_RUN_NBYTES:
+        if end <= REMOTE.max_nbytes:
             source.keep_head(end)
 
     def _read_consistent_front(self, file: ByteSource, replays: bool) -> None:

@@ -4,12 +4,13 @@ The table of policies says up to which gap that is cheaper, and how much is read
 in arrays are planned by numpy; those in lists by a loop, which is faster for fewer than a hundred.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..types import IntArray
+from .protocol import Extent
 
 
 class Policy(NamedTuple):
@@ -36,6 +37,10 @@ FIELDS = Policy(1 << 14, 1 << 18)
 RECORDS = Policy(1 << 12, 8 << 20)
 # Consecutive chunks of an array that is read as a whole.
 CHUNKS = Policy(0, 4 << 20)
+# Objects behind URLs: a request takes about 20 ms.
+REMOTE = Policy(1 << 18, 8 << 20)
+# Largest number of requests at once, and of objects that are opened at once.
+MAX_REQUESTS = 16
 
 # Runs for each thread, so that no thread waits long for the last one.
 _RUNS_PER_THREAD = 4
@@ -107,3 +112,10 @@ def plan_array_runs(starts: IntArray, stops: IntArray, policy: Policy) -> Iterat
             yield Run(low, cut, first, int(reach[cut - 1]))
             low, first = cut, int(starts[cut])
         yield Run(low, high, first, end)
+
+
+def joined(extents: Iterable[Extent], policy: Policy) -> list[Extent]:
+    """Return the runs of `extents`, which are in any order."""
+    ordered = sorted((offset, offset + nbytes) for offset, nbytes in extents)
+    starts, stops = [start for start, _ in ordered], [stop for _, stop in ordered]
+    return [(start, stop - start) for _, _, start, stop in plan_runs(starts, stops, policy)]

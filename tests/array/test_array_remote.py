@@ -20,7 +20,8 @@ from bloscpack.exceptions import (
     UnsupportedError,
 )
 from bloscpack.storage.remote import retry
-from bloscpack.storage.remote.source import HEAD_NBYTES, MAX_GAP_NBYTES, MAX_RUN_NBYTES
+from bloscpack.storage.remote.source import HEAD_NBYTES
+from bloscpack.storage.runs import REMOTE
 
 from ..conftest import SMALL_VECTORS
 from ..servers import FileServer, S3Server, running
@@ -109,7 +110,8 @@ def needed(made: Made, rows: Any, head: int = HEAD_NBYTES) -> list[tuple[int, in
             stop = min(len(made.data), made.offsets[chunk] + ROWS_PER_CHUNK * 800 + 16 + 4)
         if stop <= start:
             continue
-        if runs and start - runs[-1][1] <= MAX_GAP_NBYTES and stop - runs[-1][0] <= MAX_RUN_NBYTES:
+        joins = runs and start - runs[-1][1] <= REMOTE.max_gap
+        if joins and stop - runs[-1][0] <= REMOTE.max_nbytes:
             runs[-1][1] = stop
         else:
             runs.append([start, stop])
@@ -184,7 +186,7 @@ class TestRequests:
         assert found[1][0] == made.offsets[0]
         assert are_adjacent(found[1:])
         assert found[-1][1] == needed(made, [NROWS - 1])[0][1]
-        assert len(found) <= 2 + len(made.data) / MAX_RUN_NBYTES * 1.1
+        assert len(found) <= 2 + len(made.data) / REMOTE.max_nbytes * 1.1
 
     def test_iteration_reads_ahead(self, opened: tuple[bp.Array, Any], made: Made) -> None:
         array, server = opened
@@ -227,7 +229,7 @@ class TestRequests:
             assert np.array_equal(bp.load(tmp_path / "new.blp"), WHOLE)
             nbytes = sum(request.nbytes for request in server.log)
             assert nbytes < 1.01 * (tmp_path / "new.blp").stat().st_size
-            assert len(server.log) <= 2 + nbytes // MAX_RUN_NBYTES
+            assert len(server.log) <= 2 + nbytes // REMOTE.max_nbytes
         assert [path.name for path in tmp_path.iterdir()] == ["new.blp"]
 
     def test_recover_into_no_folder(

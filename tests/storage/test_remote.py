@@ -13,14 +13,8 @@ import pytest
 from bloscpack.exceptions import FileChangedError, RemoteError, UnsupportedError
 from bloscpack.storage.file import open_source
 from bloscpack.storage.remote import retry
-from bloscpack.storage.remote.source import (
-    HEAD_NBYTES,
-    MAX_GAP_NBYTES,
-    MAX_RUN_NBYTES,
-    MIN_RUN_NBYTES,
-    RemoteSource,
-    coalesced,
-)
+from bloscpack.storage.remote.source import HEAD_NBYTES, MIN_RUN_NBYTES, RemoteSource
+from bloscpack.storage.runs import REMOTE
 from bloscpack.storage.url import is_url
 
 from ..servers import FileServer, S3Server, Server, running
@@ -161,7 +155,7 @@ class TestPrefetched:
     def test_extents_are_fetched_in_runs(self, remote: Remote) -> None:
         source = remote.open()
         remote.server.clear()
-        gap = MAX_GAP_NBYTES
+        gap = REMOTE.max_gap
         starts = [100_000, 100_500, 100_600 + gap, 900_000, 2_000_000]
         wanted = [(start, 100) for start in starts]
         with source.prefetched(reversed(wanted)):
@@ -206,18 +200,6 @@ class TestPrefetched:
         assert source._prefetched == {}
         remote.server.always = ""
         assert bytes(source.read_at(1_000_000, 10)) == DATA[1_000_000:1_000_010]
-
-
-def test_coalesced() -> None:
-    gap, limit = MAX_GAP_NBYTES, MAX_RUN_NBYTES
-    assert coalesced([]) == []
-    assert coalesced([(5, 10), (0, 5)]) == [(0, 15)]
-    assert coalesced([(0, 5), (5 + gap, 5)]) == [(0, 10 + gap)]
-    assert coalesced([(0, 5), (6 + gap, 5)]) == [(0, 5), (6 + gap, 5)]
-    assert coalesced([(0, 100), (10, 20), (50, 60)]) == [(0, 110)]
-    assert coalesced([(0, limit), (limit, 1)]) == [(0, limit), (limit, 1)]
-    assert coalesced([(0, limit - 1), (limit - 1, 1)]) == [(0, limit)]
-    assert coalesced([(0, 3 * limit), (7, 1)]) == [(0, 3 * limit)]
 
 
 each_fault = pytest.mark.parametrize("fault", ["drop", "short", "brief", "429", "500", "503"])

@@ -4,7 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.storage.runs import Policy, Run, most_per_run, plan_array_runs, plan_runs
+from bloscpack.storage.runs import (
+    Policy,
+    Run,
+    joined,
+    most_per_run,
+    plan_array_runs,
+    plan_runs,
+)
 
 POLICY = Policy(10, 100)
 EXTENTS = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 150)), max_size=30)
@@ -59,3 +66,9 @@ def test_each_thread_has_several_runs() -> None:
     assert most_per_run(100, 1) == 25
     assert most_per_run(100, 3) == 8
     assert most_per_run(2, 3) == 1
+
+
+def test_extents_in_any_order() -> None:
+    assert joined([], POLICY) == []
+    assert joined([(5, 10), (0, 5)], POLICY) == [(0, 15)]
+    assert joined([(0, 70), (10, 20), (50, 30), (91, 1)], POLICY) == [(0, 80), (91, 1)]

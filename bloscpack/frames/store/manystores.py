@@ -19,7 +19,8 @@ from ...parallel.threads import run_indexed
 from ...storage.file import open_source
 from ...storage.pool import MAX_OPEN_FILES, FilePool
 from ...storage.protocol import ByteSource
-from ...storage.remote.source import MAX_OBJECTS, may_wait, path_of
+from ...storage.remote.source import may_wait, path_of
+from ...storage.runs import MAX_REQUESTS
 from ...storage.url import is_url, shown_name
 from ...types import AnyArray
 from ..protocol import Request, read_batch
@@ -151,7 +152,7 @@ class ManyStores:
             )
 
         try:
-            nthreads = MAX_OBJECTS if any(map(may_wait, self._places)) else 1
+            nthreads = MAX_REQUESTS if any(map(may_wait, self._places)) else 1
             run_indexed(look, range(len(self._places)), nthreads)
             return _build_tables([opened[number] for number in range(len(self._places))])
         except BaseException:

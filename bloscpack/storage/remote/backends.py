@@ -19,8 +19,9 @@ except ImportError as err:
     ) from err
 
 from ...exceptions import RemoteError, UnsupportedError
+from ..runs import MAX_REQUESTS
 from ..url import shown
-from .client import MAX_REQUESTS, client, kind_of
+from .client import client, kind_of
 from .errors import (
     OWN_ERRORS,
     cause_of,

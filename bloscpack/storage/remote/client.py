@@ -26,13 +26,12 @@ except ImportError as err:
 
 from ...exceptions import RemoteError
 from ...parallel.imports import importing
+from ..runs import MAX_REQUESTS
 from ..url import shown
 from .errors import cause_of, message_of
 
 # Cached clients, by scheme and options; creating one takes about 0.1 s.
 _MAX_CLIENTS = 8
-# Largest number of concurrent requests.
-MAX_REQUESTS = 16
 
 # Clients of this process by scheme and options, most recently used last. `_not_ours` holds those of
 # the parent of a fork: a reference keeps them from being closed here.

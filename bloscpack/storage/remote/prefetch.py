@@ -10,7 +10,7 @@ from typing import IO, Any, TypeVar
 
 from .. import disk
 from ..protocol import ByteSource, Extent, Prefetch
-from .source import MAX_RUN_NBYTES
+from ..runs import REMOTE
 
 # Largest group of stored bytes; two groups are in memory at a time.
 MAX_GROUP_NBYTES = 32 << 20
@@ -66,7 +66,8 @@ def copy_to(source: ByteSource, stream: IO[bytes], name: str) -> None:
     """
     size = source.size()
     extents = [
-        (offset, min(MAX_RUN_NBYTES, size - offset)) for offset in range(0, size, MAX_RUN_NBYTES)
+        (offset, min(REMOTE.max_nbytes, size - offset))
+        for offset in range(0, size, REMOTE.max_nbytes)
     ]
     for group in prefetched(source, extents, lambda extent: extent):
         for extent in group:

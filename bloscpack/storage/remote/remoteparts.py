@@ -18,8 +18,9 @@ from ...parallel.imports import importing
 from ...types import BytesLike
 from ..partfolder import GONE, SUFFIX, checked_id
 from ..protocol import ByteSink, JoinSink
+from ..runs import REMOTE
 from ..url import shown
-from .source import MAX_RUN_NBYTES, RemotePlace, RemoteSource
+from .source import RemotePlace, RemoteSource
 from .upload import check_writable, exists, is_s3_url, open_upload
 
 if TYPE_CHECKING:
@@ -289,7 +290,8 @@ class _FetchedParts:
                 raise OSError(
                     errno.EIO, f"a part has {source.size()} bytes, expected {nbytes}", self.name
                 )
-            for start in range(0, nbytes, MAX_RUN_NBYTES):
-                self._sink.write(source.read_at(start, min(MAX_RUN_NBYTES, nbytes - start)))
+            step = REMOTE.max_nbytes
+            for start in range(0, nbytes, step):
+                self._sink.write(source.read_at(start, min(step, nbytes - start)))
         finally:
             source.close()

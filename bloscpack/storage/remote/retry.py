@@ -18,9 +18,10 @@ from fsspec.asyn import get_loop
 
 from ...exceptions import RemoteError, UnsupportedError
 from ...parallel.threads import result_of
+from ..runs import MAX_REQUESTS
 from ..url import shown
 from .backends import Answer, RemoteObject, open_object
-from .client import MAX_REQUESTS, client, kind_of
+from .client import client, kind_of
 from .errors import TransientError, cause_of, s3_status, status_of, translate
 
 # Requests made before giving up, counting the first.

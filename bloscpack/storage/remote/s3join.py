@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ...exceptions import FileChangedError
 from ...types import BytesLike
+from ..runs import MAX_REQUESTS
 from .backends import S3Object
-from .client import MAX_REQUESTS
 from .errors import s3_status
 from .partobjects import note_upload
 from .retry import get_all, run

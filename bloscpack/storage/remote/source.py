@@ -18,6 +18,7 @@ from ...parallel.imports import importing
 from ...parallel.threads import result_of
 from ...types import BytesLike
 from ..protocol import ByteSource, Extent, Prefetch
+from ..runs import REMOTE, joined
 from ..url import is_url, shown
 
 if TYPE_CHECKING:
@@ -26,14 +27,8 @@ if TYPE_CHECKING:
 
 # Bytes fetched when an object is opened, and cached.
 HEAD_NBYTES = 1 << 16
-# Largest gap between extents that is fetched rather than skipped: a request takes about 20 ms.
-MAX_GAP_NBYTES = 1 << 18
-# Largest run that extents are joined to; a larger extent is still one request.
-MAX_RUN_NBYTES = 8 << 20
 # Smallest request of `read_at`: the bytes that follow are often needed next, and cost little.
 MIN_RUN_NBYTES = 1 << 13
-# Largest number of objects that are opened or read concurrently.
-MAX_OBJECTS = 16
 # Limits of the cache of recent reads, in bytes and in pieces.
 _MAX_RECENT_NBYTES = 8 << 20
 _MAX_RECENT = 16
@@ -201,7 +196,7 @@ class RemoteSource(ByteSource):
             start = self._known(offset, stop)[1]
             if start < stop:
                 missing.append((start, stop - start))
-        return RemotePrefetch(self, coalesced(missing))
+        return RemotePrefetch(self, joined(missing, REMOTE))
 
     @contextmanager
     def prefetched(self, extents: Iterable[Extent]) -> Iterator[None]:
@@ -369,19 +364,3 @@ class RemotePrefetch(Prefetch):
         if len(self._parts) == 1:  # the next small selection is often nearby
             self._source._remember(self._starts[0], self._parts[0])
         self._starts, self._parts = [], []
-
-
-def coalesced(extents: Iterable[Extent]) -> list[Extent]:
-    """Join `extents` into ascending runs, across gaps of at most `MAX_GAP_NBYTES`."""
-    runs: list[Extent] = []
-    for offset, nbytes in sorted(extents):
-        stop = offset + nbytes
-        if runs:
-            start, length = runs[-1]
-            end = start + length
-            joined = max(end, stop) - start
-            if offset <= end + MAX_GAP_NBYTES and (joined <= MAX_RUN_NBYTES or stop <= end):
-                runs[-1] = (start, joined)
-                continue
-        runs.append((offset, nbytes))
-    return runs

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...exceptions import FormatError
-from ...storage.remote.source import MAX_RUN_NBYTES
+from ...storage.runs import REMOTE
 from ...types import AnyArray, IntArray
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
@@ -143,7 +143,7 @@ def is_split_and_closed(source: ChunkedSource, header: FileHeader) -> bool:
 def _prefetch_index(source: ChunkedSource, at: int) -> None:
     """Fetch an index at the end of a remote file and the last record before it in one request."""
     start = max(at - _LAST_RECORD_NBYTES, 0)
-    if source.has_latency and at > 0 and source.size() - start <= MAX_RUN_NBYTES:
+    if source.has_latency and at > 0 and source.size() - start <= REMOTE.max_nbytes:
         source.read_at(start, source.size() - start)
 
 
