@@ -128,15 +128,18 @@ class Container:
             self.source.close()
             raise
 
-    def _read_front(self) -> bytes:
-        """Read header, metadata and trailer, and return the stored header."""
-        head = memoryview(self.source.read_at(0, HEAD_NBYTES))
+    def _read_front(self, nbytes: int = HEAD_NBYTES) -> bytes:
+        """Read header, metadata and trailer, and return the stored header.
+
+        The first read is of `nbytes`; more are read if they are needed.
+        """
+        head = memoryview(self.source.read_at(0, nbytes))
         self.header = header = Header.unpack(head)
         header_size = header.size
         self._table_offset = position = self._read_metadata(head, header_size)
         self.data_offset = position + header.table_size
         size = self.source.size()
-        if self._wants_trailer(size):
+        if not self.source.has_latency or self._wants_trailer(size):
             tail = head
             if size > len(head):
                 start = max(size - TAIL_NBYTES, 0)
@@ -190,14 +193,12 @@ class Container:
         return position + size
 
     def _wants_trailer(self, size: int) -> bool:
-        """Return whether to read the trailer, which takes one more request for a remote file.
+        """Return whether to read the trailer of a remote file, which takes one more request.
 
         Without the trailer, an error in the front is not detected at once; but a chunk that is
         read at a wrong offset fails its own checksum.
         """
         source, header = self.source, self.header
-        if not source.has_latency:
-            return True
         self._keep_front(self._table_offset)
         largest = min(max(header.chunk_size, header.last_chunk), REMOTE.max_nbytes)
         if largest >= 0:
@@ -229,8 +230,10 @@ class Container:
             before = file.before_append(replays=replays)
             if before is not None:
                 self.source = before
+            # A small file takes one call instead of two if its size is known.
+            is_known = before is None and 0 < file.stamp[0] < HEAD_NBYTES and attempt == 0
             try:
-                head = self._read_front()
+                head = self._read_front(file.stamp[0] if is_known else HEAD_NBYTES)
                 if before is not None or (
                     not file.has_unfinished_append() and file.read_at(0, len(head)) == head
                 ):

@@ -7,21 +7,18 @@ import errno
 import os
 
 
-class Descriptor:
+class Descriptor(int):
     """File descriptor that is closed when the last reference to it is dropped.
 
     A thread holds a reference while it reads. Another thread may therefore close the file: the
     system does not reuse the number before the read has ended.
     """
 
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
+    __slots__ = ()
 
     # Bound as a default: at interpreter exit, modules are cleared before objects are deleted.
     def __del__(self, close=os.close) -> None:  # type: ignore[no-untyped-def]
-        close(self.number)
+        close(self)
 
 
 def pread(number: int, nbytes: int, offset: int) -> bytes:

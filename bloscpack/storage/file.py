@@ -54,7 +54,7 @@ class FileSource(ByteSource):
         self._note_stamp(descriptor)
 
     def _note_stamp(self, descriptor: Descriptor) -> None:
-        status = os.fstat(descriptor.number)
+        status = os.fstat(descriptor)
         self.stamp = status.st_size, status.st_mtime_ns
 
     def _open_descriptor(self) -> Descriptor:
@@ -75,13 +75,13 @@ class FileSource(ByteSource):
 
     def before_append(self, *, replays: bool) -> OverlaySource | None:
         """Return the file as its journal shows it; None without a journal."""
-        descriptor = self._open_descriptor()
-        found = find_journal(self._real_path, descriptor.number)
+        descriptor = self._descriptor or self._open_descriptor()
+        found = find_journal(self._real_path, descriptor)
         if found is None:
             return None
         journal_source = FileSource(journal_path(self._real_path), Descriptor(found[0]))
         journal = found[1]
-        if replays and try_resolve_journal(self._real_path, descriptor.number):
+        if replays and try_resolve_journal(self._real_path, descriptor):
             self._note_stamp(descriptor)
             return None
         patches = [
@@ -93,20 +93,19 @@ class FileSource(ByteSource):
 
     def has_unfinished_append(self) -> bool:
         """Return whether a writer is changing the file or died while changing it."""
-        found = find_journal(self._real_path, self._open_descriptor().number)
+        found = find_journal(self._real_path, self._descriptor or self._open_descriptor())
         if found is not None:
             os.close(found[0])
         return found is not None
 
     def is_changed(self) -> bool:
         """Return whether the file was written to since it was opened, or is being written to."""
-        status = os.fstat(self._open_descriptor().number)
+        status = os.fstat(self._open_descriptor())
         return self.stamp != (status.st_size, status.st_mtime_ns) or self.has_unfinished_append()
 
     def replacement(self) -> "FileSource | None":
         """Return a source for the path if it now names a different file."""
-        number = self._open_descriptor().number
-        if os.path.samestat(os.fstat(number), os.stat(self.path)):
+        if os.path.samestat(os.fstat(self._open_descriptor()), os.stat(self.path)):
             return None
         source = FileSource(self.path)
         source.name = self.name
@@ -114,33 +113,26 @@ class FileSource(ByteSource):
 
     def size(self) -> int:
         """Return the current size in bytes."""
-        descriptor = self._descriptor
-        if descriptor is None:
-            descriptor = self._open_descriptor()
-        return os.fstat(descriptor.number).st_size
+        return os.fstat(self._descriptor or self._open_descriptor()).st_size
 
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
         """Return the runs of data that the file system reports."""
-        return data_runs(self._open_descriptor().number, most)
+        return data_runs(self._open_descriptor(), most)
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy; continue after a short read."""
         # This reference keeps the descriptor open during the read: see `Descriptor`.
-        descriptor = self._descriptor
-        if descriptor is None:
-            descriptor = self._open_descriptor()
-        data = os.pread(descriptor.number, nbytes, offset)
+        descriptor = self._descriptor or self._open_descriptor()
+        data = os.pread(descriptor, nbytes, offset)
         if len(data) == nbytes:
             return data
-        return pread_more(descriptor.number, nbytes, offset, data)
+        return pread_more(descriptor, nbytes, offset, data)
 
     def read_into(self, offset: int, view: memoryview) -> int:
         """Fill `view` from `offset`; return the bytes read, fewer only at the end of the file."""
         # This reference keeps the descriptor open during the read: see `Descriptor`.
-        descriptor = self._descriptor
-        if descriptor is None:
-            descriptor = self._open_descriptor()
-        return pread_into(descriptor.number, view, offset)
+        descriptor = self._descriptor or self._open_descriptor()
+        return pread_into(descriptor, view, offset)
 
     def close(self) -> None:
         """Close the file once no thread reads from it; idempotent."""
@@ -252,17 +244,16 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     ValueError
         `storage_options` are given and `where` is not a URL.
     """
-    if is_url(where):
+    if isinstance(where, str) and "://" in where and is_url(where):  # two calls less for a path
         return RemoteSource(where, storage_options)
     if isinstance(where, RemotePlace):
         return where.open()
-    refuse_options(where, storage_options)
+    if storage_options:
+        refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):
-        mode = os.lstat(where).st_mode
-        is_link = stat.S_ISLNK(mode)
-        if is_link:
-            mode = os.stat(where).st_mode
-        if stat.S_ISREG(mode):
+        linked = os.lstat(where).st_mode
+        is_link = stat.S_ISLNK(linked)
+        if stat.S_ISREG(os.stat(where).st_mode if is_link else linked):
             return FileSource(where, is_link=is_link)
         return _read_whole(where)
     if isinstance(where, ByteSource):

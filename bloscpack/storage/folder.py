@@ -73,17 +73,17 @@ class Folder:
             folder = self._open_folder(folders)
             if self._overwrite:
                 with suppress(FileNotFoundError):
-                    os.unlink(last, dir_fd=folder.number)
-            return os.open(last, _NEW, 0o666, dir_fd=folder.number)
+                    os.unlink(last, dir_fd=folder)
+            return os.open(last, _NEW, 0o666, dir_fd=folder)
 
     def _open_folder(self, names: list[str]) -> Descriptor:
         """Open a folder, creating it if needed; links are not followed."""
         folder = self._root
         for name in names:
             with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=folder.number)
+                os.mkdir(name, dir_fd=folder)
             try:
-                number = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder.number)
+                number = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
             except OSError as err:
                 if err.errno in _NO_FOLDER:
                     raise FileExistsError(errno.EEXIST, "exists and is not a folder", name) from err
@@ -103,7 +103,7 @@ class Folder:
         with disk.naming(self.path(name)):
             folder = self._open_folder(folders)
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(last, flags, dir_fd=folder.number)
+            fd = os.open(last, flags, dir_fd=folder)
             if disk.identity(fd) != fd_identity:
                 os.close(fd)
                 raise OSError(errno.ESTALE, "the file was replaced while it was being written")

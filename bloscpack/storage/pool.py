@@ -69,7 +69,7 @@ class PooledSource(FileSource):
         self._pool = pool
         self._is_closed = False
         super().__init__(path)
-        status = os.fstat(self._open_descriptor().number)
+        status = os.fstat(self._open_descriptor())
         self._file = status.st_dev, status.st_ino
         pool.note_open(self)
 
@@ -78,7 +78,7 @@ class PooledSource(FileSource):
         if descriptor is not None or self._is_closed:
             return super()._open_descriptor()
         descriptor = Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
-        status = os.fstat(descriptor.number)
+        status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) != self._file:
             raise FileChangedError("the file was replaced since it was opened; reopen it").at(
                 path=self.name

@@ -214,7 +214,6 @@ class TestFewFilesAreOpen:
         class Counting(pool_module.Descriptor):
             def __init__(self, number: int) -> None:
                 opened.append(os.readlink(f"/proc/self/fd/{number}"))
-                super().__init__(number)
 
         with ManyStores(paths, max_open=2) as many:
             monkeypatch.setattr(pool_module, "Descriptor", Counting)

@@ -35,6 +35,6 @@ def test_opening_a_file_again_and_again(
         counting(name)
     bp.open(path).close()
     monkeypatch.undo()
-    # The file, and its journal before and after. Reads: its front, its trailer (or the end of a
-    # file shorter than a front) and its header once more.
-    assert calls == {"open": 3, "pread": 3, "fstat": 2, "lstat": 1}
+    # The file, and its journal before and after. Reads: its front, its trailer (which the front of
+    # a small file contains) and its header once more.
+    assert calls == {"open": 3, "pread": 2 if nbytes == 100 else 3, "fstat": 2, "lstat": 1}
