@@ -9,27 +9,28 @@ wrong.
 
 import argparse
 import filecmp
-import importlib
-import io
 import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import zstandard
+from race.arrays import load_array
+from race.page import text_table
+from race.races import size_of
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, ChecksumMismatch
 from bloscpack.format.codec import BLOSC_VERSION
 from bloscpack.parallel.threads import available_cpus
 
-CLIP = Path(__file__).parent / "data" / "bbb_16x240x320x3_u8.npy.zst"
 STEP = 48  # of the readings, read alone
 FRAME = 9  # of the clip, read alone
 # A call is repeated this many times, or for this long.
@@ -81,13 +82,6 @@ def require(condition: bool, what: str) -> None:
         raise WrongResultError(what)
 
 
-def load_clip() -> np.ndarray:
-    """Return the frames that are shipped with the project."""
-    with CLIP.open("rb") as stream:
-        data = zstandard.ZstdDecompressor().stream_reader(stream).read()
-    return np.load(io.BytesIO(data))
-
-
 def make_readings() -> np.ndarray:
     """Return temperatures of a grid of sensors over four days, made by a formula.
 
@@ -122,7 +116,7 @@ def show_array(folder: Path) -> None:
     require(report.ok, f"verify found {report.damage}")
     say("verified", f"{report.nchunks} chunks, {report.nbytes} bytes: no damage")
     say("damaged", refusal(path, folder))
-    compare(readings, array_files(folder), STEP, "one step")
+    compare(readings, folder, ARRAY_KEEPERS, STEP, "one step")
 
 
 def refusal(path: Path, folder: Path) -> str:
@@ -141,15 +135,15 @@ def refusal(path: Path, folder: Path) -> str:
 
 def show_clip(folder: Path) -> None:
     """Keep the clip in frame stores, which filter frames before they compress them."""
-    frames = load_clip()
+    frames = load_array()
     print(
         f"\nA real clip: {len(frames)} frames, {frames.shape} {frames.dtype} "
         "(Big Buck Bunny, CC BY 3.0), all lossless"
     )
-    compare(frames, frame_files(folder), FRAME, "one frame")
+    compare(frames, folder, FRAME_KEEPERS, FRAME, "one frame")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Keeper:
     """One way to keep an array: a file, or a folder of files.
 
@@ -157,156 +151,134 @@ class Keeper:
     """
 
     name: str
-    path: Path
-    write: Callable[[np.ndarray], object]
-    read: Callable[[], Any]
-    read_one: Callable[[int], Any]
-
-    def nbytes(self) -> int:
-        """Return the size of the file, or of all files of the folder."""
-        files = self.path.iterdir() if self.path.is_dir() else [self.path]
-        return sum(file.stat().st_size for file in files)
+    suffix: str
+    write: Callable[[Path, np.ndarray], object]
+    read: Callable[[Path], Any]
+    read_one: Callable[[Path, int], Any]
+    library: str = "numpy"
 
 
-def numpy_files(folder: Path) -> list[Keeper]:
-    """Return both of numpy's ways."""
-    npy, npz = folder / "a.npy", folder / "a.npz"
-    return [
-        Keeper(
-            "numpy.save",
-            npy,
-            lambda array: synced(npy, lambda stream: np.save(stream, array)),
-            lambda: np.load(npy),
-            lambda index: np.load(npy, mmap_mode="r")[index],
-        ),
-        Keeper(
-            "savez_compressed",
-            npz,
-            lambda array: synced(npz, lambda stream: np.savez_compressed(stream, a=array)),
-            lambda: load_npz(npz),
-            lambda index: load_npz(npz)[index],
-        ),
-    ]
+def save_npy(path: Path, array: np.ndarray) -> None:
+    with path.open("wb") as stream:
+        np.save(stream, array)
+    sync(path)
 
 
-def load_npz(path: Path) -> np.ndarray:
-    """Return the array of an npz file."""
+def save_npz(path: Path, array: np.ndarray) -> None:
+    np.savez_compressed(path, a=array)
+    sync(path)
+
+
+def load_npz(path: Path, index: Any = ()) -> Any:
     with np.load(path) as found:
-        return found["a"]
-
-
-def array_files(folder: Path) -> list[Keeper]:
-    """Return the ways to keep an array."""
-    blp = folder / "a.blp"
-    found = [
-        Keeper(
-            "bloscpack",
-            blp,
-            lambda array: bp.save(blp, array),
-            lambda: bp.load(blp),
-            lambda index: read_item(blp, index),
-        ),
-        *numpy_files(folder),
-    ]
-    h5py = installed("h5py")
-    if h5py is None:
-        return found
-    h5 = folder / "a.h5"
-
-    def write(array: np.ndarray) -> None:
-        with h5py.File(h5, "w") as file:
-            file.create_dataset("a", data=array, compression="gzip", shuffle=True, fletcher32=True)
-        sync(h5)
-
-    def read(index: Any = ()) -> Any:
-        with h5py.File(h5) as file:
-            return file["a"][index]
-
-    return [*found, Keeper("h5py gzip shuffle", h5, write, read, read)]
+        return found["a"][index]
 
 
 def read_item(path: Path, index: int) -> Any:
-    """Open an array and read one item of it."""
     with bp.open(path) as array:
         return array[index]
 
 
-def frame_files(folder: Path) -> list[Keeper]:
-    """Return the ways to keep frames."""
-    found = [frame_store(folder / f"{preset}.blp", preset) for preset in ("fast", "small")]
-    images = installed("PIL.Image")
-    if images is not None:
-        png = folder / "png"
-        png.mkdir()
+def save_h5(path: Path, array: np.ndarray) -> None:
+    import h5py
 
-        def read_one(index: int) -> np.ndarray:
-            with images.open(png / f"{index}.png") as image:
-                return np.array(image)
-
-        def write(array: np.ndarray) -> None:
-            for index, frame in enumerate(array):
-                images.fromarray(frame).save(png / f"{index}.png")
-                sync(png / f"{index}.png")
-
-        def read() -> np.ndarray:
-            return np.stack([read_one(index) for index in range(len(list(png.iterdir())))])
-
-        found.append(Keeper("PNG files, Pillow", png, write, read, read_one))
-    return [*found, *numpy_files(folder)]
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", data=array, compression="gzip", shuffle=True, fletcher32=True)
+    sync(path)
 
 
-def frame_store(path: Path, preset: str) -> Keeper:
-    """Return a frame store as a way to keep frames."""
+def load_h5(path: Path, index: Any = ()) -> Any:
+    import h5py
 
-    def write(array: np.ndarray) -> None:
-        with bp.frames.create(path, preset=preset, overwrite=True) as store:
-            store.append("bunny", array, {"title": "Big Buck Bunny"})
-
-    def read(index: Any = slice(None)) -> Any:
-        with bp.frames.open(path) as store:
-            return store["bunny"][index]
-
-    return Keeper(f"frame store, {preset}", path, write, read, read)
+    with h5py.File(path) as file:
+        return file["a"][index]
 
 
-def installed(name: str) -> Any:
-    """Return a module, or None if its package is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        print(f"  (not compared with {name.partition('.')[0]}: it is not installed)")
-        return None
+def save_pngs(path: Path, array: np.ndarray) -> None:
+    from PIL import Image
+
+    path.mkdir(exist_ok=True)
+    for index, frame in enumerate(array):
+        Image.fromarray(frame).save(path / f"{index}.png")
+        sync(path / f"{index}.png")
 
 
-def compare(array: np.ndarray, keepers: list[Keeper], index: int, one: str) -> None:
+def load_png(path: Path, index: int) -> np.ndarray:
+    from PIL import Image
+
+    with Image.open(path / f"{index}.png") as image:
+        return np.array(image)
+
+
+def load_pngs(path: Path) -> np.ndarray:
+    return np.stack([load_png(path, index) for index in range(len(list(path.iterdir())))])
+
+
+def save_frames(preset: str, path: Path, array: np.ndarray) -> None:
+    with bp.frames.create(path, preset=preset, overwrite=True) as store:
+        store.append("bunny", array, {"title": "Big Buck Bunny"})
+
+
+def load_frames(path: Path, index: Any = slice(None)) -> Any:
+    with bp.frames.open(path) as store:
+        return store["bunny"][index]
+
+
+def map_npy(path: Path, index: int) -> Any:
+    return np.load(path, mmap_mode="r")[index]
+
+
+_NUMPY = (
+    Keeper("numpy.save", ".npy", save_npy, np.load, map_npy),
+    Keeper("savez_compressed", ".npz", save_npz, load_npz, load_npz),
+)
+ARRAY_KEEPERS = (
+    Keeper("bloscpack", ".blp", bp.save, bp.load, read_item),
+    *_NUMPY,
+    Keeper("h5py gzip shuffle", ".h5", save_h5, load_h5, load_h5, "h5py"),
+)
+FRAME_KEEPERS = (
+    *(
+        Keeper(
+            f"frame store, {preset}",
+            f".{preset}.blp",
+            partial(save_frames, preset),
+            load_frames,
+            load_frames,
+        )
+        for preset in ("fast", "small")
+    ),
+    Keeper("PNG files, Pillow", ".png", save_pngs, load_pngs, load_png, "PIL"),
+    *_NUMPY,
+)
+
+
+def compare(
+    array: np.ndarray, folder: Path, keepers: Iterable[Keeper], index: int, one: str
+) -> None:
     """Check the arrays that each way returns, then time it, and print a table."""
-    print(f"  {'':19}{'bytes':>10}{'ratio':>7}{'write':>9}{'read':>9}{one:>11}")
+    lines = [("", "bytes", "ratio", "write", "read", one)]
     for keeper in keepers:
-        keeper.write(array)
-        require(np.array_equal(keeper.read(), array), f"{keeper.name}: what was read differs")
-        require(
-            np.array_equal(keeper.read_one(index), array[index]), f"{keeper.name}: {one} differs"
-        )
-        nbytes = keeper.nbytes()
-        written = array.nbytes / best(lambda keeper=keeper: keeper.write(array)) / 1e6
-        loaded = array.nbytes / best(keeper.read) / 1e6
-        single = best(lambda keeper=keeper: np.array(keeper.read_one(index))) * 1e3
-        print(
-            f"  {keeper.name:19}{nbytes:10}{array.nbytes / nbytes:7.2f}"
-            f"{written:9.0f}{loaded:9.0f}{single:8.2f} ms"
-        )
-
-
-def synced(path: Path, write: Callable[[Any], object]) -> None:
-    """Write a new file as durably as `bloscpack.save` does."""
-    with path.open("wb") as stream:
-        write(stream)
-        stream.flush()
-        os.fsync(stream.fileno())
+        if find_spec(keeper.library) is None:
+            print(f"  (not compared with {keeper.library}: it is not installed)")
+            continue
+        path = folder / f"{len(array)}{keeper.suffix}"
+        write = partial(keeper.write, path, array)
+        write()
+        require(np.array_equal(keeper.read(path), array), f"{keeper.name}: what was read differs")
+        found = keeper.read_one(path, index)
+        require(np.array_equal(found, array[index]), f"{keeper.name}: {one} differs")
+        nbytes = size_of(path)
+        speeds = (array.nbytes / best(call) / 1e6 for call in (write, partial(keeper.read, path)))
+        single = best(lambda: np.array(keeper.read_one(path, index))) * 1e3  # noqa: B023 - now
+        written = [f"{speed:.0f}" for speed in speeds]
+        ratio = f"{array.nbytes / nbytes:.2f}"
+        lines.append((keeper.name, str(nbytes), ratio, *written, f"{single:.2f} ms"))
+    print("\n".join(f"  {line}" for line in text_table(lines)))
 
 
 def sync(path: Path) -> None:
-    """Sync a file to the disk."""
+    """Sync a file to the disk, as `bloscpack.save` does."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
 

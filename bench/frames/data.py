@@ -4,7 +4,6 @@ The clips are those of ``shared/data``, or of the folder that ``BLOSCPACK_DATA``
 there is one: the frames that ship in ``bench/data``, played forwards and backwards.
 """
 
-import io
 import os
 import runpy
 from collections.abc import Callable
@@ -12,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import zstandard
+from race.arrays import load_array
 
 from bloscpack.media import image
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("BLOSCPACK_DATA") or ROOT.parent / "shared" / "data")
-_SHIPPED = ROOT / "bench" / "data" / "bbb_16x240x320x3_u8.npy.zst"
 _SEED = 3
 
 
@@ -86,19 +84,19 @@ def load_animation(nframes: int) -> np.ndarray:
     """Return the first frames of the animation, uint8 (T, 240, 320, 3); repeated if too few."""
     path = FOLDER / "bbb_64x240x320x3_u8.npy.zst"
     if path.exists():
-        return _load(path)[:nframes]
-    shipped = _load(_SHIPPED)
+        return load_array(path)[:nframes]
+    shipped = load_array()
     there_and_back = np.concatenate([shipped, shipped[::-1]])
     return np.resize(there_and_back, (nframes, *shipped.shape[1:]))
 
 
 def load_photo() -> np.ndarray:
     """Return the photograph, uint8 (400, 600, 3)."""
-    return _load(FOLDER / "coffee_400x600x3_u8.npy.zst")
+    return load_array(FOLDER / "coffee_400x600x3_u8.npy.zst")
 
 
 def _static(nframes: int) -> np.ndarray:
-    return _load(FOLDER / "gulptest_96x144x256x3_u8.npy.zst")[:nframes]
+    return load_array(FOLDER / "gulptest_96x144x256x3_u8.npy.zst")[:nframes]
 
 
 def _pan(nframes: int) -> np.ndarray:
@@ -106,13 +104,6 @@ def _pan(nframes: int) -> np.ndarray:
     tool = FOLDER.parent / "tools" / "make_pan_frames.py"
     frames: np.ndarray = runpy.run_path(str(tool))["pan"](photo, nframes)
     return frames
-
-
-def _load(path: Path) -> np.ndarray:
-    with path.open("rb") as stream:
-        data = zstandard.ZstdDecompressor().stream_reader(stream).read()
-    array: np.ndarray = np.load(io.BytesIO(data))
-    return array
 
 
 _CLIPS: tuple[tuple[str, str, Callable[[int], np.ndarray]], ...] = (

@@ -1,26 +1,35 @@
 """Damage: bits flipped one at a time, and files that end too early.
 
-Readers of damaged files may crash, hang or take all memory, so each works in a process of its own
-(damage_worker.py). After a trial that ends it, another process continues with the next trial.
+Readers of damaged files may crash, hang or take all memory, so each works in a process of its own.
+After a trial that ends it, another process continues with the next trial. The process is this
+module: ``flips CONTENDER FILE ARRAY TRIALS FIRST`` answers with a line for each trial from the
+first on; ``cut CONTENDER FILE ARRAY`` with a line of JSON.
 """
 
 import json
 import os
 import random
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from shutil import copyfile, copytree
-from signal import SIGALRM
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from race.races import remove
+from race.races import assemble, remove
 from race.timing import NTHREADS
 from race.worker import run_module
 
-from peers.contenders import Contender, DataExtent
+import bloscpack as bp
+from peers.contenders import TABLE, Contender, DataExtent
 from peers.data import ZSTD
+from peers.with_bloscpack import Ours
 
 if TYPE_CHECKING:
     from peers.cases import Arrays
@@ -30,6 +39,8 @@ REGIONS = ("data", "header")
 _FLIP_CHUNKS = 4
 _CUT_CHUNKS = 16
 _CUT = 0.6
+_MEMORY = 8 << 30  # bytes of address space
+_TIMEOUT = 20  # seconds a read may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,7 @@ def _flip_one(races: "Arrays", folder: Path, contender: Contender) -> dict[str, 
         if len(outcomes) < len(trials):
             if code == 0:
                 raise RuntimeError(f"{contender.name}: the trials ended early")
-            outcomes.append("hung" if code == -SIGALRM else "crashed")
+            outcomes.append("hung" if code == -signal.SIGALRM else "crashed")
     counts = {region: dict.fromkeys(OUTCOMES, 0) for region in REGIONS}
     for trial, outcome in zip(trials, outcomes, strict=True):
         counts[trial.region][outcome] += 1
@@ -84,7 +95,7 @@ def _flip_one(races: "Arrays", folder: Path, contender: Contender) -> dict[str, 
 
 def _work(action: str, *arguments: object) -> tuple[int, list[str]]:
     """Run the worker; return its exit code and the lines it answered."""
-    done = run_module("peers.damage_worker", action, *arguments)
+    done = run_module("peers.damage", action, *arguments)
     return done.returncode, done.stdout.splitlines()
 
 
@@ -156,3 +167,113 @@ def _cut(contender: Contender, source: Path, target: Path) -> int:
             nwhole += 1
         left -= chunk.stop
     return nwhole
+
+
+def main(arguments: list[str]) -> int:
+    """Do the action; return the exit status."""
+    # Output of libraries must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    action, name, path, array, *rest = arguments
+    (contender,), _ = assemble(TABLE, [name])
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    def answer(line: str) -> None:
+        print(line, file=answers, flush=True)
+
+    if action == "flips":
+        trials = json.loads(Path(rest[0]).read_text("utf-8"))
+        flip(contender, Path(path), np.load(array), trials[int(rest[1]) :], answer)
+    else:
+        answer(json.dumps(read_cut(contender, Path(path), np.load(array))))
+    return 0
+
+
+def flip(
+    contender: Contender,
+    pristine: Path,
+    wanted: np.ndarray,
+    trials: list[dict[str, Any]],
+    answer: Callable[[str], None],
+) -> None:
+    """Flip one bit after the other in a copy, read it, and answer with the outcome."""
+    copy = pristine.with_name(pristine.name + ", flipped")
+    remove(copy)
+    (copytree if pristine.is_dir() else copyfile)(pristine, copy)
+
+    def read() -> str:
+        return judge(lambda: contender.read(copy), wanted)
+
+    if read() != "right":
+        raise RuntimeError(f"{contender.name}: the undamaged file does not read as it should")
+    for trial in trials:
+        file = copy / trial["file"] if trial["file"] else copy
+        _flip_bit(file, trial["offset"], trial["bit"])
+        answer(read())
+        _flip_bit(file, trial["offset"], trial["bit"])
+    remove(copy)
+
+
+def _flip_bit(file: Path, offset: int, bit: int) -> None:
+    with file.open("r+b") as stream:
+        stream.seek(offset)
+        (byte,) = stream.read(1)
+        stream.seek(offset)
+        stream.write(bytes([byte ^ 1 << bit]))
+
+
+def judge(read: Callable[[], Any], wanted: np.ndarray) -> str:
+    """Return the outcome of a read; the process ends by SIGALRM if that takes too long."""
+    signal.alarm(_TIMEOUT)
+    try:
+        return "right" if is_same(np.asarray(read()), wanted) else "wrong"
+    except BaseException:  # a panic in a Rust library is not an Exception
+        return "raised"
+    finally:
+        signal.alarm(0)
+
+
+def is_same(found: np.ndarray, wanted: np.ndarray) -> bool:
+    """Return whether dtype, shape and every bit are the same."""
+    return (
+        found.dtype == wanted.dtype
+        and found.shape == wanted.shape
+        and bool(np.array_equal(found.view(np.uint32), wanted.view(np.uint32)))
+    )
+
+
+def read_cut(contender: Contender, path: Path, wanted: np.ndarray) -> dict[str, Any]:
+    """Return the outcome of a whole read, and of reads of single chunks, of a cut file."""
+    chunks = {"right": 0, "wrong": 0, "raised": 0}
+    found = {"read": judge(lambda: contender.read(path), wanted), "chunks": chunks}
+
+    def read_rows(rows: slice) -> np.ndarray:
+        with contender.open(path) as handle:
+            return handle[rows]
+
+    for rows in _chunks_of(wanted):
+        chunks[judge(partial(read_rows, rows), wanted[rows])] += 1
+    if isinstance(contender, Ours):
+        target = path.with_name("recovered")
+        filled = bp.load(path, on_error="fill", fill_value=np.nan)
+        found["filled"] = _count(filled, wanted)
+        bp.recover(path, target)
+        found["recovered"] = _count(bp.load(target), wanted)
+        remove(target)
+    return found
+
+
+def _chunks_of(array: np.ndarray) -> Iterator[slice]:
+    for start in range(0, len(array), ZSTD.chunk_rows):
+        yield slice(start, min(start + ZSTD.chunk_rows, len(array)))
+
+
+def _count(found: np.ndarray, wanted: np.ndarray) -> int:
+    """Return how many chunks from the start are right."""
+    are_right = (is_same(found[rows], wanted[rows]) for rows in _chunks_of(wanted))
+    return sum(1 for _ in takewhile(bool, are_right))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

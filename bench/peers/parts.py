@@ -7,6 +7,7 @@ import numpy as np
 from race.races import Case, require, require_equal
 from race.timing import BARE, Loop, cycling, loop_of, timed_loop
 
+from peers.bare import BareDecoder
 from peers.contenders import Contender
 from peers.data import ROW_NBYTES, ROW_NITEMS, ZSTD, ZSTD_SMALL, Spec
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _SEED = 7
 _NROWS = 4096  # distinct rows, so that no cache of decoded data can hold them
+_NCHECKED = 200
 _PER_CALL = 32
 _BLOCK_ROWS, _BLOCK_COLUMNS = 16, slice(200, 700)
 _STEP = 16
@@ -23,11 +25,16 @@ _NITERATED = 2  # chunks
 
 def race_parts(races: "Arrays") -> None:
     """Read rows, blocks and strides of files with large and small chunks."""
+    blocks = [
+        (slice(row, row + _BLOCK_ROWS), _BLOCK_COLUMNS) for row in _random_rows(races, _BLOCK_ROWS)
+    ]
+    stride = slice(None, None, _STEP)
     for spec in (ZSTD, ZSTD_SMALL):
-        _race_rows(races, spec)
+        title = f"random row of {ROW_NBYTES} bytes"
+        _race_indexing(races, "row", title, spec, _random_rows(races), races.decoder(spec))
         _race_first_touch(races, spec)
-        _race_blocks(races, spec)
-        _race_stride(races, spec)
+        _race_indexing(races, "block", f"random block of {_BLOCK_ROWS} x 500", spec, blocks)
+        _race_indexing(races, "stride", f"a[::{_STEP}]", spec, [stride])
     _race_iteration(races, ZSTD)
 
 
@@ -42,21 +49,28 @@ def _require_parts(get: Callable[[Any], Any], array: Any, parts: list[Any], who:
         require_equal(get(part), array[part], who, f"a[{part}]")
 
 
-def _race_rows(races: "Arrays", spec: Spec) -> None:
-    """Read single rows by a handle that has seen every chunk before."""
-    array, rows = races.array, _random_rows(races)
-    case = Case(f"row/{spec}", f"random row of {ROW_NBYTES} bytes, {spec}", ROW_NBYTES)
+def _race_indexing(
+    races: "Arrays",
+    key: str,
+    title: str,
+    spec: Spec,
+    parts: list[Any],
+    decoder: BareDecoder | None = None,
+) -> None:
+    """Read parts by a handle that has seen every chunk before; C-Blosc decodes single rows."""
+    array, per_call = races.array, min(len(parts), _PER_CALL)
+    case = Case(f"{key}/{spec}", f"{title}, {spec}", array[parts[0]].nbytes)
 
     def loops_of(name: str, get: Callable[[Any], Any]) -> dict[str, Loop]:
-        _require_parts(get, array, rows[:200], name)
-        return {name: loop_of(cycling(get, rows, _PER_CALL))}
+        _require_parts(get, array, parts[:_NCHECKED], name)
+        return {name: loop_of(cycling(get, parts, per_call))}
 
     def prepare(contender: Contender) -> dict[str, Loop]:
         return loops_of(contender.name, _open_warm(races, contender, spec).__getitem__)
 
-    decoder = races.decoder(spec)
     others = {} if decoder is None else loops_of(BARE, decoder.decode_row)
-    races.race(case, prepare, others, _PER_CALL, is_part=True)
+    is_part = key != "stride"
+    races.race(case, prepare, others, per_call, is_plain=key != "row", is_part=is_part)
 
 
 def _open_warm(races: "Arrays", contender: Contender, spec: Spec) -> Any:
@@ -103,35 +117,6 @@ def _race_first_touch(races: "Arrays", spec: Spec) -> None:
         require_equal(out, array[start : start + len(out)], BARE, "a chunk")
         others[BARE] = loop_of(decode_all)
     races.race(case, prepare, others, len(rows), is_part=True)
-
-
-def _race_blocks(races: "Arrays", spec: Spec) -> None:
-    """Read 16 rows x 500 columns, anywhere."""
-    array = races.array
-    rows = _random_rows(races, _BLOCK_ROWS)
-    blocks = [(slice(row, row + _BLOCK_ROWS), _BLOCK_COLUMNS) for row in rows]
-    nbytes = array[blocks[0]].nbytes
-    case = Case(f"block/{spec}", f"random block of {_BLOCK_ROWS} x 500, {spec}", nbytes)
-
-    def prepare(contender: Contender) -> dict[str, Loop]:
-        handle = _open_warm(races, contender, spec)
-        _require_parts(handle.__getitem__, array, blocks[:100], contender.name)
-        return {contender.name: loop_of(cycling(handle.__getitem__, blocks, _PER_CALL))}
-
-    races.race(case, prepare, {}, _PER_CALL, is_plain=True, is_part=True)
-
-
-def _race_stride(races: "Arrays", spec: Spec) -> None:
-    """Read every 16th row of all."""
-    wanted = races.array[::_STEP]
-    case = Case(f"stride/{spec}", f"a[::{_STEP}], {spec}", wanted.nbytes)
-
-    def prepare(contender: Contender) -> dict[str, Loop]:
-        handle = _open_warm(races, contender, spec)
-        require_equal(handle[::_STEP], wanted, contender.name, f"a[::{_STEP}]")
-        return {contender.name: loop_of(lambda: handle[::_STEP])}
-
-    races.race(case, prepare, {}, is_plain=True)
 
 
 def _race_iteration(races: "Arrays", spec: Spec) -> None:

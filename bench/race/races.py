@@ -4,21 +4,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import bloscpack
-from race.original import NoOriginalError, Original
+from race.original import Original
 from race.timing import NTHREADS, ORIGINAL, Call, Loop, Timing, take_turns
-
-if TYPE_CHECKING:
-    from race.worker import Worker
+from race.worker import Worker, WorkerError
 
 _IN_MEMORY = Path("/dev/shm")
 _NREADS = 499  # random reads before the sequence repeats; a prime number
@@ -146,7 +143,7 @@ class Races:
         """Start bloscpack 0.16, which is named as absent if it cannot be."""
         try:
             self.original = Original()
-        except (NoOriginalError, OSError) as err:
+        except (WorkerError, OSError) as err:
             self.absent[ORIGINAL] = str(err)
         else:
             self.closing.callback(self.original.close)
@@ -158,8 +155,7 @@ class Races:
         """
         if self.original is None:
             return {}
-        digest = sha256(wanted).hexdigest()
-        return {ORIGINAL: self.original.loop(op, digest, **request)}
+        return {ORIGINAL: self.original.loop(op, wanted, **request)}
 
     def has(self, name: str) -> bool:
         """Return whether a contender takes part."""
@@ -169,10 +165,8 @@ class Races:
         """Return a contender that takes part."""
         return next(one for one in self.contenders if one.name == name)
 
-    def worker(self, name: str, key: object = None) -> "Worker":
+    def worker(self, name: str, key: object = None) -> Worker:
         """Return the process of a contender, one for each `key`."""
-        from race.worker import Worker
-
         if (name, key) not in self._workers:
             self._workers[name, key] = worker = Worker(self.folder_name, name)
             self.closing.callback(worker.close)

@@ -20,7 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from race.races import assemble
 from race.timing import Loop
 
 BENCH = Path(__file__).resolve().parents[1]
@@ -28,18 +27,18 @@ _NLINES = 30  # last lines of a failed process to quote
 
 
 class WorkerError(Exception):
-    """The process has ended; the message quotes its last lines."""
+    """The process cannot be started or has ended; the message says why."""
 
 
-class Worker:
-    """A running process of the contender `name` of the folder `cases`."""
+class Process:
+    """A running process that answers a line of JSON with a line of JSON."""
 
-    def __init__(self, cases: str, name: str) -> None:
+    def __init__(self, name: str, *command: object) -> None:
         self._name = name
         # Libraries may be verbose: their output is kept for the case that they fail.
         self._log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "race.worker", cases, name],
+            [*map(str, command)],
             cwd=BENCH,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -47,25 +46,19 @@ class Worker:
             text=True,
         )
 
-    def prepare(self, **task: Any) -> Loop:
-        """Return the loop of a task, whose result the process has checked.
-
-        Only the loop returned last can be run.
+    def ask(self, **request: Any) -> Any:
+        """Return the answer to a request; paths are sent as text.
 
         Raises
         ------
         WorkerError
-            The result is wrong, or something failed.
+            The process failed.
         """
-        self._ask(task)
-        return lambda count: float(self._ask({"count": count}))
-
-    def _ask(self, request: dict[str, Any]) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         try:
-            stdin.write(json.dumps(request) + "\n")
+            stdin.write(json.dumps(request, default=str) + "\n")
             stdin.flush()
             line = stdout.readline()
         except BrokenPipeError:
@@ -84,6 +77,26 @@ class Worker:
             process.stdin.close()
 
 
+class Worker(Process):
+    """A running process of the contender `name` of the folder `cases`."""
+
+    def __init__(self, cases: str, name: str) -> None:
+        super().__init__(name, sys.executable, "-m", "race.worker", cases, name)
+
+    def prepare(self, **task: Any) -> Loop:
+        """Return the loop of a task, whose result the process has checked.
+
+        Only the loop returned last can be run.
+
+        Raises
+        ------
+        WorkerError
+            The result is wrong, or something failed.
+        """
+        self.ask(**task)
+        return lambda count: float(self.ask(count=count))
+
+
 def run_module(module: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run ``python -m MODULE ARGUMENTS`` to its end in a fresh process and return its output."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
@@ -100,6 +113,8 @@ def last_line(module: str, *arguments: object, **options: Any) -> Any:
 
 def main(arguments: list[str]) -> int:
     """Answer requests until the input ends; return the exit status."""
+    from race.races import assemble  # it imports this module
+
     cases, name = arguments
     contenders = import_module(f"{cases}.contenders")
     (contender,), _ = assemble(contenders.TABLE, [name])

@@ -1,13 +1,10 @@
 """Recorded data: a synthetic motion sensor, and noisy frames of real pictures."""
 
-import io
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import zstandard
+from race.arrays import load_array
 
-_PICTURES = Path(__file__).resolve().parents[1] / "data" / "bbb_16x240x320x3_u8.npy.zst"
 _SEED = 7
 _GRAVITY = 9.81
 # One step of a sensor of 16 bits: of 8 g in all, and of 2,000 degrees a second.
@@ -60,9 +57,7 @@ def make_motion(setting: Setting) -> np.ndarray:
 
 def make_frames(setting: Setting) -> np.ndarray:
     """Return grey frames with the noise of a camera, the same for every call; uint8 (T, H, W)."""
-    with _PICTURES.open("rb") as stream:
-        data = zstandard.ZstdDecompressor().stream_reader(stream).read()
-    pictures = np.load(io.BytesIO(data))[..., 1]
+    pictures = load_array()[..., 1]
     large = pictures.repeat(2, axis=1).repeat(2, axis=2)[:, : setting.height, : setting.width]
     rng = np.random.default_rng(_SEED)
     frames = np.empty((setting.nframes, *large.shape[1:]), np.uint8)

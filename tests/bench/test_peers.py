@@ -114,24 +114,22 @@ def test_flips_hit_the_region_they_are_counted_in(bench, tmp_path):
         assert 0 <= trial.offset < path.stat().st_size
 
 
-def test_the_judge_names_every_outcome(bench, tmp_path):
-    from types import SimpleNamespace
-
-    from peers.damage_worker import judge
+def test_the_judge_names_every_outcome(bench):
+    from peers.damage import judge
 
     wanted = np.arange(4, dtype=np.float32)
 
-    def refuse(path):
+    def refuse():
         raise MemoryError
 
     for read, outcome in (
-        (lambda path: wanted.copy(), "right"),
-        (lambda path: wanted + np.float32(1), "wrong"),
-        (lambda path: wanted[:3], "wrong"),
-        (lambda path: wanted.view(np.int32), "wrong"),
+        (wanted.copy, "right"),
+        (lambda: wanted + np.float32(1), "wrong"),
+        (lambda: wanted[:3], "wrong"),
+        (lambda: wanted.view(np.int32), "wrong"),
         (refuse, "raised"),
     ):
-        assert judge(SimpleNamespace(read=read), tmp_path, wanted) == outcome
+        assert judge(read, wanted) == outcome
 
 
 @pytest.mark.parametrize(("ours", "is_met"), [(1.0, True), (1.2, False)])
