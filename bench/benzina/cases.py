@@ -151,13 +151,10 @@ class Pictures(Races):
 
     def race(self, case: Case, work: str, per_call: int, nthreads: int | None = None) -> None:
         """Race all contenders that do a kind of work; by default on all processors."""
-        nthreads = nthreads or available_cpus()
-        loops = {}
-        for one in self.contenders:
-            # On one thread both ways of PyAV are the same.
-            if work in one.works and not (one.name == BARE_ONE and nthreads == 1):
-                loops[one.name] = self.worker(one.name).prepare(**self.task(work, nthreads))
-        self.hold(case, loops, per_call)
+        task = self.task(work, nthreads or available_cpus())
+        # On one thread both ways of PyAV are the same.
+        absent = BARE_ONE if nthreads == 1 else ""
+        self.hold_work(case, work, lambda one: None if one.name == absent else task, per_call)
 
 
 def race_loading(races: Pictures) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from peers.data import Spec
+
 _MAX_OVERHEAD = 16  # BLOSC_MAX_OVERHEAD: the most bytes by which a chunk exceeds its content
 _IOV_MAX = 1024
 
@@ -45,66 +47,50 @@ def build(folder: Path) -> ctypes.CDLL:
         raise NoBareError(f"{compiler[0]} failed: {err.stderr.strip()[-300:]}") from err
     except OSError as err:
         raise NoBareError(f"cannot run the compiler: {err}") from err
-    return ctypes.CDLL(str(target))
+    library = ctypes.CDLL(str(target))
+    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    text = ctypes.c_char_p
+    library.bare_decode.argtypes = (pointer, size, size, size, pointer, number)
+    library.bare_encode.argtypes = (
+        *(pointer, size, size, size, number, text, number, size),
+        *(pointer, pointer, number),
+    )
+    library.bare_items.argtypes = (text, number, number, number, pointer)
+    for function in (library.bare_decode, library.bare_encode, library.bare_items):
+        function.restype = _require_success
+    return library
 
 
-class Bare:
-    """The functions of bare.c, a `library` of `build`, for chunks of `chunk_nbytes`."""
-
-    def __init__(self, library: ctypes.CDLL, chunk_nbytes: int) -> None:
-        self._library = library
-        self._chunk_nbytes = chunk_nbytes
-
-    def encoder(
-        self, array: np.ndarray, codec: str, clevel: int, blocksize: int = 0
-    ) -> "BareEncoder":
-        """Return an encoder of `array`; `blocksize` 0 is C-Blosc's own choice."""
-        return BareEncoder(self._library, array, self._chunk_nbytes, codec, clevel, blocksize)
-
-    def decoder(self, chunks: Sequence[bytes], like: np.ndarray) -> "BareDecoder":
-        """Return a decoder of `chunks` into new arrays like `like`."""
-        return BareDecoder(self._library, chunks, like, self._chunk_nbytes)
+def _require_success(code: int) -> None:
+    if code:
+        raise RuntimeError("C-Blosc failed")
 
 
 class BareEncoder:
-    """Compresses one array into slots that it reuses."""
+    """Compresses one array into slots that it reuses; `blocksize` 0 is C-Blosc's own choice."""
 
     def __init__(
-        self,
-        library: ctypes.CDLL,
-        array: np.ndarray,
-        chunk_nbytes: int,
-        codec: str,
-        clevel: int,
-        blocksize: int,
+        self, library: ctypes.CDLL, array: np.ndarray, spec: Spec, blocksize: int = 0
     ) -> None:
         self._library = library
         self._array = np.ascontiguousarray(array)
-        nchunks = -(-array.nbytes // chunk_nbytes)
-        room = chunk_nbytes + _MAX_OVERHEAD
+        self._spec, self._blocksize = spec, blocksize
+        nchunks = -(-array.nbytes // spec.chunk_nbytes)
+        room = spec.chunk_nbytes + _MAX_OVERHEAD
         self._memory = np.zeros(nchunks * room, np.uint8)  # touched once, as a writer's own pool
         base = self._memory.ctypes.data
         self._slots = (ctypes.c_void_p * nchunks)(*range(base, base + nchunks * room, room))
         self._sizes = (ctypes.c_size_t * nchunks)()
         self._room = room
-        self._arguments = (
-            ctypes.c_void_p(self._array.ctypes.data),
-            ctypes.c_size_t(nchunks),
-            ctypes.c_size_t(chunk_nbytes),
-            ctypes.c_size_t(array.nbytes),
-            ctypes.c_int(array.dtype.itemsize),
-            codec.encode("ascii"),
-            ctypes.c_int(clevel),
-            ctypes.c_size_t(blocksize),
-            self._slots,
-            self._sizes,
-        )
 
     def encode(self, nthreads: int) -> list[memoryview]:
         """Compress; return the chunks, views that the next call overwrites."""
-        code = self._library.bare_encode(*self._arguments, ctypes.c_int(nthreads))
-        if code:
-            raise RuntimeError("C-Blosc failed to compress")
+        array, spec = self._array, self._spec
+        self._library.bare_encode(
+            *(array.ctypes.data, len(self._sizes), spec.chunk_nbytes, array.nbytes),
+            *(array.itemsize, spec.codec.encode(), spec.clevel, self._blocksize),
+            *(self._slots, self._sizes, nthreads),
+        )
         view, room = memoryview(self._memory), self._room
         return [view[at * room : at * room + size] for at, size in enumerate(self._sizes)]
 
@@ -122,56 +108,34 @@ class BareEncoder:
 
 
 class BareDecoder:
-    """Decodes chunks in memory, all or a part."""
+    """Decodes chunks in memory, all or a part, into new arrays like `like`."""
 
     def __init__(
         self, library: ctypes.CDLL, chunks: Sequence[bytes], like: np.ndarray, chunk_nbytes: int
     ) -> None:
-        self._library = library
+        self._library, self._like, self._chunk_nbytes = library, like, chunk_nbytes
         self._chunks = list(chunks)
-        self._like = like
-        self._chunk_nbytes = chunk_nbytes
         self._pointers = (ctypes.c_char_p * len(chunks))(*self._chunks)
 
     def decode(self, nthreads: int) -> np.ndarray:
         """Decode all into a new array."""
         out = np.empty_like(self._like)
-        code = self._library.bare_decode(
-            self._pointers,
-            ctypes.c_size_t(len(self._chunks)),
-            ctypes.c_size_t(self._chunk_nbytes),
-            ctypes.c_size_t(out.nbytes),
-            ctypes.c_void_p(out.ctypes.data),
-            ctypes.c_int(nthreads),
+        self._library.bare_decode(
+            *(self._pointers, len(self._chunks), self._chunk_nbytes),
+            *(out.nbytes, out.ctypes.data, nthreads),
         )
-        if code:
-            raise RuntimeError("C-Blosc failed to decode")
         return out
 
     def decode_chunk(self, index: int, out: np.ndarray) -> None:
         """Decode one whole chunk into `out`, of its size."""
-        code = self._library.bare_decode(
-            ctypes.byref(self._pointers, index * ctypes.sizeof(ctypes.c_char_p)),
-            ctypes.c_size_t(1),
-            ctypes.c_size_t(out.nbytes),
-            ctypes.c_size_t(out.nbytes),
-            ctypes.c_void_p(out.ctypes.data),
-            ctypes.c_int(1),
-        )
-        if code:
-            raise RuntimeError(f"C-Blosc failed to decode chunk {index}")
+        pointer = ctypes.byref(self._pointers, index * ctypes.sizeof(ctypes.c_char_p))
+        self._library.bare_decode(pointer, 1, out.nbytes, out.nbytes, out.ctypes.data, 1)
 
     def decode_row(self, row: int) -> np.ndarray:
         """Decode one row into a new array, only the Blosc blocks it lies in."""
         out = np.empty(self._like.shape[1:], self._like.dtype)
         index, start = divmod(row * out.nbytes, self._chunk_nbytes)
-        code = self._library.bare_items(
-            ctypes.c_char_p(self._chunks[index]),
-            ctypes.c_int(start // out.itemsize),
-            ctypes.c_int(out.size),
-            ctypes.c_int(out.nbytes),
-            ctypes.c_void_p(out.ctypes.data),
+        self._library.bare_items(
+            self._chunks[index], start // out.itemsize, out.size, out.nbytes, out.ctypes.data
         )
-        if code:
-            raise RuntimeError(f"C-Blosc failed to decode row {row}")
         return out

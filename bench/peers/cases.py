@@ -1,6 +1,6 @@
 """Cases: the run with its files, opening, and appending."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from shutil import copyfile, copytree
@@ -20,7 +20,7 @@ from race.races import (
 from race.timing import BARE, OURS, Loop, loop_of, timed_loop
 
 import bloscpack as bp
-from peers.bare import Bare, BareDecoder, NoBareError, build
+from peers.bare import BareDecoder, NoBareError, build
 from peers.contenders import TABLE, Contender
 from peers.damage import damage_files
 from peers.data import FULL, GENERATOR, QUICK, SPECS, ZSTD, ZSTD_SMALL, Spec
@@ -93,11 +93,12 @@ class Arrays(Races):
         """Return the Blosc chunks of our file."""
         return stored_chunks(self.path_of(Ours(), spec))
 
-    def decoder(self, spec: Spec) -> BareDecoder | None:
-        """Return C-Blosc for the chunks of our file."""
+    def decoder(self, spec: Spec, chunks: Iterable[memoryview] | None = None) -> BareDecoder | None:
+        """Return C-Blosc for chunks of the array, by default those of our file."""
         if self.library is None:
             return None
-        return Bare(self.library, spec.chunk_nbytes).decoder(self.chunks_of(spec), self.array)
+        stored = self.chunks_of(spec) if chunks is None else [*map(bytes, chunks)]
+        return BareDecoder(self.library, stored, self.array, spec.chunk_nbytes)
 
     def blocksize(self, spec: Spec) -> int:
         """Return the size of Blosc blocks in our file."""

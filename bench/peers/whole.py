@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from race.races import Case, remove, require_equal, size_of
 from race.timing import BARE, NTHREADS, OURS, Loop, loop_of, timed_loop
 
-from peers.bare import Bare
+from peers.bare import BareEncoder
 from peers.contenders import Contender
 from peers.data import LZ4, LZ4_SMALL, SMALL, SPECS, ZSTD, Spec
 from peers.with_bloscpack import Ours
@@ -42,8 +42,7 @@ def _measure_sizes(races: "Arrays") -> dict[str, dict[str, int]]:
         found = {one.name: size_of(races.path_of(one, spec)) for one in races.contenders}
         found[OUR_CHUNKS] = sum(map(len, races.chunks_of(spec)))
         if races.library is not None:
-            bare = Bare(races.library, spec.chunk_nbytes)
-            chunks = bare.encoder(races.array, spec.codec, spec.clevel).encode(NTHREADS)
+            chunks = BareEncoder(races.library, races.array, spec).encode(NTHREADS)
             found[BARE_OWN_BLOCKS] = sum(map(len, chunks))
         sizes[str(spec)] = found
     return sizes
@@ -62,9 +61,8 @@ def _race_read(races: "Arrays", spec: Spec) -> None:
     others = {}
     decoders = {BARE: races.decoder(spec)}
     if races.library is not None:
-        bare = Bare(races.library, spec.chunk_nbytes)
-        chunks = [*map(bytes, bare.encoder(array, spec.codec, spec.clevel).encode(NTHREADS))]
-        decoders[BARE_OWN_BLOCKS] = bare.decoder(chunks, array)
+        chunks = BareEncoder(races.library, array, spec).encode(NTHREADS)
+        decoders[BARE_OWN_BLOCKS] = races.decoder(spec, chunks)
     for name, decoder in decoders.items():
         if decoder is not None:
             require_equal(decoder.decode(NTHREADS), array, name, "the array")
@@ -116,9 +114,7 @@ def _race_synced_write(races: "Arrays", spec: Spec) -> None:
     others = _bare_writers(races, spec, races.folder)
     others.pop(BARE_OWN_BLOCKS, None)
     if races.library is not None:
-        encoder = Bare(races.library, spec.chunk_nbytes).encoder(
-            array, spec.codec, spec.clevel, races.blocksize(spec)
-        )
+        encoder = BareEncoder(races.library, array, spec, races.blocksize(spec))
         path = races.folder / "synced, C-Blosc"
         others[BARE_SYNCED] = timed_loop(
             lambda: encoder.write(path, NTHREADS, is_synced=True), lambda: remove(path)
@@ -130,12 +126,11 @@ def _bare_writers(races: "Arrays", spec: Spec, folder: Path) -> dict[str, Loop]:
     """Return C-Blosc's loops: with the blocks of our file, and with those of its own choice."""
     if races.library is None:
         return {}
-    bare = Bare(races.library, spec.chunk_nbytes)
     loops = {}
     for name, blocksize in ((BARE, races.blocksize(spec)), (BARE_OWN_BLOCKS, 0)):
-        encoder = bare.encoder(races.array, spec.codec, spec.clevel, blocksize)
+        encoder = BareEncoder(races.library, races.array, spec, blocksize)
         path = folder / f"write, {name}"
-        decoder = bare.decoder([*map(bytes, encoder.encode(NTHREADS))], races.array)
+        decoder = races.decoder(spec, encoder.encode(NTHREADS))
         require_equal(decoder.decode(NTHREADS), races.array, name, "the array")
         loops[name] = timed_loop(
             lambda encoder=encoder, path=path: encoder.write(path, NTHREADS),

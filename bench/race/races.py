@@ -172,6 +172,20 @@ class Races:
             self.closing.callback(worker.close)
         return self._workers[name, key]
 
+    def hold_work(
+        self, case: Case, work: str, task: Callable[[Any], Task | None], per_call: int = 1
+    ) -> None:
+        """Race the contenders that do a kind of work, each in a process of its own.
+
+        `task` returns the task of a contender; None if it takes no part.
+        """
+        loops = {
+            one.name: self.worker(one.name).prepare(**given)
+            for one in self.contenders
+            if work in one.works and (given := task(one)) is not None
+        }
+        self.hold(case, loops, per_call)
+
     def hold(
         self, case: Case, loops: dict[str, Loop], per_call: int = 1, nrounds: int | None = None
     ) -> None:

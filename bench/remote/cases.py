@@ -113,14 +113,7 @@ class Arrays(Races):
         asked = self.servers[server]
         asked.delay = self.setting.delay
         try:
-            loops = {
-                one.name: self.worker(one.name).prepare(
-                    **self.task(one.name, server, work, is_timed=True)
-                )
-                for one in self.contenders
-                if work in one.works
-            }
-            self.hold(case, loops)
+            self.hold_work(case, work, lambda one: self.task(one.name, server, work, is_timed=True))
         finally:
             asked.delay = 0.0
 

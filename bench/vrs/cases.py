@@ -58,32 +58,18 @@ class Recordings(Races):
         is_single = work in ("record", "frame")
         count = {"open": 1, "record": 16, "frame": 16}.get(work, len(self.stored[what]))
         places = random_places(_SEED, len(self.stored[what]))[0] if is_single else []
-        loops = {
-            one.name: self.worker(one.name).prepare(
-                work=work,
-                path=str(self.write(one, what, preset)),
-                wanted=str(self.wanted(what)),
-                places=places,
-                per_call=count,
-            )
-            for one in self.contenders
-            if work in one.works
-        }
-        self.hold(case, loops, count)
+        task = {"work": work, "wanted": self.wanted(what), "places": places, "per_call": count}
+        self.hold_work(
+            case, work, lambda one: {**task, "path": self.write(one, what, preset)}, count
+        )
 
     def time_writing(self, case: Case, work: str, what: str, preset: str = "none") -> None:
         """Race all contenders that do a kind of writing, to files in memory."""
-        loops = {
-            one.name: self.worker(one.name).prepare(
-                work=work,
-                path=str(self.memory_folder / f"{work}, {preset}.{one.files}"),
-                wanted=str(self.wanted(what)),
-                preset=preset,
-            )
-            for one in self.contenders
-            if work in one.works
-        }
-        self.hold(case, loops, len(self.stored[what]))
+        task = {"work": work, "wanted": self.wanted(what), "preset": preset}
+        path = self.memory_folder / f"{work}, {preset}"
+        self.hold_work(
+            case, work, lambda one: {**task, "path": f"{path}.{one.files}"}, len(self.stored[what])
+        )
         for path in self.memory_folder.iterdir():
             path.unlink()
 
