@@ -105,9 +105,9 @@ def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, ...]) -> C
     content = open(place, **options)._content
     if content.identity != identity:
         content.source.close()
-        error = FileChangedError("the file has changed since it was opened; reopen it")
-        error.path = content.source.name
-        raise error
+        raise FileChangedError("the file has changed since it was opened; reopen it").at(
+            path=content.source.name
+        )
     return content
 
 
@@ -177,9 +177,9 @@ class Dataset:
     def _find(self, id_: str) -> int:
         index = self._content.ids.find(id_)
         if index is None or index not in self._indices:
-            error = NotFoundError(f"no sample {id_!r:.80}, or several of this name")
-            error.path = self.name
-            raise error
+            raise NotFoundError(f"no sample {id_!r:.80}, or several of this name").at(
+                path=self.name
+            )
         return index
 
     def keys(self) -> Sequence[str]:
@@ -261,12 +261,10 @@ class Dataset:
         splits = self._content.splits
         if name not in splits:
             declared = f"splits: {', '.join(splits)}" if splits else "no splits"
-            error = NotFoundError(
+            raise NotFoundError(
                 f"no split {name!r:.80}, {declared}: declare it when opening the file, such as "
                 f"splits={{{name!r:.80}: (0, {len(self._content)})}} or splits='imagenet'"
-            )
-            error.path = self.name
-            raise error
+            ).at(path=self.name)
         return self._view(splits[name])
 
     def frames(self, track: str = INPUT) -> "Dataset":

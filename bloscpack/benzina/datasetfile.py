@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
+from ..exceptions import FormatError, NotBloscpackError, UnsupportedError
 from ..format.filekind import DATASET, HEAD_NBYTES, VIDEO, check_dataset, identify, wrong_kind
 from ..storage.file import open_source
-from ..storage.protocol import ByteSource, closed_on_error
+from ..storage.protocol import ByteSource, closed_on_error, errors_at
 from ..types import IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .mp4.bmff import BoxHeader, Read, Window, children, read_box
@@ -126,16 +126,9 @@ class Content:
             try:
                 _check_entries(track, len(self))
             except FormatError as err:
-                raise self.add_context(err) from None
+                err.at(path=self.source.name)
+                raise
         return track
-
-    def add_context(self, err: BloscpackError, index: int | None = None) -> BloscpackError:
-        """Return the error with the file, and the sample if given, added to it."""
-        if err.path is None:
-            if index is not None:
-                err.args = (f"sample {index}: {err.args[0] if err.args else ''}",)
-            err.path = self.source.name
-        return err
 
     @property
     def targets(self) -> IntArray:
@@ -147,11 +140,8 @@ class Content:
             There are more targets than samples, or a target is not 8 bytes long.
         """
         if self._targets is None:
-            try:
-                with memory_errors("the targets", self.source.name):
-                    targets = read_targets(self._entries(TARGET), len(self))
-            except FormatError as err:
-                raise self.add_context(err) from None
+            with memory_errors("the targets", self.source.name):
+                targets = read_targets(self._entries(TARGET), len(self))
             targets.flags.writeable = False
             self._targets = targets
         return self._targets
@@ -164,7 +154,7 @@ class Content:
         if track is None or index >= len(track):
             return -1
         if (nbytes := track.sizes.item(index)) != TARGET_NBYTES:
-            raise self.add_context(_target_error(index, nbytes))
+            raise _target_error(index, nbytes).at(path=self.source.name)
         return int.from_bytes(track.read(index), "little", signed=True)
 
     @property
@@ -221,12 +211,10 @@ class Content:
         box = _find_splits(read, self.movie.moov)
         if box is None:
             return {}
-        try:
+        with errors_at(self.source.name):
             nbytes = min(box.end - box.payload_offset, MAX_SPLITS_NBYTES + 1)
             payload = bytes(read(box.payload_offset, nbytes))
             return unpack_splits(payload, len(self))
-        except FormatError as err:
-            raise self.add_context(err) from None
 
 
 def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:

@@ -230,7 +230,7 @@ class _Packer:
         name = _name_of(item, position)
         if self._on_error == "raise":
             if isinstance(err, BloscpackError):
-                err.path = name
+                err.at(path=name)
             else:
                 err.add_note(f"This was picture {position}, {name!r:.200}.")
             raise err

@@ -126,7 +126,8 @@ class Sample:
             try:
                 self._layout = parse_sample(data)
             except BloscpackError as err:
-                raise self._content.add_context(err, self.index) from None
+                err.at(*self._where)
+                raise
         return self._layout
 
     def read_track(self, name: str) -> bytes:
@@ -142,14 +143,16 @@ class Sample:
         track = self._track(name)
         return self.data[track.offset : track.offset + track.nbytes]
 
+    @property
+    def _where(self) -> tuple[str, str | None]:
+        return f"sample {self.index}", self._content.source.name
+
     def _track(self, name: str) -> InnerTrack:
         tracks = self.layout.tracks
         if name not in tracks:
-            error = NotFoundError(
+            raise NotFoundError(
                 f"sample {self.index} has no track {name!r:.80}; it has {', '.join(tracks)}"
-            )
-            error.path = self._content.source.name
-            raise error
+            ).at(path=self._content.source.name)
         return tracks[name]
 
     def frame(self, track: str = THUMB) -> Planes:
@@ -206,25 +209,24 @@ class Sample:
     def _planes(self, track: InnerTrack, payload: bytes) -> Planes:
         """Decode the payload of a track."""
         if not track.config_kind:
-            raise self._content.add_context(
-                UnsupportedError(
-                    f"track {track.name!r} holds no pictures that can be decoded, but "
-                    f"{name_of(track.entry_kind)!r}"
-                ),
-                self.index,
-            )
+            raise UnsupportedError(
+                f"track {track.name!r} holds no pictures that can be decoded, but "
+                f"{name_of(track.entry_kind)!r}"
+            ).at(*self._where)
         try:
             return _decoder(self._content.max_pixels).decode(
                 track.config_kind, track.config, payload, track.frame, track.clean
             )
         except BloscpackError as err:
-            raise self._content.add_context(err, self.index) from None
+            err.at(*self._where)
+            raise
 
     def _pixels(self, planes: Planes, out: Pixels | None) -> Pixels:
         try:
             return decode_rgb(planes, out=out)
         except BloscpackError as err:
-            raise self._content.add_context(err, self.index) from None
+            err.at(*self._where)
+            raise
 
     def __len__(self) -> int:
         """Return 1: a sample is a clip of one frame."""
@@ -263,14 +265,11 @@ class Sample:
         track = self._track(self._shown)
         width, height = track.frame
         if width * height > self._content.max_pixels:
-            raise self._content.add_context(
-                UnsupportedError(
-                    f"a frame of {width} x {height} pixels, more than the "
-                    f"{self._content.max_pixels} that are decoded; raise max_pixels of "
-                    "benzina.open if the file can be trusted"
-                ),
-                self.index,
-            )
+            raise UnsupportedError(
+                f"a frame of {width} x {height} pixels, more than the "
+                f"{self._content.max_pixels} that are decoded; raise max_pixels of "
+                "benzina.open if the file can be trusted"
+            ).at(*self._where)
         return track.clean.height, track.clean.width, 3
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:

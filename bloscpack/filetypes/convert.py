@@ -450,6 +450,6 @@ def _same_frames(frames: "AnyArray | list[bytes]", copy: "Clip", chosen: slice) 
 
 
 def _different(source: "FrameSource", what: str) -> FormatError:
-    error = FormatError(f"the copy differs from its source and was removed: {what}")
-    error.path = source.name
-    return error
+    return FormatError(f"the copy differs from its source and was removed: {what}").at(
+        path=source.name
+    )

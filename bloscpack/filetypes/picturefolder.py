@@ -13,11 +13,12 @@ import numpy as np
 
 from ..benzina.mp4.format import unpack_text
 from ..benzina.pictureitems import Item, PictureFolder
-from ..exceptions import BloscpackError, NotFoundError
+from ..exceptions import NotFoundError
 from ..frames.protocol import FrameSelection, KeyedSource, frame_indices, read_clip
 from ..media import image
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
+from ..storage.protocol import errors_at
 from ..types import AnyArray, IntArray
 
 
@@ -40,11 +41,8 @@ class FileClip:
         return self._content
 
     def _probe(self) -> image.ImageInfo:
-        try:
+        with errors_at(self._item.picture):
             return image.probe(self.content)
-        except BloscpackError as err:
-            err.path = os.fspath(self._item.picture)
-            raise
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -154,9 +152,7 @@ class FolderSource(KeyedSource):
             The folder does not have this file.
         """
         if key not in self._items:
-            error = NotFoundError(f"no picture {key!r:.80}")
-            error.path = self.name
-            raise error
+            raise NotFoundError(f"no picture {key!r:.80}").at(path=self.name)
         return FileClip(self._items[key])
 
     def close(self) -> None:

@@ -13,10 +13,9 @@ from ..damage.recover import recover as recover_array
 from ..damage.recover import same_file
 from ..damage.report import Report
 from ..damage.verify import verify as verify_array
-from ..exceptions import BloscpackError
 from ..parallel.imports import importing
 from ..storage.file import open_source
-from ..storage.protocol import ByteSource
+from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url, refuse_url
@@ -96,7 +95,7 @@ def verify(
             report.notices.append("nothing was fixed: a dataset cannot be repaired")
         return report
     source, again = _opened(path, storage_options)
-    try:
+    with closing(source), errors_at(source.name):
         from ..frames.store.verify import is_frame_store, verify_store  # on use: as above
 
         if is_frame_store(source):
@@ -106,11 +105,6 @@ def verify(
                     "nothing was fixed: recover writes a new store of the whole clips"
                 )
             return report
-    except BloscpackError as err:
-        err.path = source.name
-        raise
-    finally:
-        source.close()
     return verify_array(again, nthreads=nthreads, progress=progress, fix=fix)
 
 
@@ -173,17 +167,12 @@ def recover(
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {src!r}")
     source, again = _opened(src, storage_options)
-    try:
+    with closing(source), errors_at(source.name):
         from ..frames.store.recoverstore import recover_store  # on use: only for this file type
         from ..frames.store.verify import is_frame_store
 
         if is_frame_store(source):
             return recover_store(source, dst, nthreads=nthreads, progress=progress)
-    except BloscpackError as err:
-        err.path = source.name
-        raise
-    finally:
-        source.close()
     return recover_array(again, dst, nthreads=nthreads, progress=progress)
 
 
@@ -208,11 +197,8 @@ def _recover_remote(
         TemporaryFile(dir=folder) as copy,
     ):
         copy_to(source, copy, f"temporary file in {folder or gettempdir()}")
-        try:
+        with errors_at(source.name):
             report = recover(copy, dst, nthreads=nthreads, progress=progress)
-        except BloscpackError as err:
-            err.path = source.name
-            raise
     return replace(report, path=source.name)
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from ..array.array import Array
 from ..container.reader import Container
 from ..container.writer import Progress
-from ..exceptions import BloscpackError, FormatError, UnsupportedError
+from ..exceptions import FormatError, UnsupportedError
 from ..format.codec import ChunkHeader, CodecParams, encode
-from ..storage.protocol import Extent
+from ..storage.protocol import Extent, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.url import is_url, shown
 from .axislabels import Coord, Labels
@@ -99,17 +99,16 @@ def kerchunk_references(
     's3://bucket/ramp.blp'
     """
     where = _place(path) if url is None else url
-    with Array(path, verify=verify, storage_options=storage_options) as array:
-        try:
-            labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
-            layout = ZarrLayout.of(array)
-            refs = {".zgroup": json_text({"zarr_format": 2}), ATTRS_KEY: "{}"}
-            refs |= _array_refs(array, labels, layout, where, verify, progress)
-            for each, coord in labels.coords.items():
-                refs |= _coord_refs(each, coord)
-        except BloscpackError as err:
-            err.path = array._open_container().name
-            raise
+    with (
+        Array(path, verify=verify, storage_options=storage_options) as array,
+        errors_at(array._open_container().name),
+    ):
+        labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
+        layout = ZarrLayout.of(array)
+        refs = {".zgroup": json_text({"zarr_format": 2}), ATTRS_KEY: "{}"}
+        refs |= _array_refs(array, labels, layout, where, verify, progress)
+        for each, coord in labels.coords.items():
+            refs |= _coord_refs(each, coord)
     return {"version": 1, "refs": refs}
 
 

@@ -109,9 +109,9 @@ def as_zarr(
         if not shared:
             array.close()
         if isinstance(err, RecursionError):  # Zarr recurses deeper than the check of the attrs
-            error = UnsupportedError("attrs: nested too deep for Zarr; read it with bloscpack.open")
-            error.path = name
-            raise error from None
+            raise UnsupportedError(
+                "attrs: nested too deep for Zarr; read it with bloscpack.open"
+            ).at(path=name) from None
         raise
 
 
@@ -251,12 +251,10 @@ class BloscpackStore(Store):  # type: ignore[misc]
         self._array.close()
 
     def _refused(self) -> UnsupportedError:
-        error = UnsupportedError(
+        return UnsupportedError(
             "an array in a Bloscpack file is read-only for Zarr; append rows with "
             "bloscpack.open(path, 'a')"
-        )
-        error.path = self._name
-        return error
+        ).at(path=self._name)
 
     def _value(self, key: str) -> memoryview | None:
         if key == ARRAY_KEY:

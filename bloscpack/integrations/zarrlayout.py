@@ -14,7 +14,8 @@ from typing import Any
 from ..array.array import Array
 from ..array.dtype import Dtype
 from ..array.layout import new_array
-from ..exceptions import BloscpackError, UnsupportedError
+from ..exceptions import UnsupportedError
+from ..storage.protocol import errors_at
 
 ARRAY_KEY = ".zarray"
 ATTRS_KEY = ".zattrs"
@@ -59,13 +60,10 @@ class ZarrLayout:
         FormatError
             The array is empty, and numpy does not support its shape.
         """
-        try:
+        with errors_at(array._known_container().name):
             check_dtype(array.dtype)
             if not array.size:
                 new_array(array.shape, array.dtype, array.is_fortran)
-        except BloscpackError as err:
-            err.path = array._known_container().name
-            raise
         chunks = array.chunks or _whole_rows(array)
         shape = tuple(max(1, length) for length in chunks)
         return cls(array.shape, shape, array.dtype, array.is_fortran)

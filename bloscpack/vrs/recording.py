@@ -236,9 +236,7 @@ class Recording(RecordSequence):
             return stream
         wanted = {"type": type_id, "tag": tag, "value": value}
         text = ", ".join(f"{name} {given!r:.80}" for name, given in wanted.items() if given)
-        error = NotFoundError(f"no stream of {text or 'any kind'}")
-        error.path = self.name
-        raise error
+        raise NotFoundError(f"no stream of {text or 'any kind'}").at(path=self.name)
 
     def _iter_found(
         self, type_id: int | None, tag: str | None, value: str | None
@@ -295,7 +293,7 @@ def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, int, int])
     recording = open_quietly(place, **options)  # the first opening already warned
     if _identity_of(recording._content) != identity:
         recording.close()
-        error = FileChangedError("the file is not the one that was opened; open it again")
-        error.path = recording.name
-        raise error
+        raise FileChangedError("the file is not the one that was opened; open it again").at(
+            path=recording.name
+        )
     return recording._content

@@ -311,12 +311,10 @@ def find_stream(content: Content, text: str) -> int:
     except ValueError:
         listed = ", ".join(map(str, content.table.streams[:20])) or "none"
         more = len(content.table.streams) - 20
-        error = NotFoundError(
+        raise NotFoundError(
             f"no stream {text!r:.80}: there are {listed}"
             + (f" and {more} more" if more > 0 else "")
-        )
-        error.path = content.source.name
-        raise error from None
+        ).at(path=content.source.name) from None
 
 
 def _listed(names: Any) -> list[Any]:

@@ -85,9 +85,9 @@ class StreamClip:
         with_images = [version for version in versions if self._index(version) is not None]
         if not with_images:
             where = "" if block is None else f" in block {block}"
-            error = NotFoundError(f"stream {self.id} has no images{where}")
-            error.path = content.source.name
-            raise error
+            raise NotFoundError(f"stream {self.id} has no images{where}").at(
+                path=content.source.name
+            )
         self._members: IntArray = np.arange(len(records))
         if len(with_images) < len(versions):
             records.load()
@@ -214,7 +214,8 @@ class StreamClip:
                 block = self._image_of(self._records.record(number))
                 known[number] = _decoded_form(block)
             except BloscpackError as err:
-                raise self._records.at_record(err, number) from None
+                err.at(*self._records.where(number))
+                raise
             self._peeked = number, block
         return known[number]
 
@@ -264,7 +265,8 @@ class StreamClip:
         try:
             put()
         except BloscpackError as err:
-            raise self._records.at_record(err, number) from None
+            err.at(*self._records.where(number))
+            raise
 
     def _raw_piece(self, number: int, form: ImageForm, frame: AnyArray) -> Piece:
         """Return the read of a raw image whose place is known."""
@@ -297,7 +299,8 @@ class StreamClip:
         try:
             decode_payload_into(stored, headers.compressions.item(number), _bytes_of(frame))
         except BloscpackError as err:
-            raise self._records.at_record(err, number) from None
+            err.at(*self._records.where(number))
+            raise
 
     def _record_piece(self, k: int, number: int, take: Callable[[int, Block], None]) -> Piece:
         """Return the read of a whole record, which calls ``take(k, block)`` with its image."""
@@ -334,7 +337,8 @@ class StreamClip:
             else:
                 use(memoryview(decode_payload(stored, compression, nbytes)))
         except BloscpackError as err:
-            raise self._records.at_record(err, number) from None
+            err.at(*self._records.where(number))
+            raise
 
     def _put(self, block: Block, frame: AnyArray, indices: IntArray, k: int) -> None:
         if _is_plain_jpeg(block):

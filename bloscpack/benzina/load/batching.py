@@ -215,8 +215,10 @@ def naming_sample(sample: AnySample) -> Iterator[None]:
             name = sample.name
         where = f"sample {sample.index}" + ("" if name is None else f" ({name!r:.120})")
         if isinstance(err, BloscpackError):
-            text = str(err.args[0]) if err.args else ""
-            err.args = (f"{where}: {text.removeprefix(f'sample {sample.index}: ')}", *err.args[1:])
+            # The sample itself adds only its index.
+            message = str(err.args[0] if err.args else "")
+            err.args = (message.removeprefix(f"sample {sample.index}: "), *err.args[1:])
+            err.at(where)
         else:
             err.add_note(f"This was {where}.")
         raise

@@ -244,11 +244,9 @@ class _Unpacker:
         """Read a sample from a file other than the dataset's."""
         archive = self._archive
         if archive is None or offset + nbytes > archive.size():
-            error = TruncatedError(
+            raise TruncatedError(
                 f"bytes {offset} to {offset + nbytes} are not all in the file", offset=offset
-            )
-            error.path = None if archive is None else archive.name
-            raise error
+            ).at(path=None if archive is None else archive.name)
         return bytes(archive.read_at(offset, nbytes))
 
 

@@ -315,8 +315,9 @@ def read_box(
     try:
         return unpack(read(header.payload_offset, min(nbytes, skip + limit))[skip:])
     except FormatError as err:
-        message = f"box {name_of(header.kind)!r} at offset {header.offset}: {err}"
-        raise type(err)(message, offset=header.offset, field=err.field) from err
+        err.offset = header.offset
+        err.at(f"box {name_of(header.kind)!r} at offset {header.offset}")
+        raise
 
 
 @dataclass(frozen=True, slots=True)

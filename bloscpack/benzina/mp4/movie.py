@@ -191,8 +191,8 @@ def _add_track(
         tracks[name] = _unpack_track(read, trak, {**inner, **media}, handler, name)
         _check_counts(read, tracks[name], nbytes)
     except FormatError as err:
-        message = f"track {name!r}: {err}"
-        raise type(err)(message, offset=err.offset, field=err.field) from err
+        err.at(f"track {name!r}")
+        raise
 
 
 def _unpack_track(

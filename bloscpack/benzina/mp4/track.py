@@ -14,7 +14,7 @@ import numpy as np
 
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
 from ...storage.batch import Piece, fetch
-from ...storage.protocol import ByteSource
+from ...storage.protocol import ByteSource, errors_at
 from ...types import AnyArray, IntArray
 from .bmff import Table
 from .movie import EvenOffsets, TrackTable, sample_offsets
@@ -27,13 +27,12 @@ _BLOCK_NBYTES = 4 << 20
 
 @contextmanager
 def memory_errors(what: str, path: str | None) -> Iterator[None]:
-    """Turn a MemoryError into an UnsupportedError that names the object."""
+    """Turn a MemoryError into an UnsupportedError that names the object; add the path to errors."""
     try:
-        yield
+        with errors_at(path):
+            yield
     except MemoryError as err:
-        error = UnsupportedError(f"{what}: not enough memory ({err})")
-        error.path = path
-        raise error from err
+        raise UnsupportedError(f"not enough memory ({err})").at(what, path) from err
 
 
 class Location(NamedTuple):
@@ -120,16 +119,12 @@ class DatasetTrack:
     def _read_tables(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
         table = self.table
         sizes: AnyArray = np.broadcast_to(np.int64(table.sample_nbytes), table.count)
-        try:
-            if not table.sample_nbytes:
-                sizes = self._read_table(table.sizes)
-            runs, chunks = self._read_table(table.runs), self._read_table(table.chunks)
-            if table.sample_nbytes:
-                return EvenOffsets(table, runs, chunks), sizes
-            offsets = sample_offsets(table, sizes, runs, chunks)
-        except FormatError as err:
-            err.path = err.path or self._source.name
-            raise
+        if not table.sample_nbytes:
+            sizes = self._read_table(table.sizes)
+        runs, chunks = self._read_table(table.runs), self._read_table(table.chunks)
+        if table.sample_nbytes:
+            return EvenOffsets(table, runs, chunks), sizes
+        offsets = sample_offsets(table, sizes, runs, chunks)
         for array in (offsets, sizes):
             array.flags.writeable = False
         return offsets, sizes
@@ -230,13 +225,11 @@ class DatasetTrack:
         starts, sizes = self.extents(slice(None))
         total = self.table.sample_nbytes * len(self) or int(sizes.sum())
         if total > self._file_nbytes:
-            error = FormatError(
+            raise FormatError(
                 f"track {self.name!r}: its samples have {total} bytes in total, the file "
                 f"{self._file_nbytes}",
                 field="stsz",
-            )
-            error.path = self._source.name
-            raise error
+            ).at(path=self._source.name)
         if not total:
             return b"", sizes
         ends = starts + sizes
@@ -262,13 +255,11 @@ class DatasetTrack:
 
     def _truncated(self, what: str, offset: int, nbytes: int) -> TruncatedError:
         size = self._source.size()
-        error = TruncatedError(
+        return TruncatedError(
             f"{what}: its bytes {offset} to {offset + nbytes} exceed the file, which has {size} "
             "bytes",
             offset=offset,
-        )
-        error.path = self._source.name
-        return error
+        ).at(path=self._source.name)
 
 
 def _copy(target: memoryview, data: memoryview) -> None:

@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self, TypeAlias, overload
 
-from ...exceptions import BloscpackError, FormatError, NotFoundError
+from ...exceptions import FormatError, NotFoundError
 from ...storage.file import open_source
-from ...storage.protocol import ByteSource
+from ...storage.protocol import ByteSource, errors_at
 from ...types import BytesLike
 from ..mp4.bmff import Window, children
 from ..mp4.format import unpack_text
@@ -154,7 +154,7 @@ class File:
     def _read_movie(self) -> Movie:
         part = _Part(self._handle, self._offset)
         nbytes = part.size()
-        try:
+        with errors_at(self.name):
             if self._nbytes is not None:
                 return unpack_movie(Window(part.read_at), min(self._nbytes, nbytes))
             if not self._offset:
@@ -163,9 +163,6 @@ class File:
             for box in children(Window(part.read_at), 0, nbytes, {b"moov"}, to_end=True):
                 return unpack_movie(Window(part.read_at), box.end)
             raise FormatError(f"no box 'moov' after offset {self._offset}")
-        except BloscpackError as err:
-            err.path = err.path or self.name
-            raise
 
     def close(self) -> None:
         """Close a file that was opened by path, for all objects that share it."""
@@ -198,12 +195,10 @@ class File:
         """Return a track; its positions are relative to the first byte of the mp4."""
         table = self.movie.tracks.get(_text(label))
         if table is None:
-            error = NotFoundError(
+            raise NotFoundError(
                 f"no track {_text(label)!r:.80}; the file has "
                 f"{', '.join(self.movie.tracks) or 'none'}"
-            )
-            error.path = self.name
-            raise error
+            ).at(path=self.name)
         part = _Part(self._handle, self._offset)
         nbytes = part.size() if self._nbytes is None else self._nbytes
         return DatasetTrack(part, nbytes, table)

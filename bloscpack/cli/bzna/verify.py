@@ -40,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
         with console.progress() as progress:
             report = verify(where, decode=args.decode, nthreads=args.nthreads, progress=progress)
         if report.damage and not report.nchunks and not is_benzina(where):
-            foreign = NotBloscpackError(f"not a Benzina dataset: {report.damage[0].what}")
-            foreign.path = shown_name(name)
-            raise foreign
+            raise NotBloscpackError(f"not a Benzina dataset: {report.damage[0].what}").at(
+                path=shown_name(name)
+            )
         return report
 
     return verify_each(args, "bzna verify", verify_dataset, FORM)

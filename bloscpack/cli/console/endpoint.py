@@ -85,9 +85,7 @@ def read_any(name: str) -> Any:
     )
     source.close()
     if not is_ours:
-        err = wrong_kind(head, "a Bloscpack file", source.name)
-        err.path = shown_name(name)
-        raise err
+        raise wrong_kind(head, "a Bloscpack file", source.name).at(path=shown_name(name))
     return where
 
 

@@ -52,7 +52,7 @@ def open_dataset(
     try:
         dataset = open_file(where, splits=splits, nthreads=nthreads)
     except BloscpackError as err:
-        err.path = shown_name(name)
+        err.at(path=shown_name(name))
         raise opening_error(name, where, err) from None
     with dataset:
         yield dataset
@@ -80,9 +80,9 @@ def opening_error(name: str, where: Any, error: BloscpackError) -> BloscpackErro
     if isinstance(error, WrongKindError):
         return error
     if isinstance(error, FormatError) and not is_benzina(where):
-        foreign = NotBloscpackError(f"not a Benzina dataset: {error.args[0]}", offset=error.offset)
-        foreign.path = shown_name(name)
-        return foreign
+        return NotBloscpackError(f"not a Benzina dataset: {error.args[0]}", offset=error.offset).at(
+            path=shown_name(name)
+        )
     return error
 
 

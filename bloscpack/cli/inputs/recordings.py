@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...exceptions import BloscpackError, NotBloscpackError
+from ...exceptions import NotBloscpackError
 from ...format.filekind import RECORDING_MAGIC as MAGIC
 from ...storage.file import open_source
+from ...storage.protocol import errors_at
 from ...storage.url import shown_name
 from ..console.endpoint import STDIO, check_input, readable
 from ..console.options import Container
@@ -69,11 +70,8 @@ def open_recording(
     check_input(name, "file")
     where = readable(name)
     refuse_empty(name, where)
-    try:
+    with errors_at(shown_name(name)):
         recording = open_quietly(where, nthreads=nthreads)
-    except BloscpackError as err:
-        err.path = shown_name(name)
-        raise
     with recording:
         if console is not None:
             for line in recording.report.lines():
@@ -89,9 +87,9 @@ def refuse_empty(name: str, where: Any) -> None:
             return
     finally:
         source.close()
-    err = NotBloscpackError("not a VRS file: it is empty", offset=0, field="magic")
-    err.path = shown_name(name)
-    raise err
+    raise NotBloscpackError("not a VRS file: it is empty", offset=0, field="magic").at(
+        path=shown_name(name)
+    )
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:

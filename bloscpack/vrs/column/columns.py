@@ -176,7 +176,7 @@ def _check_prefix(records: RecordSet, place: FieldPlace, indices: IntArray) -> N
     if bool((found < needed).any()):
         k = int((found < needed).argmax())
         fault = f"its metadata ends at byte {needed}, but the payload has {found[k]} bytes"
-        raise records.at_record(TruncatedError(fault), int(indices[k]))
+        raise TruncatedError(fault).at(*records.where(int(indices[k])))
 
 
 def _take_blocks(
@@ -193,7 +193,8 @@ def _take_blocks(
             try:
                 take(k, _block_of(records.record(index), place.layout))
             except BloscpackError as err:
-                raise records.at_record(err, index) from None
+                err.at(*records.where(index))
+                raise
         return
     headers = records.headers
     compressions, sizes = headers.compressions[indices].tolist(), headers.nbytes[indices].tolist()
@@ -204,7 +205,8 @@ def _take_blocks(
             with memoryview(decode_payload(data, compressions[k], sizes[k])) as payload:
                 take(k, payload[start:])
         except BloscpackError as err:
-            raise records.at_record(err, int(indices[k])) from None
+            err.at(*records.where(int(indices[k])))
+            raise
 
     pieces = []
     for k, nbytes in enumerate(stored):
@@ -301,10 +303,10 @@ def _gathered(
     if bool((nbytes > left).any()):
         k = int((nbytes > left).argmax())
         fault = f"variable part of {nbytes[k]} bytes: found only {left[k]}"
-        raise records.at_record(TruncatedError(fault), int(indices[k]))
+        raise TruncatedError(fault).at(*records.where(int(indices[k])))
     wrong = own.sum(axis=1) > nbytes
     if bool(wrong.any()):
-        raise records.at_record(_outside(place), int(indices[wrong.argmax()]))
+        raise _outside(place).at(*records.where(int(indices[wrong.argmax()])))
     offsets = starts + layout.prefix_nbytes + own[:, 0]
     return read_ragged(source, offsets, own[:, 1].copy(), nthreads=nthreads)
 
@@ -340,7 +342,8 @@ def _parsed(
         try:
             row = decode(bytes(stored))
         except BloscpackError as err:
-            raise records.at_record(err, int(chosen[k])) from None
+            err.at(*records.where(int(chosen[k])))
+            raise
         if isinstance(row, dict):
             keys.extend(row)
             row = row.values()

@@ -287,15 +287,11 @@ def _cut_off(path: str | None, nbytes: int, end: int) -> None:
 
 
 def _changed(path: str) -> FileChangedError:
-    error = FileChangedError("the recording changed while it was being checked")
-    error.path = path
-    return error
+    return FileChangedError("the recording changed while it was being checked").at(path=path)
 
 
 def _in_several(source: ChunkedSource, what: str) -> UnsupportedError:
-    error = UnsupportedError(
+    return UnsupportedError(
         f"a recording {what} is not repaired in place: name a new file (dst), and list all files of"
         " the recording if some of them were not found"
-    )
-    error.path = source.name
-    return error
+    ).at(path=source.name)

@@ -190,7 +190,8 @@ class StreamDecoder:
         try:
             return parse(text)
         except FormatError as err:
-            raise type(err)(f"stream {self.stream_id}, tag {tag}: {err}") from err
+            err.at(f"stream {self.stream_id}, tag {tag}")
+            raise
 
     def metadata(self, record: Record, /) -> tuple[dict[str, Any], ...]:
         """Return the values of the metadata blocks of a record, by label.

@@ -174,6 +174,6 @@ def _read(
 
 
 def _cut_off(source: ByteSource, offset: int, nbytes: int, there: int) -> TruncatedError:
-    error = TruncatedError(f"{nbytes} bytes at byte {offset}: found only {there}", offset=offset)
-    error.path = source.name
-    return error
+    return TruncatedError(f"{nbytes} bytes at byte {offset}: found only {there}", offset=offset).at(
+        path=source.name
+    )

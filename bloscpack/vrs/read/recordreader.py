@@ -122,7 +122,7 @@ class RecordReader:
         is_large = size >= _LARGE_NBYTES
         data = bytes(self.source.read_at(offset, RECORD_HEADER_SIZE if is_large else size))
         if len(data) < (RECORD_HEADER_SIZE if is_large else size):
-            raise self._at_record(_cut_off(size, len(data)), row)
+            raise _cut_off(size, len(data)).at(*self.where(row))
         found = RECORD_HEADER.unpack_from(data)
         stored_size, _, type_id, _, timestamp, instance_id, record_type = found[:7]
         stream = table.streams[table.stream.item(row)]
@@ -145,7 +145,7 @@ class RecordReader:
         offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
         stored = bytes(self.source.read_at(offset, nbytes))
         if len(stored) < nbytes:
-            raise self._at_record(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
+            raise _cut_off(size, len(stored) + RECORD_HEADER_SIZE).at(*self.where(row))
         return stored
 
     def _read_large(self, row: int, compression: int, nbytes: int) -> bytes:
@@ -157,7 +157,7 @@ class RecordReader:
         with Scratch(there) as view:
             there = self.source.read_into(offset, view)
             if there < stored_nbytes:
-                raise self._at_record(_cut_off(size, there + RECORD_HEADER_SIZE), row)
+                raise _cut_off(size, there + RECORD_HEADER_SIZE).at(*self.where(row))
             return self.decode(view, compression, nbytes, row)
 
     def read_version(self, row: int) -> int:
@@ -170,7 +170,7 @@ class RecordReader:
         """
         data = bytes(self.source.read_at(self.table.offset.item(row), RECORD_HEADER_SIZE))
         if len(data) < RECORD_HEADER_SIZE:
-            raise self._at_record(_cut_off(self.table.size.item(row), len(data)), row)
+            raise _cut_off(self.table.size.item(row), len(data)).at(*self.where(row))
         header = np.frombuffer(data, RECORD_HEADER_DTYPE)
         self._check_headers(header, np.array([row]))
         return int(header[0]["format_version"])
@@ -263,7 +263,7 @@ class RecordReader:
         if nwhole < len(rows):
             row = int(rows[nwhole])
             left = max(0, len(data) - int(places[nwhole]))
-            raise self._at_record(_cut_off(int(sizes[nwhole]), left), row)
+            raise _cut_off(int(sizes[nwhole]), left).at(*self.where(row))
 
     def _read_run(self, rows: IntArray) -> tuple[bytes, IntArray]:
         """Return the bytes of some records, joining near ones, and the position of each record."""
@@ -334,14 +334,11 @@ class RecordReader:
         for field, listed, found in pairs:
             if listed != found:
                 offset = int(table.offset[row])
-                raise self._at_record(
-                    FormatError(
-                        f"header at byte {offset}: {field} {found}, but the index has {listed}",
-                        offset=offset,
-                        field=field,
-                    ),
-                    row,
-                )
+                raise FormatError(
+                    f"header at byte {offset}: {field} {found}, but the index has {listed}",
+                    offset=offset,
+                    field=field,
+                ).at(*self.where(row))
 
     def decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
         """Decode the stored payload of the record at `row`.
@@ -356,16 +353,14 @@ class RecordReader:
         try:
             payload = decode_payload(stored, compression, nbytes)
         except BloscpackError as err:
-            raise self._at_record(err, row) from None
+            err.at(*self.where(row))
+            raise
         return payload if type(payload) is bytes else bytes(payload)
 
-    def _at_record(self, err: BloscpackError, row: int) -> BloscpackError:
-        """Prefix an error with the record, set its path, and return it."""
-        table = self.table
-        stream = table.streams[table.stream[row]]
-        err.args = (f"record {row} of stream {stream}: {err.args[0]}",)
-        err.path = self.source.name
-        return err
+    def where(self, row: int) -> tuple[str, str | None]:
+        """Return the label of a record and the path, the arguments of ``err.at``."""
+        stream = self.table.streams[self.table.stream[row]]
+        return f"record {row} of stream {stream}", self.source.name
 
 
 def _cut_off(size: int, left: int) -> TruncatedError:

@@ -7,7 +7,6 @@ the index; the fields that reading needs are cached with the recording.
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import BloscpackError
 from ...types import IntArray
 from ..format.format import RECORD_HEADER_DTYPE, RECORD_HEADER_SIZE, RecordType
 from ..format.recordformat import ContentBlock, ContentType, defined_formats
@@ -137,13 +136,9 @@ class RecordSet:
         )
         columns.known[missing] = True
 
-    def at_record(self, err: BloscpackError, index: int) -> BloscpackError:
-        """Prefix an error with the record and the path, unless it has a path; return the error."""
-        if err.path is None:
-            stream_id = self.content.table.streams[self.ordinal]
-            err.args = (f"record {self.rows[index]} of stream {stream_id}: {err.args[0]}",)
-            err.path = self.content.source.name
-        return err
+    def where(self, index: int) -> tuple[str, str | None]:
+        """Return the label of a record and the path, the arguments of ``err.at``."""
+        return self.content.reader.where(self.rows[index])
 
 
 def tagged_versions(records: RecordSet) -> list[int]:

@@ -288,6 +288,4 @@ def _images_of(plans: Iterable[Plan]) -> int:
 
 
 def _different(name: str | None) -> FormatError:
-    error = FormatError("the copy differs from its source; the copy was removed")
-    error.path = name
-    return error
+    return FormatError("the copy differs from its source; the copy was removed").at(path=name)
