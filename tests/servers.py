@@ -5,6 +5,8 @@ S3 can be slow and fail, too. Benchmarks make them slow, tests make them fail.
 """
 
 import http.client
+import select
+import socket
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -48,8 +50,86 @@ class _Listener(ThreadingHTTPServer):
     request_queue_size = 128
     daemon_threads = True
 
+    def __init__(self, owner: "Server") -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.owner = owner
+        # Open connections with the addresses of their clients.
+        self.connections: dict[Any, Any] = {}
+        self.changed = threading.Condition()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Note a new connection."""
+        with self.changed:
+            self.connections[request] = client_address
+            self.changed.notify_all()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection."""
+        with self.changed:
+            self.connections.pop(request, None)
+        super().shutdown_request(request)
+
     def handle_error(self, *_: object) -> None:
         """Print nothing: clients that are killed reset their connections."""
+
+
+def _is_readable(connection: Any, milliseconds: int | None) -> bool:
+    """Wait until something has arrived, with or without a limit of time."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(milliseconds))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
+    protocol_version = "HTTP/1.1"
+    # A body after its headers would wait for the other side's delayed acknowledgement.
+    disable_nagle_algorithm = True
+
+    server: _Listener
+
+    def handle_one_request(self) -> None:
+        _is_readable(self.connection, None)
+        self.log_and_faults = self.server.owner.log_and_faults(self.connection)
+        super().handle_one_request()
+
+    def respond(self) -> None:
+        server = self.server.owner
+        log, faults = self.log_and_faults
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        sleep(server.delay)
+        fault = faults.popleft() if faults else server.always
+        if fault.isdecimal():
+            found = Answer(int(fault), {}, b"" if self.command == "HEAD" else b"a fault")
+        else:
+            found = server.answer(self.command, self.path, self.headers, body)
+        if fault == "drop":
+            server.note(log, self, 0, b"")
+            self.close_connection = True
+            return
+        if fault == "brief" and found.status == 206:
+            found = cut_range(found)
+        sent = found.body[: len(found.body) // 2] if fault == "short" else found.body
+        if self.command == "HEAD":
+            sent = b""
+        server.note(log, self, found.status, sent)
+        self.send_response(found.status)
+        for name, value in found.headers.items():
+            self.send_header(name, value)
+        if "Content-Length" not in found.headers and "chunked" not in str(found.headers):
+            self.send_header("Content-Length", str(len(found.body)))
+        self.end_headers()
+        with suppress(ConnectionError):  # the client has gone
+            self.wfile.write(sent)
+        if fault == "short":
+            self.close_connection = True
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = respond  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
 
 
 class Server:
@@ -74,7 +154,8 @@ class Server:
         self.faults: deque[str] = deque()
         self.always = ""
         self.delay = 0.0
-        self._server = _Listener(("127.0.0.1", 0), self._handler())
+        self._old: set[Any] = set()
+        self._server = _Listener(self)
         self.endpoint = "http://{}:{}".format(*self._server.server_address[:2])
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
@@ -93,10 +174,32 @@ class Server:
         return sum(request.nbytes for request in self.log)
 
     def clear(self) -> None:
-        """Clear the faults and start a new log, without the requests that are being answered."""
-        self.log = []
-        self.faults.clear()
-        self.always = ""
+        """Clear the faults and start a new log.
+
+        Requests that were sent before get no faults and are not in it, even if the server has not
+        read them: a client that gave up leaves such requests behind on a busy machine.
+        """
+        if not self._thread.is_alive():
+            self._start_log()
+            return
+        place = self._server.server_address[:2]
+        with socket.create_connection(place) as last, self._server.changed:  # type: ignore[arg-type]
+            # Connections are accepted in the order in which they were made.
+            address, found = last.getsockname(), self._server.connections
+            self._server.changed.wait_for(lambda: address in found.values())
+            self._old = {each for each in found if _is_readable(each, 0)}
+            self._start_log()
+
+    def _start_log(self) -> None:
+        self.log, self.faults, self.always = [], deque(), ""
+
+    def log_and_faults(self, connection: Any) -> tuple[list[Request], deque[str]]:
+        """Return those for the next request on a connection."""
+        with self._server.changed:
+            if connection not in self._old:
+                return self.log, self.faults
+            self._old.discard(connection)
+            return [], deque([""])
 
     def start(self) -> None:
         """Start to answer, on a thread."""
@@ -108,49 +211,6 @@ class Server:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-    def _handler(server) -> type[BaseHTTPRequestHandler]:  # noqa: N805
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # A body after its headers would wait for the other side's delayed acknowledgement.
-            disable_nagle_algorithm = True
-
-            def respond(self) -> None:
-                log = server.log
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                sleep(server.delay)
-                fault = server.faults.popleft() if server.faults else server.always
-                if fault.isdecimal():
-                    found = Answer(int(fault), {}, b"" if self.command == "HEAD" else b"a fault")
-                else:
-                    found = server.answer(self.command, self.path, self.headers, body)
-                if fault == "drop":
-                    server.note(log, self, 0, b"")
-                    self.close_connection = True
-                    return
-                if fault == "brief" and found.status == 206:
-                    found = cut_range(found)
-                sent = found.body[: len(found.body) // 2] if fault == "short" else found.body
-                if self.command == "HEAD":
-                    sent = b""
-                server.note(log, self, found.status, sent)
-                self.send_response(found.status)
-                for name, value in found.headers.items():
-                    self.send_header(name, value)
-                if "Content-Length" not in found.headers and "chunked" not in str(found.headers):
-                    self.send_header("Content-Length", str(len(found.body)))
-                self.end_headers()
-                with suppress(ConnectionError):  # the client has gone
-                    self.wfile.write(sent)
-                if fault == "short":
-                    self.close_connection = True
-
-            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = respond  # noqa: N815
-
-            def log_message(self, *_: object) -> None:
-                """Print nothing."""
-
-        return Handler
 
     def note(self, log: list[Request], handler: Any, status: int, body: bytes) -> None:
         """Append a request to the log of the time when it arrived."""
