@@ -3,20 +3,27 @@
 import gzip
 import io
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO
 
 import fsspec
 import pytest
 
-from bloscpack.storage.file import FileObjectSource, FileSource, open_source
+from bloscpack.storage.file import FileObjectSource, FileSource, Holes, open_source
 from bloscpack.storage.memory import MemorySource, as_bytes
+from bloscpack.storage.overlay import OverlaySource, Patch
+from bloscpack.storage.pool import FilePool
 from bloscpack.storage.protocol import ByteSource
 from bloscpack.storage.remote.source import RemoteSource
+from bloscpack.storage.update import UpdateFile
+from bloscpack.vrs.read.filesource import ChunkedSource
+
+from .newsource import DistantSource, PlainSource
 
 DATA = bytes(range(256)) * 40
 BARE = SimpleNamespace(read=bytes)  # such as an `Array` that is open
@@ -47,42 +54,64 @@ class Dribble(io.RawIOBase):
         return len(data)
 
 
-KINDS: list[str] = [
-    "file",
-    "memory",
-    "bytearray",
-    "fileobject",
-    "raw fileobject",
-    "dribble",
-    "url",
-]
+def patched(path: Path) -> ByteSource:
+    """Return a source whose bytes 5 to 90 are in a patch and not in the file."""
+    data = path.read_bytes()
+    hidden = data[5:90]
+    path.write_bytes(data[:5] + bytes(len(hidden)) + data[90:])
+    file = FileSource(path)
+    return OverlaySource(file, [Patch(5, len(hidden), MemorySource(hidden))], len(data), [file])
+
+
+def in_parts(path: Path) -> ByteSource:
+    data = path.read_bytes()
+    return ChunkedSource(MemorySource(part) for part in (data[:3000], b"", data[3000:]))
+
+
+def at_url(path: Path) -> ByteSource:
+    fsspec.filesystem("memory").pipe_file("/data.bin", path.read_bytes())
+    return RemoteSource("memory://data.bin")
+
+
+# By name: a function from a file to a source of its bytes.
+KINDS: dict[str, Callable[[Path], ByteSource]] = {
+    "file": FileSource,
+    "memory": lambda path: MemorySource(path.read_bytes()),
+    "bytearray": lambda path: MemorySource(bytearray(path.read_bytes())),
+    "fileobject": lambda path: FileObjectSource(path.open("rb")),
+    "raw fileobject": lambda path: FileObjectSource(path.open("rb", buffering=0)),
+    "dribble": lambda path: FileObjectSource(Dribble(path.read_bytes())),  # type: ignore[arg-type]
+    "url": at_url,
+    "pool": lambda path: FilePool(1).open(path),
+    "update": UpdateFile.open,
+    "overlay": patched,
+    "parts": in_parts,
+    "plain": lambda path: PlainSource(path.read_bytes()),
+    "distant": lambda path: DistantSource(path.read_bytes()),
+}
+NO_PLACE = {"fileobject", "raw fileobject", "dribble", "update", "plain"}
 
 
 @pytest.fixture(params=KINDS)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
-    opened: list[IO[bytes]] = []
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def make(kind: str, tmp_path: Path) -> Iterator[Make]:
+    opened: list[ByteSource] = []
 
     def build(data: bytes) -> ByteSource:
         path = tmp_path / "data.bin"
         path.write_bytes(data)
-        if request.param == "file":
-            return FileSource(path)
-        if request.param == "url":
-            fsspec.filesystem("memory").pipe_file("/data.bin", data)
-            return RemoteSource("memory://data.bin")
-        if request.param == "memory":
-            return MemorySource(data)
-        if request.param == "bytearray":
-            return MemorySource(bytearray(data))
-        if request.param == "dribble":
-            return FileObjectSource(Dribble(data))  # type: ignore[arg-type]
-        stream = path.open("rb", buffering=0 if request.param == "raw fileobject" else -1)
-        opened.append(stream)
-        return FileObjectSource(stream)
+        opened.append(KINDS[kind](path))
+        return opened[-1]
 
     yield build
-    for stream in opened:
-        stream.close()
+    for source in opened:
+        if isinstance(source, FileObjectSource):
+            source._file.close()
 
 
 class TestSource:
@@ -124,6 +153,69 @@ class TestSource:
     def test_name_is_text_or_none(self, make: Make) -> None:
         source = make(DATA)
         assert source.name is None or source.name.endswith("data.bin")
+        source.close()
+
+    @pytest.mark.parametrize("offset", [0, 2900, 10_000, 10_240, 99_999])
+    def test_reading_into_a_buffer(self, make: Make, offset: int) -> None:
+        source = make(DATA)
+        buffer = bytearray(b"?" * 300)
+        expected = DATA[offset : offset + 300]
+        assert source.read_into(offset, memoryview(buffer)) == len(expected)
+        assert buffer == expected + b"?" * (300 - len(expected))
+        source.close()
+
+    def test_reading_what_was_prefetched(self, make: Make) -> None:
+        source = make(DATA)
+        source.keep_head(4000)
+        prefetch = source.prefetch([(5000, 100), (20, 300), (9_999, 5000)])
+        prefetch.wait()
+        for offset, nbytes in [(5050, 50), (20, 300), (9_999, 241), (100, 4000)]:
+            assert bytes(source.read_at(offset, nbytes)) == DATA[offset : offset + nbytes]
+        prefetch.end()
+        prefetch.end()
+        assert bytes(source.read_at(5050, 50)) == DATA[5050:5100]
+        source.close()
+
+    def test_only_sources_with_latency_wait(self, make: Make) -> None:
+        source = make(DATA)
+        assert source.has_latency or source.holds(0, len(DATA))
+        source.close()
+
+    def test_place_reopens_the_same_bytes(self, make: Make, kind: str) -> None:
+        source = make(DATA)
+        for head_nbytes in (0, 100):
+            place = source.place(head_nbytes)
+            assert (place is None) == (kind in NO_PLACE)
+            # The place of a patched file or of a list of files is not one of a whole source.
+            if place is not None and kind not in ("overlay", "parts"):
+                with closing(open_source(pickle.loads(pickle.dumps(place)))) as again:
+                    assert bytes(again.read_at(0, len(DATA) + 1)) == DATA
+                    assert again.identity() == source.identity()
+        source.close()
+
+    def test_duplicate_outlives_the_first(self, make: Make, kind: str) -> None:
+        source = make(DATA)
+        again = source.duplicate()
+        source.close()
+        if again is not None:
+            start = 100 if kind == "overlay" else 0
+            assert again.read_at(start, len(DATA)) == DATA[start:]
+            again.close()
+
+    def test_nothing_has_changed(self, make: Make) -> None:
+        source = make(DATA)
+        assert source.replacement() is None
+        assert source.before_append(replays=False) is None
+        assert not source.has_unfinished_append()
+        assert not source.is_changed()
+        assert source.stamp in ((0, 0), (len(DATA), source.stamp[1]))
+        source.close()
+
+    def test_holes_are_not_data(self, make: Make) -> None:
+        source = make(DATA)
+        holes = Holes(source)
+        assert holes.data_from(0) == 0
+        assert holes.data_before(len(DATA)) == len(DATA)
         source.close()
 
     def test_close_is_idempotent(self, make: Make) -> None:
@@ -357,6 +449,12 @@ class TestOpenSource:
     def test_what_is_no_place(self, where: object) -> None:
         with pytest.raises(TypeError, match="path, a bytes-like object or a binary file"):
             open_source(where)
+
+    def test_a_source_is_used_as_it_is(self) -> None:
+        source = PlainSource(DATA)
+        assert open_source(source) is source
+        with pytest.raises(ValueError, match="storage_options are for URLs"):
+            open_source(source, {"key": 1})
 
     def test_strided_buffers_are_refused(self) -> None:
         with pytest.raises(TypeError, match="contiguous"):

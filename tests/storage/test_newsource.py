@@ -1,0 +1,109 @@
+"""A storage that only these tests know is opened, read, pickled and verified like any other."""
+
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack import benzina, frames, vrs
+from bloscpack.exceptions import FileChangedError
+from bloscpack.storage.protocol import ByteSource
+
+from .newsource import DistantSource, PlainSource
+
+VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "formats"
+ROWS = np.random.default_rng(0).integers(0, 256, (256, 4096), "u1")
+kinds = pytest.mark.parametrize("kind", [PlainSource, DistantSource])
+Kind = Callable[[bytes], ByteSource]
+
+
+def array_file(rows: Any = ROWS, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    bp.save(stream, rows, chunks=16, **options)
+    return stream.getvalue()
+
+
+@kinds
+@pytest.mark.parametrize("options", [{}, {"checksum": "None"}])
+def test_array(kind: Kind, options: Any) -> None:
+    data = array_file(**options)
+    with bp.open(kind(data)) as array:
+        assert np.array_equal(array[3], ROWS[3])
+        assert np.array_equal(array[5:200:7], ROWS[5:200:7])
+        assert np.array_equal(array.read_whole(), ROWS)
+        array.refresh()
+    assert np.array_equal(bp.load(kind(data)), ROWS)
+    assert bp.verify(kind(data)).ok
+    assert not bp.verify(kind(data[:-100_000])).ok
+
+
+@kinds
+def test_frame_store(kind: Kind) -> None:
+    data = (VECTORS / "gulp_store.blp").read_bytes()
+    with frames.open(data) as expected, frames.open(kind(data)) as store:
+        assert list(store.keys()) == list(expected.keys())
+        for key in store:
+            assert np.array_equal(store[key].read(), expected[key].read())
+            assert np.array_equal(store[key][0], expected[key][0])
+        store.refresh()  # type: ignore[attr-defined]
+    assert bp.verify(kind(data)).ok
+
+
+@kinds
+def test_recording(kind: Kind) -> None:
+    data = (VECTORS / "recording.vrs").read_bytes()
+    with vrs.open(data) as expected, vrs.open(kind(data)) as recording:
+        assert len(recording) == len(expected)
+        assert recording.checksum() == expected.checksum()
+
+
+@kinds
+def test_dataset(kind: Kind) -> None:
+    data = (VECTORS / "hevc.bzna").read_bytes()
+    with benzina.open(data) as expected, benzina.open(kind(data)) as dataset:
+        for k in range(len(expected)):
+            assert dataset[k].data == expected[k].data
+        assert dataset.targets.tolist() == expected.targets.tolist()
+
+
+def test_a_storage_without_a_place_cannot_be_pickled() -> None:
+    with bp.open(PlainSource(array_file())) as array, pytest.raises(TypeError, match="pickled"):
+        pickle.dumps(array)
+
+
+def test_a_storage_with_a_place_can_be_pickled() -> None:
+    with bp.open(DistantSource(array_file())) as array:
+        again = pickle.loads(pickle.dumps(array))
+    assert np.array_equal(again[7], ROWS[7])
+    again.close()
+    for name, opened in [
+        ("gulp_store.blp", frames.open),
+        ("recording.vrs", vrs.open),
+        ("hevc.bzna", benzina.open),
+    ]:
+        data = (VECTORS / name).read_bytes()
+        with opened(DistantSource(data)) as source:  # type: ignore[operator]
+            handle = pickle.dumps(source)
+        with pickle.loads(handle) as other:
+            assert len(other) == len(source)
+
+
+def test_another_version_is_refused() -> None:
+    class Replaced(DistantSource):
+        def place(self, head_nbytes: int = 0) -> DistantSource:
+            return DistantSource(self._data, "two")
+
+    with bp.open(Replaced(array_file())) as array, pytest.raises(FileChangedError):
+        pickle.loads(pickle.dumps(array))
+
+
+def test_reads_of_a_distant_storage_are_prefetched() -> None:
+    source = DistantSource(array_file())
+    with bp.open(source) as array:
+        _ = array[::64]
+    assert len(source.prefetched) == 4
