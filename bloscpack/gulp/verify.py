@@ -220,7 +220,7 @@ class _Chunk:
             try:
                 self._infos.append((id_, number, frame_info(triplet)))
             except FormatError as err:
-                self._wrong(self._meta, f"item {id_!r:.80}, frame {number}: {err.args[0]}")
+                self._wrong(self._meta, f"item {id_!r:.80}, frame {number}: {message_of(err)}")
 
     def verify_size(self) -> bool:
         """Compare the size of the data file with the index; return whether the index is usable."""

@@ -63,6 +63,7 @@ def test_vectors_are_valid(name: str) -> None:
 def test_an_empty_dataset(tmp_path: Path) -> None:
     report = benzina.verify(write_dataset(tmp_path / "a.bzna", count=0), decode=True)
     assert (report.ok, report.nchunks, report.nbytes) == (True, 0, 0)
+    assert report.notices == []
 
 
 def test_bytes_are_checked_too(path: Path) -> None:

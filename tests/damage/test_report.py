@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 import bloscpack as bp
+from bloscpack.damage import report as reports
+from bloscpack.damage.report import Damage, Findings, damage_of, message_of
 from bloscpack.damage.verify import verify
-from bloscpack.exceptions import FormatVersionMismatch, NotBloscpackError
+from bloscpack.exceptions import FormatError, FormatVersionMismatch, NotBloscpackError
 from bloscpack.format.metadata import pack_section
 
 from ..container.files import CONTENT, CONTENTS, SIZE, make
@@ -167,3 +169,29 @@ def test_progress_counts_every_byte_once(nthreads: int) -> None:
     assert len(seen) == report.nchunks > 5
     assert sorted(seen) == seen
     assert seen[-1] == (len(content), len(content))
+
+
+def test_an_error_becomes_damage_without_the_path() -> None:
+    error = FormatError("chunk 3: too short", offset=512).at(path="a.blp")
+    assert message_of(error) == "chunk 3: too short"
+    assert damage_of(error, 3) == Damage("chunk 3: too short", 3, 512)
+    assert damage_of(error, None, 0, 32) == Damage("chunk 3: too short", None, 0, 32)
+    assert message_of(ValueError()) == ""
+
+
+def test_findings_list_few_faults_and_count_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "MAX_DAMAGE", 3)
+    found, batch = Findings(), Findings()
+    for number in range(5):
+        batch.add(Damage("bad", number))
+        batch.note("odd")
+    found.add(Damage("first"))
+    found.note("odd")
+    found.note("x" * 1000)
+    found.merge(batch)
+    assert [each.index for each in found.damage] == [None, 0, 1]
+    assert found.nfaults == 6
+    odd, long, unlisted = found.notices("record")
+    assert (odd, unlisted) == ("odd (6 records)", "3 more faults are not listed")
+    assert long.endswith("x (1 record)")
+    assert len(long) < 500

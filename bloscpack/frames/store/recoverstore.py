@@ -14,7 +14,7 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 from ...container.writer import Progress
-from ...damage.report import Damage, Report, damage_of
+from ...damage.report import Damage, Report, damage_of, message_of
 from ...exceptions import BloscpackError, FileChangedError, FormatError, UnsupportedError
 from ...format.header import MAX_HEADER_SIZE
 from ...storage.file import Holes
@@ -148,7 +148,7 @@ def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
         section = bytes(source.read_at(offset, front.end - offset))
         return store_header().pack() + section, damage
     except BloscpackError as err:
-        what = f"{err.args[0]}: the attributes of the store are lost"
+        what = f"{message_of(err)}: the attributes of the store are lost"
         damage.append(Damage(what, None, offset))
     return pack_front(Options()._asdict(), {}), damage
 
