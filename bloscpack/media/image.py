@@ -404,6 +404,23 @@ def resize(array: Array, short_edge: int) -> Array:
     return np.array(pillow.fromarray(array).resize(size, pillow.Resampling.BILINEAR))
 
 
+def turn(pixels: Array, rotation: int, *, flipped: bool = False) -> Array:
+    """Return an image turned, as a view, or itself if nothing is to be turned.
+
+    Parameters
+    ----------
+    pixels : ndarray
+        ``(H, W)`` or ``(H, W, C)``.
+    rotation : {0, 90, 180, 270}
+        Degrees, clockwise.
+    flipped : bool, optional
+        Turn it upside down before.
+    """
+    if not rotation and not flipped:
+        return pixels
+    return np.rot90(pixels[::-1] if flipped else pixels, -rotation // 90)
+
+
 def encode_png(array: Array) -> bytes:
     """Encode an array as PNG, without loss.
 

@@ -9,7 +9,7 @@ A flipped bit that the codec cannot detect is not reported.
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, BinaryIO, Self
@@ -19,6 +19,7 @@ import numpy as np
 from ..exceptions import FormatError, UnsupportedError
 from ..parallel.imports import import_av
 from ..storage.protocol import closed_on_error
+from .image import turn
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
@@ -115,7 +116,7 @@ class VideoFrames(Iterator[Frame]):
             self._stream = self._best_stream()
         rate = self._stream.average_rate or self._stream.guessed_rate or 0
         self.report.rate = float(rate)
-        self._turn: Callable[[Frame], Frame] | None = None
+        self._is_turn_known = False
         self._frames = self._all_frames() if frame_rate is None else self._at_rate(frame_rate)
 
     def __iter__(self) -> Self:
@@ -230,25 +231,25 @@ class VideoFrames(Iterator[Frame]):
 
     def _array(self, frame: Any) -> Frame:
         """Return the upright pixels of a PyAV frame as a new C-contiguous array."""
-        if self._turn is None:
-            self._turn = self._find_turn(frame)
-        rgb: Frame = self._turn(frame.to_ndarray(format="rgb24"))
+        if not self._is_turn_known:
+            self.report.rotation, self.report.flipped = self._find_turn(frame)
+            self._is_turn_known = True
+        rgb: Frame = frame.to_ndarray(format="rgb24")
+        rgb = turn(rgb, self.report.rotation, flipped=self.report.flipped)
         # Copy a view of the decoder's own memory, which later frames overwrite.
         return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
 
-    def _find_turn(self, frame: Any) -> Callable[[Frame], Frame]:
-        """Return the function that makes frames upright, from the matrix of the first frame."""
+    def _find_turn(self, frame: Any) -> tuple[int, bool]:
+        """Return rotation and flip that make frames upright, from the matrix of the first frame."""
         data = frame.side_data.get("DISPLAYMATRIX")
         if data is None or len(bytes(data)) != _MATRIX_NBYTES:
-            return _identity
-        matrix = np.frombuffer(bytes(data), np.int32).astype(np.float64)
-        found = _turn_of(matrix)
+            return 0, False
+        found = _turn_of(np.frombuffer(bytes(data), np.int32).astype(np.float64))
         if found is None:
             raise UnsupportedError(
                 f"{self.report.path}: rotation by an angle that is not a multiple of 90 degrees"
             )
-        self.report.rotation, self.report.flipped, turn = found
-        return turn
+        return found
 
     def _all_frames(self) -> Generator[Frame, None, None]:
         for frame in self._decode():
@@ -369,57 +370,23 @@ class _Clock:
         return sorted(self._before)[1]
 
 
-def _turn_of(matrix: np.ndarray[Any, Any]) -> tuple[int, bool, Callable[[Frame], Frame]] | None:
-    """Return (degrees clockwise, mirrored, function) of a matrix; None for other angles.
+def _turn_of(matrix: np.ndarray[Any, Any]) -> tuple[int, bool] | None:
+    """Return the turn of a matrix as arguments of `image.turn`; None for other angles.
 
     The cases and their order are those of ffmpeg (fftools/ffmpeg_filter.c, autorotate).
     """
     a, b, _, c, d = matrix[:5]
     across, down = math.hypot(a, c), math.hypot(b, d)
     if not across or not down:
-        return 0, False, _identity
+        return 0, False
     angle = round(math.degrees(math.atan2(b / down, a / across))) % 360
     if abs(angle - 90) <= 1:
-        return (90, True, _transpose) if c > 0 else (90, False, _clockwise)
+        return 90, bool(c > 0)
     if abs(angle - 270) <= 1:
-        return (270, True, _antitranspose) if c < 0 else (270, False, _counterclockwise)
+        return 270, bool(c < 0)
     if abs(angle - 180) <= 1:
-        return (180, False, _half) if d < 0 else (180, True, _mirror)
-    if min(angle, 360 - angle) > 1:
-        return None
-    return (0, True, _upside_down) if d < 0 else (0, False, _identity)
-
-
-def _identity(frame: Frame) -> Frame:
-    return frame
-
-
-def _clockwise(frame: Frame) -> Frame:
-    return np.rot90(frame, -1)
-
-
-def _counterclockwise(frame: Frame) -> Frame:
-    return np.rot90(frame)
-
-
-def _half(frame: Frame) -> Frame:
-    return frame[::-1, ::-1]
-
-
-def _mirror(frame: Frame) -> Frame:
-    return frame[:, ::-1]
-
-
-def _upside_down(frame: Frame) -> Frame:
-    return frame[::-1]
-
-
-def _transpose(frame: Frame) -> Frame:
-    return frame.swapaxes(0, 1)
-
-
-def _antitranspose(frame: Frame) -> Frame:
-    return frame[::-1, ::-1].swapaxes(0, 1)
+        return 180, bool(d >= 0)
+    return None if min(angle, 360 - angle) > 1 else (0, bool(d < 0))
 
 
 def ffmpeg_message(err: Exception) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ...exceptions import CodecError, UnsupportedError
+from ...media.image import turn
 from ...parallel.imports import import_pillow, importing
 from .codecconfig import DEFAULT_MAX_PIXELS
 
@@ -29,16 +30,16 @@ Rgb = np.ndarray[Any, np.dtype[np.uint8]]
 # Pillow's names of formats. EPS is left out because it runs a program.
 _KINDS = "JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "AVIF", "JPEG2000"
 _ORIENTATION_TAG = 0x0112
-# For each EXIF orientation (CIPA DC-008, "Orientation"): whether to swap rows and columns, then
-# the slices that make the picture upright.
-_TURNS: dict[int, tuple[bool, slice, slice]] = {
-    2: (False, slice(None), slice(None, None, -1)),
-    3: (False, slice(None, None, -1), slice(None, None, -1)),
-    4: (False, slice(None, None, -1), slice(None)),
-    5: (True, slice(None), slice(None)),
-    6: (True, slice(None), slice(None, None, -1)),
-    7: (True, slice(None, None, -1), slice(None, None, -1)),
-    8: (True, slice(None, None, -1), slice(None)),
+# Turn of each EXIF orientation (CIPA DC-008, "Orientation"): rotation, and whether it is flipped.
+# Pillow's exif_transpose is not used: it rewrites the tags, and fails if others are damaged.
+_TURNS = {
+    2: (180, True),
+    3: (180, False),
+    4: (0, True),
+    5: (90, True),
+    6: (90, False),
+    7: (270, True),
+    8: (270, False),
 }
 # Rows converted at a time, so that intermediate arrays stay in the caches; an even number.
 _BAND = 64
@@ -136,12 +137,8 @@ def _from_image(image: Any, max_pixels: int) -> Rgb:
     image.load()
     # For damaged EXIF data, Pillow warns and returns what it can read.
     orientation = image.getexif().get(_ORIENTATION_TAG)
-    rgb = _from_array(_samples(image))
-    if orientation not in _TURNS:
-        return rgb
-    swaps, rows, columns = _TURNS[orientation]
-    turned = rgb.swapaxes(0, 1) if swaps else rgb
-    return np.ascontiguousarray(turned[rows, columns])
+    rotation, flipped = _TURNS.get(orientation, (0, False))
+    return np.ascontiguousarray(turn(_from_array(_samples(image)), rotation, flipped=flipped))
 
 
 def _samples(image: Any) -> Array:
