@@ -27,7 +27,7 @@ ROOMS = {
     "damage": {"numpy", "xxhash"},
     "media": {"numpy"},
     "frames": {"numpy", "xxhash"},
-    "gulp": {"numpy", "xxhash", "tqdm"},
+    "gulp": {"numpy", "xxhash"},
     "benzina": {"numpy", "torch"},
     "vrs": {"numpy", "xxhash", "pillow_jxl", "compression", "zstandard"},
     "original": {"numpy"},
@@ -74,7 +74,6 @@ ONLY_IN = {
     "zstandard": {"vrs.format.zstd"},
     "compression": {"vrs.format.zstd"},
     "pillow_jxl": {"vrs.block.imagecodec"},
-    "tqdm": {"gulp.ingest.ingestor"},
 }
 # Modules that turn bytes into values and back, and touch nothing outside of them.
 PURE = {
@@ -142,7 +141,6 @@ IMPORTED_ON_USE = {
     "av",
     "pillow_jxl",
     "torch",
-    "tqdm",
     "bloscpack.storage.remote",
     "bloscpack.frames.store",
     "bloscpack.benzina",

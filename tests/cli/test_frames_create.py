@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli.console.progress import Progress
 from bloscpack.cli.frames import create
 from bloscpack.frames import listing
 from bloscpack.gulp import GulpChunk
 from bloscpack.media import image
+from bloscpack.parallel.progressbar import ProgressBar
 
 from ..frames.imagefiles import image_folders, picture
 from ..videofiles import moving, write_video
@@ -169,11 +169,11 @@ def test_kinds_are_those_of_the_package(blpk: Blpk) -> None:
 
 
 def test_progress_counts_clips() -> None:
-    assert Progress.render(30, -1, 2.0, 60, unit="clips") == "30 clips"
+    assert ProgressBar.render(30, -1, 2.0, 60, unit="clips") == "30 clips"
     now = [0.0]
     stream = io.StringIO()
     stream.isatty = lambda: True  # type: ignore[method-assign]
-    with Progress(stream, unit="clips", clock=lambda: now[0]) as progress:
+    with ProgressBar(stream, unit="clips", clock=lambda: now[0]) as progress:
         now[0] = 5.0
         progress(3, -1)
         assert stream.getvalue() == "\r3 clips"

@@ -12,7 +12,6 @@ from forks import in_child, wait_for
 from scenario import TIMEOUT_SECONDS
 
 from bloscpack import benzina
-from bloscpack.gulp.ingest import ingestor
 from bloscpack.parallel import imports
 from bloscpack.vrs.block import imagecodec
 
@@ -32,7 +31,7 @@ def load_slowly() -> None:
 
 
 def make_libraries(folder: Path) -> None:
-    for name in ("av", "PIL", "pillow_jxl", "simplejpeg", "torch", "tqdm"):
+    for name in ("av", "PIL", "pillow_jxl", "simplejpeg", "torch"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(STANDS_FOR)
     (folder / "PIL" / "Image.py").write_text(f"{STANDS_FOR}def preinit(): imports.load_slowly()\n")
@@ -48,7 +47,6 @@ def ways(path: Path) -> dict[str, Callable[[], Any]]:
         "PIL": imports.import_pillow,
         "simplejpeg": imports.import_simplejpeg,
         "pillow_jxl": lambda: imagecodec._decode_jxl(b""),
-        "tqdm": lambda: ingestor._make_bar(1),
         "torch": lambda: benzina.DataLoader,
         "torch on use": lambda: benzina.Loader(path, (8, 8), as_tensors=True),
     }

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, TextIO
 
 from ...args import SUFFIXES
-from .progress import Progress
+from ...parallel.progressbar import ProgressBar
 
 PROG = "blpk"
 SCHEMA_VERSION = 1
@@ -51,9 +51,9 @@ class Console:
         if not self._quiet:
             message(text)
 
-    def progress(self, *, unit: str | None = None) -> Progress:
+    def progress(self, *, unit: str | None = None) -> ProgressBar:
         """Return a progress bar, a context manager; it counts bytes without a `unit`."""
-        return Progress(sys.stderr if self._bar else None, unit=unit)
+        return ProgressBar(sys.stderr if self._bar else None, unit=unit)
 
 
 def message(text: str) -> None:

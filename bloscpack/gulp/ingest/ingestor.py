@@ -14,13 +14,13 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import xxhash
 
 from ...notice import notice
-from ...parallel.imports import importing
 from ...parallel.processes import map_in_processes
+from ...parallel.progressbar import ProgressBar
 from ...storage import disk
 from ..chunk.chunkfile import GulpChunk
 from ..chunk.format import chunk_names
@@ -94,8 +94,8 @@ class GulpIngestor:
     num_workers : int
         Number of processes; 1 means this process only.
     progress : callable, optional
-        Called with the number of chunks done and their total. By default a bar is shown (by tqdm,
-        if it is installed) if standard error is a terminal.
+        Called with the number of chunks done and their total. By default a bar is shown if standard
+        error is a terminal.
     on_skip : callable, optional
         Called with each `SkippedItem`. By default a `BloscpackWarning` at the end states their
         number and the first of them; the report lists them all.
@@ -166,11 +166,13 @@ class GulpIngestor:
         plan = Plan(len(self.adapter), self.videos_per_chunk, None if ids is None else _digest(ids))
         os.makedirs(folder, exist_ok=True)
         report = IngestReport()
-        with Journal(folder, plan) as journal, _Bar(self._progress, len(slices)) as bar:
+        terminal = sys.stderr if self._progress is None else None
+        with Journal(folder, plan) as journal, ProgressBar(terminal, unit="chunks") as bar:
+            show = bar if self._progress is None else self._progress
             for chunk in _resume(journal):
                 self._add(report, chunk)
             report.nresumed = len(journal.done)
-            bar.show(report.nresumed)
+            show(report.nresumed, len(slices))
             todo = [position for position in range(len(slices)) if position not in journal.done]
             present = existing_ids(folder)
             if ids is not None:
@@ -188,7 +190,7 @@ class GulpIngestor:
             with closing(results):
                 for task, result in zip(tasks, results, strict=True):
                     self._add(report, _publish(journal, task, result, present))
-                    bar.show(len(journal.done))
+                    show(len(journal.done), len(slices))
             journal.finish()
         if report.skipped and self._on_skip is None:
             first_one = report.skipped[0]
@@ -368,38 +370,3 @@ def _ids_of(adapter: AbstractDatasetAdapter) -> list[str] | None:
 
 def _digest(ids: list[str]) -> str:
     return xxhash.xxh3_128_hexdigest(json.dumps(ids).encode("ascii"))
-
-
-class _Bar:
-    """Progress display: calls the caller's function, or shows a bar on a terminal."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._bar: Any = None
-        if progress is None and sys.stderr is not None and sys.stderr.isatty():
-            self._bar = _make_bar(total)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def show(self, done: int) -> None:
-        """Show the number of finished chunks."""
-        if self._progress is not None:
-            self._progress(done, self._total)
-        elif self._bar is not None:
-            self._bar.update(done - self._bar.n)
-
-
-def _make_bar(total: int) -> Any:
-    """Return a tqdm bar, or None if tqdm is not installed, as the bar is optional."""
-    try:
-        with importing:
-            from tqdm import tqdm
-    except ImportError:
-        return None
-    return tqdm(desc="Chunks finished", unit="chunk", dynamic_ncols=True, total=total)

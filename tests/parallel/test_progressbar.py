@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from bloscpack.cli.console.progress import Progress
+from bloscpack.parallel.progressbar import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -26,7 +26,7 @@ def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_for_short_work() -> None:
     stream, clock = Terminal(), Clock()
-    with Progress(stream, clock=clock) as progress:
+    with ProgressBar(stream, clock=clock) as progress:
         clock.now += 0.9
         progress(10, 20)
     assert stream.getvalue() == ""
@@ -34,7 +34,7 @@ def test_nothing_for_short_work() -> None:
 
 def test_appears_after_a_second_and_is_wiped() -> None:
     stream, clock = Terminal(), Clock()
-    with Progress(stream, clock=clock) as progress:
+    with ProgressBar(stream, clock=clock) as progress:
         clock.now += 2
         progress(5_000_000, 20_000_000)
         picture = stream.getvalue()
@@ -51,13 +51,13 @@ def test_appears_after_a_second_and_is_wiped() -> None:
 
 
 def test_total_not_known() -> None:
-    assert Progress.render(3_000_000, -1, 2.0, 79) == "3.0 MB  1.5 MB/s"
+    assert ProgressBar.render(3_000_000, -1, 2.0, 79) == "3.0 MB  1.5 MB/s"
 
 
 @pytest.mark.parametrize("width", range(1, 120, 7))
 def test_never_wider_than_the_terminal(width: int) -> None:
-    assert len(Progress.render(10**15, 3 * 10**15, 3.0, width)) <= width
-    assert len(Progress.render(5, 3, 0.0, width)) <= width
+    assert len(ProgressBar.render(10**15, 3 * 10**15, 3.0, width)) <= width
+    assert len(ProgressBar.render(5, 3, 0.0, width)) <= width
 
 
 @pytest.mark.parametrize("kind", ["none", "file", "dumb"])
@@ -66,7 +66,7 @@ def test_only_on_a_terminal(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "dumb":
         monkeypatch.setenv("TERM", "dumb")
     clock = Clock()
-    with Progress(stream, clock=clock) as progress:
+    with ProgressBar(stream, clock=clock) as progress:
         clock.now += 5
         progress(1, 2)
     assert progress.done == 1
@@ -74,5 +74,5 @@ def test_only_on_a_terminal(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_things_than_bytes_are_counted() -> None:
-    assert Progress.render(3, 4, 1.0, 14, unit="chunks") == "3/4 chunks   7"
-    assert Progress.render(3, 4, 1.0, 40, unit="chunks").startswith("3/4 chunks   75%  [####")
+    assert ProgressBar.render(3, 4, 1.0, 14, unit="chunks") == "3/4 chunks   7"
+    assert ProgressBar.render(3, 4, 1.0, 40, unit="chunks").startswith("3/4 chunks   75%  [####")

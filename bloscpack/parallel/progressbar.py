@@ -15,7 +15,7 @@ _PERIOD = 0.1
 _MIN_BAR = 10
 
 
-class Progress:
+class ProgressBar:
     """Progress bar, called with (done, total); a context manager.
 
     Both numbers are in bytes, or in items of `unit`; the total is -1 if it is not known.
