@@ -11,14 +11,14 @@ if sys.platform == "win32":
         "durable renames, which Windows lacks; it runs in the Windows Subsystem for Linux (WSL)"
     )
 
-from . import args, exceptions
-from .args import BloscArgs, BloscpackArgs, MetadataArgs
+from . import exceptions
+from .original.args import BloscArgs, BloscpackArgs, MetadataArgs
 from .parallel.imports import importing
 from .version import __version__
 
 if TYPE_CHECKING:
     from . import abstract_io as abstract_io
-    from . import append, benzina, frames, gulp, vrs
+    from . import append, args, benzina, frames, gulp, vrs
     from . import defaults as defaults
     from . import file_io as file_io
     from . import integrations as integrations
@@ -105,7 +105,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: a program then loads only the modules that it needs."""
-    modules = {"append", "benzina", "frames", "gulp", "integrations", "vrs"}
+    modules = {"append", "args", "benzina", "frames", "gulp", "integrations", "vrs"}
     # Attributes of the package after `import bloscpack`, as in 0.16.
     modules |= {"abstract_io", "defaults", "file_io", "numpy_io"}
     homes = {

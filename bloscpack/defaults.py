@@ -1,6 +1,7 @@
 """Alias module of bloscpack 0.16: the defaults of `bloscpack.args`."""
 
-from .args import (
+from .format.metadata import DEFAULT_META_CHECKSUM
+from .original.args import (
     DEFAULT_CHECKSUM,
     DEFAULT_CHUNK_SIZE,
     DEFAULT_CLEVEL,
@@ -14,7 +15,6 @@ from .args import (
     DEFAULT_SHUFFLE,
     DEFAULT_TYPESIZE,
 )
-from .format.metadata import DEFAULT_META_CHECKSUM
 
 __all__ = [
     "DEFAULT_CHECKSUM",

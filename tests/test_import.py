@@ -75,7 +75,7 @@ def test_optional_packages_are_not_loaded(probe: dict[str, object], name: str) -
 def test_frames_are_not_loaded(probe: dict[str, object]) -> None:
     own = probe["own"]
     assert isinstance(own, list)
-    assert "bloscpack.args" in own
+    assert "bloscpack.original.args" in own
     assert not [
         name
         for name in own

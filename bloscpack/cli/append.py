@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..append import _rewrite_metadata_fp, append_stream
 from ..exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
 from ..format.header import EXTENSION
+from ..original.append import _rewrite_metadata_fp, append_stream
 from ..original.fileappend import journaled, rewrite_section
 from ..storage import disk
 from ..storage.url import refuse_url, shown_name

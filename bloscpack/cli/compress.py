@@ -2,9 +2,9 @@
 
 import argparse
 
-from ..args import BloscpackArgs, MetadataArgs
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.header import EXTENSION
+from ..original.args import BloscpackArgs, MetadataArgs
 from ..original.pack import pack_stream
 from .console.describe import read_metadata_file, report_chunks
 from .console.endpoint import (

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from ..args import DEFAULT_CHUNK_SIZE, BloscArgs, BloscpackArgs, MetadataArgs
 from ..array.layout import Path as Filename
 from ..array.layout import read_array
 from ..container.reader import Container
@@ -19,6 +18,7 @@ from ..storage.file import open_source
 from ..storage.memory import MemorySink, MemorySource, as_bytes
 from ..storage.sink import open_sink
 from ..types import AnyArray
+from .args import DEFAULT_CHUNK_SIZE, BloscArgs, BloscpackArgs, MetadataArgs
 from .pack import (
     ChunkSize,
     pack_content,

@@ -11,16 +11,6 @@ from functools import lru_cache
 from operator import index
 from typing import IO, Any, NamedTuple
 
-from ..args import (
-    DEFAULT_CHUNK_SIZE,
-    BloscArgs,
-    BloscpackArgs,
-    MetadataArgs,
-    calculate_nchunks,
-    check_range,
-    parse_size,
-    resolve_max_app_chunks,
-)
 from ..array.dtype import Dtype
 from ..array.layout import Path, array_metadata, is_fortran, stored_bytes, typesize_of
 from ..container.reader import Container
@@ -34,6 +24,16 @@ from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import read_fully
 from ..storage.protocol import ByteSink
 from ..types import AnyArray, BytesLike
+from .args import (
+    DEFAULT_CHUNK_SIZE,
+    BloscArgs,
+    BloscpackArgs,
+    MetadataArgs,
+    calculate_nchunks,
+    check_range,
+    parse_size,
+    resolve_max_app_chunks,
+)
 
 ChunkSize = int | str
 

@@ -1,6 +1,8 @@
 """Modules of bloscpack 0.16 that programs import, with the calls that these programs make."""
 
+import importlib
 import io
+import pickle
 import subprocess
 import sys
 import warnings
@@ -45,6 +47,34 @@ def test_jagged_packs_and_unpacks_by_its_imports(tmp_path: Path) -> None:
             bloscpack_args=bloscpack.BloscpackArgs(offsets=False, checksum="None"),
         )
         assert np.array_equal(unpack_ndarray_file(path), IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("module", "home"),
+    [
+        ("abstract_io", "streams"),
+        ("append", "append"),
+        ("args", "args"),
+        ("defaults", "args"),
+        ("file_io", "streams"),
+    ],
+)
+def test_modules_have_the_names_of_their_home(module: str, home: str) -> None:
+    alias = importlib.import_module(f"bloscpack.{module}")
+    found = importlib.import_module(f"bloscpack.original.{home}")
+    names = [name for name in alias.__all__ if hasattr(found, name)]
+    assert names
+    assert all(getattr(alias, name) is getattr(found, name) for name in names)
+
+
+def test_arguments_pickled_by_an_older_release_are_read() -> None:
+    stored = pickle.dumps(bloscpack.BloscArgs(clevel=3), 0)
+    older = stored.replace(b"bloscpack.original.args", b"bloscpack.args")
+    assert older != stored
+    for each in (stored, older):
+        again = pickle.loads(each)
+        assert type(again) is bloscpack.args.BloscArgs
+        assert again.clevel == 3
 
 
 def test_modules_are_attributes_after_a_plain_import() -> None:

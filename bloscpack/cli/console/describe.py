@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...args import calculate_nchunks
 from ...format.metadata import MetadataHeader
+from ...original.args import calculate_nchunks
 from .output import Console, double_pretty_size, format_metadata
 
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ...args import (
+from ...format.codec import CODECS, MAX_CHUNK_NBYTES, MAX_TYPESIZE, Shuffle
+from ...original.args import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_CLEVEL,
     DEFAULT_CNAME,
@@ -17,7 +18,6 @@ from ...args import (
     BloscArgs,
     parse_size,
 )
-from ...format.codec import CODECS, MAX_CHUNK_NBYTES, MAX_TYPESIZE, Shuffle
 from .output import PROG, printable
 from .status import ExitCode
 

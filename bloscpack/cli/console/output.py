@@ -15,7 +15,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, TextIO
 
-from ...args import SUFFIXES
+from ...original.args import SUFFIXES
 from ...parallel.progressbar import ProgressBar
 
 PROG = "blpk"
