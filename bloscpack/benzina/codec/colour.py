@@ -13,7 +13,7 @@ Coefficients = tuple[float, ...]
 
 # Code points of ITU-T H.273, "MatrixCoefficients".
 MATRIX_RGB, MATRIX_BT709, MATRIX_UNSPECIFIED = 0, 1, 2
-MATRIX_BT470BG, MATRIX_BT601, MATRIX_BT2020 = 5, 6, 9
+MATRIX_BT601, MATRIX_BT2020 = 6, 9
 
 # Weights of red and blue by code point. Unspecified colours (2) are BT.601, as in Benzina's tools.
 # 10 uses the weights of 9, which is an approximation for constant luminance.

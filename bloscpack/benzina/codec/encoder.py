@@ -57,7 +57,7 @@ _SVT_PRESETS = tuple(map(str, range(14)))
 _X265_PARAMS = "bframes=0:keyint=1:pools=none:frame-threads=1:log-level=none"
 _SVT_PARAMS = "keyint=1:lp=1"
 # ISO/IEC 23091-2: full range; BT.709 primaries, sRGB transfer, BT.601 matrix; identity for RGB.
-_FULL_RANGE, _PRIMARIES, _TRANSFER, _MATRIX, _RGB_MATRIX, _UNSPECIFIED = 2, 1, 13, 5, 0, 2
+_FULL_RANGE, _PRIMARIES, _TRANSFER, _MATRIX, _RGB_MATRIX = 2, 1, 13, 5, 0
 _RATE = 20
 # FFmpeg's filters of the stream: SEI (type 39 or 6), with the encoder's signature, and parameter
 # sets (32 to 34) are removed from the picture.
