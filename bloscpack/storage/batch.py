@@ -96,9 +96,13 @@ def _plan(pieces: Sequence[Piece], nthreads: int) -> Iterator[_Call]:
 
 
 def _read_pieces(pieces: list[Piece], start: int, nbytes: int) -> None:
-    source = pieces[0].source
-    if pieces[0].into is not None:
-        _read_straight(pieces[0], pieces[0].into)
+    first = pieces[0]
+    source, into = first.source, first.into
+    if into is not None:
+        found = source.read_into(start, into)
+        if found < len(into):
+            raise _cut_off(first, found)
+        first.decode(into)
         return
     if not isinstance(source, FileSource):
         _decode(pieces, start, source.read_at(start, nbytes))
@@ -107,19 +111,6 @@ def _read_pieces(pieces: list[Piece], start: int, nbytes: int) -> None:
         nbytes = max(0, min(nbytes, source.size() - start))
     with Scratch(nbytes) as view, view[: source.read_into(start, view)] as stored:
         _decode(pieces, start, stored)
-
-
-def _read_straight(piece: Piece, view: memoryview) -> None:
-    source = piece.source
-    if isinstance(source, FileSource):
-        found = source.read_into(piece.offset, view)
-    else:
-        stored = source.read_at(piece.offset, len(view))
-        found = len(stored)
-        view[:found] = stored
-    if found < len(view):
-        raise _cut_off(piece, found)
-    piece.decode(view)
 
 
 def _cut_off(piece: Piece, found: int) -> TruncatedError:
