@@ -237,7 +237,7 @@ def _describe_folder(names: Iterable[str]) -> str:
     if ".gulp" in found or ".gmeta" in found:
         return (
             f"it has {found['.gulp']} .gulp and {found['.gmeta']} .gmeta files that do not "
-            "belong together; 'blpk gulp check' lists them"
+            "belong together; 'blpk gulp verify' lists them"
         )
     for suffix, _ in found.most_common():
         if suffix in _CONTENTS:

@@ -67,7 +67,8 @@ def test_help_of_a_group_lists_its_commands(blpk: Blpk) -> None:
         if isinstance(group, Group):
             text = " ".join(blpk(group.name, "--help").out.split())
             for command in group.commands:
-                assert f" {command.name} {command.summary}" in text
+                names = " ".join((command.name, *(f"({alias})" for alias in command.aliases)))
+                assert f" {names} {command.summary}" in text
 
 
 def test_sizes_and_magic_are_those_of_frame_stores() -> None:

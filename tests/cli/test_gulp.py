@@ -226,8 +226,9 @@ def test_check(blpk: Blpk, gulp: Path) -> None:
         "gulp/data_0.gulp",
     ]
     assert f" at {_size(gulp) - 4}" in ended.out
+    assert blpk("gulp", "verify", "gulp").out == ended.out
     document = blpk("gulp", "check", "gulp", "--json").json
-    assert document["command"] == "gulp check"
+    assert document["command"] == "gulp check"  # the name that was given
     assert document["status"] == "damaged"
     assert [problem["file"] for problem in document["problems"]] == ["data_1.gulp", "data_0.gulp"]
 

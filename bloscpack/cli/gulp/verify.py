@@ -1,4 +1,4 @@
-"""``blpk gulp check``: check a gulp directory for damage."""
+"""``blpk gulp verify``: check a gulp directory for damage."""
 
 import argparse
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``check`` and ``info``: the directory, and ``--json``."""
+    """Add the arguments of ``verify`` and ``info``: the directory, and ``--json``."""
     parser.add_argument("directory", metavar="DIR", help="gulp directory")
     add_json_option(parser)
 

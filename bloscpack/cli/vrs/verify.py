@@ -1,4 +1,4 @@
-"""``blpk vrs check``: check every record of recordings for damage."""
+"""``blpk vrs verify``: check every record of recordings for damage."""
 
 import argparse
 
