@@ -1,5 +1,6 @@
 """Exceptions: base classes, messages, pickling."""
 
+import ast
 import inspect
 import pickle
 from pathlib import Path
@@ -16,6 +17,8 @@ from bloscpack.exceptions import (
     FormatError,
     NotFoundError,
 )
+
+from .conftest import PACKAGE
 
 CLASSES = [
     cls
@@ -162,3 +165,31 @@ def test_attributes() -> None:
     for one in (mismatch, again):
         assert (one.name, one.expected, one.actual) == ("crc32", b"\0", b"\1")
         assert (one.index, one.offset, one.field) == (3, 99, None)
+
+
+# Handlers that change a message instead of adding a place in front of it, and why.
+CHANGED_MESSAGES = {
+    "benzina/load/batching.py": "a sample's index becomes its index and name",
+    "container/reader.py": "an error in the front ends in advice",
+}
+
+
+def sets_message_or_path(node: ast.AST) -> bool:
+    """Return whether a statement assigns to ``err.args`` or ``error.path``."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr in ("args", "path")
+        and isinstance(each.value, ast.Name)
+        and each.value.id in ("err", "error", "exc", "foreign")
+        for each in targets
+    )
+
+
+def test_places_are_added_by_at_alone() -> None:
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if any(map(sets_message_or_path, ast.walk(ast.parse(path.read_text("utf-8")))))
+    }
+    assert found == {*CHANGED_MESSAGES}
