@@ -58,6 +58,20 @@ def test_an_array_open_for_appending(tmp_path: Path) -> None:
         assert array[:].tolist() == [0, 1, 2]
 
 
+def test_the_lock_is_released_while_the_warning_is_kept(tmp_path: Path) -> None:
+    """A recorded warning holds the object."""
+    bp.save(tmp_path / "a.blp", np.arange(3))
+    with bp.frames.create(tmp_path / "b.blp"):
+        pass
+    for name, open_to_append in (("a.blp", bp.open), ("b.blp", bp.frames.open)):
+        made = [open_to_append(tmp_path / name, "a")]
+        with pytest.warns(ResourceWarning, match=name) as records:
+            made.clear()
+        assert records[0].source is not None
+        with open_to_append(tmp_path / name, "a"):
+            pass
+
+
 def test_a_frame_store(tmp_path: Path) -> None:
     def make() -> Any:
         store = bp.frames.create(tmp_path / "a.blp")

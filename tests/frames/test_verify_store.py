@@ -254,6 +254,16 @@ class TestOthers:
         bp.save(path, np.arange(10))
         assert bp.verify(path).ok
 
+    def test_a_header_that_looks_like_another_kind(self, path: Path) -> None:
+        """One flipped bit makes the header that of an array; the end still shows the store."""
+        data = bytearray(made(path, 1))
+        assert data[4] == 4
+        for version in (1, 2, 3):
+            data[4] = version
+            report = bp.verify(bytes(data))
+            assert not report.ok
+            assert report.damage[0].end == 64
+
     def test_a_feature_of_the_future(self, path: Path) -> None:
         data = bytearray(made(path, 1))
         data[40] |= 2
