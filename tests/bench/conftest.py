@@ -42,8 +42,3 @@ def bench() -> Iterator[None]:
         patch.syspath_prepend(str(BENCH))
         patch.setenv("PYTHONPATH", str(ROOT))
         yield
-
-
-def result_of(key: str, **seconds: list[float]) -> dict[str, object]:
-    """Return a race as a run has it."""
-    return {"key": key, "title": key, "nbytes": 1, "seconds": seconds, "skipped": {}}
