@@ -14,8 +14,8 @@ bare
     Whether to decode chunks from memory instead; of single frames.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,7 @@ TABLE = {
     HDF5_ZSTD: "frames.with_h5py:Hdf5Zstd",
 }
 _NCHECKED = 20
+_ITEMS_PER_CHUNK = 100  # the default of GulpIO2
 
 
 class Contender(races.Contender):
@@ -85,6 +86,33 @@ class Contender(races.Contender):
     def open(self, path: Path) -> AbstractContextManager[ReadClip]:
         """Open for reading; the value is a function that reads frames of a clip."""
         raise NotImplementedError
+
+
+class GulpClips(Contender):
+    """A Gulp directory, read by ``gd[id, slice]`` of GulpIO2, or of our module of its names."""
+
+    files = "gulp"
+    is_lossy = True
+    module: Any  # gulpio2 or bloscpack.gulp
+
+    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
+        path.mkdir()
+        starts = range(0, len(ids), _ITEMS_PER_CHUNK)
+        chunks = self.module.GulpDirectory(str(path)).new_chunks(len(starts))
+        for start, chunk in zip(starts, chunks, strict=True):
+            with chunk.open("wb"):
+                for key in ids[start : start + _ITEMS_PER_CHUNK]:
+                    chunk.append(key, {"label": key}, list(frames))
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[ReadClip]:
+        directory = self.module.GulpDirectory(str(path))
+
+        def read(key: str, selection: slice) -> Frames:
+            frames: list[np.ndarray] = directory[key, selection][0]
+            return frames
+
+        yield read
 
 
 def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:

@@ -20,6 +20,7 @@ from frames.contenders import (
     STORE_SMALL,
     Contender,
     Frames,
+    GulpClips,
     ReadClip,
 )
 from frames.data import encode_frames
@@ -59,31 +60,12 @@ StoreFast, StoreFastOneThread = partial(Store, STORE_FAST), partial(Store, STORE
 StoreSmall, StoreSmallOneThread = partial(Store, STORE_SMALL), partial(Store, STORE_SMALL, 1)
 
 
-class GulpDirectory(Contender):
+class GulpDirectory(GulpClips):
     """A Gulp directory, read by the names of GulpIO2."""
 
     name = GULP_DIRECTORY
     note = "GulpIO2's files and its ``gd[id, slice]``: a list of frames"
-    files = "gulp"
-    is_lossy = True
-
-    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        """Write one chunk, the files that GulpIO2 would write."""
-        path.mkdir()
-        (chunk,) = gulp.GulpDirectory(path).new_chunks(1)
-        with chunk.open("wb"):
-            for key in ids:
-                chunk.append(key, {"label": key}, list(frames))
-
-    @contextmanager
-    def open(self, path: Path) -> Iterator[ReadClip]:
-        directory = gulp.GulpDirectory(path)
-
-        def read(key: str, selection: slice) -> Frames:
-            frames: list[np.ndarray] = directory[key, selection][0]
-            return frames
-
-        yield read
+    module = gulp
 
 
 class Gulp(GulpDirectory):
