@@ -19,12 +19,11 @@ from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES
 from ..container.growth import SPARE_PER_CHUNK, new_section
 from ..container.reader import Container
 from ..container.writer import Chunking, build_header
-from ..exceptions import FormatError, NotANumpyArray
+from ..exceptions import BloscpackError, FormatError, NotANumpyArray
 from ..format.checksum import checksum_by_name
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from ..format.header import Header
 from ..format.metadata import DEFAULT_META_CHECKSUM, decode_data
-from ..storage.protocol import errors_at
 from ..types import AnyArray
 from .dtype import Dtype, pack_dtype, unpack_dtype
 
@@ -152,12 +151,16 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
     FormatError, CodecError
         The file is damaged, or the metadata do not fit the chunks.
     """
-    with errors_at(container.name):
+    # Not `errors_at`: a context manager takes a tenth of the time that a small array takes.
+    try:
         dtype, shape, is_fortran = describe_array(container)
         check_nbytes(container, dtype, shape)
         container.check_size(container.nbytes)
         result = new_array(shape, dtype, is_fortran)
         container.read_into(stored_view(result, is_fortran), nthreads=nthreads)
+    except BloscpackError as err:
+        err.at(path=container.name)
+        raise
     return result
 
 
