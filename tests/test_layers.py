@@ -378,6 +378,39 @@ def test_threads_and_processes_are_started_in_one_place_each(module: str) -> Non
     )
 
 
+def subclasses(base: str) -> set[str]:
+    """Return the names of all classes below `base`, in any module."""
+    parents = defaultdict[str, set[str]](set)
+    for tree in MODULES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                parents[node.name] |= {ast.unparse(parent) for parent in node.bases}
+    found: set[str] = set()
+    while more := {name for name in parents if parents[name] & {base, *found}} - found:
+        found |= more
+    return found
+
+
+CLASSES_OF_STORAGE = {*subclasses("ByteSource"), "RemotePlace"}
+
+
+@pytest.mark.parametrize("module", [name for name in sorted(MODULES) if room(name) != "storage"])
+def test_only_storage_asks_for_the_class_of_a_source(module: str) -> None:
+    """Elsewhere, a reader asks what a source can do; then a new storage can do it as well."""
+    asked = [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(MODULES[module])
+        if isinstance(node, ast.Call)
+        and {"isinstance", "issubclass", "is_remote"} & names_in(node.func)
+        and {"is_remote", *CLASSES_OF_STORAGE} & names_in(node)
+    ]
+    assert not asked, f"{module}: use a member of ByteSource (storage/protocol.py): {asked}"
+
+
+def names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
 @each_module
 def test_imports_inside_functions_are_of_rarely_used_modules(module: str) -> None:
     inside = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from ..format.filekind import BLOSCPACK_MAGIC, MP4_BOXES, RECORDING_MAGIC, is_dataset_name
 from ..storage.filelist import expanded, is_pattern
-from ..storage.remote.source import RemotePlace, RemoteSource
+from ..storage.remote.source import RemoteSource, may_wait
 from ..storage.url import is_url, refuse_options
 
 if TYPE_CHECKING:
@@ -229,8 +229,8 @@ def is_benzina(path: Any) -> bool:
 
 def _first_bytes(path: Any) -> bytes:
     """Return the first 8 bytes of a file, an object or a buffer; empty for anything else."""
-    if isinstance(path, RemotePlace):
-        return path.head[:8]
+    if may_wait(path) and not is_url(path):  # the place of a remote file, with its beginning
+        return bytes(path.head[:8])
     if isinstance(path, bytes | bytearray | memoryview):
         return bytes(path[:8])
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
