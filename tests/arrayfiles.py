@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from bloscpack.array.layout import array_metadata, is_fortran, stored_bytes
+from bloscpack.array.arraymetadata import array_metadata
+from bloscpack.array.layout import is_fortran, stored_bytes
 from bloscpack.format.codec import CodecParams, encode
 from bloscpack.format.metadata import pack_section
 

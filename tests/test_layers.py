@@ -141,6 +141,7 @@ IMPORTED_ON_USE = {
     "av",
     "pillow_jxl",
     "torch",
+    "bloscpack.array.rowappender",
     "bloscpack.storage.remote",
     "bloscpack.frames.store",
     "bloscpack.benzina",

@@ -14,7 +14,7 @@ from race.races import Benchmark, Case, Races, require, require_equal
 from race.timing import BARE, NTHREADS, OURS, Call, Loop, loop_of, signal
 
 import bloscpack as bp
-from bloscpack.array import layout
+from bloscpack.array import arraymetadata
 from bloscpack.original import pack as packing
 
 _CHUNK_NBYTES = 1 << 20  # the default of bloscpack 0.16
@@ -79,7 +79,7 @@ class Spec:
         """Return the loop of our `call`."""
 
         def clear_and_call() -> None:
-            layout._describe_stored.cache_clear()
+            arraymetadata._describe_stored.cache_clear()
             packing._array_section.cache_clear()
             call()
 

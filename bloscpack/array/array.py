@@ -7,7 +7,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any, Never, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, overload
 
 import numpy as np
 
@@ -15,18 +15,20 @@ from ..container.identity import changed, check_identity, identity_of, place_of,
 from ..container.reader import Container, Verify
 from ..exceptions import BloscpackError, NotANumpyArray
 from ..format.header import Header
+from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.url import refuse_url
 from ..types import AnyArray
+from .arraymetadata import Description, check_nbytes, describe_array, new_array, stored_view
 from .attrs import read_only
 from .display import Facts, html_table, one_line
-from .fields import Names, field_names, gather_fields
-from .gather import as_target, gather
-from .layout import Description, check_nbytes, describe_array, new_array, stored_view
-from .rowappender import RowAppender
+from .gather import Names, as_target, field_names, gather, gather_fields
 from .rows import check_text, iter_rows
 from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
+
+if TYPE_CHECKING:
+    from .rowappender import RowAppender
 
 Out = TypeVar("Out")
 
@@ -580,6 +582,9 @@ class Array:
     def _open_rows(self, path: Any, verify: Verify, locking: bool) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
+        with importing:  # on use: most programs only read
+            from .rowappender import RowAppender
+
         rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
         try:
             self._container = rows.view(verify=verify)
@@ -589,7 +594,7 @@ class Array:
             raise
         self._rows = rows
 
-    def _writable_rows(self) -> RowAppender:
+    def _writable_rows(self) -> "RowAppender":
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array")
         if self._rows is None:

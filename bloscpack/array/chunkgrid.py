@@ -6,7 +6,7 @@ copies in one step. This module does no I/O.
 """
 
 from collections.abc import Iterator
-from math import prod
+from math import lcm, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -226,3 +226,13 @@ def _span(side: range | Picked) -> tuple[int, int]:
 def _ascending(side: range) -> IntArray:
     low, high = _span(side)
     return np.arange(low, high + 1, abs(side.step), dtype=np.int64)
+
+
+def rows_of_whole_chunks(chunk_size: int, nchunks: int, row_nbytes: int, nrows: int) -> int:
+    """Return the smallest number of rows that fill whole chunks; `nrows` if there is one chunk.
+
+    `chunk_size` and `row_nbytes` are in bytes.
+    """
+    if nchunks == 1 or not row_nbytes:
+        return max(nrows, 1)
+    return lcm(chunk_size, row_nbytes) // row_nbytes

@@ -1,41 +1,29 @@
-"""Layout of numpy arrays in a container: metadata, chunking of a new file, reading whole arrays.
-
-An array is stored as its own memory: row by row along the first axis in C order, along the last
-axis in Fortran order (which equals a C-order array of the reversed shape). The metadata are those
-of bloscpack 0.16 (``dtype``, ``shape``, ``order``, ``container``), plus ``attrs`` and
-``logical_dtype`` where needed.
-"""
+"""Layout of a new file of an array: its header, metadata, chunks and compression."""
 
 import os
 from collections.abc import Mapping
-from functools import lru_cache
-from math import lcm, prod
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..container.appender import Appender, default_clevel
+from ..container.appender import default_clevel
 from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES
 from ..container.growth import SPARE_PER_CHUNK, new_section
-from ..container.reader import Container
 from ..container.writer import Chunking, build_header
-from ..exceptions import BloscpackError, FormatError, NotANumpyArray
 from ..format.checksum import checksum_by_name
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from ..format.header import Header
-from ..format.metadata import DEFAULT_META_CHECKSUM, decode_data
+from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..types import AnyArray
-from .dtype import Dtype, pack_dtype, unpack_dtype
+from .arraymetadata import Description, array_metadata, stored_view
+from .dtype import Dtype
 
 Path: TypeAlias = str | os.PathLike[str]
-Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
 
 TARGET_CHUNK_NBYTES = 1 << 20
 # Rows up to this size are never cut by default; larger ones are cut along the next axis.
 _MAX_ROW_NBYTES = 64 << 20
-_MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
-# Parsed metadata of at most this size are cached; structured dtypes may need more.
-_MAX_REMEMBERED_NBYTES = 1024
 
 # Block sizes are compared on a sample of about 1/64 of the array; smaller samples mislead.
 _MIN_SAMPLE_NBYTES = 128 << 10
@@ -48,26 +36,6 @@ _SHUFFLES = {
     1: Shuffle.BYTE,
     2: Shuffle.BIT,
 }
-
-
-def array_metadata(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> dict[str, Any]:
-    """Return the metadata that describe an array, in the key order of bloscpack 0.16.
-
-    Raises
-    ------
-    ObjectNumpyArrayRejection
-        `dtype` contains Python objects.
-    """
-    text, logical = pack_dtype(dtype)
-    metadata = {
-        "dtype": text,
-        "shape": list(shape),
-        "order": "F" if is_fortran else "C",
-        "container": "numpy",
-    }
-    if logical is not None:
-        metadata["logical_dtype"] = logical
-    return metadata
 
 
 def is_fortran(array: AnyArray) -> bool:
@@ -93,116 +61,6 @@ def typesize_of(dtype: Dtype) -> int:
     if 1 <= dtype.itemsize <= MAX_TYPESIZE:
         return dtype.itemsize
     return 4 if dtype.kind == "U" else 1
-
-
-def unpack_array_metadata(metadata: Any) -> Description:
-    """Return (dtype, shape, is_fortran) from the metadata of an array.
-
-    Raises
-    ------
-    NotANumpyArray
-        The metadata do not describe an array.
-    FormatError
-        They describe an array, but break the format.
-    """
-    if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
-        raise NotANumpyArray(
-            "the file does not hold a numpy array (its metadata lack container: numpy); "
-            "unpack it as bytes"
-        )
-    dtype = unpack_dtype(metadata.get("dtype"), metadata.get("logical_dtype"))
-    shape = metadata.get("shape")
-    if not isinstance(shape, list) or len(shape) > _MAX_NDIM or not all(map(_is_length, shape)):
-        raise FormatError("metadata: shape is not a list of lengths", field="shape")
-    order = metadata.get("order", "C")
-    if order not in ("C", "F"):
-        raise FormatError(f"metadata: order {str(order)[:80]!r} is not 'C' or 'F'", field="order")
-    return dtype, tuple(shape), order == "F"
-
-
-def _is_length(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63
-
-
-@lru_cache(maxsize=256)
-def _describe_stored(data: bytes, codec: str, nbytes: int) -> Description:
-    return unpack_array_metadata(decode_data(data, codec, nbytes))
-
-
-def describe_array(container: Container) -> Description:
-    """Return (dtype, shape, is_fortran) of the array in `container`.
-
-    Raises the errors of `unpack_array_metadata`.
-    """
-    header, data = container.metadata_header, container.stored_metadata
-    if header is None or len(data) > _MAX_REMEMBERED_NBYTES:
-        return unpack_array_metadata(container.metadata)
-    # Equal dtypes and shapes give identical metadata: a set of small files is parsed only once.
-    return _describe_stored(data, header.meta_codec, header.meta_size)
-
-
-def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray:
-    """Return the whole array in `container` as a new, writable ndarray, in the order it was saved.
-
-    Raises
-    ------
-    NotANumpyArray
-        The metadata do not describe an array.
-    FormatError, CodecError
-        The file is damaged, or the metadata do not fit the chunks.
-    """
-    # Not `errors_at`: a context manager takes a tenth of the time that a small array takes.
-    try:
-        dtype, shape, is_fortran = describe_array(container)
-        check_nbytes(container, dtype, shape)
-        container.check_size(container.nbytes)
-        result = new_array(shape, dtype, is_fortran)
-        container.read_into(stored_view(result, is_fortran), nthreads=nthreads)
-    except BloscpackError as err:
-        err.at(path=container.name)
-        raise
-    return result
-
-
-def check_nbytes(container: Container | Appender, dtype: Dtype, shape: tuple[int, ...]) -> None:
-    """Check that the chunks hold exactly one array of this shape.
-
-    Raises
-    ------
-    FormatError
-        The decoded size of the chunks differs from that of the array.
-    """
-    nbytes = prod(shape) * dtype.itemsize
-    if nbytes != container.nbytes:
-        raise FormatError(
-            f"metadata: shape {str(list(shape))[:80]} of {dtype} needs {nbytes} bytes, "
-            f"the chunks hold {container.nbytes}",
-            field="shape",
-        )
-
-
-def new_array(shape: tuple[int, ...], dtype: Dtype, is_fortran: bool) -> AnyArray:
-    """Return a new array in the order of the file; the caller has checked its size.
-
-    Raises
-    ------
-    FormatError
-        The shape exceeds numpy's limits.
-    """
-    try:
-        # np.ndarray, because np.empty turns S0 and U0 into S1 and U1.
-        return np.ndarray(shape, dtype, order="F" if is_fortran else "C")
-    except ValueError as err:
-        raise FormatError(f"metadata: shape {str(list(shape))[:80]}: {err}", field="shape") from err
-
-
-def stored_view(array: AnyArray, is_fortran: bool) -> memoryview:
-    """Return the memory of `array` as writable bytes; it must be contiguous in the given order."""
-    if array.nbytes == 0:
-        return memoryview(bytearray())
-    if array.ndim != 1:
-        array = (array.T if is_fortran else array).reshape(-1)
-    return array.view(np.uint8).data
 
 
 class Layout(NamedTuple):
@@ -270,16 +128,6 @@ def plan_layout(
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
     return Layout(header, new_section(metadata), chunking, params)
-
-
-def rows_of_whole_chunks(chunk_size: int, nchunks: int, row_nbytes: int, nrows: int) -> int:
-    """Return the smallest number of rows that fill whole chunks; `nrows` if there is one chunk.
-
-    `chunk_size` and `row_nbytes` are in bytes.
-    """
-    if nchunks == 1 or not row_nbytes:
-        return max(nrows, 1)
-    return lcm(chunk_size, row_nbytes) // row_nbytes
 
 
 def codec_params(

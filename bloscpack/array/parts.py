@@ -31,8 +31,10 @@ from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
 from ..types import DEFAULT_BLOCK, AnyArray, nbytes_of
 from .arraylike import as_array
+from .arraymetadata import stored_view
+from .chunkgrid import rows_of_whole_chunks
 from .dtype import Dtype
-from .layout import Path, plan_layout, rows_of_whole_chunks, stored_view
+from .layout import Path, plan_layout
 
 # Ranges of missing rows listed in a message.
 _MAX_LISTED = 5

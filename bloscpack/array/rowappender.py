@@ -20,8 +20,8 @@ from ..notice import warn_unclosed
 from ..storage.protocol import closed_on_error
 from ..types import AnyArray
 from .arraylike import as_array
+from .arraymetadata import Description, check_nbytes, stored_view, unpack_array_metadata
 from .dtype import Dtype
-from .layout import Description, check_nbytes, stored_view, unpack_array_metadata
 
 
 class RowAppender:

@@ -16,7 +16,7 @@ from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.protocol import Extent
 from ..storage.remote.prefetch import prefetched
 from ..types import AnyArray
-from .layout import Description, new_array, stored_view
+from .arraymetadata import Description, new_array, stored_view
 
 _MAX_CODE_POINT = 0x10FFFF
 

@@ -16,9 +16,9 @@ from ..exceptions import BloscpackError, TruncatedError
 from ..format.codec import CHUNK_HEADER_SIZE
 from ..notice import notice
 from ..types import AnyArray
+from .arraymetadata import Description, new_array
 from .dtype import Dtype
 from .gather import Gathering, copy_items, is_damage
-from .layout import Description, new_array
 from .selection import Selection
 
 ON_ERROR = ("raise", "fill", "skip")

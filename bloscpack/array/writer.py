@@ -13,7 +13,8 @@ from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
 from ..storage.sink import upload_for
 from ..storage.url import refuse_flush
-from .layout import array_metadata, chunk_nbytes, codec_params
+from .arraymetadata import array_metadata
+from .layout import chunk_nbytes, codec_params
 from .rowappender import RowAppender, described_rows
 
 

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from ..array.layout import unpack_array_metadata
+from ..array.arraymetadata import unpack_array_metadata
 from ..container.reader import Container
 from ..exceptions import BloscpackError
 from ..format.checksum import Checksum

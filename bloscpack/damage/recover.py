@@ -13,7 +13,8 @@ from typing import IO, Any
 
 from xxhash import xxh3_64_digest
 
-from ..array.layout import Description, Path, unpack_array_metadata
+from ..array.arraymetadata import Description, unpack_array_metadata
+from ..array.layout import Path
 from ..container.front import Front, find_front, find_recorded_front
 from ..container.growth import SPARE_PER_CHUNK
 from ..container.salvage import FoundChunk, Salvage

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ..array.layout import check_nbytes, describe_array, unpack_array_metadata
+from ..array.arraymetadata import check_nbytes, describe_array, unpack_array_metadata
 from ..container.chunk import StoredChunk
 from ..container.front import recorded_head, with_front
 from ..container.reader import Container

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..array.array import Array, open  # noqa: A004
-from ..array.layout import Path, rows_of_whole_chunks
+from ..array.chunkgrid import rows_of_whole_chunks
+from ..array.layout import Path
 from ..array.parts import PartsJob
 from ..container.chunkparts import PartRecord
 from ..filetypes.open import open_frames

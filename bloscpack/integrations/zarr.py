@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..array.array import Array
-from ..array.layout import new_array, stored_view
+from ..array.arraymetadata import new_array, stored_view
 from ..container.reader import Verify
 from ..exceptions import UnsupportedError
 from ..parallel.threads import run_beside

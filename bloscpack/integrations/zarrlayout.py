@@ -12,8 +12,8 @@ from math import prod
 from typing import Any
 
 from ..array.array import Array
+from ..array.arraymetadata import new_array
 from ..array.dtype import Dtype
-from ..array.layout import new_array
 from ..exceptions import UnsupportedError
 from ..storage.protocol import errors_at
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from ..array.arraymetadata import read_array
 from ..array.layout import Path as Filename
-from ..array.layout import read_array
 from ..container.reader import Container
 from ..storage.file import open_source
 from ..storage.memory import MemorySink, MemorySource, as_bytes

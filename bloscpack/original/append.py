@@ -6,7 +6,7 @@ import stat
 from collections.abc import Mapping
 from typing import IO, Any
 
-from ..array.layout import check_nbytes, unpack_array_metadata
+from ..array.arraymetadata import check_nbytes, unpack_array_metadata
 from ..container.reader import Container
 from ..container.writer import Progress
 from ..exceptions import (

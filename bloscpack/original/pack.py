@@ -11,8 +11,9 @@ from functools import lru_cache
 from operator import index
 from typing import IO, Any, NamedTuple
 
+from ..array.arraymetadata import array_metadata
 from ..array.dtype import Dtype
-from ..array.layout import Path, array_metadata, is_fortran, stored_bytes, typesize_of
+from ..array.layout import Path, is_fortran, stored_bytes, typesize_of
 from ..container.reader import Container
 from ..container.writer import Chunking, Progress, build_header, write_container, write_stream
 from ..exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.array import fields
+from bloscpack.array import gather
 from bloscpack.exceptions import ChecksumMismatch
 
 from ..arrayfiles import array_file
@@ -35,7 +35,7 @@ INDICES: list[Any] = ["x", "y", "z", "n", "t", ["x"], ["z", "x"], ["n", "y"]]
 def test_fields_are_those_of_numpy(
     index: Any, order: Any, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fields, "_BLOCK_NBYTES", 300)
+    monkeypatch.setattr(gather, "_BLOCK_NBYTES", 300)
     array = records(*shape).copy(order)
     with bp.open(array_file(array, chunk_nbytes=DTYPE.itemsize * 6)) as opened:
         expected = array[index]
@@ -81,9 +81,9 @@ def test_arrays_without_fields_refuse_names_as_before() -> None:
 
 def test_the_whole_array_is_never_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     array = records(100)
-    monkeypatch.setattr(fields, "_BLOCK_NBYTES", 20 * DTYPE.itemsize)
+    monkeypatch.setattr(gather, "_BLOCK_NBYTES", 20 * DTYPE.itemsize)
     largest = 0
-    inner = fields.gather
+    inner = gather.gather
 
     def noting(*args: Any, **options: Any) -> Any:
         nonlocal largest
@@ -91,7 +91,7 @@ def test_the_whole_array_is_never_in_memory(monkeypatch: pytest.MonkeyPatch) -> 
         largest = max(largest, len(found))
         return found
 
-    monkeypatch.setattr(fields, "gather", noting)
+    monkeypatch.setattr(gather, "gather", noting)
     with bp.open(array_file(array, chunk_nbytes=DTYPE.itemsize * 6)) as opened:
         assert np.array_equal(opened["x"], array["x"])
     assert largest == 18

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.array.layout import array_metadata
+from bloscpack.array.arraymetadata import array_metadata
 from bloscpack.exceptions import ChecksumMismatch, FormatError, UnsupportedError
 from bloscpack.format.codec import ChunkHeader, CodecParams, Shuffle, encode
 from bloscpack.format.metadata import pack_section

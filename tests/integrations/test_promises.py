@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.array.layout import array_metadata
+from bloscpack.array.arraymetadata import array_metadata
 from bloscpack.exceptions import FormatError
 from bloscpack.format.codec import CodecParams, encode
 from bloscpack.format.metadata import pack_section
