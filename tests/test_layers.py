@@ -153,7 +153,7 @@ IMPORTED_ON_USE = {
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype, the
 # file types that most programs never open.
-IMPORTS_BY_NAME = {"array.dtype", "__init__", "cli.commands"}
+IMPORTS_BY_NAME = {"array.dtype", "__init__", "cli.commands", "filetypes.table"}
 # Basenames that several folders share, as each means the same everywhere.
 SHARED_NAMES = {"__init__", "format", "protocol", "reader", "utils", "verify", "writer"}
 # Modules of at most `MAX_THIN` lines of code, and why each is not part of one that imports it.

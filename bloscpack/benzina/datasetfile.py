@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import FormatError, NotBloscpackError, UnsupportedError
-from ..format.filekind import DATASET, HEAD_NBYTES, VIDEO, check_dataset, identify, wrong_kind
-from ..storage.file import open_source
+from ..format.filekind import DATASET, HEAD_NBYTES, VIDEO, is_mp4, kind_of, wrong_kind
 from ..storage.protocol import ByteSource, closed_on_error, errors_at
-from ..types import IntArray
+from ..types import BytesLike, IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .mp4.bmff import BoxHeader, Read, Window, children, read_box
 from .mp4.boxes import unpack_brands
@@ -72,10 +71,14 @@ class Content:
         self.nbytes = source.size()
         read = Window(source.read_at)
         head = read(0, min(self.nbytes, HEAD_NBYTES))
-        check_dataset(head, source.name)
+        kind = kind_of(head, source.name)
+        # Without a name, it may be a dataset with a damaged beginning.
+        is_possible = kind is None and (source.name is None or not head)
+        if kind not in (DATASET, VIDEO) and not is_possible:
+            raise wrong_kind(head, DATASET.name, source.name)
         self.movie: Movie = unpack_movie(read, self.nbytes)
         if INPUT not in self.movie.tracks:
-            if identify(head, source.name) is VIDEO:
+            if kind is VIDEO:
                 raise wrong_kind(head, DATASET.name)
             found = ", ".join(self.movie.tracks) or "none of Benzina's"
             raise FormatError(f"no track {INPUT!r}; its tracks: {found}")
@@ -274,21 +277,24 @@ def open_content(source: ByteSource) -> Content:
         return Content(source)
 
 
-def is_dataset(where: Any) -> bool:
+def is_dataset(source: ByteSource, head: BytesLike) -> bool:
     """Return whether a file has the brand of a dataset, or a track of samples.
 
-    Raises
-    ------
-    OSError
-        The file cannot be read.
+    A file with the name of a dataset and a damaged beginning counts as one, too.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file, which is an mp4 by its first bytes, or a dataset by its name.
+    head : bytes-like
+        Its first bytes.
     """
-    source = open_source(where)
+    if not is_mp4(head):
+        return True
     try:
         return _is_dataset(Window(source.read_at), source.size())
     except (FormatError, UnsupportedError):
         return False
-    finally:
-        source.close()
 
 
 def _is_dataset(read: Read, nbytes: int) -> bool:

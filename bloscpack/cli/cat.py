@@ -12,7 +12,7 @@ from ..storage.url import shown_name
 from ..types import AnyArray
 from .console.arrayout import add_output_options, form_of, write_part
 from .console.describe import dtype_text
-from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
+from .console.endpoint import STDIO, check_input, check_output, open_bloscpack, open_output
 from .console.options import add_json_option, count
 from .console.output import Console, print_json
 from .console.selection import Index, parse_selection_text, strip_brackets
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         inputs = [args.file_]
         check_output(args.output, inputs, console, force=args.force or is_safe)
     form = form_of(args)
-    with Array(read_any(args.file_), nthreads=args.nthreads) as array:
+    with Array(open_bloscpack(args.file_)[1], nthreads=args.nthreads) as array:
         part = _Chunk(array, args.chunk) if args.chunk is not None else _Selected(array, index)
         if args.json:
             _print_shape(args, part)

@@ -9,7 +9,7 @@ exit code.
 import importlib
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..parallel.imports import importing
 from .console.options import CommandParser, Subparsers, add_command
@@ -150,7 +150,12 @@ def _complete_group(group: Group, parser: CommandParser) -> None:
 
 
 def _complete(command: Command, parser: CommandParser) -> None:
-    with importing:
-        module = importlib.import_module(f".{command.module}", __package__)
+    module = command_module(command.module)
     module.add_arguments(parser)
     parser.set_defaults(run=module.run)
+
+
+def command_module(name: str) -> Any:
+    """Return the module of a command, by its name below ``bloscpack.cli``."""
+    with importing:
+        return importlib.import_module(f".{name}", __package__)

@@ -1,17 +1,13 @@
 """``blpk convert``: copy clips of frames to another type of file."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from ..filetypes.convert import convert
-from ..filetypes.open import is_recording
-from ..storage.url import is_url
-from .console.endpoint import check_input, read_any
+from .console.endpoint import check_input, readable
 from .console.options import add_json_option, count
 from .console.output import Console, print_json, printable, result
 from .console.status import ExitCode, UsageError
-from .inputs.datasets import is_dataset_name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,13 +91,7 @@ def run(args: argparse.Namespace) -> int:
     for name in args.sources:
         check_input(name, "file")
     # A list of sources holds paths only: standard input must be the only source.
-    source: Any = args.sources
-    if len(source) == 1:
-        name = source[0]
-        is_other = (
-            Path(name).is_dir() or is_url(name) or is_recording(name) or is_dataset_name(name)
-        )
-        source = source[0] if is_other else read_any(source[0])
+    source: Any = args.sources if len(args.sources) > 1 else readable(args.sources[0])
     with console.progress(unit="clips") as progress:
         copied = convert(
             source,

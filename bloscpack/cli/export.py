@@ -2,10 +2,11 @@
 
 import argparse
 import json
+import os
 from typing import Any
 
 from ..storage.url import is_url
-from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
+from .console.endpoint import STDIO, check_input, check_output, open_bloscpack, open_output
 from .console.output import Console
 from .console.status import ExitCode, UsageError
 
@@ -59,15 +60,17 @@ def run(args: argparse.Namespace) -> int:
             "--url is required for standard input: references contain the location of the file"
         )
     source: Any = name
+    url = args.url
     if not is_url(name):
         check_input(name, "file")
-        source = read_any(name)
+        source = open_bloscpack(name)[1]
+        url = os.path.abspath(name) if url is None else url
     # References are text, which may be written to a terminal without --force.
     check_output(args.output, [name], console, force=args.force or args.output == STDIO)
     with console.progress(unit="chunks") as progress:
         found = kerchunk_references(
             source,
-            url=args.url,
+            url=url,
             name=args.name,
             dims=None if args.dims is None else args.dims.split(","),
             verify=not args.no_verify,

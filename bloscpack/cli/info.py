@@ -10,20 +10,18 @@ from typing import Any
 from ..array.arraymetadata import unpack_array_metadata
 from ..container.reader import Container
 from ..exceptions import BloscpackError
+from ..filetypes.table import ARRAYS
 from ..format.checksum import Checksum
 from ..format.codec import ChunkHeader
 from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..format.metadata import MetadataHeader
-from ..storage.file import open_source
 from ..storage.url import shown_name
+from .commands import command_module
 from .console.describe import array_fields, metadata_text, report_metadata
-from .console.endpoint import check_input, read_any
+from .console.endpoint import check_input, open_input
 from .console.options import add_json_option
 from .console.output import Console, double_pretty_size, error, prefixed_result, print_json
 from .console.status import ExitCode, describe, exit_code
-from .inputs.datasets import is_dataset_name
-from .inputs.recordings import is_recording
-from .inputs.storeinfo import is_store, store_document, store_text
 
 _SHOWN_OFFSETS = 5
 _PRETTY_FIELDS = frozenset(
@@ -48,26 +46,11 @@ def run(args: argparse.Namespace) -> int:
     """Print the headers."""
     console = Console(args)
     check_input(args.file_, "file")
-    if is_recording(args.file_):
-        from .vrs import info as vrs_info
-
-        vrs_info.show(args, fields=False, command="info")
-        return ExitCode.OK
-    if is_dataset_name(args.file_):
-        from .bzna import info as bzna_info
-
-        return bzna_info.show(args, command="info")
-    where = read_any(args.file_)
-    if is_store(where):
-        from ..frames.store.framestore import FrameStore
-
-        with FrameStore(where) as store:
-            if args.json:
-                print_json("info", store_document(args.file_, store))
-            else:
-                prefixed_result("\n".join(store_text(store)))
-        return ExitCode.OK
-    with Container(open_source(where)) as container:
+    filetype, source = open_input(args.file_)
+    if filetype is not ARRAYS:
+        code: int = command_module(f"{filetype.name}.info").show(args, source)
+        return code
+    with Container(source) as container:
         report_metadata(console, container.metadata_header)
         metadata = container.metadata
         chunk: ChunkHeader | None = None

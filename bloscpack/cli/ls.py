@@ -4,15 +4,14 @@ import argparse
 from typing import Any
 
 from ..array.array import Array
-from ..container.reader import Container
-from ..storage.file import open_source
+from ..filetypes.table import ARRAYS
 from ..storage.url import shown_name
+from .commands import command_module
 from .console.describe import array_fields, is_array
-from .console.endpoint import check_input, read_any
+from .console.endpoint import check_input, open_bloscpack
 from .console.options import add_json_option
 from .console.output import error, print_json, printable, result
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
-from .inputs.storeinfo import is_store, store_entry
 
 _EMPTY = dict.fromkeys(
     (
@@ -53,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         about: dict[str, Any] = dict(_EMPTY)
         try:
             check_input(name, "file")
-            about.update(_describe(read_any(name)))
+            about.update(_describe(name))
         except EXPECTED as err:
             code, message = exit_code(err), describe(err)
             error(message)
@@ -68,17 +67,14 @@ def run(args: argparse.Namespace) -> int:
     return most_severe(codes)
 
 
-def _describe(where: Any) -> dict[str, Any]:
-    if is_store(where):
-        from ..frames.store.framestore import FrameStore
-
-        with FrameStore(where) as store:
-            return store_entry(store)
-    with Container(open_source(where)) as container:
-        kind = "array" if is_array(container.metadata) else "bytes"
-    with Array(where) as array:
+def _describe(name: str) -> dict[str, Any]:
+    filetype, source = open_bloscpack(name)
+    if filetype is not ARRAYS:
+        entry: dict[str, Any] = command_module(f"{filetype.name}.ls").entry(source)
+        return entry
+    with Array(source) as array:
         return {
-            "kind": kind,
+            "kind": "array" if is_array(array._known_container().metadata) else "bytes",
             **array_fields(array.shape, array.dtype, array.is_fortran),
             "chunks": None if array.chunks is None else list(array.chunks),
             "nchunks": array.nchunks,

@@ -4,7 +4,7 @@ import argparse
 
 from ..filetypes.verify import recover as recover_file
 from ..storage.url import shown_name
-from .console.endpoint import STDIO, check_input, check_output, read_any
+from .console.endpoint import STDIO, check_input, check_output, open_bloscpack
 from .console.options import add_json_option
 from .console.output import Console, binary_stdout, print_json, printable, result
 from .console.reports import ReportForm, report_code
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.target, [name], console, force=args.force)
     with console.progress() as progress:
         report = recover_file(
-            read_any(name),
+            open_bloscpack(name)[1],
             binary_stdout() if args.target == STDIO else args.target,
             nthreads=args.nthreads,
             progress=progress,

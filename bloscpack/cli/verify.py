@@ -3,12 +3,11 @@
 import argparse
 
 from ..damage.report import Report
-from ..filetypes.verify import verify
-from .console.endpoint import check_input, read_any
+from ..filetypes.verify import verify_source
+from .console.endpoint import STDIO, check_input, open_input
 from .console.options import add_json_option
 from .console.output import Console
 from .console.reports import ReportForm, verify_each
-from .inputs.datasets import is_dataset_name
 
 FORM = ReportForm({"nchunks": "nchunks", "nbytes": "nbytes", "trailer": "trailer"})
 
@@ -37,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
     def verify_file(name: str) -> Report:
         with console.progress() as progress:
             check_input(name, "file")
-            where = name if is_dataset_name(name) else read_any(name)
-            return verify(where, nthreads=args.nthreads, progress=progress, fix=args.fix)
+            filetype, source = open_input(name)
+            fix = (source if name == STDIO else name) if args.fix else None
+            return verify_source(filetype, source, fix, nthreads=args.nthreads, progress=progress)
 
     return verify_each(args, "verify", verify_file, FORM)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
 from ..format.checksum import CHECKSUMS
-from ..format.header import Header
+from ..format.header import MAGIC, Header
 from ..format.metadata import METADATA_HEADER_SIZE, MetadataHeader, decode_data, stored_data
 from ..format.trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpack_trailer
 from ..storage.memory import MemorySource
@@ -39,6 +39,12 @@ def read_trailer(
     if missing:
         trailer, _ = unpack_trailer(source.read_at(size - missing, missing), size)
     return trailer
+
+
+def is_bloscpack(source: ByteSource, head: BytesLike) -> bool:
+    """Return whether a file is a Bloscpack file by its first bytes or, if damaged, its trailer."""
+    is_ours = len(head) > 0 and MAGIC.startswith(bytes(head[: len(MAGIC)]))
+    return is_ours or read_trailer(source) is not None
 
 
 def check_trailer(

@@ -17,11 +17,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import FormatError
+from ..format.filekind import RECORDING, is_gulp
 from ..storage import disk
+from ..storage.filelist import ListedFolder, is_pattern
 from ..storage.journal import replacing
 from ..storage.update import temporary_path
 from ..storage.url import refuse_options
-from .open import is_recording, open_frames
+from .identify import identify
+from .open import frames_of, open_frames
+from .table import FileType
 
 if TYPE_CHECKING:
     from ..frames.protocol import Clip, FrameSource
@@ -180,16 +184,18 @@ def convert(
     coding: Any = {name: value for name, value in given.items() if value is not None}
     target = os.path.realpath(dst)
     options = _Options(target, os.fspath(dst), verify, progress, overwrite, allow_empty, nthreads)
-    if to != "gulp" and is_recording(src, storage_options):
-        if to == "vrs" or quality is not None:
-            raise ValueError(
-                "a recording is converted to a frame store; vrs.copy makes another recording of it"
-            )
-        return _store_recording(src, storage_options, options, preset, verbatim=verbatim)
-    if verbatim:
-        raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
     with ExitStack() as stack:
-        source = _opened(src, stack, nthreads, storage_options)
+        filetype, src = _identified(src, storage_options)
+        if to != "gulp" and filetype is not None and filetype.kind is RECORDING:
+            if to == "vrs" or quality is not None:
+                raise ValueError(
+                    "a recording is converted to a frame store; vrs.copy makes another recording "
+                    "of it"
+                )
+            return _store_recording(src, storage_options, options, preset, verbatim=verbatim)
+        if verbatim:
+            raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
+        source = _opened(filetype, src, stack, nthreads, storage_options)
         options.check_found(len(source), source.name)
         kind = _kind(to, source, target)
         if kind == "vrs":
@@ -223,31 +229,41 @@ def convert(
         return Conversion(kind, len(source), tally.frames, tally.images, lossless)
 
 
+def _identified(src: Any, storage_options: Mapping[str, Any] | None) -> tuple[FileType | None, Any]:
+    """Return the type and the open source of a file or folder; a list has the type of its first."""
+    if isinstance(src, list | tuple) and src:
+        filetype, first = identify(src[0], storage_options, folders=True)
+        first.close()
+        return filetype, src
+    is_source = hasattr(src, "keys") and hasattr(src, "read")
+    if is_source or isinstance(src, list | tuple) or is_pattern(src):
+        return None, src
+    return identify(src, storage_options, folders=True)
+
+
 def _opened(
+    filetype: FileType | None,
     src: Any,
     stack: ExitStack,
     nthreads: int | None,
     storage_options: Mapping[str, Any] | None,
 ) -> "FrameSource":
-    """Return a source; close it with the `stack` if it was opened here."""
+    """Return a source of clips; close it with the `stack` if it was opened here."""
     if hasattr(src, "keys") and hasattr(src, "read"):
         refuse_options(src, storage_options)
         source: FrameSource = src
         return source
-    is_path = isinstance(src, str | os.PathLike) and not storage_options
-    if is_path and os.path.isdir(src) and not _is_gulp(src):
+    if isinstance(src, ListedFolder) and not src.has_latency and not is_gulp(src.names):
         from .picturefolder import FolderSource
 
-        folder = FolderSource(src)
+        folder = FolderSource(src.name)
         if len(folder):
             return folder
-    return stack.enter_context(open_frames(src, nthreads=nthreads, storage_options=storage_options))
-
-
-def _is_gulp(folder: str | os.PathLike[str]) -> bool:
-    """Return whether a folder has files of a Gulp directory."""
-    with os.scandir(folder) as entries:
-        return any(entry.name.endswith((".gmeta", ".gulp")) for entry in entries)
+    if isinstance(src, list | tuple | str | os.PathLike):
+        return stack.enter_context(
+            open_frames(src, nthreads=nthreads, storage_options=storage_options)
+        )
+    return stack.enter_context(frames_of(filetype, src, nthreads=nthreads))
 
 
 def _write_pictures(

@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from ..format.filekind import BLOSCPACK_MAGIC, MP4_BOXES, RECORDING_MAGIC, is_dataset_name
-from ..storage.filelist import expanded, is_pattern
-from ..storage.remote.source import RemoteSource, may_wait
-from ..storage.url import is_url, refuse_options
+from ..storage.filelist import ListedFolder, expanded, is_pattern
+from ..storage.protocol import ByteSource, closed_on_error
+from ..storage.url import refuse_url
+from .identify import identify
+from .table import FileType
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
@@ -123,120 +124,45 @@ def open_frames(
     ((8, 4, 6, 3), {'label': 3})
     """
     if isinstance(path, list | tuple) or is_pattern(path):
-        _check_reads(mode, "several stores")
+        if mode != "r":
+            raise _reads_only("several stores", mode)
         from ..frames.store.manystores import ManyStores
 
         paths = expanded(path, storage_options)
         return ManyStores(paths, verify=verify, nthreads=nthreads, storage_options=storage_options)
-    if is_url(path) and mode == "r":
-        return _open_remote_frames(path, verify, nthreads, storage_options)
-    refuse_options(path, storage_options)
-    if not is_url(path) and (other := _open_other_frames(path, mode, nthreads)) is not None:
-        return other
+    if mode == "a":
+        refuse_url(path, "appended to")
+    filetype, source = identify(path, storage_options, folders=True)
+    if mode == "r":
+        return frames_of(filetype, source, verify=verify, nthreads=nthreads)
+    source.close()
+    if filetype is not None and not filetype.is_bloscpack:
+        raise _reads_only(filetype.kind.name, mode)
     from ..frames.store.framestore import FrameStore
 
     return FrameStore(path, mode, verify=verify, nthreads=nthreads, locking=locking)
 
 
-def _open_other_frames(path: Any, mode: str, nthreads: int | None) -> "FrameSource | None":
-    """Open a source other than a frame store; return None if the file may be a frame store."""
-    if isinstance(path, str | os.PathLike) and os.path.isdir(path):
-        from ..gulp.clipsource import GulpSource
-
-        _check_reads(mode, "a Gulp directory")
-        return GulpSource(path)
-    if is_recording(path):
-        from ..vrs.framesource import RecordingSource
-
-        _check_reads(mode, "a VRS recording")
-        return RecordingSource(path, nthreads=nthreads)
-    if is_benzina(path):
-        from ..benzina.dataset import open as open_dataset
-
-        _check_reads(mode, "a Benzina dataset")
-        return open_dataset(path, nthreads=nthreads)
-    return None
+def _reads_only(what: str, mode: str) -> ValueError:
+    return ValueError(f"mode must be 'r' for {what}, not {mode!r}")
 
 
-def _check_reads(mode: str, what: str) -> None:
-    if mode != "r":
-        raise ValueError(f"mode must be 'r' for {what}, not {mode!r}")
-
-
-def _open_remote_frames(
-    url: str, verify: bool, nthreads: int | None, storage_options: Mapping[str, Any] | None
+def frames_of(
+    filetype: FileType | None,
+    source: ByteSource | ListedFolder,
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
 ) -> "FrameSource":
-    """Open an object behind a URL; a URL without an object is opened as a folder."""
-    from ..frames.store.framestore import FrameStore
-    from ..gulp.clipsource import GulpSource
-    from ..vrs.framesource import RecordingSource
+    """Open the clips of an identified file or folder."""
+    with closed_on_error(source):
+        if filetype is None or filetype.open_frames is None or filetype.is_bloscpack:
+            from ..frames.store.framestore import FrameStore  # its error says what the file is
 
-    if url.endswith("/"):
-        return GulpSource(url, storage_options)
-    try:
-        source = RemoteSource(url, storage_options)
-    except (FileNotFoundError, IsADirectoryError) as err:
-        try:
-            return GulpSource(url, storage_options)
-        except FileNotFoundError:
-            raise err from None
-    first = bytes(source.read_at(0, len(RECORDING_MAGIC)))
-    if first == RECORDING_MAGIC:
-        return RecordingSource(source, nthreads=nthreads)
-    is_ours = first.startswith(BLOSCPACK_MAGIC)
-    if first[4:] in MP4_BOXES or (is_dataset_name(source.name) and not is_ours):
-        from ..benzina.dataset import open as open_dataset
-
-        return open_dataset(source, nthreads=nthreads)
-    return FrameStore._over(source, verify=verify, nthreads=nthreads)
-
-
-def is_recording(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Return whether a file, a URL, the first of a list of files, or a buffer is a VRS recording.
-
-    Only the first bytes are compared. A URL takes one request, unless it ends like a folder.
-    """
-    if isinstance(path, list | tuple) and path:
-        path = path[0]
-    if is_url(path):
-        first = b"" if path.endswith("/") else _first_remote_bytes(path, storage_options)
-        return first == RECORDING_MAGIC
-    return _first_bytes(path) == RECORDING_MAGIC
-
-
-def _first_remote_bytes(url: str, storage_options: Mapping[str, Any] | None) -> bytes:
-    """Return the first 8 bytes of an object; empty if there is only a folder of this name."""
-    try:
-        return bytes(RemoteSource(url, storage_options).read_at(0, 8))
-    except (FileNotFoundError, IsADirectoryError):
-        return b""
-
-
-def is_benzina(path: Any) -> bool:
-    """Return whether a file or a buffer is an mp4 file with a Benzina dataset.
-
-    A file named ``*.bzna`` with a damaged beginning counts as one too.
-    """
-    first = _first_bytes(path)
-    if first[4:] not in MP4_BOXES:
-        name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
-        is_ours = first.startswith(BLOSCPACK_MAGIC)
-        return isinstance(name, str) and is_dataset_name(name) and bool(first) and not is_ours
-    from ..benzina.datasetfile import is_dataset
-
-    return is_dataset(path)
-
-
-def _first_bytes(path: Any) -> bytes:
-    """Return the first 8 bytes of a file, an object or a buffer; empty for anything else."""
-    if may_wait(path) and not is_url(path):  # the place of a remote file, with its beginning
-        return bytes(path.head[:8])
-    if isinstance(path, bytes | bytearray | memoryview):
-        return bytes(path[:8])
-    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
-        return b""
-    with open(path, "rb") as stream:
-        return stream.read(8)
+            return FrameStore(source, verify=verify, nthreads=nthreads)
+        options = {} if filetype.is_folder else {"nthreads": nthreads}
+        frames: FrameSource = filetype.open_frames(source, **options)
+        return frames
 
 
 @known_as("bloscpack.frames", "create")

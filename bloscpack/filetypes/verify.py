@@ -9,17 +9,15 @@ from typing import IO, Any
 
 from ..array.layout import Path
 from ..container.writer import Progress
-from ..damage.recover import recover as recover_array
 from ..damage.recover import same_file
 from ..damage.report import Report
-from ..damage.verify import verify as verify_array
 from ..parallel.imports import importing
-from ..storage.file import open_source
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url, refuse_url
-from .open import is_benzina
+from .identify import identify
+from .table import ARRAYS, FileType
 
 
 def verify(
@@ -83,29 +81,32 @@ def verify(
     """
     if fix:
         refuse_url(path, "fixed")
-    if is_url(path):  # read several times below, so it is fetched once
-        remote = RemoteSource(path, storage_options)
-        path = remote.place(remote.size())
-        storage_options = None
-    if is_benzina(path):
-        from ..benzina.verify import verify as verify_dataset  # on use: only for this file type
+    filetype, source = identify(path, storage_options)
+    return verify_source(
+        filetype, source, path if fix else None, nthreads=nthreads, progress=progress
+    )
 
-        report = verify_dataset(path, nthreads=nthreads, progress=progress)
-        if fix and not report.ok:
-            report.notices.append("nothing was fixed: a dataset cannot be repaired")
-        return report
-    source, again = _opened(path, storage_options)
+
+def verify_source(
+    filetype: FileType | None,
+    source: ByteSource,
+    fix: Any = None,
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Verify an identified file, and close it; `fix` is the path of the file to repair, if any."""
+    filetype = filetype or ARRAYS  # whose error says what the file is
+    options = {"nthreads": nthreads, "progress": progress}
     with closing(source), errors_at(source.name):
-        from ..frames.store.verify import is_frame_store, verify_store  # on use: as above
-
-        if is_frame_store(source):
-            report = verify_store(source, nthreads=nthreads, progress=progress)
-            if fix and not report.ok:
-                report.notices.append(
-                    "nothing was fixed: recover writes a new store of the whole clips"
-                )
-            return report
-    return verify_array(again, nthreads=nthreads, progress=progress, fix=fix)
+        if fix is not None and not filetype.repair:
+            source.close()  # it is opened again for writing, under a lock
+            repaired: Report = filetype.verify(fix, **options, fix=True)
+            return repaired
+        report: Report = filetype.verify(source, **options)
+        if fix is not None and not report.ok:
+            report.notices.append(f"nothing was fixed: {filetype.repair}")
+        return report
 
 
 def recover(
@@ -166,14 +167,11 @@ def recover(
         return _recover_remote(src, storage_options, dst, nthreads, progress)
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {src!r}")
-    source, again = _opened(src, storage_options)
+    filetype, source = identify(src, storage_options)
+    recover_type = (filetype or ARRAYS).recover
     with closing(source), errors_at(source.name):
-        from ..frames.store.recoverstore import recover_store  # on use: only for this file type
-        from ..frames.store.verify import is_frame_store
-
-        if is_frame_store(source):
-            return recover_store(source, dst, nthreads=nthreads, progress=progress)
-    return recover_array(again, dst, nthreads=nthreads, progress=progress)
+        report: Report = recover_type(source, dst, nthreads=nthreads, progress=progress)
+        return report
 
 
 def _recover_remote(
@@ -200,13 +198,3 @@ def _recover_remote(
         with errors_at(source.name):
             report = recover(copy, dst, nthreads=nthreads, progress=progress)
     return replace(report, path=source.name)
-
-
-def _opened(path: Any, storage_options: Mapping[str, Any] | None = None) -> tuple[ByteSource, Any]:
-    """Return a source, and an object to open it by again, as a stream can be read only once."""
-    source = open_source(path, storage_options)
-    if source.has_latency:
-        return source, source.place(source.size())
-    is_read = isinstance(path, str | os.PathLike) or hasattr(path, "read")
-    place = source.place() if is_read else None
-    return source, place if isinstance(place, bytes) else path

@@ -1,7 +1,8 @@
-"""Kinds of files and folders: how to recognise each, and which call reads it.
+"""Kinds of files and folders, ours and others: their magic numbers, and which call reads each.
 
 All errors about a file of the wrong kind are created here, so that a new kind is one row. Pure:
-takes the first bytes of a file or the names in a folder, and reads nothing.
+takes the first bytes of a file or the names in a folder, and reads nothing. `filetypes/table.py`
+has the kinds that this package reads, with the modules that do.
 """
 
 from collections import Counter
@@ -17,15 +18,16 @@ HEAD_NBYTES = 512
 BLOSCPACK_MAGIC = b"blpk"
 RECORDING_MAGIC = b"VisionRe"
 # Boxes that an mp4 file may begin with, after the size of the first.
-MP4_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
-DATASET_SUFFIX = ".bzna"
+_MP4_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
+# Last part of a frame store, its index, by which it is recognised if its beginning is damaged.
+STORE_TAIL_NBYTES, STORE_TAIL_MAGIC = 152, b"BLPKFRMS"
 
 # Suffixes of files that an ingest reads.
 ARRAY_SUFFIXES = (".npy",)
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png")
 VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".ogv", ".ts")
 
-_DATASET_BRAND = b"bzna"
+_DATASET_BRAND, _DATASET_SUFFIX = b"bzna", ".bzna"
 # Offset of the incompatible features in a Bloscpack file of version 4; bit 0 means a frame store
 # (format/header.py).
 _VERSION_AT, _FEATURES_AT, _FRAMES = 4, 40, 0x01
@@ -50,6 +52,7 @@ ARRAY = FileKind("a Bloscpack file of an array or bytes", "open it with bloscpac
 FRAME_STORE = FileKind("a frame store", "open it with bloscpack.frames.open or 'blpk frames'")
 RECORDING = FileKind("a VRS recording", "open it with bloscpack.vrs.open or 'blpk vrs'")
 DATASET = FileKind("a Benzina dataset", "open it with bloscpack.benzina.open or 'blpk bzna'")
+GULP_DIRECTORY = FileKind("a Gulp directory", "open it with bloscpack.frames.open or 'blpk gulp'")
 GULP_FILE = FileKind(
     "a file of a Gulp directory", "open the folder it is in with bloscpack.frames.open"
 )
@@ -110,15 +113,16 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
 _SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}
 
 
-def identify(head: BytesLike, name: str | None = None) -> FileKind | None:
-    """Return the kind of a file; None if it is unknown.
+def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
+    """Return the kind of a file by its first bytes; None if it is unknown.
 
     Parameters
     ----------
     head : bytes-like
         Beginning of the file, up to `HEAD_NBYTES`.
     name : str, optional
-        Its path or URL, needed for data files of a Gulp directory, which have no magic.
+        Its path or URL, needed for data files of a Gulp directory, which have no magic, and for a
+        dataset with a damaged beginning.
     """
     head = bytes(head[:HEAD_NBYTES])
     if head.startswith(BLOSCPACK_MAGIC):
@@ -128,29 +132,22 @@ def identify(head: BytesLike, name: str | None = None) -> FileKind | None:
         return FRAME_STORE if is_store else ARRAY
     if kind := _SUFFIXES.get(_suffix(name or "")):
         return kind
-    if head[4:8] in MP4_BOXES:
+    if is_mp4(head):
         brands = head[8 : int.from_bytes(head[:4], "big")] if head[4:8] == b"ftyp" else b""
-        return DATASET if _DATASET_BRAND in brands or is_dataset_name(name) else VIDEO
-    return next((kind for at, magic, kind in _MAGICS if head[at:].startswith(magic)), None)
+        return DATASET if _DATASET_BRAND in brands or _has_dataset_suffix(name) else VIDEO
+    for at, magic, kind in _MAGICS:
+        if head[at:].startswith(magic):
+            return kind
+    return DATASET if head and _has_dataset_suffix(name) else None
 
 
-def is_dataset_name(name: str | None) -> bool:
-    """Return whether a path or URL has the suffix of a Benzina dataset."""
-    return name is not None and name.partition("?")[0].endswith(DATASET_SUFFIX)
+def is_mp4(head: BytesLike) -> bool:
+    """Return whether a file starts like an mp4."""
+    return bytes(head[4:8]) in _MP4_BOXES
 
 
-def check_dataset(head: BytesLike, name: str | None) -> None:
-    """Refuse a file that is not an mp4, unless it may be a dataset with a damaged beginning.
-
-    Raises
-    ------
-    WrongKindError
-        It is a file of another kind.
-    """
-    kind = identify(head, name)
-    is_possible = name is None or is_dataset_name(name)
-    if kind not in (None, DATASET, VIDEO) or (kind is None and not is_possible and len(head)):
-        raise wrong_kind(head, DATASET.name, name)
+def _has_dataset_suffix(name: str | None) -> bool:
+    return name is not None and name.partition("?")[0].endswith(_DATASET_SUFFIX)
 
 
 def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKindError:
@@ -170,7 +167,7 @@ def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKi
     WrongKindError
         `NotBloscpackError` unless it is a Bloscpack file; the caller adds the path.
     """
-    kind = identify(head, name)
+    kind = kind_of(head, name)
     if not len(head):
         message = f"not {wanted}: it is empty"
     elif kind is None:
@@ -198,6 +195,11 @@ _CONTENTS: dict[str, tuple[str, str]] = {
 _ZARR_NAMES = frozenset((".zarray", ".zgroup", ".zmetadata", "zarr.json"))
 
 
+def is_gulp(names: Iterable[str]) -> bool:
+    """Return whether a folder has files of a Gulp directory."""
+    return any(_suffix(name) in _SUFFIXES for name in names)
+
+
 def not_gulp(names: Iterable[str]) -> NotBloscpackError:
     """Return the error for a folder that is not a Gulp directory; the caller adds the path.
 
@@ -220,9 +222,7 @@ def not_a_file(names: Iterable[str]) -> IsAFolderError:
     """
     names = list(names)
     if {".gulp", ".gmeta"} <= set(map(_suffix, names)):
-        return IsAFolderError(
-            "a Gulp directory, not a file: open it with bloscpack.frames.open or 'blpk gulp'"
-        )
+        return IsAFolderError(f"{GULP_DIRECTORY.name}, not a file: {GULP_DIRECTORY.advice}")
     return IsAFolderError(f"a folder, not a file: {_describe_folder(names)}")
 
 

@@ -27,7 +27,7 @@ from ..types import BytesLike
 from .bytefield import unpack_fields
 from .checksum import CHECKSUMS, LAST_V3_ID, Checksum, checksum_by_id
 from .codec import MAX_CHUNK_NBYTES
-from .filekind import BLOSCPACK_MAGIC, identify, wrong_kind
+from .filekind import BLOSCPACK_MAGIC, kind_of, wrong_kind
 
 MAGIC = BLOSCPACK_MAGIC
 EXTENSION = ".blp"
@@ -279,7 +279,7 @@ def unpack_offsets(view: BytesLike) -> tuple[int, ...]:
 def _unpack_short(view: BytesLike) -> Header:
     """Return a header of version 1; raise if the file is of another kind or too short."""
     if not MAGIC.startswith(view[:4]):
-        if identify(view) is None:
+        if kind_of(view) is None:
             raise NotBloscpackError(
                 f"header: magic is {bytes(view[:4])!r}, not {MAGIC!r}; not a Bloscpack file",
                 offset=0,

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..exceptions import FormatError
-from ..format.filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES
+from ..format.filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES, is_gulp
+from .ingest.itemlist import TABLE_SUFFIXES, listed
 from .ingest.items import (
     ArrayFile,
     ArrayItem,
@@ -23,7 +24,6 @@ from .ingest.items import (
     natural_key,
     suffix_of,
 )
-from .ingest.table import TABLE_SUFFIXES, listed
 from .protocol import FrameSource
 
 __all__ = ["arrays", "clips", "folders", "images", "in_memory", "kind_of", "listed", "videos"]
@@ -110,7 +110,7 @@ def kind_of(path: Path) -> str:
         by_suffix |= dict.fromkeys(IMAGE_SUFFIXES, "images") | dict.fromkeys(TABLE_SUFFIXES, "list")
         names = [os.path.basename(top)]
     else:
-        if any(suffix_of(name) == ".gmeta" for name in os.listdir(top)):
+        if is_gulp(os.listdir(top)):
             return "gulp"
         by_suffix |= dict.fromkeys(IMAGE_SUFFIXES, "folders")
         walk = _walk(top, tuple(by_suffix), outside=False)

@@ -85,10 +85,12 @@ class GulpSource(KeyedSource):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | ListedFolder,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._folder = ListedFolder(path, storage_options)
+        if not isinstance(path, ListedFolder):
+            path = ListedFolder(path, storage_options)
+        self._folder: ListedFolder = path
         self.name: str | None = self._folder.name
         self._chunks: list[ChunkNames] = []
         self._texts: list[str] = []

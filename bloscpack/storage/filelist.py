@@ -81,6 +81,9 @@ class ListedFolder:
         place = RemotePlace(path, self._options, size, tag, b"")
         return RemoteSource(path, self._options, version=place, fetches_head=False)
 
+    def close(self) -> None:
+        """Do nothing: a folder is not kept open."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.where, self._options)
 

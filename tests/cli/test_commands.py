@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 
 from bloscpack.cli.commands import COMMANDS, Command, Group
-from bloscpack.cli.inputs import storeinfo
-from bloscpack.frames.store import format as storeformat
-from bloscpack.frames.store import storefront
 
 from .conftest import REPOSITORY, Blpk
 
@@ -69,11 +66,3 @@ def test_help_of_a_group_lists_its_commands(blpk: Blpk) -> None:
             for command in group.commands:
                 names = " ".join((command.name, *(f"({alias})" for alias in command.aliases)))
                 assert f" {names} {command.summary}" in text
-
-
-def test_sizes_and_magic_are_those_of_frame_stores() -> None:
-    assert storeinfo.FRONT_NBYTES == storefront.FRONT_NBYTES
-    assert (storeinfo.TAIL_SIZE, storeinfo.SEGMENT_MAGIC) == (
-        storeformat.TAIL_SIZE,
-        storeformat.SEGMENT_MAGIC,
-    )

@@ -49,8 +49,8 @@ def test_the_number_of_threads_is_passed_on_to_arrays_and_verify(
     seen = []
     monkeypatch.setattr(
         verify,
-        "verify",
-        lambda path, nthreads, progress, fix: seen.append(nthreads) or bp.verify(path),
+        "verify_source",
+        lambda _, source, fix, nthreads, progress: seen.append(nthreads) or bp.verify(source),
     )
     assert blpk("-n", "3", "verify", "ramp.blp").code == 0
     array = bp.Array
@@ -89,8 +89,8 @@ def test_errors_become_one_line_and_a_code(
     def fail(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr(info, "read_any", fail)
-    monkeypatch.setattr(verify, "verify", fail)
+    monkeypatch.setattr(info, "open_input", fail)
+    monkeypatch.setattr(verify, "verify_source", fail)
     ended = blpk(name, ramp)
     assert (ended.code, ended.raw, ended.err) == (code, b"", text)
 
@@ -99,7 +99,7 @@ def test_bugs_keep_their_traceback(blpk: Blpk, ramp: Path, monkeypatch: pytest.M
     def fail(*args: object) -> None:
         raise KeyError("a fault")
 
-    monkeypatch.setattr(info, "read_any", fail)
+    monkeypatch.setattr(info, "open_input", fail)
     with pytest.raises(KeyError, match="a fault"):
         blpk("info", ramp)
 

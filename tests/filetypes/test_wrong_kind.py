@@ -19,7 +19,7 @@ from bloscpack.exceptions import (
     UnsupportedError,
     WrongKindError,
 )
-from bloscpack.format.filekind import DATASET, GULP_FILE, VIDEO, identify
+from bloscpack.format.filekind import DATASET, GULP_FILE, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
 from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.integrations.axislabels import Labels
@@ -102,11 +102,11 @@ def test_a_sample_is_not_reported_as_a_damaged_dataset() -> None:
 
 
 def test_kinds_known_by_name_only() -> None:
-    assert identify(b"") is identify(b"no kind at all") is None
-    assert identify(b"\xff\xd8\xff", "folder/data_0.gulp") is GULP_FILE
-    assert identify(MP4, "pictures.bzna") is DATASET
-    assert identify(MP4, "https://host/pictures.bzna?key=1") is DATASET
-    assert identify(MP4, "film.mp4") is VIDEO
+    assert kind_of(b"") is kind_of(b"no kind at all") is None
+    assert kind_of(b"\xff\xd8\xff", "folder/data_0.gulp") is GULP_FILE
+    assert kind_of(MP4, "pictures.bzna") is DATASET
+    assert kind_of(MP4, "https://host/pictures.bzna?key=1") is DATASET
+    assert kind_of(MP4, "film.mp4") is VIDEO
 
 
 def folder_with(folder: Path, *names: str) -> Path:

@@ -100,6 +100,21 @@ def counting() -> Iterator[Counter[str]]:
     """Count opens, reads by position and their bytes."""
     calls: Counter[str] = Counter(opens=0, reads=0, bytes=0)
 
+    class CountedFile(io.FileIO):
+        def readinto(self, buffer: Any) -> int | None:
+            calls["reads"] += 1
+            nbytes = super().readinto(buffer)
+            calls["bytes"] += nbytes or 0
+            return nbytes
+
+    def opened(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
+        calls["opens"] += 1
+        if mode == "rb" and isinstance(file, str | os.PathLike):
+            return io.BufferedReader(CountedFile(file))
+        return open_file(file, mode, *args, **options)
+
+    open_file = builtins.open
+
     def counted(inner: Any, name: str) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             calls[name] += 1
@@ -110,13 +125,11 @@ def counting() -> Iterator[Counter[str]]:
 
         return call
 
-    names: list[tuple[Any, str, str]] = [
-        (os, "open", "opens"),
-        (io, "open", "opens"),
-        (builtins, "open", "opens"),
-    ]
+    names: list[tuple[Any, str, str]] = [(os, "open", "opens")]
     names += [(os, each, "reads") for each in ("pread", "preadv", "read") if hasattr(os, each)]
     with ExitStack() as patches:
+        for each in (io, builtins):
+            patches.enter_context(patch.object(each, "open", opened))
         for module, function, name in names:
             inner = getattr(module, function)
             patches.enter_context(patch.object(module, function, counted(inner, name)))

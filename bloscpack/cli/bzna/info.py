@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...exceptions import BloscpackError
+from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import double_pretty_size, error, print_json, printable, result
@@ -32,13 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe a dataset."""
-    return show(args, command="bzna info")
+    return _show(args, None, command="bzna info")
 
 
-def show(args: argparse.Namespace, *, command: str) -> int:
-    """Print a description of a dataset, also for ``blpk info``, and an error for each damage."""
+def show(args: argparse.Namespace, source: ByteSource) -> int:
+    """Describe a dataset for ``blpk info``."""
+    return _show(args, source, command="info")
+
+
+def _show(args: argparse.Namespace, source: ByteSource | None, *, command: str) -> int:
+    """Print a description, and an error for each damage."""
     errors: list[BloscpackError] = []
-    with open_dataset(args.file_, args.nthreads) as dataset:
+    with open_dataset(args.file_, args.nthreads, source=source) as dataset:
         document = _document(dataset, errors)
     for err in errors:
         error(describe(err))

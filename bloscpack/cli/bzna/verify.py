@@ -1,15 +1,13 @@
 """``blpk bzna verify``: check every sample of datasets for damage."""
 
 import argparse
+from contextlib import closing
 
 from ...damage.report import Report
-from ...exceptions import NotBloscpackError
-from ...filetypes.open import is_benzina
-from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import Console
 from ..console.reports import ReportForm, verify_each
-from ..inputs.datasets import readable_dataset
+from ..inputs.datasets import identify_dataset, not_a_dataset
 
 FORM = ReportForm({"nsamples": "nchunks", "nbytes": "nbytes"})
 
@@ -36,13 +34,11 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
 
     def verify_dataset(name: str) -> Report:
-        where = readable_dataset(name)
-        with console.progress() as progress:
-            report = verify(where, decode=args.decode, nthreads=args.nthreads, progress=progress)
-        if report.damage and not report.nchunks and not is_benzina(where):
-            raise NotBloscpackError(f"not a Benzina dataset: {report.damage[0].what}").at(
-                path=shown_name(name)
-            )
+        is_dataset, source = identify_dataset(name)
+        with closing(source), console.progress() as progress:
+            report = verify(source, decode=args.decode, nthreads=args.nthreads, progress=progress)
+        if report.damage and not report.nchunks and not is_dataset:
+            raise not_a_dataset(name, report.damage[0].what)
         return report
 
     return verify_each(args, "bzna verify", verify_dataset, FORM)

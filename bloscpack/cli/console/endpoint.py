@@ -5,17 +5,16 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, overload
 
-from ...container.front import read_trailer
 from ...container.reader import Container
-from ...exceptions import FileNotFound
-from ...format.filekind import BLOSCPACK_MAGIC as MAGIC
+from ...exceptions import FileNotFound, WrongKindError
+from ...filetypes.identify import identify
+from ...filetypes.table import FileType
 from ...format.filekind import HEAD_NBYTES, wrong_kind
 from ...storage import disk
-from ...storage.file import open_source
 from ...storage.protocol import ByteSink, ByteSource
 from ...storage.sink import open_sink
 from ...storage.url import is_url, shown_name
@@ -63,41 +62,46 @@ def readable(name: str) -> Any:
     return name if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(name).read_bytes()
 
 
-def read_any(name: str) -> Any:
-    """Return an argument for `open_source` for a Bloscpack file: a path, a file object or bytes.
+@overload
+def open_input(name: str) -> tuple[FileType, ByteSource]: ...
+@overload
+def open_input(name: str, *, folders: Literal[True]) -> tuple[FileType, Any]: ...
+def open_input(name: str, *, folders: bool = False) -> tuple[FileType, Any]:
+    """Open a file of any type that this package reads; with `folders`, also a folder.
 
-    If the first bytes of the file are damaged, it is recognised by its trailer or its index.
+    A file with damaged first bytes is recognised by its last ones.
 
     Raises
     ------
     NotBloscpackError
-        The file is empty, or does not start with the magic.
+        The file is empty, or of another type.
     OSError
         The file cannot be read.
     """
-    where = readable(name)
-    source = open_source(where)
-    head = bytes(source.read_at(0, HEAD_NBYTES))
-    is_ours = bool(head) and (
-        MAGIC.startswith(head[: len(MAGIC)])
-        or read_trailer(source) is not None
-        or _is_frame_store(source)
-    )
-    source.close()
-    if not is_ours:
-        raise wrong_kind(head, "a Bloscpack file", source.name).at(path=shown_name(name))
-    return where
+    filetype, source = identify(readable(name), folders=folders)
+    if filetype is None:
+        raise refused(name, source)
+    return filetype, source
 
 
-def _is_frame_store(source: ByteSource) -> bool:
-    from ...frames.store.verify import is_frame_store
-
-    return is_frame_store(source)
+def open_bloscpack(name: str) -> tuple[FileType, ByteSource]:
+    """Open a Bloscpack file; errors as for `open_input`."""
+    filetype, source = open_input(name)
+    if not filetype.is_bloscpack:
+        raise refused(name, source)
+    return filetype, source
 
 
 def open_container(name: str) -> Container:
-    """Open a Bloscpack file, a pipe or standard input; errors as for `read_any`."""
-    return Container(open_source(read_any(name)))
+    """Open the container in a Bloscpack file; errors as for `open_input`."""
+    return Container(open_bloscpack(name)[1])
+
+
+def refused(name: str, source: Any) -> WrongKindError:
+    """Close a file that is not a Bloscpack file, and return the error for it."""
+    with closing(source):
+        error = wrong_kind(source.read_at(0, HEAD_NBYTES), "a Bloscpack file", source.name)
+    return error.at(path=shown_name(name))
 
 
 @contextmanager

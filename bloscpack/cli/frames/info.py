@@ -6,12 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from ...frames.protocol import FrameSource
+from ...frames.store.framestore import FrameStore
+from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.describe import dtype_text
 from ..console.options import add_json_option
-from ..console.output import double_pretty_size, encode_json, print_json, printable, result
+from ..console.output import (
+    double_pretty_size,
+    encode_json,
+    prefixed_result,
+    print_json,
+    printable,
+    result,
+)
 from ..console.status import ExitCode
 from ..inputs.clips import clip_nbytes, describe_source, kept_as, open_clips
+from .storeinfo import store_document, store_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +55,16 @@ def run(args: argparse.Namespace) -> int:
         result(f"stored: {double_pretty_size(document['cbytes'])}")
     if document["attrs"]:
         result(printable(f"attributes: {encode_json(document['attrs'])}"))
+    return ExitCode.OK
+
+
+def show(args: argparse.Namespace, source: ByteSource) -> int:
+    """Describe a frame store for ``blpk info``."""
+    with FrameStore(source) as store:
+        if args.json:
+            print_json("info", store_document(args.file_, store))
+        else:
+            prefixed_result("\n".join(store_text(store)))
     return ExitCode.OK
 
 

@@ -4,12 +4,15 @@ import argparse
 from typing import Any
 
 from ...frames.protocol import FrameSource
+from ...frames.store.framestore import FrameStore
+from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.describe import dtype_text
 from ..console.options import add_json_option
 from ..console.output import encode_json, error, print_json, printable, result
 from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 from ..inputs.clips import clip_nbytes, kept_as, open_clips
+from .storeinfo import store_entry
 
 _EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))
 
@@ -48,6 +51,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json("frames ls", {"path": shown_name(args.file_), "clips": documents})
     return most_severe(codes)
+
+
+def entry(source: ByteSource) -> dict[str, Any]:
+    """Return the JSON fields of a frame store for ``blpk ls``."""
+    with FrameStore(source) as store:
+        return store_entry(store)
 
 
 def _describe(source: FrameSource, id_: str, *, with_meta: bool) -> dict[str, Any]:

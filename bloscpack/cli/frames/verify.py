@@ -1,18 +1,15 @@
 """``blpk frames verify``: check every frame of sources of clips for damage."""
 
 import argparse
-from pathlib import Path
 
 from ...damage.report import Report
-from ...filetypes.open import open_frames
-from ...filetypes.verify import verify
+from ...filetypes.open import frames_of
+from ...filetypes.verify import verify_source
 from ...frames.verify import verify as verify_clips
-from ..console.endpoint import STDIO, check_input, read_any
 from ..console.options import add_json_option
 from ..console.output import Console
 from ..console.reports import ReportForm, verify_each
-from ..inputs.datasets import is_dataset_name
-from ..inputs.storeinfo import is_store
+from ..inputs.clips import open_clip_input
 
 FORM = ReportForm(damage={name: name for name in ("clip", "frames", "what")}, has_notices=False)
 
@@ -31,18 +28,16 @@ def run(args: argparse.Namespace) -> int:
     """Verify each source."""
     console, nthreads = Console(args), args.nthreads
 
-    def verify_source(name: str) -> Report:
-        check_input(name, "file")
-        is_other = (name != STDIO and Path(name).is_dir()) or is_dataset_name(name)
-        where = name if is_other else read_any(name)
-        if is_other or not is_store(where):
+    def verify_input(name: str) -> Report:
+        filetype, source = open_clip_input(name)
+        if filetype.name != "frames":
             with (
-                open_frames(where, nthreads=nthreads) as source,
+                frames_of(filetype, source, nthreads=nthreads) as clips,
                 console.progress(unit="clips") as progress,
             ):
-                return verify_clips(source, progress=progress)
+                return verify_clips(clips, progress=progress)
         # All bytes of a frame store, including index segments that were merged since.
         with console.progress() as progress:
-            return verify(where, nthreads=nthreads, progress=progress)
+            return verify_source(filetype, source, nthreads=nthreads, progress=progress)
 
-    return verify_each(args, "frames verify", verify_source, FORM)
+    return verify_each(args, "frames verify", verify_input, FORM)

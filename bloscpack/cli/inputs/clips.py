@@ -1,15 +1,15 @@
 """Clips of frames for commands: open a source by name, parse a selection of frames."""
 
-from pathlib import Path
 from typing import Any
 
-from ...filetypes.open import open_frames
+from ...filetypes.open import frames_of
+from ...filetypes.table import FileType
+from ...format.filekind import RECORDING
 from ...frames.protocol import Clip, FrameSource
 from ...storage.url import is_url
-from ..console.endpoint import STDIO, check_input, read_any
+from ..console.endpoint import check_input, open_input, refused
 from ..console.selection import parse_selection_text
 from ..console.status import UsageError
-from .datasets import is_dataset_name
 
 
 def open_clips(name: str, nthreads: int | None) -> FrameSource:
@@ -22,10 +22,16 @@ def open_clips(name: str, nthreads: int | None) -> FrameSource:
     BloscpackError, OSError
         The source cannot be opened.
     """
+    return frames_of(*open_clip_input(name), nthreads=nthreads)
+
+
+def open_clip_input(name: str) -> tuple[FileType, Any]:
+    """Open a file or folder of clips; errors as for `open_clips`."""
     check_input(name, "file")
-    is_folder = name != STDIO and Path(name).is_dir()
-    is_other = is_folder or is_url(name) or is_dataset_name(name)
-    return open_frames(name if is_other else read_any(name), nthreads=nthreads)
+    filetype, source = open_input(name, folders=True)
+    if filetype.kind is RECORDING and not is_url(name):  # its streams are for 'blpk vrs'
+        raise refused(name, source)
+    return filetype, source
 
 
 def parse_frames(text: str) -> int | slice | list[int]:

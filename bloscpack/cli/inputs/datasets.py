@@ -6,13 +6,14 @@ The modules that read datasets are imported on use, as most commands do not need
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...exceptions import BloscpackError, FormatError, NotBloscpackError, WrongKindError
-from ...filetypes.open import is_benzina
+from ...filetypes.identify import identify
+from ...format.filekind import DATASET
+from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
-from ..console.endpoint import STDIO, check_input, readable
+from ..console.endpoint import check_input, readable
 from ..console.options import Container
 from ..console.selection import parse_range
 
@@ -24,16 +25,15 @@ TRACKS = {"input": INPUT, "thumb": THUMB}
 """Tracks of a sample by the values of ``--track``."""
 
 
-def is_dataset_name(name: str) -> bool:
-    """Return whether `name` is a file, not standard input, and a Benzina dataset."""
-    return name != STDIO and Path(name).is_file() and is_benzina(name)
-
-
 @contextmanager
 def open_dataset(
-    name: str, nthreads: int | None, *, splits: str | None = None
+    name: str,
+    nthreads: int | None,
+    *,
+    splits: str | None = None,
+    source: ByteSource | None = None,
 ) -> Iterator["Dataset"]:
-    """Open a dataset.
+    """Open a dataset; `source` is its open file, if it was opened and identified.
 
     Raises
     ------
@@ -48,18 +48,22 @@ def open_dataset(
     """
     from ...benzina.dataset import open as open_file
 
-    where = readable_dataset(name)
+    is_dataset = True
+    if source is None:
+        is_dataset, source = identify_dataset(name)
     try:
-        dataset = open_file(where, splits=splits, nthreads=nthreads)
+        dataset = open_file(source, splits=splits, nthreads=nthreads)
     except BloscpackError as err:
+        if isinstance(err, FormatError) and not isinstance(err, WrongKindError) and not is_dataset:
+            raise not_a_dataset(name, err.args[0], err.offset) from None
         err.at(path=shown_name(name))
-        raise opening_error(name, where, err) from None
+        raise
     with dataset:
         yield dataset
 
 
-def readable_dataset(name: str) -> Any:
-    """Return an argument for `open_source`.
+def identify_dataset(name: str) -> tuple[bool, ByteSource]:
+    """Open a file; return whether it is a dataset as far as one can see, and its source.
 
     Raises
     ------
@@ -69,21 +73,15 @@ def readable_dataset(name: str) -> Any:
         The file cannot be read.
     """
     check_input(name, "file")
-    return readable(name)
+    filetype, source = identify(readable(name))
+    return filetype is not None and filetype.kind is DATASET, source
 
 
-def opening_error(name: str, where: Any, error: BloscpackError) -> BloscpackError:
-    """Return the error to raise for a file that could not be opened as a dataset.
-
-    It is `NotBloscpackError` unless the file is recognised as a dataset.
-    """
-    if isinstance(error, WrongKindError):
-        return error
-    if isinstance(error, FormatError) and not is_benzina(where):
-        return NotBloscpackError(f"not a Benzina dataset: {error.args[0]}", offset=error.offset).at(
-            path=shown_name(name)
-        )
-    return error
+def not_a_dataset(name: str, why: str, offset: int | None = None) -> BloscpackError:
+    """Return the error for a file that is not recognised as a dataset."""
+    return NotBloscpackError(f"not a Benzina dataset: {why}", offset=offset).at(
+        path=shown_name(name)
+    )
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:

@@ -7,15 +7,13 @@ import argparse
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...exceptions import NotBloscpackError
-from ...format.filekind import RECORDING_MAGIC as MAGIC
 from ...storage.file import open_source
-from ...storage.protocol import errors_at
+from ...storage.protocol import ByteSource, errors_at
 from ...storage.url import shown_name
-from ..console.endpoint import STDIO, check_input, readable
+from ..console.endpoint import check_input, readable
 from ..console.options import Container
 from ..console.output import Console
 from ..console.selection import parse_range
@@ -42,19 +40,16 @@ class Moment(NamedTuple):
     origin: str
 
 
-def is_recording(name: str) -> bool:
-    """Return whether `name` is a file, not standard input, and starts with the VRS magic."""
-    if name == STDIO or not Path(name).is_file():
-        return False
-    with Path(name).open("rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
-
-
 @contextmanager
 def open_recording(
-    name: str, nthreads: int | None, console: Console | None = None
+    name: str,
+    nthreads: int | None,
+    console: Console | None = None,
+    source: ByteSource | None = None,
 ) -> Iterator["Recording"]:
     """Open a recording, and print its problems to `console` instead of warning about them.
+
+    `source` is its open file, if it was opened.
 
     Raises
     ------
@@ -67,11 +62,12 @@ def open_recording(
     """
     from ...vrs.recording import open_quietly
 
-    check_input(name, "file")
-    where = readable(name)
-    refuse_empty(name, where)
+    if source is None:
+        check_input(name, "file")
+        source = open_source(readable(name))
+    refuse_empty(name, source)
     with errors_at(shown_name(name)):
-        recording = open_quietly(where, nthreads=nthreads)
+        recording = open_quietly(source, nthreads=nthreads)
     with recording:
         if console is not None:
             for line in recording.report.lines():
@@ -79,14 +75,11 @@ def open_recording(
         yield recording
 
 
-def refuse_empty(name: str, where: Any) -> None:
+def refuse_empty(name: str, source: ByteSource) -> None:
     """Raise NotBloscpackError for an empty file, as for any file that is not a recording."""
-    source = open_source(where)
-    try:
-        if source.size():
-            return
-    finally:
-        source.close()
+    if source.size():
+        return
+    source.close()
     raise NotBloscpackError("not a VRS file: it is empty", offset=0, field="magic").at(
         path=shown_name(name)
     )

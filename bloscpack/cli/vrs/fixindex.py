@@ -1,8 +1,10 @@
 """``blpk vrs fix-index``: rebuild the index of a recording."""
 
 import argparse
+from contextlib import closing
 from dataclasses import asdict
 
+from ...storage.file import open_source
 from ...storage.url import shown_name
 from ..console.endpoint import STDIO, check_input, check_output, readable
 from ..console.options import add_json_option
@@ -40,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("an index can only be written into a file: give its name, not '-'")
     check_input(args.file_, "file")
     where = args.file_ if args.target is None else readable(args.file_)
-    refuse_empty(args.file_, where)
+    with closing(open_source(where)) as source:
+        refuse_empty(args.file_, source)
     if args.target is not None:
         check_output(args.target, [args.file_], console, force=False)
     with console.progress() as progress:

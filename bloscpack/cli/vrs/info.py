@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import Console, double_pretty_size, print_json, printable, result
@@ -30,21 +31,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe a recording."""
-    show(args, fields=args.fields, command="vrs info")
-    return ExitCode.OK
+    return _show(args, None, fields=args.fields, command="vrs info")
 
 
-def show(args: argparse.Namespace, *, fields: bool, command: str) -> None:
-    """Print a description of a recording, also for ``blpk info``."""
+def show(args: argparse.Namespace, source: ByteSource) -> int:
+    """Describe a recording for ``blpk info``."""
+    return _show(args, source, fields=False, command="info")
+
+
+def _show(
+    args: argparse.Namespace, source: ByteSource | None, *, fields: bool, command: str
+) -> int:
     from ...vrs.export.documents import recording_document
 
-    with open_recording(args.file_, args.nthreads, Console(args)) as recording:
+    with open_recording(args.file_, args.nthreads, Console(args), source) as recording:
         if args.json:
             document = recording_document(recording)
             print_json(command, {"path": shown_name(args.file_), "kind": "recording", **document})
-            return
+            return ExitCode.OK
         for line in _text(recording, fields=fields):
             result(printable(line))
+    return ExitCode.OK
 
 
 def _text(recording: "Recording", *, fields: bool) -> Iterator[str]:

@@ -32,7 +32,7 @@ from ...exceptions import (
 )
 from ...format.checksum import checksum_by_name
 from ...format.codec import MAX_CHUNK_NBYTES, ChunkHeader, CodecParams, Shuffle, decode_into, encode
-from ...format.filekind import wrong_kind
+from ...format.filekind import STORE_TAIL_MAGIC, wrong_kind
 from ...format.header import FEATURE_FRAMES, UNKNOWN, Header
 from ...types import BytesLike, IntArray
 
@@ -40,7 +40,7 @@ CHECKSUM = "xxh3_64"
 DIGEST_SIZE = 8
 CONTAINER = "frames"  # the value of "container" in the metadata
 
-SEGMENT_MAGIC = b"BLPKFRMS"
+SEGMENT_MAGIC = STORE_TAIL_MAGIC
 _VERSION = 1
 # magic, version, flags, formats, clips, chunks, first clip, offset, size, end of previous segment
 _TAIL = Struct("<8sHHI6Q")

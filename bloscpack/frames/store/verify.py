@@ -9,6 +9,7 @@ from ...damage.report import Damage, Report, damage_of
 from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError, WrongKindError
 from ...format.header import MAX_HEADER_SIZE
 from ...storage.protocol import ByteSource
+from ...types import BytesLike
 from .clipverifier import ClipVerifier, Place, id_text, place_of, split_overlapping
 from .format import SEGMENT_MAGIC, TAIL_SIZE, Metas, Tail, store_header
 from .segments import Finder, Index, Segment, has_magic
@@ -16,10 +17,10 @@ from .storefront import FRONT_NBYTES, Front
 from .summary import Summary, summarize
 
 
-def is_frame_store(source: ByteSource) -> bool:
+def is_frame_store(source: ByteSource, head: BytesLike | None = None) -> bool:
     """Return whether a file is a frame store, by its header or, if that is damaged, its end."""
     try:
-        Front(source)
+        Front(source, head)
     except (FormatError, WrongKindError):  # a damaged header may look like another kind
         return _tail_at(source, source.size()) is not None
     except UnsupportedError:

@@ -189,11 +189,11 @@ def open_recording_source(
         if not where:
             raise ValueError("expected a path or a list of at least one path")
         return _open_files(where, storage_options, is_explicit=True)
-    if isinstance(where, str | os.PathLike) and os.path.isfile(where):
-        neighbours = _find_neighbours(os.path.realpath(where))
-        if neighbours:
-            return _open_files([os.fspath(where), *neighbours], None, is_explicit=False)
-    return ChunkedSource([open_source(where, storage_options)], is_explicit=False)
+    first = open_source(where, storage_options)
+    path = first.place()
+    if isinstance(path, str) and (neighbours := _find_neighbours(os.path.realpath(path))):
+        return _open_files([first, *neighbours], None, is_explicit=False)
+    return ChunkedSource([first], is_explicit=False)
 
 
 def _find_neighbours(path: str) -> list[str]:
@@ -218,7 +218,7 @@ def _open_files(
     sources: list[ByteSource] = []
     try:
         for path in paths:
-            if may_wait(path):
+            if isinstance(path, ByteSource) or may_wait(path):
                 sources.append(open_source(path, storage_options))
             else:
                 refuse_folder(path)

@@ -1,10 +1,8 @@
-"""Description of a frame store, for ``info`` and ``ls``."""
+"""Description of a frame store, for ``blpk info`` and ``blpk ls``."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...format.filekind import FRAME_STORE, identify
-from ...storage.file import open_source
 from ...storage.url import shown_name
 from ..console.describe import dtype_text
 from ..console.output import double_pretty_size, encode_json, format_metadata
@@ -17,29 +15,6 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 4
 CHECKSUM = "xxh3_64"
 _SHOWN_FORMATS = 10
-# The same as in frames/store, which is imported for frame stores only.
-FRONT_NBYTES = 4096
-TAIL_SIZE = 152
-SEGMENT_MAGIC = b"BLPKFRMS"
-
-
-def is_store(where: Any) -> bool:
-    """Return whether a file is a frame store; `where` is an argument for `open_source`."""
-    source = open_source(where)
-    try:
-        head = source.read_at(0, FRONT_NBYTES)
-        # A store whose header is damaged is recognised by the index at its end.
-        is_possible = identify(head) is FRAME_STORE or (
-            source.read_at(max(0, source.size() - TAIL_SIZE), TAIL_SIZE)[: len(SEGMENT_MAGIC)]
-            == SEGMENT_MAGIC
-        )
-        if not is_possible:  # most files: the modules of frame stores need not be imported
-            return False
-        from ...frames.store.verify import is_frame_store
-
-        return is_frame_store(source)
-    finally:
-        source.close()
 
 
 def store_text(store: "FrameStore") -> Iterator[str]:

@@ -1,0 +1,126 @@
+"""Identification of a file: it is opened once, and everything else reads from the open source."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, overload
+
+from ..format.filekind import (
+    ARRAY,
+    BLOSCPACK_MAGIC,
+    FRAME_STORE,
+    STORE_TAIL_MAGIC,
+    STORE_TAIL_NBYTES,
+    FileKind,
+    kind_of,
+)
+from ..format.trailer import TRAILER_MAGIC
+from ..storage.file import open_source
+from ..storage.filelist import ListedFolder
+from ..storage.protocol import ByteSource, closed_on_error
+from ..storage.url import is_url
+from ..types import BytesLike
+from .table import FILETYPES, FileType
+
+# Enough for the header and the metadata of nearly every frame store.
+_HEAD_NBYTES = 4096
+
+
+@overload
+def identify(
+    where: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    folders: Literal[False] = False,
+) -> tuple[FileType | None, ByteSource]: ...
+@overload
+def identify(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, folders: bool
+) -> tuple[FileType | None, ByteSource | ListedFolder]: ...
+def identify(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, folders: bool = False
+) -> tuple[FileType | None, ByteSource | ListedFolder]:
+    """Open a file and find its type.
+
+    Parameters
+    ----------
+    where : path, URL, bytes-like, binary file or ByteSource
+        The file.
+    storage_options : mapping, optional
+        Options of fsspec's file system for a URL.
+    folders : bool, default False
+        Open a folder too, which is otherwise refused.
+
+    Returns
+    -------
+    filetype : FileType or None
+        Its row of the table; None if it is not of any type in the table.
+    source : ByteSource or ListedFolder
+        The open file, which the caller closes.
+
+    Raises
+    ------
+    IsAFolderError
+        It is a folder, and `folders` is false.
+    OSError
+        It cannot be opened or read.
+
+    Notes
+    -----
+    Reads the first 4 KiB; also the last bytes, if the first ones are not conclusive.
+    """
+    folder = next((each for each in FILETYPES if each.is_folder), None) if folders else None
+    source = (open_source if folder is None else _open_either)(where, storage_options)
+    if isinstance(source, ListedFolder):
+        return folder, source
+    with closed_on_error(source, source.name):
+        return _type_of(source), source
+
+
+def _open_either(
+    where: Any, storage_options: Mapping[str, Any] | None
+) -> ByteSource | ListedFolder:
+    """Open a file or a folder; a URL without an object is opened as a folder."""
+    if isinstance(where, ListedFolder):
+        return where
+    if not is_url(where):
+        is_folder = isinstance(where, str | os.PathLike) and os.path.isdir(where)
+        return (ListedFolder if is_folder else open_source)(where, storage_options)
+    if where.endswith("/"):
+        return ListedFolder(where, storage_options)
+    try:
+        return open_source(where, storage_options)
+    except (FileNotFoundError, IsADirectoryError) as err:
+        try:
+            return ListedFolder(where, storage_options)
+        except FileNotFoundError:
+            raise err from None
+
+
+def _type_of(source: ByteSource) -> FileType | None:
+    head = source.read_at(0, _HEAD_NBYTES)
+    if not len(head):
+        return None
+    kind = kind_of(head, source.name)
+    # A frame store with a damaged header may look like an array, or like any other file.
+    found = None if kind is ARRAY else _find({kind}, source, head)
+    return found or _find({kind, *_kinds_of_rest(source, bytes(head))}, source, head)
+
+
+def _find(kinds: set[FileKind | None], source: ByteSource, head: BytesLike) -> FileType | None:
+    for filetype in FILETYPES:
+        if kinds.intersection(filetype.kinds) and (
+            filetype.matches is None or filetype.matches(source, head)
+        ):
+            return filetype
+    return None
+
+
+def _kinds_of_rest(source: ByteSource, head: bytes) -> Iterator[FileKind]:
+    """Yield kinds that a file may be of by its last bytes, or because it is short."""
+    if BLOSCPACK_MAGIC.startswith(head):
+        yield ARRAY
+    tail = source.read_at(max(0, source.size() - STORE_TAIL_NBYTES), STORE_TAIL_NBYTES)
+    if bytes(tail[: len(STORE_TAIL_MAGIC)]) == STORE_TAIL_MAGIC:
+        yield FRAME_STORE
+    elif TRAILER_MAGIC in bytes(tail):
+        yield ARRAY

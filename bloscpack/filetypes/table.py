@@ -1,0 +1,113 @@
+"""Table of file types: the kinds of files that this package reads, and the modules that do.
+
+A type is one row here, one folder of the package and one of the tests. The modules of a row are
+imported on use, as most programs meet one or two types.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..format.filekind import (
+    ARRAY,
+    DATASET,
+    FRAME_STORE,
+    GULP_DIRECTORY,
+    RECORDING,
+    VIDEO,
+    FileKind,
+)
+from ..parallel.imports import importing
+
+Function = Callable[..., Any]
+
+
+def on_use(module: str, name: str) -> Function:
+    """Return a function that imports a module of ours and calls its function `name`."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        with importing:
+            found = importlib.import_module(f"bloscpack.{module}")
+        return getattr(found, name)(*args, **options)
+
+    return call
+
+
+class FileType(NamedTuple):
+    """Row of the table.
+
+    The functions of arrays are the defaults: their errors name the function that reads the file.
+
+    Attributes
+    ----------
+    name : str
+        Name in results, and of the commands for this type: ``blpk vrs``.
+    kinds : tuple of FileKind
+        Kinds by their first or last bytes that can be of this type.
+    matches : callable or None
+        Takes an open source and its first bytes, and decides whether it is of this type; None if
+        its kind decides.
+    open_frames : callable or None
+        Takes the source and ``nthreads``, and returns a `FrameSource`.
+    verify : callable
+        Takes the source, ``nthreads`` and ``progress``, and returns a `Report`.
+    recover : callable
+        Takes the source, the destination, ``nthreads`` and ``progress``, and returns a `Report`.
+    repair : str
+        What to do about damage that ``verify(fix=True)`` cannot repair; empty if it can.
+    is_folder : bool
+        Whether it is a folder; its functions take a `ListedFolder` instead of a source.
+    """
+
+    name: str
+    kinds: tuple[FileKind, ...]
+    matches: Function | None = None
+    open_frames: Function | None = None
+    verify: Function = on_use("damage.verify", "verify")
+    recover: Function = on_use("damage.recover", "recover")
+    repair: str = ""
+    is_folder: bool = False
+
+    @property
+    def kind(self) -> FileKind:
+        """Kind of a file of this type, for messages."""
+        return self.kinds[0]
+
+    @property
+    def is_bloscpack(self) -> bool:
+        """Whether it is a Bloscpack file."""
+        return self.kind in (ARRAY, FRAME_STORE)
+
+
+ARRAYS = FileType(
+    "array",
+    (ARRAY, FRAME_STORE),  # a frame store without a whole index is opened for its error
+    matches=on_use("container.front", "is_bloscpack"),
+)
+FILETYPES = (
+    FileType(
+        "frames",
+        (FRAME_STORE,),
+        matches=on_use("frames.store.verify", "is_frame_store"),
+        open_frames=on_use("frames.store.framestore", "FrameStore"),
+        verify=on_use("frames.store.verify", "verify_store"),
+        recover=on_use("frames.store.recoverstore", "recover_store"),
+        repair="recover writes a new store of the whole clips",
+    ),
+    ARRAYS,
+    FileType(
+        "gulp",
+        (GULP_DIRECTORY,),
+        open_frames=on_use("gulp.clipsource", "GulpSource"),
+        is_folder=True,
+    ),
+    FileType("vrs", (RECORDING,), open_frames=on_use("vrs.framesource", "RecordingSource")),
+    FileType(
+        "bzna",
+        (DATASET, VIDEO),
+        matches=on_use("benzina.datasetfile", "is_dataset"),
+        open_frames=on_use("benzina.dataset", "open"),
+        verify=on_use("benzina.verify", "verify"),
+        repair="a dataset cannot be repaired",
+    ),
+)
