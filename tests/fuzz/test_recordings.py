@@ -90,7 +90,7 @@ def _faulty(stands_for: Any) -> Any:
         ("recording.Recording.__reduce__", RecursionError("deep"), "pickle: RecursionError"),
         ("streamclips.StreamClip.__getitem__", np.zeros((9, 8), "u1"), "not the image of its"),
         ("read.record.Block.array", OverflowError("large"), "OverflowError"),
-        ("read.filesource.ChunkedSource.part_of", UnicodeError("text"), "UnicodeError"),
+        ("read.filesource.ChunkedSource.locate", UnicodeError("text"), "UnicodeError"),
         ("pyvrs.SyncVRSReader.get_stream_info", KeyError("id"), "pyvrs 101-1: KeyError"),
         ("read.scan._Scanner._find_next", None, "is lost by damage"),
         ("copy", MemoryError(), "MemoryError"),
