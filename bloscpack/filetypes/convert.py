@@ -21,6 +21,7 @@ from ..format.filekind import RECORDING, is_gulp
 from ..storage import disk
 from ..storage.filelist import ListedFolder, is_pattern
 from ..storage.journal import replacing
+from ..storage.protocol import ByteSource
 from ..storage.update import temporary_path
 from ..storage.url import refuse_options
 from .identify import identify
@@ -186,6 +187,9 @@ def convert(
     options = _Options(target, os.fspath(dst), verify, progress, overwrite, allow_empty, nthreads)
     with ExitStack() as stack:
         filetype, src = _identified(src, storage_options)
+        if isinstance(src, ByteSource):
+            stack.callback(src.close)
+            storage_options = None  # it was opened with them
         if to != "gulp" and filetype is not None and filetype.kind is RECORDING:
             if to == "vrs" or quality is not None:
                 raise ValueError(
