@@ -142,9 +142,9 @@ def test_an_interrupt_leaves_nothing_behind(env: dict[str, str]) -> None:
 
 def test_nothing_is_drawn_without_a_terminal_and_a_bar_with_one(env: dict[str, str]) -> None:
     code = (
-        "import sys; from bloscpack.cli.console import progress\n"
+        "import sys; from bloscpack.parallel import progressbar\n"
         "from bloscpack.cli.main import main\n"
-        "progress._DELAY = 0\nsys.exit(main(sys.argv[1:]))"
+        "progressbar._DELAY = 0\nsys.exit(main(sys.argv[1:]))"
     )
     Path("data").write_bytes(bytes(3 << 20))
     command = [sys.executable, "-c", code]
