@@ -74,7 +74,7 @@ class TestReadsOfSmallFiles:
         picked = [0, 1, 3, 2, 2, -1]
         assert [sample.index for sample in dataset.samples(picked)] == [0, 1, 3, 2, 2, 11]
         assert counted.take() == [
-            # A small gap costs less than another read, and what lies inside a run is not read again.
+            # A small gap costs less than another read; what lies inside a run is not read again.
             (40, places[3][0] + places[3][1] - 40),
             places[11],
         ]
