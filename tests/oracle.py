@@ -121,7 +121,8 @@ class Recipe:
 def pip_commands(folder: Path, *installs: Sequence[str]) -> tuple[Command, ...]:
     """Return the commands that make an environment; `installs` are arguments of pip."""
     python = folder / "bin" / "python"
-    pip = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [python, "-I", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    pip += ["install", "--no-compile"]
     return ([sys.executable, "-m", "venv", folder], *([*pip, *install] for install in installs))
 
 
