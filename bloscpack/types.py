@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 BytesLike: TypeAlias = bytes | bytearray | memoryview
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with the amount done and the total, which is -1 if unknown."""
 
 # Default decoded size of one task of parallel work.
 DEFAULT_BLOCK = "64 MiB"

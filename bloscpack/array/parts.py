@@ -23,13 +23,13 @@ from ..container.chunkparts import (
     sorted_parts,
     write_part,
 )
-from ..container.writer import Chunking, Progress
+from ..container.writer import Chunking
 from ..parallel.threads import resolve_nthreads
 from ..storage.partfolder import PartFolder, new_id
 from ..storage.protocol import PartStore
 from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
-from ..types import DEFAULT_BLOCK, AnyArray, nbytes_of
+from ..types import DEFAULT_BLOCK, AnyArray, Progress, nbytes_of
 from .arraylike import as_array
 from .arraymetadata import stored_view
 from .chunkgrid import rows_of_whole_chunks

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from ..exceptions import BloscpackError
 from ..parallel.threads import ALL_THREADS, available_cpus, map_ordered, resolve_nthreads
+from ..types import Progress
 from .mp4.format import Profile
 from .pictureitems import Item, PictureFolder
 from .splits import Span
@@ -89,7 +90,7 @@ def pack(
     path: Any,
     *,
     on_error: OnError = "raise",
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
     log: Callable[[SkippedPicture], object] | None = None,
     nthreads: int | None = None,
     allow_empty: bool = False,
@@ -196,7 +197,7 @@ class _Packer:
         writer: Writer,
         report: PackReport,
         on_error: OnError,
-        progress: Callable[[int, int], object] | None,
+        progress: Progress | None,
         log: Callable[[SkippedPicture], object] | None,
     ) -> None:
         self._writer = writer

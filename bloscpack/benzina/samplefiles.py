@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self, TextIO
 
-from ..container.writer import Progress
 from ..damage.report import Damage, message_of
 from ..exceptions import BloscpackError
 from ..media import image
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage import disk
 from ..storage.folder import Folder
+from ..types import Progress
 from .dataset import Dataset
 from .filename import FileNames
 from .mp4.format import INPUT

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..container.writer import Progress
 from ..damage.report import Damage, Findings, Report, damage_of, message_of
 from ..exceptions import BloscpackError, FormatError, UnsupportedError, WrongKindError
 from ..parallel.threads import map_ordered, resolve_nthreads
-from ..types import IntArray
+from ..types import IntArray, Progress
 from .dataset import Dataset
 from .dataset import open as open_dataset
 from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES, THUMB

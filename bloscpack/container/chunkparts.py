@@ -26,8 +26,8 @@ from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink, ByteSource, PartStore, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.sink import committed
-from ..types import BytesLike
-from .writer import Progress, write_chunks, write_unused
+from ..types import BytesLike, Progress
+from .writer import write_chunks, write_unused
 
 _SIZE = struct.Struct("<I")
 _BLOCK_NBYTES = 1 << 20

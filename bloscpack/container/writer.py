@@ -16,10 +16,7 @@ from ..format.trailer import pack_trailer
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink
 from ..storage.sink import SpoolSink
-from ..types import BytesLike
-
-Progress = Callable[[int, int], object]
-"""Called with the bytes done and the total bytes (-1 if unknown)."""
+from ..types import BytesLike, Progress
 
 
 class Writable(Protocol):

@@ -18,7 +18,7 @@ from ..array.layout import Path
 from ..container.front import Front, find_front, find_recorded_front
 from ..container.growth import SPARE_PER_CHUNK
 from ..container.salvage import FoundChunk, Salvage
-from ..container.writer import Chunking, Progress, build_header, write_unused
+from ..container.writer import Chunking, build_header, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
 from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
 from ..format.header import MAX_CHUNKS, OFFSET_SIZE, Header, pack_offsets
@@ -27,6 +27,7 @@ from ..format.trailer import pack_trailer
 from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import open_sink
+from ..types import Progress
 from .report import Damage, Report
 
 # Key in attrs under which a new file lists its missing rows.

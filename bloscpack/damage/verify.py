@@ -18,7 +18,6 @@ from ..array.arraymetadata import check_nbytes, describe_array, unpack_array_met
 from ..container.chunk import StoredChunk
 from ..container.front import recorded_head, with_front
 from ..container.reader import Container
-from ..container.writer import Progress
 from ..exceptions import (
     BloscpackError,
     FileChangedError,
@@ -35,6 +34,7 @@ from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import prefetched
 from ..storage.update import UpdateFile
+from ..types import Progress
 from .repair import Layout, repair
 from .report import Damage, Report, damage_of, message_of
 

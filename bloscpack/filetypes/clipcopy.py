@@ -6,7 +6,7 @@ afterwards. It writes to a temporary path; the caller renames the result.
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -31,9 +31,7 @@ from ..media import image
 from ..notice import notice
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.sink import open_sink
-from ..types import AnyArray
-
-Progress = Callable[[int, int], None]
+from ..types import AnyArray, Progress
 
 # Bytes of frames in memory at a time.
 _BATCH_NBYTES = 16 << 20

@@ -11,7 +11,7 @@ temporary name, compared with the source frame by frame, and renamed. After an e
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from ..storage.journal import replacing
 from ..storage.protocol import ByteSource
 from ..storage.update import temporary_path
 from ..storage.url import refuse_options
+from ..types import Progress
 from .identify import identify
 from .open import frames_of, open_frames
 from .table import FileType
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ..types import AnyArray
     from .clipcopy import Tally, Writer
 
-Progress = Callable[[int, int], None]
 
 _KINDS = "frames", "gulp", "vrs", "benzina", "images"
 _FOLDERS = "gulp", "images"

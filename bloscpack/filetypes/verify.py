@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import IO, Any
 
 from ..array.layout import Path
-from ..container.writer import Progress
 from ..damage.recover import same_file
 from ..damage.report import Report
 from ..parallel.imports import importing
@@ -16,6 +15,7 @@ from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url, refuse_url
+from ..types import Progress
 from .identify import identify
 from .table import ARRAYS, FileType
 

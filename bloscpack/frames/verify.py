@@ -1,16 +1,17 @@
 """Verification of any source of clips: read every frame, to find those that cannot be read."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ..damage.report import Damage, Report, message_of
 from ..exceptions import BloscpackError
+from ..types import Progress
 from .protocol import Clip, FrameSource
 
 # Frames per read; if one of them is damaged, they are read again one by one.
 _BATCH = 32
 
 
-def verify(source: FrameSource, *, progress: Callable[[int, int], None] | None = None) -> Report:
+def verify(source: FrameSource, *, progress: Progress | None = None) -> Report:
     """Read the metadata and every frame of every clip.
 
     Parameters

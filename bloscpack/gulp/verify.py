@@ -11,12 +11,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ..container.writer import Progress
 from ..damage.report import Damage, Report, message_of
 from ..exceptions import BloscpackError, FormatError
 from ..format.filekind import not_gulp
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import FileSource
+from ..types import Progress
 from .chunk.format import (
     DATA_PREFIX,
     DATA_SUFFIX,

@@ -16,12 +16,12 @@ import numpy as np
 
 from ..array.array import Array
 from ..container.reader import Container
-from ..container.writer import Progress
 from ..exceptions import FormatError, UnsupportedError
 from ..format.codec import ChunkHeader, CodecParams, encode
 from ..storage.protocol import Extent, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.url import is_url, shown
+from ..types import Progress
 from .axislabels import Coord, Labels
 from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 

@@ -7,9 +7,10 @@ from typing import IO, Any
 from ..array.arraylike import as_array, is_dask_array, is_data_array
 from ..array.layout import Path, is_fortran, plan_layout, stored_bytes
 from ..container.blocks import with_small_blocks
-from ..container.writer import Progress, write_container
+from ..container.writer import write_container
 from ..parallel.threads import resolve_nthreads
 from ..storage.sink import open_sink
+from ..types import Progress
 
 
 def save(

@@ -8,7 +8,6 @@ from typing import IO, Any
 
 from ..array.arraymetadata import check_nbytes, unpack_array_metadata
 from ..container.reader import Container
-from ..container.writer import Progress
 from ..exceptions import (
     ChecksumLengthMismatch,
     NoChangeInMetadata,
@@ -22,6 +21,7 @@ from ..format.checksum import checksum_by_name
 from ..format.codec import CodecParams
 from ..format.header import version_for
 from ..storage.file import FileObjectSource
+from ..types import Progress
 from .args import (
     BLOSC_ARGS,
     DEFAULT_CLEVEL,

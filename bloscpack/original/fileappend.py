@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from ..container.growth import check_appendable
 from ..container.reader import Container
-from ..container.writer import Chunking, Progress
+from ..container.writer import Chunking
 from ..exceptions import FormatError, NotEnoughSpace
 from ..format.codec import CodecParams, encode
 from ..format.header import UNUSED_ENTRY, Header, pack_offsets
@@ -24,6 +24,7 @@ from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import read_fully
 from ..storage.sink import SpoolSink
 from ..storage.update import UpdateFile
+from ..types import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ..array.arraymetadata import array_metadata
 from ..array.dtype import Dtype
 from ..array.layout import Path, is_fortran, stored_bytes, typesize_of
 from ..container.reader import Container
-from ..container.writer import Chunking, Progress, build_header, write_container, write_stream
+from ..container.writer import Chunking, build_header, write_container, write_stream
 from ..exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
 from ..format.checksum import Checksum, checksum_by_name
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams
@@ -24,7 +24,7 @@ from ..format.metadata import JSON_MAGIC, META_CODECS, pack_section
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import read_fully
 from ..storage.protocol import ByteSink
-from ..types import AnyArray, BytesLike
+from ..types import AnyArray, BytesLike, Progress
 from .args import (
     DEFAULT_CHUNK_SIZE,
     BloscArgs,

@@ -1,12 +1,12 @@
 """Open VRS file: records in time order, streams and tags."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self, overload
 
 from ..exceptions import FileChangedError, NotFoundError
 from ..notice import notice
 from ..storage.protocol import closed_on_error
-from ..types import IntArray
+from ..types import IntArray, Progress
 from .export.contentchecksum import content_checksum
 from .format.format import FileHeader
 from .format.recordindex import RecordTable
@@ -252,7 +252,7 @@ class Recording(RecordSequence):
             ):
                 yield stream
 
-    def checksum(self, *, progress: Callable[[int, int], None] | None = None) -> str:
+    def checksum(self, *, progress: Progress | None = None) -> str:
         """Return the checksum of all tags and records, 16 hex digits.
 
         The reference's ``vrs checksum`` prints the same. Compression, index and chunks of a copy do

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..container.writer import Progress
 from ..damage.report import Damage, Findings, Report, message_of
 from ..exceptions import BloscpackError, UnsupportedError
 from ..parallel.threads import map_ordered, resolve_nthreads
-from ..types import IntArray
+from ..types import IntArray, Progress
 from .read.iteration import batches_of, iter_readable
 from .read.record import Block, Record
 from .recording import Recording

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
 from ...parallel.processes import Job, Workers, resolve_nworkers
+from ...types import Progress
 from .. import listing
 from ..protocol import FrameSource
 from ..store.frameencoding import Options
@@ -110,7 +111,7 @@ def ingest(
     allow_empty: bool = False,
     attrs: Mapping[str, Any] | None = None,
     log: Callable[[Remark], object] | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
     locking: bool = True,
 ) -> IngestReport:
     """Add items to a frame store, one clip per item, in order.
@@ -293,7 +294,7 @@ class _IngestRun:
         self,
         items: Iterable[Item],
         nworkers: int,
-        progress: Callable[[int, int], object] | None,
+        progress: Progress | None,
     ) -> IngestReport:
         report = self._report
         total = len(items) if isinstance(items, Sized) else -1

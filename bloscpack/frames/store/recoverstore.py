@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from ...container.writer import Progress
 from ...damage.report import Damage, Report, damage_of, message_of
 from ...exceptions import BloscpackError, FileChangedError, FormatError, UnsupportedError
 from ...format.header import MAX_HEADER_SIZE
 from ...storage.file import Holes
 from ...storage.protocol import ByteSink, ByteSource
 from ...storage.sink import open_sink
+from ...types import Progress
 from .clipverifier import ClipVerifier, Place, id_text, place_of
 from .format import (
     DIGEST_SIZE,

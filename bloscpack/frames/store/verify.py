@@ -4,12 +4,11 @@ Every byte of a store belongs to its front, to a chunk or to a segment, so a fli
 anywhere, even in segments that have been merged and are no longer read.
 """
 
-from ...container.writer import Progress
 from ...damage.report import Damage, Report, damage_of
 from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError, WrongKindError
 from ...format.header import MAX_HEADER_SIZE
 from ...storage.protocol import ByteSource
-from ...types import BytesLike
+from ...types import BytesLike, Progress
 from .clipverifier import ClipVerifier, Place, id_text, place_of, split_overlapping
 from .format import SEGMENT_MAGIC, TAIL_SIZE, Metas, Tail, store_header
 from .segments import Finder, Index, Segment, has_magic

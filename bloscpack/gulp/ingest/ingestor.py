@@ -22,6 +22,7 @@ from ...notice import notice
 from ...parallel.processes import map_in_processes
 from ...parallel.progressbar import ProgressBar
 from ...storage import disk
+from ...types import Progress
 from ..chunk.chunkfile import GulpChunk
 from ..chunk.format import chunk_names
 from ..chunk.ids import existing_ids
@@ -30,8 +31,6 @@ from ..gulperrors import DuplicateIdException
 from .baseadapter import AbstractDatasetAdapter
 from .chunkwriter import calculate_chunk_slices
 from .ingestlog import Done, Journal, Plan
-
-Progress = Callable[[int, int], None]
 
 
 class SkippedItem(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...types import Progress
 from ..export.contentchecksum import renumbered
 from ..format.payload import check_preset
 from ..recording import open as open_recording
@@ -25,7 +26,7 @@ from .choice import (
     choose_streams,
     described,
 )
-from .transfer import Plan, Progress, Share, write_plan
+from .transfer import Plan, Share, write_plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import numpy as np
 from ...exceptions import FileChangedError, FormatError, UnsupportedError
 from ...storage import disk
 from ...storage.update import create_like, temporary_path
+from ...types import Progress
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     FILE_HEADER_SIZE,
@@ -39,7 +40,6 @@ from ..read.filesource import ChunkedSource, open_recording_source
 from ..read.recordlist import Listing, read_internal_header, scan_listing
 from ..recording import Recording, open_quietly
 from .copying import copy
-from .transfer import Progress
 
 # Position in the file header of the offsets of the index, the description and the first record.
 _OFFSETS_AT = 8 + 8 + 4 + 4

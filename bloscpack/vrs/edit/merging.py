@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import NotFoundError
-from ...types import IntArray
+from ...types import IntArray, Progress
 from ..format.description import Description, StreamTags
 from ..format.format import StreamId
 from ..sequence import RecordSequence, StreamName, TypeName
@@ -28,7 +28,7 @@ from .choice import (
     choose_streams,
 )
 from .copying import CopyReport, check_options, opened
-from .transfer import Plan, Progress, Share, write_plan
+from .transfer import Plan, Share, write_plan
 
 _MAX_INSTANCE_ID = 0xFFFF
 # Tags that define records: the record format, and the layout of one block.

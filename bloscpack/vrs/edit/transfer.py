@@ -8,7 +8,7 @@ when it is complete.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from ...exceptions import BloscpackError
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
 from ...storage.update import temporary_path
-from ...types import BytesLike, IntArray
+from ...types import BytesLike, IntArray, Progress
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes
@@ -30,8 +30,6 @@ from ..read.recordreader import EncodedRecord
 from ..recording import open_quietly
 from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile, chunk_path
 from ..write.writer import new_creation_id
-
-Progress = Callable[[int, int], object]
 
 # Bytes that a thread recompresses at a time, and bytes between two calls of `progress`.
 _BATCH_NBYTES = 1 << 20

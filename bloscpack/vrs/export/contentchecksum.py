@@ -5,12 +5,13 @@ of streams of different types do not matter, so copies made by any tool have the
 Source: reference 1.4.0, ``utils/Validation.cpp``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 
 import numpy as np
 import xxhash
 
+from ...types import Progress
 from ..format.description import StreamTags, encode_text
 from ..format.format import StreamId
 from ..read.content import Content
@@ -21,7 +22,7 @@ _HEADER = Struct("<dIIHHB")
 _PERIOD = 64
 
 
-def content_checksum(content: Content, progress: Callable[[int, int], None] | None = None) -> str:
+def content_checksum(content: Content, progress: Progress | None = None) -> str:
     """Return the checksum of all records and tags, 16 hex digits.
 
     Parameters
@@ -45,9 +46,7 @@ def content_checksum(content: Content, progress: Callable[[int, int], None] | No
     )
 
 
-def _iter_reporting(
-    content: Content, progress: Callable[[int, int], None] | None
-) -> Iterator[StoredRecord]:
+def _iter_reporting(content: Content, progress: Progress | None) -> Iterator[StoredRecord]:
     """Yield all records, and report progress."""
     ends = np.cumsum(content.table.size, dtype=np.int64)
     for row, record in content.reader.iter_records(content.all_rows):

@@ -12,7 +12,7 @@ damage in the report and an ``error`` in its line; the other records are still e
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from ...exceptions import BloscpackError, UnsupportedError
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
 from ...storage.folder import Folder
-from ...types import BytesLike, IntArray, text_list
+from ...types import BytesLike, IntArray, Progress, text_list
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageSpec
 from ..block.wav import HEADER_SIZE, MAX_NBYTES, wav_header, wav_samples
@@ -96,7 +96,7 @@ def extract(
     kinds: Iterable[str] = KINDS,
     overwrite: bool = False,
     nthreads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> ExtractReport:
     """Write the content of records to files.
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...exceptions import FormatError
 from ...frames.store.framestore import FrameStore
 from ...parallel.threads import map_ordered, resolve_nthreads
-from ...types import BytesLike
+from ...types import BytesLike, Progress
 from ..export.contentchecksum import content_checksum
 from ..format.description import pack_description
 from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType
@@ -31,7 +31,7 @@ from .forms import StoredForm
 from .gathering import GroupImport
 from .payloadrows import damaged
 from .storedrecording import ATTR, CLIP, FORMAT, StoredRecording, facts_of
-from .storeprogress import Counter, Progress
+from .storeprogress import Counter
 from .verbatim import iter_file, store_file, write_parts
 
 PRESET = "small"

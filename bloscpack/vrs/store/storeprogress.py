@@ -1,8 +1,6 @@
 """Progress reports at intervals of records."""
 
-from collections.abc import Callable
-
-Progress = Callable[[int, int], None]
+from ...types import Progress
 
 _STEP = 4096
 
