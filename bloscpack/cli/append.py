@@ -17,9 +17,10 @@ from ..original.fileappend import journaled, rewrite_section
 from ..storage import disk
 from ..storage.url import refuse_url, shown_name
 from .console.describe import read_metadata_file, report_chunks, report_metadata
-from .console.endpoint import STDIO, check_input, is_same_file, open_container, open_stream
-from .console.options import add_blosc_group, add_locking_option, blosc_args_from
+from .console.inputfile import check_input, open_container, open_stream
+from .console.options import STDIO, add_blosc_group, add_locking_option, blosc_args_from
 from .console.output import Console, double_pretty_size
+from .console.outputfile import is_same_file
 from .console.status import ExitCode
 
 

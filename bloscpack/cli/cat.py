@@ -12,9 +12,10 @@ from ..storage.url import shown_name
 from ..types import AnyArray
 from .console.arrayout import add_output_options, form_of, write_part
 from .console.describe import dtype_text
-from .console.endpoint import STDIO, check_input, check_output, open_bloscpack, open_output
-from .console.options import add_json_option, count
+from .console.inputfile import check_input, open_bloscpack
+from .console.options import STDIO, add_json_option, count
 from .console.output import Console, print_json
+from .console.outputfile import check_output, open_output
 from .console.selection import Index, parse_selection_text, strip_brackets
 from .console.status import ExitCode, UsageError
 

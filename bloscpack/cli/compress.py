@@ -7,15 +7,9 @@ from ..format.header import EXTENSION
 from ..original.args import BloscpackArgs, MetadataArgs
 from ..original.pack import pack_stream
 from .console.describe import read_metadata_file, report_chunks
-from .console.endpoint import (
-    STDIO,
-    check_input,
-    check_output,
-    open_output,
-    open_stream,
-    regular_nbytes,
-)
+from .console.inputfile import check_input, open_stream
 from .console.options import (
+    STDIO,
     add_blosc_group,
     add_chunk_size_option,
     blosc_args_from,
@@ -23,6 +17,7 @@ from .console.options import (
     keep_prefixes,
 )
 from .console.output import Console, double_pretty_size
+from .console.outputfile import check_output, open_output, regular_nbytes
 from .console.status import ExitCode
 
 

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from ..filetypes.convert import convert
-from .console.endpoint import check_input, readable
+from .console.inputfile import check_input, readable
 from .console.options import add_json_option, count
 from .console.output import Console, print_json, printable, result
 from .console.status import ExitCode, UsageError

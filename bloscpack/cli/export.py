@@ -6,8 +6,10 @@ import os
 from typing import Any
 
 from ..storage.url import is_url
-from .console.endpoint import STDIO, check_input, check_output, open_bloscpack, open_output
+from .console.inputfile import check_input, open_bloscpack
+from .console.options import STDIO
 from .console.output import Console
+from .console.outputfile import check_output, open_output
 from .console.status import ExitCode, UsageError
 
 

@@ -18,7 +18,7 @@ from ..format.metadata import MetadataHeader
 from ..storage.url import shown_name
 from .commands import command_module
 from .console.describe import array_fields, metadata_text, report_metadata
-from .console.endpoint import check_input, open_input
+from .console.inputfile import check_input, open_input
 from .console.options import add_json_option
 from .console.output import Console, double_pretty_size, error, prefixed_result, print_json
 from .console.status import ExitCode, describe, exit_code

@@ -8,7 +8,7 @@ from ..filetypes.table import ARRAYS
 from ..storage.url import shown_name
 from .commands import command_module
 from .console.describe import array_fields, is_array
-from .console.endpoint import check_input, open_bloscpack
+from .console.inputfile import check_input, open_bloscpack
 from .console.options import add_json_option
 from .console.output import error, print_json, printable, result
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe

@@ -4,9 +4,10 @@ import argparse
 
 from ..filetypes.verify import recover as recover_file
 from ..storage.url import shown_name
-from .console.endpoint import STDIO, check_input, check_output, open_bloscpack
-from .console.options import add_json_option
+from .console.inputfile import check_input, open_bloscpack
+from .console.options import STDIO, add_json_option
 from .console.output import Console, binary_stdout, print_json, printable, result
+from .console.outputfile import check_output
 from .console.reports import ReportForm, report_code
 from .console.status import STATUS_NAMES, UsageError
 

@@ -4,8 +4,8 @@ import argparse
 
 from ..damage.report import Report
 from ..filetypes.verify import verify_source
-from .console.endpoint import STDIO, check_input, open_input
-from .console.options import add_json_option
+from .console.inputfile import check_input, open_input
+from .console.options import STDIO, add_json_option
 from .console.output import Console
 from .console.reports import ReportForm, verify_each
 

@@ -13,7 +13,7 @@ import pytest
 
 from bloscpack import vrs
 from bloscpack.benzina.samplefiles import Listing
-from bloscpack.cli.console.endpoint import PassSink
+from bloscpack.cli.console.outputfile import PassSink
 from bloscpack.gulp import utils
 from bloscpack.storage import disk
 from bloscpack.storage.folder import Folder

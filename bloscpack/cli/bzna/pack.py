@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..console.endpoint import check_input
+from ..console.inputfile import check_input
 from ..console.options import add_json_option, count
 from ..console.output import Console, message, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError

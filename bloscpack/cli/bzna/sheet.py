@@ -5,9 +5,9 @@ import argparse
 from ...frames.contactsheet import contact_sheet
 from ...media import image
 from ..console.arrayout import check_suffix
-from ..console.endpoint import check_output, open_output
 from ..console.options import count
 from ..console.output import Console
+from ..console.outputfile import check_output, open_output
 from ..console.status import ExitCode, UsageError
 from ..frames.sheet import MAX_COLUMNS, numbers_text, sheet_width, spread
 from ..inputs.datasets import THUMB, TRACKS, add_file, add_selection, choose, open_dataset

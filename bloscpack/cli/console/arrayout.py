@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from ...media import image
 from ...storage.protocol import ByteSink
 from ...types import AnyArray
-from .endpoint import STDIO
+from .options import STDIO
 from .output import printable
 from .status import UsageError
 

@@ -24,6 +24,7 @@ from .status import ExitCode
 Subparsers = Any  # argparse names the type of add_subparsers() only with an underscore
 Container = argparse._ActionsContainer  # base of parsers and groups; argparse has no public name
 
+STDIO = "-"  # name of standard input or output among arguments
 MAX_THREADS = 256  # BLOSC_MAX_THREADS, the limit of the original's -n
 _SHUFFLES = {"none": Shuffle.NONE, "byte": Shuffle.BYTE, "bit": Shuffle.BIT}
 _NEGATIVE_SELECTION = re.compile(r"-[0-9][-+0-9:,. ]*[:,][-+0-9:,. ]*")

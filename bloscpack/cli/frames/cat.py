@@ -12,9 +12,9 @@ from ...storage.url import shown_name
 from ...types import AnyArray
 from ..console.arrayout import add_output_options, check_suffix, form_of, write_part
 from ..console.describe import dtype_text
-from ..console.endpoint import STDIO, check_output, open_output
-from ..console.options import add_json_option
+from ..console.options import STDIO, add_json_option
 from ..console.output import Console, print_json
+from ..console.outputfile import check_output, open_output
 from ..console.selection import strip_brackets
 from ..console.status import ExitCode, UsageError
 from ..inputs.clips import open_clips, parse_frames

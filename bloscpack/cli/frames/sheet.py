@@ -11,9 +11,9 @@ from ...frames.protocol import Clip, frame_indices
 from ...media import image
 from ...types import AnyArray, IntArray
 from ..console.arrayout import check_suffix
-from ..console.endpoint import check_output, open_output
 from ..console.options import count
 from ..console.output import Console
+from ..console.outputfile import check_output, open_output
 from ..console.status import ExitCode, UsageError
 from ..inputs.clips import open_clips, parse_frames
 

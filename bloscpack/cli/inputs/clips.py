@@ -7,7 +7,7 @@ from ...filetypes.table import FileType
 from ...format.filekind import RECORDING
 from ...frames.protocol import Clip, FrameSource
 from ...storage.url import is_url
-from ..console.endpoint import check_input, open_input, refused
+from ..console.inputfile import check_input, open_input, refused
 from ..console.selection import parse_selection_text
 from ..console.status import UsageError
 

@@ -13,7 +13,7 @@ from ...filetypes.identify import identify
 from ...format.filekind import DATASET
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
-from ..console.endpoint import check_input, readable
+from ..console.inputfile import check_input, readable
 from ..console.options import Container
 from ..console.selection import parse_range
 

@@ -13,7 +13,7 @@ from ...exceptions import NotBloscpackError
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource, errors_at
 from ...storage.url import shown_name
-from ..console.endpoint import check_input, readable
+from ..console.inputfile import check_input, readable
 from ..console.options import Container
 from ..console.output import Console
 from ..console.selection import parse_range

@@ -3,9 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..console.endpoint import STDIO, check_output
-from ..console.options import add_json_option, byte_size
+from ..console.options import STDIO, add_json_option, byte_size
 from ..console.output import Console, double_pretty_size, print_json, printable, result
+from ..console.outputfile import check_output
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 from ..inputs.recordings import add_filter_options, open_recording, times_of
 

@@ -6,9 +6,10 @@ from dataclasses import asdict
 
 from ...storage.file import open_source
 from ...storage.url import shown_name
-from ..console.endpoint import STDIO, check_input, check_output, readable
-from ..console.options import add_json_option
+from ..console.inputfile import check_input, readable
+from ..console.options import STDIO, add_json_option
 from ..console.output import Console, print_json, printable, result
+from ..console.outputfile import check_output
 from ..console.status import ExitCode, UsageError
 from ..inputs.recordings import refuse_empty
 

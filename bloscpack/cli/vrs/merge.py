@@ -3,7 +3,7 @@
 import argparse
 from contextlib import ExitStack
 
-from ..console.endpoint import STDIO
+from ..console.options import STDIO
 from ..console.output import Console
 from ..console.status import UsageError
 from ..inputs.recordings import open_recording, times_of

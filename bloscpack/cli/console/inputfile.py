@@ -1,0 +1,101 @@
+"""Inputs of a command: a file, a URL, or ``-`` for standard input."""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, overload
+
+from ...container.reader import Container
+from ...exceptions import FileNotFound, WrongKindError
+from ...filetypes.identify import identify
+from ...filetypes.table import FileType
+from ...format.filekind import HEAD_NBYTES, wrong_kind
+from ...storage.protocol import ByteSource
+from ...storage.url import is_url, shown_name
+from .options import STDIO
+
+
+def check_input(name: str, what: str) -> None:
+    """Check that an input exists.
+
+    Raises
+    ------
+    FileNotFound
+        It does not exist.
+    """
+    if name != STDIO and not is_url(name) and not Path(name).exists():
+        raise FileNotFound(f"{what} '{name}' does not exist!")
+
+
+def readable(name: str) -> Any:
+    """Return an argument for `open_source`: a path or URL, a seekable stream, or a pipe's bytes."""
+    if name == STDIO:
+        stream = _stdin()
+        return stream if stream.seekable() else stream.read()
+    if is_url(name):
+        return name
+    mode = Path(name).stat().st_mode
+    # For a folder, `open_source` raises an error that names the call that reads it.
+    return name if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(name).read_bytes()
+
+
+@overload
+def open_input(name: str) -> tuple[FileType, ByteSource]: ...
+@overload
+def open_input(name: str, *, folders: Literal[True]) -> tuple[FileType, Any]: ...
+def open_input(name: str, *, folders: bool = False) -> tuple[FileType, Any]:
+    """Open a file of any type that this package reads; with `folders`, also a folder.
+
+    A file with damaged first bytes is recognised by its last ones.
+
+    Raises
+    ------
+    NotBloscpackError
+        The file is empty, or of another type.
+    OSError
+        The file cannot be read.
+    """
+    filetype, source = identify(readable(name), folders=folders)
+    if filetype is None:
+        raise refused(name, source)
+    return filetype, source
+
+
+def open_bloscpack(name: str) -> tuple[FileType, ByteSource]:
+    """Open a Bloscpack file; errors as for `open_input`."""
+    filetype, source = open_input(name)
+    if not filetype.is_bloscpack:
+        raise refused(name, source)
+    return filetype, source
+
+
+def open_container(name: str) -> Container:
+    """Open the container in a Bloscpack file; errors as for `open_input`."""
+    return Container(open_bloscpack(name)[1])
+
+
+def refused(name: str, source: Any) -> WrongKindError:
+    """Close a file that is not a Bloscpack file, and return the error for it."""
+    with closing(source):
+        error = wrong_kind(source.read_at(0, HEAD_NBYTES), "a Bloscpack file", source.name)
+    return error.at(path=shown_name(name))
+
+
+@contextmanager
+def open_stream(name: str) -> Iterator[IO[bytes]]:
+    """Open plain content for sequential reading."""
+    if name == STDIO:
+        yield _stdin()
+    else:
+        with Path(name).open("rb") as stream:
+            yield stream
+
+
+def _stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
+    return sys.stdin.buffer

@@ -1,0 +1,124 @@
+"""Outputs of a command: a file, or ``-`` for standard output."""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from ...exceptions import FileNotFound
+from ...storage import disk
+from ...storage.protocol import ByteSink
+from ...storage.sink import open_sink
+from ...storage.url import is_url, shown_name
+from ...types import BytesLike
+from .options import STDIO
+from .output import Console, binary_stdout
+
+
+@contextmanager
+def open_output(name: str, *, is_ordered: bool = False) -> Iterator[ByteSink]:
+    """Open a sink that is committed at the end of the block.
+
+    Parameters
+    ----------
+    name : str
+        A path or ``-``.
+    is_ordered : bool
+        The output is produced in order: on standard output it appears at once, not at the end.
+    """
+    if name == STDIO and is_ordered:
+        sink = PassSink(binary_stdout())
+        yield sink
+        sink.commit()
+    else:
+        with open_sink(binary_stdout() if name == STDIO else name) as committed:
+            yield committed
+
+
+class PassSink:
+    """Sink that writes directly to a stream, for output that is produced in order and verified."""
+
+    name: str | None = None
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def write(self, data: BytesLike) -> None:
+        """Write `data`."""
+        with disk.naming("standard output"):
+            self._stream.write(data)
+
+    def write_at(self, offset: int, data: BytesLike) -> None:
+        """Raise OSError: a stream has no positions."""
+        raise OSError(errno.ESPIPE, os.strerror(errno.ESPIPE))
+
+    def commit(self) -> None:
+        """Flush the stream."""
+        with disk.naming("standard output"):
+            self._stream.flush()
+
+    def abort(self) -> None:
+        """Do nothing."""
+
+
+def check_output(name: str, inputs: list[str], console: Console, *, force: bool) -> None:
+    """Check that an output may be written.
+
+    Raises
+    ------
+    ValueError
+        The output is one of the inputs, or a URL.
+    FileNotFound
+        The output exists (bloscpack 0.16 has this exception) or is a terminal, without `force`.
+    OSError
+        The folder of the output does not exist.
+    """
+    if is_url(name):
+        raise ValueError(
+            f"output '{shown_name(name)}' is a URL: commands write local files; copy the file "
+            "there, or write to the URL in Python, with bloscpack.save"
+        )
+    for each in inputs:
+        if is_same_file(each, name):
+            raise ValueError(f"input and output are the same file: '{shown_name(name)}'")
+    if name == STDIO:
+        if sys.stdout is not None and sys.stdout.isatty() and not force:
+            raise FileNotFound("standard output is a terminal; use -f to write binary data to it")
+        return
+    status = _status(name, is_output=True)
+    if status is None:
+        folder = Path(name).parent
+        if not folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "no such folder", os.fspath(folder))
+    elif stat.S_ISREG(status.st_mode) or stat.S_ISBLK(status.st_mode):
+        # Writing to a pipe or a device like /dev/null destroys nothing: no --force is needed.
+        if not force:
+            raise FileNotFound(f"output file '{shown_name(name)}' exists!")
+        console.verbose(f"overwriting existing file: '{shown_name(name)}'")
+
+
+def is_same_file(source: str, target: str) -> bool:
+    """Return whether an input and an output are one regular file."""
+    one, two = _status(source, is_output=False), _status(target, is_output=True)
+    if one is None or two is None or not stat.S_ISREG(two.st_mode):
+        return False
+    return os.path.samestat(one, two)
+
+
+def regular_nbytes(name: str, *, is_output: bool = False) -> int | None:
+    """Return the size of a regular file in bytes, or None for anything else."""
+    status = _status(name, is_output=is_output)
+    return status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
+
+
+def _status(name: str, *, is_output: bool) -> os.stat_result | None:
+    stream = sys.stdout if is_output else sys.stdin
+    try:
+        return os.fstat(stream.fileno()) if name == STDIO else Path(name).stat()
+    except (OSError, ValueError, AttributeError):
+        # The file is missing, or the stream is closed, None or without a descriptor.
+        return None
