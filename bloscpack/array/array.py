@@ -9,17 +9,15 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, overload
 
-import numpy as np
-
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container, Verify
-from ..exceptions import BloscpackError, NotANumpyArray
+from ..exceptions import BloscpackError
 from ..format.header import Header
 from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.url import refuse_url
 from ..types import AnyArray
-from .arraymetadata import Description, check_nbytes, describe_array, new_array, stored_view
+from .arraymetadata import Description, chunk_shape, describe_content, new_array, stored_view
 from .attrs import read_only
 from .display import Facts, html_table, one_line
 from .gather import Names, as_target, field_names, gather, gather_fields
@@ -108,30 +106,21 @@ class Array:
         self._nthreads = nthreads
         self._is_open = self._is_seen = True
         self._rows: RowAppender | None = None
+        # Decoded on first use.
+        self._attrs: dict[str, Any] | None = None
+        self._shown_attrs: dict[str, Any] | None = None
         if mode == "a":
             refuse_url(path, "appended to")
             self._open_rows(path, verify, locking)
             return
         self._container = container = Container(open_source(path, storage_options), verify=verify)
         try:
-            self._describe()
+            self.dtype, self.shape, self.is_fortran = describe_content(container)
         except (BloscpackError, ImportError) as err:
             if isinstance(err, BloscpackError):
                 err.at(path=container.name)
             container.close()
             raise
-
-    def _describe(self) -> None:
-        container = self._container
-        try:
-            self.dtype, self.shape, self.is_fortran = describe_array(container)
-        except NotANumpyArray:
-            self.dtype, self.is_fortran = np.dtype(np.uint8), False
-            self.shape = (container.nbytes,)
-        # Decoded on first use.
-        self._attrs: dict[str, Any] | None = None
-        self._shown_attrs: dict[str, Any] | None = None
-        check_nbytes(self._container, self.dtype, self.shape)
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -208,20 +197,7 @@ class Array:
     @property
     def chunks(self) -> tuple[int, ...] | None:
         """Shape of a chunk; None if chunks do not consist of whole rows (along any axis)."""
-        shape = self.shape[::-1] if self.is_fortran else self.shape
-        container = self._known_container()
-        nitems = container.chunk_size // (self.dtype.itemsize or 1)
-        if not shape or not all(shape) or container.nchunks == 1:
-            return self.shape
-        if nitems * self.dtype.itemsize != container.chunk_size:
-            return None
-        for axis in range(len(shape)):
-            inner = prod(shape[axis + 1 :])
-            rows, rest = divmod(nitems, inner)
-            if rows and not rest and (axis == 0 or shape[axis] % rows == 0):
-                chunk = (1,) * axis + (rows,) + shape[axis + 1 :]
-                return chunk[::-1] if self.is_fortran else chunk
-        return None
+        return chunk_shape(self._known_container(), self._described())
 
     def __len__(self) -> int:
         if not self.shape:
@@ -558,7 +534,8 @@ class Array:
             later = refreshed(container)
             if later is not None:
                 self._container = later
-                self._describe()
+                self.dtype, self.shape, self.is_fortran = describe_content(later)
+                self._attrs = self._shown_attrs = None
 
     def close(self) -> None:
         """Write appended rows and close the file; idempotent. Shape, dtype and attrs stay."""
@@ -588,7 +565,7 @@ class Array:
         rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
         try:
             self._container = rows.view(verify=verify)
-            self._describe()
+            self.dtype, self.shape, self.is_fortran = describe_content(self._container)
         except BaseException:
             rows.abandon()
             raise

@@ -94,6 +94,42 @@ def describe_array(container: Container) -> Description:
     return _describe_stored(data, header.meta_codec, header.meta_size)
 
 
+def describe_content(container: Container) -> Description:
+    """Return (dtype, shape, is_fortran); a file without array metadata is an array of its bytes.
+
+    Raises
+    ------
+    FormatError
+        The metadata break the format, or do not fit the chunks.
+    ImportError
+        The dtype needs an optional package.
+    """
+    try:
+        description = describe_array(container)
+    except NotANumpyArray:
+        description = np.dtype(np.uint8), (container.nbytes,), False
+    check_nbytes(container, description[0], description[1])
+    return description
+
+
+def chunk_shape(container: Container, description: Description) -> tuple[int, ...] | None:
+    """Return the shape of a chunk; None if chunks do not consist of whole rows (along any axis)."""
+    dtype, shape, is_fortran = description
+    if not shape or not all(shape) or container.nchunks == 1:
+        return shape
+    if not dtype.itemsize or container.chunk_size % dtype.itemsize:
+        return None
+    nitems = container.chunk_size // dtype.itemsize
+    stored = shape[::-1] if is_fortran else shape
+    for axis in range(len(stored)):
+        inner = prod(stored[axis + 1 :])
+        rows, rest = divmod(nitems, inner)
+        if rows and not rest and (axis == 0 or stored[axis] % rows == 0):
+            chunk = (1,) * axis + (rows,) + stored[axis + 1 :]
+            return chunk[::-1] if is_fortran else chunk
+    return None
+
+
 def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray:
     """Return the whole array in `container` as a new, writable ndarray, in the order it was saved.
 

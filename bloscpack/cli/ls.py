@@ -3,8 +3,10 @@
 import argparse
 from typing import Any
 
-from ..array.array import Array
+from ..array.arraymetadata import chunk_shape, describe_content
+from ..container.reader import Container
 from ..filetypes.table import ARRAYS
+from ..storage.protocol import errors_at
 from ..storage.url import shown_name
 from .commands import command_module
 from .console.describe import array_fields, is_array
@@ -72,17 +74,20 @@ def _describe(name: str) -> dict[str, Any]:
     if filetype is not ARRAYS:
         entry: dict[str, Any] = command_module(f"{filetype.name}.ls").entry(source)
         return entry
-    with Array(source) as array:
+    with Container(source) as container, errors_at(container.name):
+        dtype, shape, is_fortran = describe_content(container)
+        chunks = chunk_shape(container, (dtype, shape, is_fortran))
+        cbytes = source.size()
         return {
-            "kind": "array" if is_array(array._known_container().metadata) else "bytes",
-            **array_fields(array.shape, array.dtype, array.is_fortran),
-            "chunks": None if array.chunks is None else list(array.chunks),
-            "nchunks": array.nchunks,
-            "nbytes": array.nbytes,
-            "cbytes": array.cbytes,
-            "ratio": array.cratio,
-            "checksum": array.header.checksum.name,
-            "format_version": array.header.format_version,
+            "kind": "array" if is_array(container.metadata) else "bytes",
+            **array_fields(shape, dtype, is_fortran),
+            "chunks": None if chunks is None else list(chunks),
+            "nchunks": container.nchunks,
+            "nbytes": container.nbytes,
+            "cbytes": cbytes,
+            "ratio": container.nbytes / cbytes,
+            "checksum": container.header.checksum.name,
+            "format_version": container.header.format_version,
         }
 
 

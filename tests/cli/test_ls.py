@@ -69,6 +69,7 @@ def test_an_array_with_false_metadata(blpk: Blpk, content: bytes) -> None:
     for argv in (["ls", "x.blp"], ["cat", "x.blp", "0"]):
         ended = blpk(*argv)
         assert (ended.code, ended.raw) == (3, b"")
+        assert ended.err.startswith("blpk: error: x.blp: metadata: shape [1000000] ")
 
 
 def test_hostile_field_names(blpk: Blpk) -> None:
