@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .array.writer import Writer
     from .damage.report import Damage, Report
     from .filetypes.convert import Conversion, convert
-    from .filetypes.verify import recover, verify
+    from .filetypes.recover import recover
+    from .filetypes.verify import verify
     from .integrations.kerchunk import kerchunk_references
     from .integrations.save import save
     from .integrations.zarr import as_zarr as as_zarr
@@ -115,7 +116,8 @@ def __getattr__(name: str) -> Any:
         "array.writer": ("Writer",),
         "damage.report": ("Damage", "Report"),
         "filetypes.convert": ("Conversion", "convert"),
-        "filetypes.verify": ("recover", "verify"),
+        "filetypes.recover": ("recover",),
+        "filetypes.verify": ("verify",),
         "integrations.kerchunk": ("kerchunk_references",),
         "integrations.save": ("save",),
         "integrations.zarr": ("as_zarr",),  # not in __all__, as zarr may be missing

@@ -155,7 +155,7 @@ IMPORTED_ON_USE = {
 # file types that most programs never open.
 IMPORTS_BY_NAME = {"array.dtype", "__init__", "cli.commands", "filetypes.table"}
 # Basenames that several folders share, as each means the same everywhere.
-SHARED_NAMES = {"__init__", "format", "protocol", "reader", "utils", "verify", "writer"}
+SHARED_NAMES = {"__init__", "format", "protocol", "reader", "recover", "utils", "verify", "writer"}
 # Modules of at most `MAX_THIN` lines of code, and why each is not part of one that imports it.
 # Pure modules, commands and names of other projects need no reason.
 THIN = {
@@ -165,6 +165,8 @@ THIN = {
     "cli.console.status": "used by every command",
     "cli.inputs.clips": "used by several commands",
     "container.chunkmemory": "needs no lock, by rules of its own; container.reader is long enough",
+    "filetypes.recover": "imports the code that writes; verification does not",
+    "filetypes.verify": "imports only the code that reads",
     "format.bytefield": "used by several formats",
     "frames.store.summary": "read from the index by several modules",
     "frames.verify": "each file type has one",

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..filetypes.verify import recover as recover_file
+from ..filetypes.recover import recover as recover_file
 from ..storage.url import shown_name
 from .console.inputfile import check_input, open_bloscpack
 from .console.options import STDIO, add_json_option
