@@ -127,7 +127,7 @@ def scheduler(where: str) -> Iterator[None]:
             yield
         return
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster),
     ):
         yield

@@ -38,7 +38,7 @@ def client() -> Iterator[Any]:
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address=":0",
             memory_limit=None,
             silence_logs=50,
         ) as cluster,

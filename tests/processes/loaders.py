@@ -99,7 +99,7 @@ def distributed_workers(path: Path) -> None:
     array = bp.open(path)
     for processes in (False, True):
         with Client(
-            n_workers=1, threads_per_worker=2, processes=processes, dashboard_address=None
+            n_workers=1, threads_per_worker=2, processes=processes, dashboard_address=":0"
         ) as client:
             futures = [client.submit(is_worker, array, n) for n in range(6)]
             check(f"distributed, {processes=}", client.gather(futures))
