@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, overload
 import numpy as np
 
 from ..types import IntArray
-from .mp4.format import unpack_text
+from .mp4.format import unpack_name, unpack_text
 
 Item = TypeVar("Item", covariant=True)
 
@@ -71,7 +71,7 @@ class NameTable:
             ends = self._ends[np.minimum(block + 1, self.nnames)].tolist()
             for index, start, end in zip(block.tolist(), starts, ends, strict=True):
                 if index < self.nnames:
-                    yield unpack_text(self._stored[start:end].removesuffix(b"\0"))
+                    yield unpack_name(self._stored[start:end])
                 else:
                     yield None
 

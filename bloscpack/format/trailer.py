@@ -71,11 +71,6 @@ class Trailer(NamedTuple):
     head: bytes
     pages: bytes
 
-    @property
-    def digests_size(self) -> int:
-        """Size in bytes of the digests of all chunks, which start at `offset`."""
-        return DIGEST_SIZE * self.nchunks
-
     def page_extent(self, page: int) -> tuple[int, int]:
         """Return the offset and the size of the digests of the chunks of page `page`."""
         first = page * PAGE_CHUNKS

@@ -142,7 +142,7 @@ def _array_refs(
     if not array.size:
         return _head_refs(labels.name, layout, labels.dims, attrs)
     nbytes = prod(layout.chunks) * layout.dtype.itemsize
-    _check_grid(array, layout, nbytes)
+    _check_grid(array, nbytes)
     first = container.fetch(0).header
     compressor = {
         "id": "blosc",
@@ -192,7 +192,7 @@ def _head_refs(
     }
 
 
-def _check_grid(array: Array, layout: ZarrLayout, nbytes: int) -> None:
+def _check_grid(array: Array, nbytes: int) -> None:
     """Raise unless each chunk is one of the Zarr grid: `nbytes` bytes, the last one at most."""
     container = array._open_container()
     # In version 2 of the Bloscpack format the last chunk may be larger than the others.

@@ -130,12 +130,13 @@ def test_an_unknown_padding_is_refused() -> None:
 
 
 def test_pictures_are_decoded_to_tensors(mini: benzina.Dataset) -> None:
-    decoder = ongpu.BatchDecoder(CPU)
+    decoder = ongpu.DeviceDecoder(CPU)
     pictures = [
         (sample.layout.tracks["bzna_thumb"], sample.read_track("bzna_thumb"))
         for sample in mini.samples()
     ]
-    for sample, found in zip(mini.samples(), decoder.decode_batch(pictures), strict=True):
+    for sample, picture in zip(mini.samples(), pictures, strict=True):
+        found = decoder.decode(*picture)
         planes = sample.frame("bzna_thumb")
         np.testing.assert_array_equal(found.y.numpy(), planes.y)
         np.testing.assert_array_equal(found.u.numpy(), planes.u)
@@ -161,7 +162,7 @@ class Refusing:
 
 
 def test_what_the_hardware_refuses_is_decoded_and_counted(mini: benzina.Dataset) -> None:
-    decoder = ongpu.BatchDecoder(CPU)
+    decoder = ongpu.DeviceDecoder(CPU)
     decoder._hardware = Refusing(lambda count: count > 2)  # type: ignore[assignment]
     pictures = [
         (sample.layout.tracks["bzna_thumb"], sample.read_track("bzna_thumb"))
@@ -169,7 +170,7 @@ def test_what_the_hardware_refuses_is_decoded_and_counted(mini: benzina.Dataset)
     ]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = decoder.decode_batch(pictures)
+        found = [decoder.decode(*picture) for picture in pictures]
     assert (decoder.ndecoded, decoder.nfallback) == (12, 10)
     assert [str(each.message) for each in caught] == [
         "1 of 3 pictures so far were decoded on the CPU, not on cpu; last reason: 4:4:4",
@@ -179,7 +180,7 @@ def test_what_the_hardware_refuses_is_decoded_and_counted(mini: benzina.Dataset)
 
 
 def test_a_damaged_picture_is_an_error_of_the_cpu_too(mini: benzina.Dataset) -> None:
-    decoder = ongpu.BatchDecoder(CPU)
+    decoder = ongpu.DeviceDecoder(CPU)
     decoder._hardware = Refusing(lambda count: True)  # type: ignore[assignment]
     track, payload = mini[0].layout.tracks["bzna_thumb"], mini[0].read_track("bzna_thumb")
     with pytest.raises(CodecError):

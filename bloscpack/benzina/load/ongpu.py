@@ -85,7 +85,7 @@ def resolve_device(device: Any) -> torch.device:
     return torch.device("cuda", index)
 
 
-class BatchDecoder:
+class DeviceDecoder:
     """Decodes pictures to a device.
 
     Parameters
@@ -110,32 +110,30 @@ class BatchDecoder:
         self._lock = threading.Lock()
         self.ndecoded = self.nfallback = 0
 
-    def decode_batch(self, pictures: Sequence[tuple[InnerTrack, bytes]]) -> list[DevicePlanes]:
-        """Decode pictures.
+    def decode(self, track: InnerTrack, payload: bytes) -> DevicePlanes:
+        """Decode a picture.
 
         Parameters
         ----------
-        pictures : sequence of (InnerTrack, bytes)
-        The track of each picture, and its bytes.
+        track : InnerTrack
+            The track of the picture.
+        payload : bytes
+            Its bytes, as stored.
 
         Returns
         -------
-        list of DevicePlanes
+        DevicePlanes
 
         Raises
         ------
         FormatError, CodecError, UnsupportedError
-            As for `Decoder.decode`, for the first picture that cannot be decoded at all.
+            As for `Decoder.decode`.
 
         Warns
         -----
         RuntimeWarning
             When the hardware has refused the first picture, the tenth, the hundredth and so on.
         """
-        return [self.decode(track, payload) for track, payload in pictures]
-
-    def decode(self, track: InnerTrack, payload: bytes) -> DevicePlanes:
-        """Decode a picture; see `decode_batch`."""
         picture = track.config_kind, track.config, payload, track.frame, track.clean
         refusal: Exception | None = None
         if self._hardware is not None:
@@ -214,7 +212,7 @@ class DeviceFiller(Filler):
     def __init__(self, recipe: Recipe, seed: int, epoch: int, device: torch.device) -> None:
         super().__init__(recipe, seed, epoch)
         self._device = device
-        self._decoder = BatchDecoder(device)
+        self._decoder = DeviceDecoder(device)
 
     def _new_images(self, count: int) -> Any:
         return torch.empty(

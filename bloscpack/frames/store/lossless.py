@@ -62,7 +62,6 @@ class Filter(IntFlag):
     STRIDED = 0x40  # with TIME: selects which frame is referred to
 
 
-ALL_FILTERS = sum(Filter)
 # As plain ints, which are ten times as fast as IntFlag members.
 TIME, _BITS, _STRIDED = int(Filter.TIME), int(Filter.BITS), int(Filter.STRIDED)
 

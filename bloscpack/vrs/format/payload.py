@@ -199,20 +199,6 @@ def decode_payload_into(stored: BytesLike, compression: int, out: memoryview) ->
         raise _failed(compression, code, _label(stored, len(out)))
 
 
-def frame_limit(stored: BytesLike, compression: Compression) -> int:
-    """Return the most bytes that a frame can decode to: its content size, if declared.
-
-    Raises
-    ------
-    CodecError
-        The stored bytes are not one frame.
-    """
-    limit = _record.limit_of(compression, stored)
-    if limit < 0:
-        raise _failed(compression, limit, f"{len(stored)} bytes")
-    return limit
-
-
 def _check_plain(stored: BytesLike, nbytes: int) -> None:
     if len(stored) != nbytes:
         raise CodecError(f"payload of {nbytes} bytes, not compressed: found {len(stored)} bytes")

@@ -67,8 +67,6 @@ class Scan(NamedTuple):
         Headers of descriptions and indexes, with their byte positions.
     end : int
         End of the last record, in bytes; 0 without records.
-    last_size : int
-        Size of the last record; 0 without records.
     """
 
     headers: AnyArray
@@ -76,7 +74,6 @@ class Scan(NamedTuple):
     gaps: list[Gap]
     internal: list[tuple[int, RecordHeader]]
     end: int
-    last_size: int
 
 
 def scan_records(
@@ -135,7 +132,7 @@ class _Scanner:
         end = self._last + self._last_size if self._last >= 0 else 0
         headers = np.frombuffer(bytes(self._headers), RECORD_HEADER_DTYPE)
         offsets = np.frombuffer(self._offsets, np.int64)
-        return Scan(headers, offsets, self._gaps, self._internal, end, self._last_size)
+        return Scan(headers, offsets, self._gaps, self._internal, end)
 
     def scan(self, start: int, previous_size: int | None, *, resync: bool) -> None:
         position, fault = self._follow(start, previous_size)
