@@ -371,8 +371,8 @@ def _store_recording(
 def _restore_recording(source: "FrameSource", options: _Options) -> Conversion:
     """Restore a recording from a frame store."""
     from ..frames.store.framestore import FrameStore
+    from ..vrs.read.filesource import chunk_path
     from ..vrs.store import restore_recording
-    from ..vrs.write.recordfile import chunk_path
 
     if not isinstance(source, FrameStore) or not _holds_recording(source):
         raise ValueError('to="vrs" needs a frame store that was converted from a VRS recording')

@@ -26,9 +26,10 @@ from ..format.indexrecord import index_nbytes
 from ..format.payload import encode_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
 from ..read.content import Content
+from ..read.filesource import chunk_path
 from ..read.recordreader import EncodedRecord
 from ..recording import open_quietly
-from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile, chunk_path
+from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile
 from ..write.writer import new_creation_id
 
 # Bytes that a thread recompresses at a time, and bytes between two calls of `progress`.

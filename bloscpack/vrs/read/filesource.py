@@ -191,17 +191,26 @@ def open_recording_source(
         return _open_files(where, storage_options, is_explicit=True)
     first = open_source(where, storage_options)
     path = first.place()
-    if isinstance(path, str) and (neighbours := _find_neighbours(os.path.realpath(path))):
+    if isinstance(path, str) and (neighbours := find_neighbours(os.path.realpath(path))):
         return _open_files([first, *neighbours], None, is_explicit=False)
     return ChunkedSource([first], is_explicit=False)
 
 
-def _find_neighbours(path: str) -> list[str]:
+def chunk_path(path: str, number: int) -> str:
+    """Return the path of a file of a split recording; number 0 is `path` itself.
+
+    A reader that opens ``a_0`` looks for ``a_1``; for any other name it appends ``_1``.
+    """
+    if not number:
+        return path
+    return f"{path[:-1] if path.endswith('_0') else path + '_'}{number}"
+
+
+def find_neighbours(path: str) -> list[str]:
     """Return the numbered neighbours of `path`, up to one that is a recording of its own."""
-    root = path[:-1] if path.endswith("_0") else path + "_"
     found = []
     for number in count(1):
-        name = f"{root}{number}"
+        name = chunk_path(path, number)
         if not os.path.isfile(name):
             break
         with open(name, "rb") as stream:

@@ -15,7 +15,6 @@ import errno
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from itertools import count
 from struct import Struct
 
 import numpy as np
@@ -27,7 +26,6 @@ from ..format.description import DESCRIPTION_VERSION
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     INDEX_TYPE_ID,
-    MAGIC,
     RECORD_HEADER,
     RECORD_HEADER_SIZE,
     Compression,
@@ -43,6 +41,7 @@ from ..format.recordindex import (
     Entries,
     classic_nbytes,
 )
+from ..read.filesource import chunk_path, find_neighbours
 
 MAX_RECORD_NBYTES = 0xFFFFFFFF
 """Limit of the size of a record, its header included: less than 4 GiB."""
@@ -148,10 +147,7 @@ class RecordFile:
             disk.unlink(path)
         except FileNotFoundError:
             return
-        for number in count(1):
-            chunk = chunk_path(path, number)
-            if not os.path.isfile(chunk) or _is_recording(chunk):
-                return
+        for chunk in find_neighbours(path):
             disk.unlink(chunk)
 
     def _write_header(self) -> None:
@@ -457,18 +453,3 @@ class RecordFile:
     def _close_files(self) -> None:
         for fd in {self._head, self._fd}:
             os.close(fd)
-
-
-def chunk_path(path: str, number: int) -> str:
-    """Return the path of a file of a split recording; number 0 is `path` itself.
-
-    A reader that opens ``a_0`` looks for ``a_1``; for any other name it appends ``_1``.
-    """
-    if not number:
-        return path
-    return f"{path[:-1] if path.endswith('_0') else path + '_'}{number}"
-
-
-def _is_recording(path: str) -> bool:
-    with open(path, "rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
