@@ -1,6 +1,6 @@
 """Table of checksums: on-disk id, name, digest size and function.
 
-Ids 0 to 8 are those of bloscpack 0.16 and frozen. Ids 9 and 10 need format version 4, as a reader
+Ids 0 to 8 are those of bloscpack 0.16 and frozen. Higher ids need format version 4, as a reader
 of version 3 would fail on them. The ids are stored on disk: never renumber or reuse them. 128 to
 255 are private and never written by us. To add a checksum, add a row.
 

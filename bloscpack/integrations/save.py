@@ -48,8 +48,8 @@ def save(
     shuffle : {"auto", "none", "byte", "bit"}, default "auto"
         Filter before the codec; "auto" shuffles bytes of items larger than one.
     checksum : str or None, default "crc32"
-        Checksum behind each chunk; "xxh3_64" and "xxh3_128" make a file of format version 4, which
-        bloscpack 0.16 cannot read.
+        Checksum behind each chunk. Those that bloscpack 0.16 does not have, such as "xxh3_64", make
+        a file of format version 4, which it cannot read.
     attrs : mapping, optional
         JSON values to store with the array; they replace attrs of the same name of a DataArray.
     nthreads : int, optional

@@ -225,7 +225,7 @@ class TestDigest:
         MetadataHeader.unpack(section, last_checksum=10)
 
     def test_unassigned(self) -> None:
-        for number in (11, 127, 128, 255):
+        for number in (len(CHECKSUMS), 127, 128, 255):
             with pytest.raises((FormatError, UnsupportedError), match=str(number)):
                 MetadataHeader.unpack(plain_section(b"1", checksum=number), last_checksum=LAST)
 
