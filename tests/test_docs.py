@@ -171,6 +171,25 @@ def test_api_page_names_everything_public_of_datasets():
     assert [n for n in names if not re.search(rf"`(benzina\.)?{n}[`(]", section)] == []
 
 
+def test_files_that_the_guide_for_contributors_names_exist():
+    text = (DOCS / "contributing.md").read_text("utf-8")
+    package = ROOT / "bloscpack"
+    places = (package, ROOT, DOCS)
+    paths = re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:py|pyx|md|json|txt|toml))`", text)
+    table = text.partition("\n## Where is it?\n")[2].partition("\n## ")[0]
+    questions = re.findall(r"^\| Where .* \| `(.*)` \|$", table, re.MULTILINE)
+    assert len(questions) == 10
+    assert [path for path in questions if not (package / path).is_file()] == []
+    # A name in capitals stands for that of the new part.
+    missing = {path for path in paths if not any((place / path).is_file() for place in places)}
+    assert {path for path in missing if not re.search(r"\bNAME|_NAME|LIBRARY", path)} == set()
+    named = re.findall(r"`(\w+)` (?:in|to|\()\s*`((?:[\w-]+/)+[\w-]+\.py)`", text)
+    assert ("CHECKSUMS", "bloscpack/format/checksum.py") in named
+    for name, path in named:
+        file = next(place / path for place in places if (place / path).is_file())
+        assert re.search(rf"\b{name}\b", file.read_text("utf-8")), f"{path} has no {name}"
+
+
 def test_checksum_table_is_the_packages():
     text = FORMAT.read_text("utf-8").partition("\n## Checksums\n")[2].partition("\n## ")[0]
     rows = [
