@@ -163,7 +163,7 @@ THIN = {
     "benzina.load.arraypool": "tested alone: it counts references",
     "cli.console.selection": "used by several commands",
     "cli.console.status": "used by every command",
-    "cli.inputs.clips": "used by several commands",
+    "cli.frames.clips": "used by several commands",
     "container.chunkmemory": "needs no lock, by rules of its own; container.reader is long enough",
     "filetypes.recover": "imports the code that writes; verification does not",
     "filetypes.verify": "imports only the code that reads",

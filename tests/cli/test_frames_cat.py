@@ -9,7 +9,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.cli.console.status import UsageError
 from bloscpack.cli.frames import cat
-from bloscpack.cli.inputs.clips import parse_frames
+from bloscpack.cli.frames.clips import parse_frames
 
 from .clipfiles import CLIPS, write_gulp, write_store
 from .conftest import Blpk

@@ -6,7 +6,7 @@ from ...storage.url import shown_name
 from ..console.options import add_folder, add_json_option, count
 from ..console.output import Console, double_pretty_size, error, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
-from ..inputs.datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
+from .datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
 from .verify import FORM
 
 # The same as in benzina/samplefiles.py, which is imported on use.

@@ -12,7 +12,7 @@ from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import double_pretty_size, error, print_json, printable, result
 from ..console.status import ExitCode, describe, exit_code, most_severe
-from ..inputs.datasets import INPUT, THUMB, add_file, open_dataset
+from .datasets import INPUT, THUMB, add_file, open_dataset
 
 if TYPE_CHECKING:
     from ...benzina.dataset import Dataset

@@ -9,7 +9,7 @@ from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import error, print_json, printable, result
 from ..console.status import ExitCode, describe, exit_code, most_severe
-from ..inputs.datasets import INPUT, THUMB, add_file, add_selection, choose, open_dataset
+from .datasets import INPUT, THUMB, add_file, add_selection, choose, open_dataset
 from .info import picture
 
 if TYPE_CHECKING:

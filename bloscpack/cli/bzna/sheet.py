@@ -10,7 +10,7 @@ from ..console.output import Console
 from ..console.outputfile import check_output, open_output
 from ..console.status import ExitCode, UsageError
 from ..frames.sheet import MAX_COLUMNS, numbers_text, sheet_width, spread
-from ..inputs.datasets import THUMB, TRACKS, add_file, add_selection, choose, open_dataset
+from .datasets import THUMB, TRACKS, add_file, add_selection, choose, open_dataset
 
 # More than a person can look at, and every picture has to be decoded.
 _MAX_SELECTED = 10_000

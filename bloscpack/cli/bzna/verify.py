@@ -7,7 +7,7 @@ from ...damage.report import Report
 from ..console.options import add_json_option
 from ..console.output import Console
 from ..console.reports import ReportForm, verify_each
-from ..inputs.datasets import identify_dataset, not_a_dataset
+from .datasets import identify_dataset, not_a_dataset
 
 FORM = ReportForm({"nsamples": "nchunks", "nbytes": "nbytes"})
 

@@ -17,7 +17,7 @@ from ..console.output import Console, print_json
 from ..console.outputfile import check_output, open_output
 from ..console.selection import strip_brackets
 from ..console.status import ExitCode, UsageError
-from ..inputs.clips import open_clips, parse_frames
+from .clips import open_clips, parse_frames
 
 # Larger selections are read and written in pieces of about this size, in bytes.
 _PIECE_NBYTES = 32 << 20

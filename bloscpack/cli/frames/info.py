@@ -20,7 +20,7 @@ from ..console.output import (
     result,
 )
 from ..console.status import ExitCode
-from ..inputs.clips import clip_nbytes, describe_source, kept_as, open_clips
+from .clips import clip_nbytes, describe_source, kept_as, open_clips
 from .storeinfo import store_document, store_text
 
 

@@ -11,7 +11,7 @@ from ..console.describe import dtype_text
 from ..console.options import add_json_option
 from ..console.output import encode_json, error, print_json, printable, result
 from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
-from ..inputs.clips import clip_nbytes, kept_as, open_clips
+from .clips import clip_nbytes, kept_as, open_clips
 from .storeinfo import store_entry
 
 _EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))

@@ -15,7 +15,7 @@ from ..console.options import count
 from ..console.output import Console
 from ..console.outputfile import check_output, open_output
 from ..console.status import ExitCode, UsageError
-from ..inputs.clips import open_clips, parse_frames
+from .clips import open_clips, parse_frames
 
 MAX_FRAMES = 48
 MAX_COLUMNS = 8

@@ -9,7 +9,7 @@ from ...frames.verify import verify as verify_clips
 from ..console.options import add_json_option
 from ..console.output import Console
 from ..console.reports import ReportForm, verify_each
-from ..inputs.clips import open_clip_input
+from .clips import open_clip_input
 
 FORM = ReportForm(damage={name: name for name in ("clip", "frames", "what")}, has_notices=False)
 

@@ -8,7 +8,7 @@ from ..console.options import add_json_option
 from ..console.output import Console, printable, result
 from ..console.reports import run_each
 from ..console.status import ExitCode
-from ..inputs.recordings import open_recording
+from .recordings import open_recording
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

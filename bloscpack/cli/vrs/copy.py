@@ -7,7 +7,7 @@ from ..console.options import STDIO, add_json_option, byte_size
 from ..console.output import Console, double_pretty_size, print_json, printable, result
 from ..console.outputfile import check_output
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
-from ..inputs.recordings import add_filter_options, open_recording, times_of
+from .recordings import add_filter_options, open_recording, times_of
 
 if TYPE_CHECKING:
     from ...vrs.edit.copying import CopyReport

@@ -6,7 +6,7 @@ from ...storage.url import shown_name
 from ..console.options import add_folder, add_json_option
 from ..console.output import Console, double_pretty_size, error, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode
-from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
+from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 from .verify import FORM
 
 # The same as in vrs/export/extraction.py, which is imported on use.

@@ -11,7 +11,7 @@ from ..console.options import STDIO, add_json_option
 from ..console.output import Console, print_json, printable, result
 from ..console.outputfile import check_output
 from ..console.status import ExitCode, UsageError
-from ..inputs.recordings import refuse_empty
+from .recordings import refuse_empty
 
 _ACTIONS = {
     "none": "the index is correct, nothing was changed",

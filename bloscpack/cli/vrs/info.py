@@ -9,7 +9,7 @@ from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import Console, double_pretty_size, print_json, printable, result
 from ..console.status import ExitCode
-from ..inputs.recordings import add_file, open_recording
+from .recordings import add_file, open_recording
 
 if TYPE_CHECKING:
     from ...vrs.recording import Recording

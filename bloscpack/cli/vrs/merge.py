@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from ..console.options import STDIO
 from ..console.output import Console
 from ..console.status import UsageError
-from ..inputs.recordings import open_recording, times_of
 from .copy import add_copy_options, copy_options, report_copy
+from .recordings import open_recording, times_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

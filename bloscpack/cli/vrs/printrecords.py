@@ -8,7 +8,7 @@ from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import Console, encode_json, error, print_json, printable, result
 from ..console.status import ExitCode
-from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
+from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
 _BARE = ("kind", "nbytes", "values", "error")
 

@@ -6,7 +6,7 @@ from ...damage.report import Report
 from ..console.options import add_json_option
 from ..console.output import Console
 from ..console.reports import ReportForm, verify_each
-from ..inputs.recordings import open_recording
+from .recordings import open_recording
 
 FORM = ReportForm(
     {"nrecords": "nchunks", "nblocks": "nblocks", "nbytes": "nbytes", "nproblems": "nfaults"},

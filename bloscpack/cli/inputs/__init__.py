@@ -1,1 +1,0 @@
-"""Inputs of commands: open a source by name, parse a selection."""
