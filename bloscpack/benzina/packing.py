@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, Unpack
 
 from ..exceptions import BloscpackError
+from ..media.pictureitems import Item, PictureFolder
 from ..parallel.threads import ALL_THREADS, available_cpus, map_ordered, resolve_nthreads
 from ..types import Progress
 from .mp4.format import Profile
-from .pictureitems import Item, PictureFolder
 from .splits import Span
 from .writer import Writer
 
@@ -102,7 +102,7 @@ def pack(
     ----------
     source : str, PathLike or iterable
         A folder: all pictures in it and below, in the order of their names; each folder at its top
-        is a class, and names are paths (see `pictureitems.PictureFolder`). Or an iterable of
+        is a class, and names are paths (see `media.pictureitems.PictureFolder`). Or an iterable of
         pictures, as `Writer.add` takes them, or of tuples (picture, target, name), of which target
         and name may be missing or None.
     path : str, PathLike or binary file

@@ -1,37 +1,33 @@
 """Extract samples as files: the mp4s as stored, or decoded to PNG or JPEG, with a list of them.
 
-`filename` turns stored names into safe file names. `storage.folder` writes the files; it follows no
-link and lets no name lead out of the folder. The list has the stored name beside the file name.
+`media.filename` turns stored names into safe file names. `storage.folder` writes the files; it
+follows no link and lets no name lead out of the folder. The list has the stored name beside the
+file name.
 
 Threads decode and encode; files are written in order. A damaged sample is reported and listed, and
 extraction goes on.
 """
 
-import csv
-import io
-import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TextIO
+from typing import Any
 
 from ..damage.report import Damage, message_of
 from ..exceptions import BloscpackError
 from ..media import image
+from ..media.filename import FileNames
+from ..media.picturelist import LISTS, Listing
 from ..parallel.threads import map_ordered, resolve_nthreads
-from ..storage import disk
 from ..storage.folder import Folder
 from ..types import Progress
 from .dataset import Dataset
-from .filename import FileNames
 from .mp4.format import INPUT
 from .sample import Sample
 
 FORMS = {"mp4": ".mp4", "png": ".png", "jpeg": ".jpg"}
 """Output formats, with the suffixes of their files."""
-LISTS = {"csv": "samples.csv", "json": "samples.json"}
-"""Formats of the list of samples, with the names of their files."""
 FIELDS = "index", "file", "name", "target", "error"
 
 # Cost of decoding and re-encoding a stored byte, relative to copying it.
@@ -118,8 +114,8 @@ def extract(
     Notes
     -----
     Files get the stored names, including folders, changed where a name is not valid on every
-    system or would lead out of the folder: see `filename.FileNames`. Samples without a name get
-    their number.
+    system or would lead out of the folder: see `media.filename.FileNames`. Samples without a
+    name get their number.
     """
     if form not in FORMS or (listing is not None and listing not in LISTS):
         raise ValueError(
@@ -136,7 +132,7 @@ def extract(
     _, sizes = dataset.tracks[INPUT].extents(slice(None))
     work = len(dataset) * int(sizes.mean() if len(sizes) else 0)
     threads = resolve_nthreads(nthreads, work * (1 if form == "mp4" else _CODING_COST))
-    with Listing(target, listing) as lines:
+    with Listing(target, listing, FIELDS) as lines:
         samples = map_ordered(content, dataset.samples(), threads)
         for done, (sample, data, error) in enumerate(samples, 1):
             name, label = labels.of(sample)
@@ -199,54 +195,3 @@ class _Labels:
         """Return the name and the target of a sample."""
         name = sample.name if self._has["names"] else None
         return name, sample.target if self._has["targets"] else -1
-
-
-class Listing:
-    """The list of samples, one entry per sample; a context manager.
-
-    Parameters
-    ----------
-    folder : Folder
-        Folder to write it to.
-    form : {"csv", "json"} or None
-        Its format; None writes no list.
-    """
-
-    def __init__(self, folder: Folder, form: str | None) -> None:
-        self._form = form
-        self._begun = False
-        self._stream: TextIO | None = None
-        if form is not None:
-            self._path = folder.path(LISTS[form])
-            fd = folder.create(LISTS[form])
-            self._stream = os.fdopen(fd, "w", encoding="utf-8", newline="")
-
-    def __enter__(self) -> Self:
-        if self._form == "csv":
-            self._write_row(FIELDS)
-        return self
-
-    def add(self, entry: dict[str, Any]) -> None:
-        """Add a line."""
-        if self._form == "csv":
-            self._write_row(entry.values())
-        else:
-            self._write((",\n" if self._begun else "[\n") + json.dumps(entry))
-        self._begun = True
-
-    def _write_row(self, values: Iterable[Any]) -> None:
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(values)
-        self._write(line.getvalue())
-
-    def _write(self, text: str) -> None:
-        if self._stream is not None:
-            with disk.naming(self._path):
-                self._stream.write(text)
-
-    def __exit__(self, *exc: object) -> None:
-        if self._stream is None:
-            return
-        with disk.naming(self._path), self._stream:  # closing flushes the buffer
-            if self._form == "json":
-                self._write("\n]\n" if self._begun else "[]\n")

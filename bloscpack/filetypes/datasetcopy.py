@@ -16,12 +16,12 @@ from ..benzina.dataset import Dataset
 from ..benzina.dataset import open as open_dataset
 from ..benzina.mp4.format import INPUT, pack_name
 from ..benzina.packing import pack
-from ..benzina.pictureitems import Item
 from ..benzina.sample import Sample
 from ..benzina.writer import Writer
 from ..frames.protocol import Clip, FrameSource
 from ..gulp.clipmetadata import LABELS_KEY
 from ..media import image
+from ..media.pictureitems import Item
 from ..notice import notice
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from .clipcopy import Tally, arrays_of, attrs_of, images_of, is_images, meta_of

@@ -1,7 +1,7 @@
 """Copying a source to a folder of pictures, and comparing the two.
 
 JPEG and PNG images are copied byte for byte; arrays become PNG, without loss. Files are named as by
-extraction (`benzina.filename`). ``samples.json`` lists the clip, frame and metadata of each file.
+extraction (`media.filename`). ``samples.json`` lists the clip, frame and metadata of each file.
 """
 
 import os
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..benzina.filename import FileNames
-from ..benzina.samplefiles import LISTS, Listing
 from ..frames.protocol import Clip, FrameSource
 from ..media import image
+from ..media.filename import FileNames
+from ..media.picturelist import LISTS, Listing
 from ..notice import notice
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.folder import Folder

@@ -1,7 +1,7 @@
 """Folder of pictures as a source of clips: each file is a clip of one frame, byte for byte.
 
-Files, their order and their classes are those of `benzina.listing.PictureFolder`. JPEG and PNG can
-be read; reading any other file raises an error.
+Files, their order and their classes are those of `media.pictureitems.PictureFolder`. JPEG and PNG
+can be read; reading any other file raises an error.
 """
 
 import os
@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..benzina.mp4.format import unpack_text
-from ..benzina.pictureitems import Item, PictureFolder
 from ..exceptions import NotFoundError
 from ..frames.protocol import FrameSelection, KeyedSource, frame_indices, read_clip
 from ..media import image
+from ..media.pictureitems import Item, PictureFolder
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
 from ..storage.protocol import errors_at
@@ -98,7 +97,7 @@ def _decode(frames: AnyArray, data: memoryview) -> None:
 def id_of(item: Item) -> str:
     """Return the name of a file in the folder as text."""
     name = item.name or ""
-    return name if isinstance(name, str) else unpack_text(name)
+    return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
 class FolderSource(KeyedSource):

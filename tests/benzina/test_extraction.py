@@ -13,9 +13,9 @@ pytest.importorskip("av", reason="pictures are decoded by PyAV")
 pytest.importorskip("PIL", reason="PNG is written by Pillow")
 
 from bloscpack import benzina
-from bloscpack.benzina import filename
-from bloscpack.benzina.samplefiles import FORMS, LISTS, ExtractReport, extract
-from bloscpack.media import image
+from bloscpack.benzina.samplefiles import FORMS, ExtractReport, extract
+from bloscpack.media import filename, image
+from bloscpack.media.picturelist import LISTS
 from bloscpack.storage import folder as storage_folder
 
 from . import vectors

@@ -11,8 +11,8 @@ import pytest
 
 from bloscpack import benzina
 from bloscpack.benzina.packing import SkippedPicture
-from bloscpack.benzina.pictureitems import PictureFolder
 from bloscpack.exceptions import CodecError
+from bloscpack.media.pictureitems import PictureFolder
 
 from .pictures import photo, save
 from .test_writer import pixels

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from bloscpack import vrs
-from bloscpack.benzina.samplefiles import Listing
 from bloscpack.cli.console.outputfile import PassSink
 from bloscpack.gulp import utils
+from bloscpack.media.picturelist import Listing
 from bloscpack.storage import disk
 from bloscpack.storage.folder import Folder
 from bloscpack.storage.memory import MemorySource
@@ -112,8 +112,8 @@ def test_columns_of_records_that_wait_in_a_file(
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_the_list_of_extracted_samples(tmp_path: Path, form: str) -> None:
-    listing = Listing(Folder(tmp_path), form)
+def test_the_list_of_pictures(tmp_path: Path, form: str) -> None:
+    listing = Listing(Folder(tmp_path), form, ("index",))
     assert listing._stream is not None
     fill(listing._stream.fileno())
     with full_disk(tmp_path / f"samples.{form}"), listing:

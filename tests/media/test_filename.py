@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.benzina.filename import FileNames
+from bloscpack.media.filename import FileNames
 
 DEVICES = ["CON", "PRN", "AUX", "NUL", *(f"COM{n}" for n in range(10)), "LPT1", "LPT9"]
 HOSTILE = {

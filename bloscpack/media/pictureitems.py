@@ -1,4 +1,4 @@
-"""Items to pack into a dataset: a picture with its target and name, or a folder of pictures."""
+"""Pictures with their targets and names, and folders of pictures, each subfolder a class."""
 
 import os
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ SUFFIXES = (
 
 
 class Item(NamedTuple):
-    """One picture to add to a dataset.
+    """One picture to copy or to add to a dataset.
 
     Attributes
     ----------
     picture : object
-        Anything that `read_picture` accepts.
+        Path of a file; in a dataset, anything that `benzina.codec.picture.read_picture` accepts.
     target : int or None
         Its class, or any other signed 64-bit number.
     name : str, bytes or None
