@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from .array.parts import PartsJob, parts
     from .array.writer import Writer
     from .damage.report import Damage, Report
-    from .filetypes.convert import Conversion, convert
+    from .filetypes.convert import convert
+    from .filetypes.copyjob import Conversion
     from .filetypes.recover import recover
     from .filetypes.verify import verify
     from .integrations.kerchunk import kerchunk_references
@@ -115,7 +116,8 @@ def __getattr__(name: str) -> Any:
         "array.parts": ("PartsJob", "parts"),
         "array.writer": ("Writer",),
         "damage.report": ("Damage", "Report"),
-        "filetypes.convert": ("Conversion", "convert"),
+        "filetypes.convert": ("convert",),
+        "filetypes.copyjob": ("Conversion",),
         "filetypes.recover": ("recover",),
         "filetypes.verify": ("verify",),
         "integrations.kerchunk": ("kerchunk_references",),

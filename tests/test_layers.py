@@ -273,6 +273,33 @@ def test_only_named_libraries(module: str) -> None:
     assert not [name for name in libraries if module not in ONLY_IN.get(name, {module})]
 
 
+# Modules of a file type beside its folder: its converter and its commands. Nothing else imports
+# them, so that they can be deleted with it (docs/contributing.md).
+FILE_TYPES = {
+    "gulp": ("filetypes.gulpcopy", "cli.gulp"),
+    "vrs": ("filetypes.vrscopy", "cli.vrs"),
+    "benzina": ("filetypes.benzinacopy", "cli.bzna"),
+}
+
+
+def file_type(module: str) -> str | None:
+    """Return the folder of the file type that a module belongs to, if it belongs to one."""
+    for folder, others in FILE_TYPES.items():
+        if any(f"{module}.".startswith(f"{each}.") for each in (folder, *others)):
+            return folder
+    return None
+
+
+@each_module
+def test_a_file_type_is_imported_by_its_own_modules_only(module: str) -> None:
+    wrong = [
+        f"line {line}: {name}"
+        for name, line in own_imports(module)
+        if file_type(name) not in (None, file_type(module)) and module != "__init__"
+    ]
+    assert not wrong, f"{module}: reach a file type through filetypes/table.py: {wrong}"
+
+
 def subfolder(module: str) -> str:
     return ".".join(module.split(".")[:2]) if module.count(".") > 1 else ""
 

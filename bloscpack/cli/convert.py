@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from ..filetypes.convert import convert
+from ..filetypes.table import TARGETS
 from .console.inputfile import check_input, readable
 from .console.options import add_json_option, count
 from .console.output import Console, print_json, printable, result
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="DST", help="file or folder to write")
     parser.add_argument(
         "--to",
-        choices=("frames", "gulp", "vrs", "benzina", "images"),
+        choices=tuple(each.name for each in TARGETS),
         help="type of DST (default: a Benzina dataset if DST ends in .bzna; from a frame store a "
         "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording; "
         "otherwise a frame store)",

@@ -1,73 +1,98 @@
-"""Copying all clips of a source to a frame store or a Gulp directory.
+"""Copying all clips of a source to a frame store, and what all copies of clips share.
 
 A writer also describes the expected frames of each clip, so that source and copy can be compared
 afterwards. It writes to a temporary path; the caller renames the result.
 """
 
 import json
-import os
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..benzina.dataset import Dataset
-from ..benzina.mp4.format import INPUT
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
-from ..gulp.chunk.chunkfile import GulpChunk
-from ..gulp.chunk.format import chunk_names
-from ..gulp.clipmetadata import (
-    LABELS_KEY,
-    LABELS_NAME,
-    dump_labels,
-    load_labels,
-    pack_entries,
-    unpack_entries,
-)
-from ..gulp.clipsource import GulpClip, GulpSource
-from ..media import image
-from ..notice import notice
-from ..parallel.threads import map_ordered, resolve_nthreads
-from ..storage.sink import open_sink
-from ..types import AnyArray, Progress
+from ..types import AnyArray
+from .copyjob import Conversion, CopyJob, Tally, write_copy
+from .open import open_frames
+from .table import FILETYPES
 
 # Bytes of frames in memory at a time.
 _BATCH_NBYTES = 16 << 20
 _BATCH_IMAGES = 64
-# Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
-_ENCODING_COST = 5
 
 
-class Tally:
-    """Counts of clips, frames and images copied so far, with progress."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.frames = self.images = 0
-        self._progress = progress
-        self._total = total
-        self._done = 0
-
-    def add_frames(self, frames: int, *, is_image: bool) -> None:
-        """Count frames that were written."""
-        self.frames += frames
-        self.images += frames if is_image else 0
-
-    def add_clip(self) -> None:
-        """Count a clip, and report progress."""
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+def copy_to_store(source: FrameSource, job: CopyJob) -> Conversion:
+    """Copy all clips of a source to a new frame store."""
+    return write_copy(
+        "frames", source, StoreWriter(source, job.preset or "fast", job.nthreads), job
+    )
 
 
-class StoreWriter:
-    """Writes the clips of a source to a frame store."""
+class ClipWriter:
+    """Base of writers whose copies have clips that are opened and compared."""
 
     lossless = True
 
-    def __init__(self, source: FrameSource, preset: str, nthreads: int | None) -> None:
+    def __init__(self, source: FrameSource) -> None:
         self._source = source
+        self.total = len(source)
+
+    def write(self, path: str, tally: Tally) -> None:
+        """Write all clips."""
+        raise NotImplementedError
+
+    def expected(self, clip: Clip) -> Iterator[AnyArray] | Iterator[list[bytes]]:
+        """Yield the frames that the copy of a clip must have."""
+        raise NotImplementedError
+
+    def has_meta(self, clip: Clip, written: Clip) -> bool:
+        """Return whether the copy of a clip has the right metadata."""
+        raise NotImplementedError
+
+    def difference(self, path: str, tally: Tally) -> str | None:
+        """Return a description of the first difference from the source, or None."""
+        with open_frames(path) as written:
+            if list(written.keys()) != list(self._source.keys()):
+                return "the ids of the clips"
+            for id_ in self._source:
+                what = self._difference_of_clip(self._source[id_], written[id_])
+                if what is not None:
+                    return f"clip {id_!r:.80}: {what}"
+                tally.add_clip()
+        return None
+
+    def _difference_of_clip(self, clip: Clip, copy: Clip) -> str | None:
+        if not self.has_meta(clip, copy):
+            return "the metadata"
+        position = 0
+        for frames in self.expected(clip):
+            chosen = slice(position, position + len(frames))
+            for k, same in enumerate(_same_frames(frames, copy, chosen)):
+                if not same:
+                    return f"the pixels of frame {position + k}"
+            position += len(frames)
+        return None if len(copy) == position else "the frames"
+
+
+def _same_frames(frames: AnyArray | list[bytes], copy: Clip, chosen: slice) -> Iterator[bool]:
+    """Yield for each frame whether the copy has an equal one."""
+    if isinstance(frames, list):
+        images = copy.read_images(chosen) or []
+        yield from (one == two for one, two in zip(frames, images, strict=False))
+        return
+    copied = copy.read(chosen)
+    for one, two in zip(frames, copied, strict=False):
+        is_alike = one.shape == two.shape and one.dtype == two.dtype
+        # Compared as bytes, as NaN is not equal to NaN.
+        yield is_alike and one.tobytes() == two.tobytes()
+
+
+class StoreWriter(ClipWriter):
+    """Writes the clips of a source to a frame store."""
+
+    def __init__(self, source: FrameSource, preset: str, nthreads: int | None) -> None:
+        super().__init__(source)
         self._preset = preset
         self._nthreads = nthreads
 
@@ -96,129 +121,6 @@ class StoreWriter:
         return json.dumps(meta_of(clip)) == json.dumps(written.meta)
 
 
-class GulpWriter:
-    """Writes the clips of a source to a Gulp directory.
-
-    Attributes
-    ----------
-    lossless : bool
-        Whether no frame has been encoded so far.
-    """
-
-    def __init__(
-        self,
-        source: FrameSource,
-        quality: int | None,
-        videos_per_chunk: int,
-        nthreads: int | None,
-    ) -> None:
-        if videos_per_chunk < 1:
-            raise ValueError(f"videos_per_chunk must be at least 1, not {videos_per_chunk}")
-        if quality is not None and not 1 <= quality <= 100:
-            raise ValueError(f"quality must be 1 to 100, not {quality}")
-        self._source = source
-        self._quality = quality
-        self._videos_per_chunk = videos_per_chunk
-        self._nthreads = nthreads
-        self.lossless = True
-        for id_ in source:
-            self._check(source[id_])
-
-    def _check(self, clip: Clip) -> None:
-        """Raise for a clip of arrays that JPEG cannot hold, before any clip is written."""
-        if not len(clip) or is_images(clip):
-            return
-        if clip.dtype != np.uint8 or not (
-            len(clip.shape) == 3 or (len(clip.shape) == 4 and clip.shape[3] in (1, 3))
-        ):
-            raise ValueError(
-                f"clip {clip.id!r:.80}: a Gulp directory holds JPEG, which is uint8 of (H, W) or "
-                f"(H, W, 3), and its frames are {clip.dtype} of {clip.shape[1:]}"
-            )
-        if self._quality is None:
-            raise ValueError(
-                f"clip {clip.id!r:.80}: a Gulp directory holds JPEG; give a quality to encode its "
-                "frames, which loses detail"
-            )
-
-    def write(self, path: str, tally: Tally) -> None:
-        """Write all clips."""
-        os.mkdir(path)
-        self._write_labels(path)
-        ids = self._source.keys()
-        nchunks = -(-len(ids) // self._videos_per_chunk)
-        # Chunks are read in the order of their numbers as text: 0, 1, 10, 11, 2.
-        for place, number in enumerate(sorted(range(nchunks), key=str)):
-            first = place * self._videos_per_chunk
-            _, data, meta = chunk_names(number)
-            chunk = GulpChunk(os.path.join(path, data), os.path.join(path, meta))
-            with chunk.open("wb"):
-                for k in range(first, min(first + self._videos_per_chunk, len(ids))):
-                    self._append(chunk, self._source[ids[k]], tally)
-                    tally.add_clip()
-
-    def _append(self, chunk: GulpChunk, clip: Clip, tally: Tally) -> None:
-        chunk.append(clip.id, {}, [])
-        for images in self.expected(clip):
-            chunk.append(clip.id, {}, images)
-        # Assigned afterwards, as `append` does not accept every form of entry.
-        chunk.meta_dict[clip.id]["meta_data"] = _entries_of(clip)
-        tally.add_frames(len(clip), is_image=is_images(clip))
-
-    def _write_labels(self, path: str) -> None:
-        attrs = attrs_of(self._source)
-        labels = dump_labels(attrs)
-        if labels is not None:
-            with open_sink(os.path.join(path, LABELS_NAME)) as sink:
-                sink.write(labels)
-        left = ", ".join(name for name in attrs if name != LABELS_KEY)
-        if left:
-            notice("%s: a Gulp directory has no place for attributes: %s", self._source.name, left)
-
-    def expected(self, clip: Clip) -> Iterator[list[bytes]]:
-        """Yield the JPEGs of a clip of the source."""
-        if is_images(clip):
-            position = 0
-            for images in images_of(clip):
-                yield [self._jpeg(clip, position + k, data) for k, data in enumerate(images)]
-                position += len(images)
-            return
-        encode = partial(image.encode_jpeg, quality=self._quality or 0)
-        self.lossless = self.lossless and not len(clip)
-        for frames in arrays_of(clip):
-            nthreads = resolve_nthreads(self._nthreads, frames.nbytes * _ENCODING_COST)
-            yield list(map_ordered(encode, frames, nthreads))
-
-    def _jpeg(self, clip: Clip, index: int, data: bytes) -> bytes:
-        """Return a JPEG image unchanged; encode any other, if `quality` is given."""
-        info = image.probe(data)
-        if info.kind == "jpeg":
-            return data
-        if self._quality is None:
-            raise ValueError(
-                f"clip {clip.id!r:.80}: frame {index} is a PNG image, and a Gulp directory holds "
-                "JPEG; give a quality to encode it, which loses detail"
-            )
-        self.lossless = False
-        try:
-            return image.encode_jpeg(_pixels(data, info), quality=self._quality)
-        except ValueError as err:
-            raise ValueError(f"clip {clip.id!r:.80}: frame {index}: {err}") from err
-
-    def has_meta(self, clip: Clip, written: Clip) -> bool:
-        """Return whether the copy of a clip has the right metadata."""
-        return json.dumps(_entries_of(clip)) == json.dumps(_entries_of(written))
-
-
-Writer = StoreWriter | GulpWriter
-
-
-def _pixels(data: bytes, info: image.ImageInfo) -> AnyArray:
-    if info.dtype != np.uint8:
-        raise ValueError(f"JPEG holds uint8, not {info.dtype}")
-    return image.decode(data)
-
-
 def is_images(clip: Clip) -> bool:
     """Return whether the frames of a clip are stored as JPEG or PNG images."""
     return clip.read_images([]) is not None
@@ -238,29 +140,28 @@ def arrays_of(clip: Clip) -> Iterator[AnyArray]:
         yield clip.read(slice(start, start + step))
 
 
+def is_store(source: FrameSource) -> bool:
+    """Return whether a source is a frame store."""
+    return isinstance(source, FrameStore)
+
+
 def meta_of(clip: Clip) -> dict[str, Any]:
     """Return the metadata of a clip for a frame store."""
-    return pack_entries(clip.meta_data) if isinstance(clip, GulpClip) else clip.meta
-
-
-def _entries_of(clip: Clip) -> list[Any] | None:
-    """Return the metadata of a clip for a Gulp directory."""
-    return clip.meta_data if isinstance(clip, GulpClip) else unpack_entries(clip.meta)
+    for filetype in FILETYPES:
+        if filetype.meta_of is not None:
+            meta: dict[str, Any] | None = filetype.meta_of(clip)
+            if meta is not None:
+                return meta
+    return clip.meta
 
 
 def attrs_of(source: FrameSource) -> dict[str, Any]:
-    """Return the attributes of a source as a whole."""
+    """Return the attributes of a source as a whole, for a frame store."""
     if isinstance(source, FrameStore):
         return source.attrs
-    if isinstance(source, Dataset):
-        return _attrs_of_dataset(source)
-    is_gulp = isinstance(source, GulpSource) and source.name is not None
-    return load_labels(source.name or "") if is_gulp else {}
-
-
-def _attrs_of_dataset(source: Dataset) -> dict[str, Any]:
-    """Return the splits of a dataset that is copied as a whole."""
-    splits = source.splits
-    if not splits or len(source) != len(source.tracks[INPUT]) or source.indices.step != 1:
-        return {}
-    return {"benzina": {"splits": {name: [of.start, of.stop] for name, of in splits.items()}}}
+    for filetype in FILETYPES:
+        if filetype.attrs_of is not None:
+            attrs: dict[str, Any] | None = filetype.attrs_of(source)
+            if attrs is not None:
+                return attrs
+    return {}

@@ -9,59 +9,23 @@ encoded for it, without loss unless a crf is given. The new file or folder is wr
 temporary name, compared with the source frame by frame, and renamed. After an error it is removed.
 """
 
-import errno
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import FormatError
-from ..format.filekind import RECORDING, is_gulp
-from ..storage import disk
+from ..format.filekind import is_gulp
 from ..storage.filelist import ListedFolder, is_pattern
-from ..storage.journal import replacing
 from ..storage.protocol import ByteSource
-from ..storage.update import temporary_path
 from ..storage.url import refuse_options
 from ..types import Progress
+from .copyjob import Conversion, CopyJob, check_target
 from .identify import identify
 from .open import frames_of, open_frames
-from .table import FileType
+from .table import TARGETS, FileType, Target
 
 if TYPE_CHECKING:
-    from ..frames.protocol import Clip, FrameSource
-    from ..types import AnyArray
-    from .clipcopy import Tally, Writer
-
-
-_KINDS = "frames", "gulp", "vrs", "benzina", "images"
-_FOLDERS = "gulp", "images"
-
-
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    """Result of a conversion.
-
-    Attributes
-    ----------
-    kind : {"frames", "gulp", "vrs", "benzina", "images"}
-        Type of the new file or folder: frame store, Gulp directory, VRS recording, Benzina dataset
-        or folder of pictures.
-    clips, frames : int
-        Number of clips and frames. For a VRS recording, `frames` counts its records, and `clips`
-        the clips of the store, or the streams of a restored recording.
-    images : int
-        Frames that are JPEG or PNG images, or samples of a dataset, copied byte for byte.
-    lossless : bool
-        Whether every frame is unchanged; False if frames were encoded with a quality or a crf.
-    """
-
-    kind: str
-    clips: int
-    frames: int
-    images: int
-    lossless: bool = True
+    from ..frames.protocol import FrameSource
 
 
 def convert(
@@ -179,58 +143,37 @@ def convert(
     >>> bp.convert("gulped", "again.blp")
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True)
     """
-    from .clipcopy import GulpWriter, StoreWriter, Tally  # on use, as Gulp directories are
-
     given = {"crf": crf, "codec": codec, "tile": tile}
-    coding: Any = {name: value for name, value in given.items() if value is not None}
-    target = os.path.realpath(dst)
-    options = _Options(target, os.fspath(dst), verify, progress, overwrite, allow_empty, nthreads)
+    job = CopyJob(
+        target=os.path.realpath(dst),
+        name=os.fspath(dst),
+        verify=verify,
+        progress=progress,
+        quality=quality,
+        preset=preset,
+        videos_per_chunk=videos_per_chunk,
+        verbatim=verbatim,
+        coding={name: value for name, value in given.items() if value is not None},
+        overwrite=overwrite,
+        allow_empty=allow_empty,
+        nthreads=nthreads,
+    )
     with ExitStack() as stack:
         filetype, src = _identified(src, storage_options)
         if isinstance(src, ByteSource):
             stack.callback(src.close)
             storage_options = None  # it was opened with them
-        if to != "gulp" and filetype is not None and filetype.kind is RECORDING:
-            if to == "vrs" or quality is not None:
-                raise ValueError(
-                    "a recording is converted to a frame store; vrs.copy makes another recording "
-                    "of it"
-                )
-            return _store_recording(src, storage_options, options, preset, verbatim=verbatim)
+        if filetype and filetype.copy and to in (None, "frames", filetype.name):
+            whole: Conversion = filetype.copy(src, storage_options, to, job)
+            return whole
         if verbatim:
             raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
         source = _opened(filetype, src, stack, nthreads, storage_options)
-        options.check_found(len(source), source.name)
-        kind = _kind(to, source, target)
-        if kind == "vrs":
-            return _restore_recording(source, options)
-        if kind != "gulp" and quality is not None:
-            raise ValueError(
-                "quality is for a Gulp directory; a frame store keeps arrays unchanged, and a "
-                "Benzina dataset takes crf"
-            )
-        if kind != "benzina" and coding:
-            raise ValueError("crf, codec and tile are for a Benzina dataset")
-        _check_target(kind, target, os.fspath(dst), overwrite=overwrite)
-        temporary = stack.enter_context(_vanishing(temporary_path(target)))
-        if kind in ("benzina", "images"):
-            tally, lossless = _write_pictures(kind, source, temporary, options, coding)
-        else:
-            tally = Tally(progress, len(source) * (2 if verify else 1))
-            writer: Writer = (
-                GulpWriter(source, quality, videos_per_chunk, nthreads)
-                if kind == "gulp"
-                else StoreWriter(source, preset or "fast", nthreads)
-            )
-            writer.write(temporary, tally)
-            if verify and (len(source) or kind != "gulp"):  # an empty folder has no type to open
-                with open_frames(temporary) as written:
-                    _compare(source, written, writer, tally)
-            lossless = writer.lossless
-        with replacing(target) if kind == "frames" else ExitStack():
-            disk.replace(temporary, target)
-            disk.sync_folder(os.path.dirname(target))
-        return Conversion(kind, len(source), tally.frames, tally.images, lossless)
+        job.check_found(len(source), source.name)
+        target = _target(to, source, job)
+        check_target(job.target, job.name, is_folder=target.is_folder, overwrite=overwrite)
+        copied: Conversion = target.copy(source, job)
+        return copied
 
 
 def _identified(src: Any, storage_options: Mapping[str, Any] | None) -> tuple[FileType | None, Any]:
@@ -270,206 +213,30 @@ def _opened(
     return stack.enter_context(frames_of(filetype, src, nthreads=nthreads))
 
 
-def _write_pictures(
-    kind: str, source: "FrameSource", path: str, options: "_Options", coding: Any
-) -> tuple["Tally", bool]:
-    """Write a dataset or a folder of pictures; compare it; return whether it is lossless."""
-    from .clipcopy import Tally
-    from .datasetcopy import dataset_writer
-    from .picturecopy import PictureWriter
-
-    writer = (
-        dataset_writer(source, coding, options.nthreads)
-        if kind == "benzina"
-        else PictureWriter(source, options.nthreads)
-    )
-    tally = Tally(options.progress, writer.total * (2 if options.verify else 1))
-    writer.write(path, tally)
-    if options.verify:
-        what = writer.difference(path, tally)
-        if what is not None:
-            raise _different(source, what)
-    return tally, writer.lossless
-
-
-def _kind(to: str | None, source: "FrameSource", target: str) -> str:
-    """Return the type of the copy."""
-    if to in _KINDS:
-        return str(to)
-    if to is not None:
-        raise ValueError(f"to must be one of {', '.join(_KINDS)}, not {to!r}")
-    if target.endswith(".bzna"):
-        return "benzina"
-    from ..frames.store.framestore import FrameStore
-
-    if target.endswith(".vrs") and _holds_recording(source):
-        return "vrs"
-    if isinstance(source, FrameStore) and not target.endswith(".blp"):
-        return "gulp"
-    return "frames"
-
-
-def _holds_recording(source: "FrameSource") -> bool:
-    from ..vrs.store import is_recording_store
-
-    return is_recording_store(source)
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """Destination of a conversion, and its options."""
-
-    target: str
-    name: str
-    verify: bool
-    progress: Progress | None
-    overwrite: bool
-    allow_empty: bool
-    nthreads: int | None
-
-    def check_found(self, count: int, source: str | None) -> None:
-        """Raise if a source has nothing to convert."""
-        if not count and not self.allow_empty:
-            where = f"{source}: " if source else ""
-            raise ValueError(
-                f"{where}no clips to convert; --allow-empty (allow_empty=True) makes an empty copy"
-            )
-
-
-def _store_recording(
-    src: Any,
-    storage_options: Mapping[str, Any] | None,
-    options: _Options,
-    preset: str | None,
-    *,
-    verbatim: bool,
-) -> Conversion:
-    """Convert a recording to a frame store."""
-    from ..vrs.recording import open as open_recording
-    from ..vrs.store import PRESET, store_recording
-
-    _check_target("frames", options.target, options.name, overwrite=options.overwrite)
-    with (
-        open_recording(src, storage_options=storage_options) as recording,
-        _vanishing(temporary_path(options.target)) as temporary,
-    ):
-        made = store_recording(
-            recording,
-            temporary,
-            preset=preset or PRESET,
-            verbatim=verbatim,
-            verify=options.verify,
-            nthreads=options.nthreads,
-            progress=options.progress,
+def _target(to: str | None, source: "FrameSource", job: CopyJob) -> Target:
+    """Return the type of the copy, which the options must fit."""
+    target = _named(to) if to is not None else _default(source, job.target)
+    if job.quality is not None and target.name not in ("gulp", "vrs"):
+        raise ValueError(
+            "quality is for a Gulp directory; a frame store keeps arrays unchanged, and a "
+            "Benzina dataset takes crf"
         )
-        with replacing(options.target):
-            disk.replace(temporary, options.target)
-            disk.sync_folder(os.path.dirname(options.target))
-        return Conversion("frames", made.clips, made.records, made.images)
+    if job.coding and target.name not in ("benzina", "vrs"):
+        raise ValueError("crf, codec and tile are for a Benzina dataset")
+    return target
 
 
-def _restore_recording(source: "FrameSource", options: _Options) -> Conversion:
-    """Restore a recording from a frame store."""
-    from ..frames.store.framestore import FrameStore
-    from ..vrs.read.filesource import chunk_path
-    from ..vrs.store import restore_recording
-
-    if not isinstance(source, FrameStore) or not _holds_recording(source):
-        raise ValueError('to="vrs" needs a frame store that was converted from a VRS recording')
-    target = options.target
-    _check_target("vrs", target, options.name, overwrite=options.overwrite)
-    temporary = temporary_path(target)
-    with ExitStack() as stack:
-
-        def paths(number: int) -> str:
-            return stack.enter_context(_vanishing(chunk_path(temporary, number)))
-
-        made = restore_recording(
-            source,
-            paths,
-            verify=options.verify,
-            nthreads=options.nthreads,
-            progress=options.progress,
-        )
-        names = [chunk_path(target, number) for number in range(len(made.paths))]
-        for name in names[1:]:
-            _check_target("vrs", name, name, overwrite=False)
-        # Only the first file makes a recording of the others, so it is renamed last.
-        for path, name in reversed(list(zip(made.paths, names, strict=True))):
-            disk.replace(path, name)
-        disk.sync_folder(os.path.dirname(target))
-        return Conversion("vrs", made.clips, made.records, made.images)
+def _named(to: str) -> Target:
+    for target in TARGETS:
+        if target.name == to:
+            return target
+    raise ValueError(f"to must be one of {', '.join(each.name for each in TARGETS)}, not {to!r}")
 
 
-def _check_target(kind: str, target: str, name: str, *, overwrite: bool) -> None:
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
-    is_folder = os.path.isdir(target)
-    if is_folder and (kind not in _FOLDERS or os.listdir(target)):
-        raise FileExistsError(f"{name!r} is a folder with files in it: name another, or remove it")
-    if os.path.lexists(target) and not is_folder and (kind in _FOLDERS or not overwrite):
-        raise FileExistsError(f"{name!r} exists already")
-
-
-@contextmanager
-def _vanishing(path: str) -> Iterator[str]:
-    """Yield a path; remove the file or folder there after the block."""
-    try:
-        yield path
-    finally:
-        if os.path.isdir(path):
-            from shutil import rmtree  # on use: it takes milliseconds to load
-
-            rmtree(path)
-        elif os.path.lexists(path):
-            disk.unlink(path)
-
-
-def _compare(
-    source: "FrameSource", written: "FrameSource", writer: "Writer", tally: "Tally"
-) -> None:
-    """Compare the copy with its source.
-
-    Raises
-    ------
-    FormatError
-        They differ.
-    """
-    if list(written.keys()) != list(source.keys()):
-        raise _different(source, "the ids of the clips")
-    for id_ in source:
-        clip, copy = source[id_], written[id_]
-        if not writer.has_meta(clip, copy):
-            raise _different(source, f"clip {id_!r:.80}: the metadata")
-        position = 0
-        for frames in writer.expected(clip):
-            chosen = slice(position, position + len(frames))
-            for k, same in enumerate(_same_frames(frames, copy, chosen)):
-                if not same:
-                    raise _different(
-                        source, f"clip {id_!r:.80}: the pixels of frame {position + k}"
-                    )
-            position += len(frames)
-        if len(copy) != position:
-            raise _different(source, f"clip {id_!r:.80}: the frames")
-        tally.add_clip()
-
-
-def _same_frames(frames: "AnyArray | list[bytes]", copy: "Clip", chosen: slice) -> Iterator[bool]:
-    """Yield for each frame whether the copy has an equal one."""
-    if isinstance(frames, list):
-        images = copy.read_images(chosen) or []
-        yield from (one == two for one, two in zip(frames, images, strict=False))
-        return
-    copied = copy.read(chosen)
-    for one, two in zip(frames, copied, strict=False):
-        is_alike = one.shape == two.shape and one.dtype == two.dtype
-        # Compared as bytes, as NaN is not equal to NaN.
-        yield is_alike and one.tobytes() == two.tobytes()
-
-
-def _different(source: "FrameSource", what: str) -> FormatError:
-    return FormatError(f"the copy differs from its source and was removed: {what}").at(
-        path=source.name
-    )
+def _default(source: "FrameSource", path: str) -> Target:
+    """Return the first type with the longest suffix of `path` that takes the source."""
+    for target in sorted(TARGETS, key=lambda each: len(each.suffix or ""), reverse=True):
+        is_named = target.suffix is not None and path.endswith(target.suffix)
+        if is_named and (target.accepts is None or target.accepts(source)):
+            return target
+    return _named("frames")

@@ -19,9 +19,15 @@ from ..notice import notice
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.folder import Folder
 from ..types import AnyArray
-from .clipcopy import Tally, attrs_of, images_of, is_images, meta_of
+from .clipcopy import attrs_of, images_of, is_images, meta_of
+from .copyjob import Conversion, CopyJob, Tally, write_copy
 
 _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
+
+
+def copy_to_pictures(source: FrameSource, job: CopyJob) -> Conversion:
+    """Copy all frames of a source to a new folder of pictures."""
+    return write_copy("images", source, PictureWriter(source, job.nthreads), job)
 
 
 class _Frame(NamedTuple):

@@ -1,6 +1,6 @@
-"""Table of file types: the kinds of files that this package reads, and the modules that do.
+"""Tables of file types: those that this package reads, and those that `convert` writes.
 
-A type is one row here, one folder of the package and one of the tests. The modules of a row are
+A type is a row of each, one folder of the package and one of the tests. The modules of a row are
 imported on use, as most programs meet one or two types.
 """
 
@@ -57,6 +57,15 @@ class FileType(NamedTuple):
         What to do about damage that ``verify(fix=True)`` cannot repair; empty if it can.
     is_folder : bool
         Whether it is a folder; its functions take a `ListedFolder` instead of a source.
+    copy : callable or None
+        Copies a whole file to a frame store, if its clips of frames are only a part of it. Takes
+        the source, ``storage_options``, ``to`` and a `CopyJob`, and returns a `Conversion`.
+    attrs_of : callable or None
+        Takes a source of clips, and returns its attributes for a frame store; None if the source is
+        not of this type.
+    meta_of : callable or None
+        Takes a clip, and returns its metadata for a frame store, if they differ from `Clip.meta`;
+        None if the clip is not of this type.
     """
 
     name: str
@@ -67,6 +76,9 @@ class FileType(NamedTuple):
     recover: Function = on_use("damage.recover", "recover")
     repair: str = ""
     is_folder: bool = False
+    copy: Function | None = None
+    attrs_of: Function | None = None
+    meta_of: Function | None = None
 
     @property
     def kind(self) -> FileKind:
@@ -100,8 +112,15 @@ FILETYPES = (
         (GULP_DIRECTORY,),
         open_frames=on_use("gulp.clipsource", "GulpSource"),
         is_folder=True,
+        attrs_of=on_use("filetypes.gulpcopy", "stored_attrs"),
+        meta_of=on_use("filetypes.gulpcopy", "stored_meta"),
     ),
-    FileType("vrs", (RECORDING,), open_frames=on_use("vrs.framesource", "RecordingSource")),
+    FileType(
+        "vrs",
+        (RECORDING,),
+        open_frames=on_use("vrs.framesource", "RecordingSource"),
+        copy=on_use("filetypes.vrscopy", "copy_to_store"),
+    ),
     FileType(
         "bzna",
         (DATASET, VIDEO),
@@ -109,5 +128,51 @@ FILETYPES = (
         open_frames=on_use("benzina.dataset", "open"),
         verify=on_use("benzina.verify", "verify"),
         repair="a dataset cannot be repaired",
+        attrs_of=on_use("filetypes.benzinacopy", "stored_attrs"),
     ),
+)
+
+
+class Target(NamedTuple):
+    """Type of file or folder that `convert` writes.
+
+    Attributes
+    ----------
+    name : str
+        Value of `to`.
+    copy : callable
+        Takes a `FrameSource` and a `CopyJob`, writes the copy, and returns a `Conversion`.
+    suffix : str or None
+        A copy whose name ends in it has this type by default, unless a longer suffix of another
+        type fits too; None if a copy has this type only by its name.
+    accepts : callable or None
+        Takes the source, and decides whether this type can be the default; None if it always can.
+    is_folder : bool
+        Whether it is a folder.
+    """
+
+    name: str
+    copy: Function
+    suffix: str | None = None
+    accepts: Function | None = None
+    is_folder: bool = False
+
+
+TARGETS = (
+    Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), ".blp"),
+    Target(
+        "gulp",
+        on_use("filetypes.gulpcopy", "copy_to_gulp"),
+        "",
+        accepts=on_use("filetypes.clipcopy", "is_store"),
+        is_folder=True,
+    ),
+    Target(
+        "vrs",
+        on_use("filetypes.vrscopy", "copy_to_recording"),
+        ".vrs",
+        accepts=on_use("vrs.store", "is_recording_store"),
+    ),
+    Target("benzina", on_use("filetypes.benzinacopy", "copy_to_dataset"), ".bzna"),
+    Target("images", on_use("filetypes.picturecopy", "copy_to_pictures"), is_folder=True),
 )

@@ -27,6 +27,9 @@ from ..types import AnyArray, IntArray
 FrameSelection: TypeAlias = Any
 Request: TypeAlias = tuple[str, FrameSelection]
 
+LABELS_KEY = "label2idx"
+"""Attribute of a store with the numbers of its labels, as GulpIO2 names them."""
+
 
 class Clip(Protocol):
     """A sequence of frames, read when it is indexed."""

@@ -9,12 +9,13 @@ import json
 import os
 from typing import Any
 
+from ..frames.protocol import LABELS_KEY
 from ..notice import notice
 from .chunk.format import decode_text
 
 META_DATA_KEY = "gulp.meta_data"
-# Attribute for the label numbers, which GulpIO2's adapters write to a file beside the chunks.
-LABELS_NAME, LABELS_KEY = "label2idx.json", "label2idx"
+# File for the label numbers, which GulpIO2's adapters write beside the chunks.
+LABELS_NAME = "label2idx.json"
 
 _MAX_LABELS_NBYTES = 64 << 20
 

@@ -15,7 +15,7 @@ pytest.importorskip("simplejpeg", reason="JPEG is coded by simplejpeg")
 import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError
-from bloscpack.filetypes import datasetcopy, picturecopy
+from bloscpack.filetypes import benzinacopy, picturecopy
 from bloscpack.filetypes.picturefolder import FolderSource
 from bloscpack.media import image
 
@@ -322,7 +322,7 @@ def other_target(path: Path) -> None:
 def test_copied_samples_are_compared(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any
 ) -> None:
-    Altering(monkeypatch, datasetcopy.SampleCopier, change)
+    Altering(monkeypatch, benzinacopy.SampleCopier, change)
     with pytest.raises(FormatError, match="the copy differs from its source"):
         bp.convert(dataset, tmp_path / "b.bzna")
     assert os.listdir(tmp_path) == ["a.bzna"]
@@ -341,7 +341,7 @@ def test_encoded_pictures_are_compared(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any
 ) -> None:
     bp.convert(dataset, tmp_path / "s.blp")
-    Altering(monkeypatch, datasetcopy.PictureEncoder, change)
+    Altering(monkeypatch, benzinacopy.PictureEncoder, change)
     with pytest.raises(FormatError, match="the copy differs from its source"):
         bp.convert(tmp_path / "s.blp", tmp_path / "b.bzna", tile=TILE)
     assert sorted(os.listdir(tmp_path)) == ["a.bzna", "s.blp"]

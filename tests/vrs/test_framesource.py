@@ -120,3 +120,10 @@ def test_one_clip_in_many_threads(path: Path) -> None:
         clips = [source[IDS[k % 3]] for k in range(6)] * 10
         found = list(pool.map(lambda clip: bool((clip[2:] == STACKS[clip.id][2:]).all()), clips))
     assert found == [True] * 60
+
+
+def test_to_another_type_only_its_clips_of_frames_are_copied(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="pictures are written by Pillow")
+    copied = bp.convert(path, tmp_path / "pictures", to="images")
+    assert (copied.kind, copied.clips, copied.frames) == ("images", 3, 30)
+    assert len(list((tmp_path / "pictures").rglob("*.png"))) == 30

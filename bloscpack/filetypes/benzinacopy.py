@@ -18,13 +18,13 @@ from ..benzina.mp4.format import INPUT, pack_name
 from ..benzina.packing import pack
 from ..benzina.sample import Sample
 from ..benzina.writer import Writer
-from ..frames.protocol import Clip, FrameSource
-from ..gulp.clipmetadata import LABELS_KEY
+from ..frames.protocol import LABELS_KEY, Clip, FrameSource
 from ..media import image
 from ..media.pictureitems import Item
 from ..notice import notice
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
-from .clipcopy import Tally, arrays_of, attrs_of, images_of, is_images, meta_of
+from .clipcopy import arrays_of, attrs_of, images_of, is_images, meta_of
+from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .picturefolder import FolderSource
 
 _INT64 = np.iinfo(np.int64)
@@ -41,7 +41,23 @@ class Quality(TypedDict, total=False):
     lossless: bool
 
 
-def dataset_writer(
+def copy_to_dataset(source: FrameSource, job: CopyJob) -> Conversion:
+    """Copy a source to a new dataset."""
+    coding: Any = job.coding
+    return write_copy("benzina", source, _writer(source, coding, job.nthreads), job)
+
+
+def stored_attrs(source: FrameSource) -> dict[str, Any] | None:
+    """Return the splits of a dataset as attributes; None if the source is not a dataset."""
+    if not isinstance(source, Dataset):
+        return None
+    splits = source.splits
+    if not splits or len(source) != len(source.tracks[INPUT]) or source.indices.step != 1:
+        return {}  # it has none, or is a view of some samples
+    return {"benzina": {"splits": {name: [of.start, of.stop] for name, of in splits.items()}}}
+
+
+def _writer(
     source: FrameSource, quality: Quality, nthreads: int | None
 ) -> "SampleCopier | PictureEncoder":
     """Return the writer that copies a source to a dataset.
@@ -65,7 +81,7 @@ def dataset_writer(
 
 
 def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
-    """Return the splits of a dataset, or of a store that `clipcopy.attrs_of` saved them in."""
+    """Return the splits of a dataset, or of a store that `stored_attrs` saved them in."""
     kept = attrs_of(source).get("benzina")
     splits = kept.get("splits") if isinstance(kept, Mapping) else None
     if not isinstance(splits, Mapping):

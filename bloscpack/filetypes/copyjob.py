@@ -1,0 +1,160 @@
+"""Copying to a new file or folder: it is written under another name, compared, and renamed."""
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..exceptions import FormatError
+from ..storage import disk
+from ..storage.journal import replacing
+from ..storage.update import temporary_path
+from ..types import Progress
+
+if TYPE_CHECKING:
+    from ..frames.protocol import FrameSource
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Result of a conversion.
+
+    Attributes
+    ----------
+    kind : {"frames", "gulp", "vrs", "benzina", "images"}
+        Type of the new file or folder: frame store, Gulp directory, VRS recording, Benzina dataset
+        or folder of pictures.
+    clips, frames : int
+        Number of clips and frames. For a VRS recording, `frames` counts its records, and `clips`
+        the clips of the store, or the streams of a restored recording.
+    images : int
+        Frames that are JPEG or PNG images, or samples of a dataset, copied byte for byte.
+    lossless : bool
+        Whether every frame is unchanged; False if frames were encoded with a quality or a crf.
+    """
+
+    kind: str
+    clips: int
+    frames: int
+    images: int
+    lossless: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CopyJob:
+    """Destination of a conversion, and its options; see `convert`.
+
+    Attributes
+    ----------
+    target : str
+        Real path of the new file or folder.
+    name : str
+        The path as it was given, for messages.
+    coding : mapping
+        Options of the encoder of pictures: those of crf, codec and tile that were given.
+    """
+
+    target: str
+    name: str
+    verify: bool
+    progress: Progress | None
+    quality: int | None
+    preset: str | None
+    videos_per_chunk: int
+    verbatim: bool
+    coding: Mapping[str, Any]
+    overwrite: bool
+    allow_empty: bool
+    nthreads: int | None
+
+    def check_found(self, count: int, source: str | None) -> None:
+        """Raise if a source has nothing to convert."""
+        if not count and not self.allow_empty:
+            where = f"{source}: " if source else ""
+            raise ValueError(
+                f"{where}no clips to convert; --allow-empty (allow_empty=True) makes an empty copy"
+            )
+
+
+class Tally:
+    """Counts of clips, frames and images copied so far, with progress."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.frames = self.images = 0
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def add_frames(self, frames: int, *, is_image: bool) -> None:
+        """Count frames that were written."""
+        self.frames += frames
+        self.images += frames if is_image else 0
+
+    def add_clip(self) -> None:
+        """Count a clip, and report progress."""
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+class CopyWriter(Protocol):
+    """Writes all of a source as one type of file."""
+
+    @property
+    def total(self) -> int:
+        """Number of steps of progress to write it, and again to compare it."""
+
+    @property
+    def lossless(self) -> bool:
+        """Whether no frame has been encoded with loss so far."""
+
+    def write(self, path: str, tally: Tally) -> None:
+        """Write the file or folder `path`."""
+
+    def difference(self, path: str, tally: Tally) -> str | None:
+        """Return a description of the first difference from the source, or None."""
+
+
+def write_copy(kind: str, source: "FrameSource", writer: CopyWriter, job: CopyJob) -> Conversion:
+    """Write a copy, compare it with the source, and move it to its place."""
+    with vanishing(temporary_path(job.target)) as temporary:
+        tally = Tally(job.progress, writer.total * (2 if job.verify else 1))
+        writer.write(temporary, tally)
+        if job.verify:
+            what = writer.difference(temporary, tally)
+            if what is not None:
+                raise FormatError(f"the copy differs from its source and was removed: {what}").at(
+                    path=source.name
+                )
+        with replacing(job.target) if kind == "frames" else ExitStack():
+            disk.replace(temporary, job.target)
+            disk.sync_folder(os.path.dirname(job.target))
+    return Conversion(kind, len(source), tally.frames, tally.images, writer.lossless)
+
+
+def check_target(target: str, name: str, *, is_folder: bool, overwrite: bool) -> None:
+    """Raise if a file or folder cannot be written; `name` is for messages."""
+    parent = os.path.dirname(target)
+    if not os.path.isdir(parent):
+        raise FileNotFoundError(errno.ENOENT, "no such folder", parent)
+    has_folder = os.path.isdir(target)
+    if has_folder and (not is_folder or os.listdir(target)):
+        raise FileExistsError(f"{name!r} is a folder with files in it: name another, or remove it")
+    if os.path.lexists(target) and not has_folder and (is_folder or not overwrite):
+        raise FileExistsError(f"{name!r} exists already")
+
+
+@contextmanager
+def vanishing(path: str) -> Iterator[str]:
+    """Yield a path; remove the file or folder there after the block."""
+    try:
+        yield path
+    finally:
+        if os.path.isdir(path):
+            from shutil import rmtree  # on use: it takes milliseconds to load
+
+            rmtree(path)
+        elif os.path.lexists(path):
+            disk.unlink(path)

@@ -1,0 +1,179 @@
+"""Copying clips to a Gulp directory, which holds only JPEG, and the metadata of one for copies."""
+
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..frames.protocol import LABELS_KEY, Clip, FrameSource
+from ..gulp.chunk.chunkfile import GulpChunk
+from ..gulp.chunk.format import chunk_names
+from ..gulp.clipmetadata import (
+    LABELS_NAME,
+    dump_labels,
+    load_labels,
+    pack_entries,
+    unpack_entries,
+)
+from ..gulp.clipsource import GulpClip, GulpSource
+from ..media import image
+from ..notice import notice
+from ..parallel.threads import map_ordered, resolve_nthreads
+from ..storage.sink import open_sink
+from ..types import AnyArray
+from .clipcopy import ClipWriter, arrays_of, attrs_of, images_of, is_images
+from .copyjob import Conversion, CopyJob, Tally, write_copy
+
+# Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
+_ENCODING_COST = 5
+
+
+def copy_to_gulp(source: FrameSource, job: CopyJob) -> Conversion:
+    """Copy all clips of a source to a new Gulp directory."""
+    writer = GulpWriter(source, job.quality, job.videos_per_chunk, job.nthreads)
+    return write_copy("gulp", source, writer, job)
+
+
+class GulpWriter(ClipWriter):
+    """Writes the clips of a source to a Gulp directory.
+
+    Attributes
+    ----------
+    lossless : bool
+        Whether no frame has been encoded so far.
+    """
+
+    def __init__(
+        self,
+        source: FrameSource,
+        quality: int | None,
+        videos_per_chunk: int,
+        nthreads: int | None,
+    ) -> None:
+        if videos_per_chunk < 1:
+            raise ValueError(f"videos_per_chunk must be at least 1, not {videos_per_chunk}")
+        if quality is not None and not 1 <= quality <= 100:
+            raise ValueError(f"quality must be 1 to 100, not {quality}")
+        super().__init__(source)
+        self._quality = quality
+        self._videos_per_chunk = videos_per_chunk
+        self._nthreads = nthreads
+        self.lossless = True
+        for id_ in source:
+            self._check(source[id_])
+
+    def _check(self, clip: Clip) -> None:
+        """Raise for a clip of arrays that JPEG cannot hold, before any clip is written."""
+        if not len(clip) or is_images(clip):
+            return
+        if clip.dtype != np.uint8 or not (
+            len(clip.shape) == 3 or (len(clip.shape) == 4 and clip.shape[3] in (1, 3))
+        ):
+            raise ValueError(
+                f"clip {clip.id!r:.80}: a Gulp directory holds JPEG, which is uint8 of (H, W) or "
+                f"(H, W, 3), and its frames are {clip.dtype} of {clip.shape[1:]}"
+            )
+        if self._quality is None:
+            raise ValueError(
+                f"clip {clip.id!r:.80}: a Gulp directory holds JPEG; give a quality to encode its "
+                "frames, which loses detail"
+            )
+
+    def write(self, path: str, tally: Tally) -> None:
+        """Write all clips."""
+        os.mkdir(path)
+        self._write_labels(path)
+        ids = self._source.keys()
+        nchunks = -(-len(ids) // self._videos_per_chunk)
+        # Chunks are read in the order of their numbers as text: 0, 1, 10, 11, 2.
+        for place, number in enumerate(sorted(range(nchunks), key=str)):
+            first = place * self._videos_per_chunk
+            _, data, meta = chunk_names(number)
+            chunk = GulpChunk(os.path.join(path, data), os.path.join(path, meta))
+            with chunk.open("wb"):
+                for k in range(first, min(first + self._videos_per_chunk, len(ids))):
+                    self._append(chunk, self._source[ids[k]], tally)
+                    tally.add_clip()
+
+    def _append(self, chunk: GulpChunk, clip: Clip, tally: Tally) -> None:
+        chunk.append(clip.id, {}, [])
+        for images in self.expected(clip):
+            chunk.append(clip.id, {}, images)
+        # Assigned afterwards, as `append` does not accept every form of entry.
+        chunk.meta_dict[clip.id]["meta_data"] = _entries_of(clip)
+        tally.add_frames(len(clip), is_image=is_images(clip))
+
+    def _write_labels(self, path: str) -> None:
+        attrs = attrs_of(self._source)
+        labels = dump_labels(attrs)
+        if labels is not None:
+            with open_sink(os.path.join(path, LABELS_NAME)) as sink:
+                sink.write(labels)
+        left = ", ".join(name for name in attrs if name != LABELS_KEY)
+        if left:
+            notice("%s: a Gulp directory has no place for attributes: %s", self._source.name, left)
+
+    def expected(self, clip: Clip) -> Iterator[list[bytes]]:
+        """Yield the JPEGs of a clip of the source."""
+        if is_images(clip):
+            position = 0
+            for images in images_of(clip):
+                yield [self._jpeg(clip, position + k, data) for k, data in enumerate(images)]
+                position += len(images)
+            return
+        encode = partial(image.encode_jpeg, quality=self._quality or 0)
+        self.lossless = self.lossless and not len(clip)
+        for frames in arrays_of(clip):
+            nthreads = resolve_nthreads(self._nthreads, frames.nbytes * _ENCODING_COST)
+            yield list(map_ordered(encode, frames, nthreads))
+
+    def _jpeg(self, clip: Clip, index: int, data: bytes) -> bytes:
+        """Return a JPEG image unchanged; encode any other, if `quality` is given."""
+        info = image.probe(data)
+        if info.kind == "jpeg":
+            return data
+        if self._quality is None:
+            raise ValueError(
+                f"clip {clip.id!r:.80}: frame {index} is a PNG image, and a Gulp directory holds "
+                "JPEG; give a quality to encode it, which loses detail"
+            )
+        self.lossless = False
+        try:
+            return image.encode_jpeg(_pixels(data, info), quality=self._quality)
+        except ValueError as err:
+            raise ValueError(f"clip {clip.id!r:.80}: frame {index}: {err}") from err
+
+    def difference(self, path: str, tally: Tally) -> str | None:
+        """Return a description of the first difference from the source, or None."""
+        # An empty folder has no type to open.
+        return super().difference(path, tally) if len(self._source) else None
+
+    def has_meta(self, clip: Clip, written: Clip) -> bool:
+        """Return whether the copy of a clip has the right metadata."""
+        return json.dumps(_entries_of(clip)) == json.dumps(_entries_of(written))
+
+
+def _pixels(data: bytes, info: image.ImageInfo) -> AnyArray:
+    if info.dtype != np.uint8:
+        raise ValueError(f"JPEG holds uint8, not {info.dtype}")
+    return image.decode(data)
+
+
+def _entries_of(clip: Clip) -> list[Any] | None:
+    """Return the metadata of a clip for a Gulp directory."""
+    return clip.meta_data if isinstance(clip, GulpClip) else unpack_entries(clip.meta)
+
+
+def stored_meta(clip: Clip) -> dict[str, Any] | None:
+    """Return the metadata of a clip for a frame store; None if it is not from a directory."""
+    return pack_entries(clip.meta_data) if isinstance(clip, GulpClip) else None
+
+
+def stored_attrs(source: FrameSource) -> dict[str, Any] | None:
+    """Return the label numbers as attributes; None if the source is not a directory."""
+    if not isinstance(source, GulpSource):
+        return None
+    return {} if source.name is None else load_labels(source.name)
