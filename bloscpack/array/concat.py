@@ -16,7 +16,7 @@ import numpy as np
 
 from ..container.reader import Verify
 from ..parallel.threads import resolve_nthreads, run_indexed
-from ..storage.filelist import expanded
+from ..storage.folder.filelist import expanded
 from ..storage.remote.source import may_wait, without_head
 from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray

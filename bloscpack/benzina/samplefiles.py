@@ -1,8 +1,8 @@
 """Extract samples as files: the mp4s as stored, or decoded to PNG or JPEG, with a list of them.
 
-`media.filename` turns stored names into safe file names. `storage.folder` writes the files; it
-follows no link and lets no name lead out of the folder. The list has the stored name beside the
-file name.
+`media.filename` turns stored names into safe file names. `storage.folder.outputfolder` writes the
+files; it follows no link and lets no name lead out of the folder. The list has the stored name
+beside the file name.
 
 Threads decode and encode; files are written in order. A damaged sample is reported and listed, and
 extraction goes on.
@@ -20,7 +20,7 @@ from ..media import image
 from ..media.filename import FileNames
 from ..media.picturelist import LISTS, Listing
 from ..parallel.threads import map_ordered, resolve_nthreads
-from ..storage.folder import Folder
+from ..storage.folder.outputfolder import Folder
 from ..types import Progress
 from .dataset import Dataset
 from .mp4.format import INPUT

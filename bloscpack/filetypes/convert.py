@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..format.filekind import is_gulp
-from ..storage.filelist import ListedFolder, is_pattern
+from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
 from ..types import Progress

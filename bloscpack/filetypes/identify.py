@@ -15,7 +15,7 @@ from ..format.filekind import (
 )
 from ..format.trailer import TRAILER_MAGIC
 from ..storage.file import open_source
-from ..storage.filelist import ListedFolder
+from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import is_url
 from ..types import BytesLike

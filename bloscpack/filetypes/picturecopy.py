@@ -17,7 +17,7 @@ from ..media.filename import FileNames
 from ..media.picturelist import LISTS, Listing
 from ..notice import notice
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
-from ..storage.folder import Folder
+from ..storage.folder.outputfolder import Folder
 from ..types import AnyArray
 from .clipcopy import attrs_of, images_of, is_images, meta_of
 from .copyjob import Conversion, CopyJob, Tally, write_copy

@@ -31,7 +31,7 @@ from ..frames.protocol import (
 from ..media import image
 from ..parallel.threads import map_ordered
 from ..storage.batch import Piece, fetch
-from ..storage.filelist import ListedFolder
+from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray, BytesLike, IntArray

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self, TextIO
 
 from ..storage import disk
-from ..storage.folder import Folder
+from ..storage.folder.outputfolder import Folder
 
 LISTS = {"csv": "samples.csv", "json": "samples.json"}
 """Formats of the list, with the names of their files."""

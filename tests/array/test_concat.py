@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import bloscpack as bp
 from bloscpack.array.concat import ManyArrays
 from bloscpack.exceptions import FileChangedError, FormatError
-from bloscpack.storage.filelist import expanded
+from bloscpack.storage.folder.filelist import expanded
 
 from ..servers import FileServer, S3Server, running
 

@@ -16,7 +16,7 @@ from bloscpack import benzina
 from bloscpack.benzina.samplefiles import FORMS, ExtractReport, extract
 from bloscpack.media import filename, image
 from bloscpack.media.picturelist import LISTS
-from bloscpack.storage import folder as storage_folder
+from bloscpack.storage.folder import outputfolder
 
 from . import vectors
 from .codedfiles import picture, sample, write_dataset
@@ -190,7 +190,7 @@ def test_either_guard_is_enough(
         with pytest.raises(ValueError, match="leads out of the folder"):
             extracted(path, out)
     else:
-        monkeypatch.setattr(storage_folder, "_is_plain", lambda part: True)
+        monkeypatch.setattr(outputfolder, "_is_plain", lambda part: True)
         extracted(path, out)
     assert all(name.startswith("in/out/") for name in files(tmp_path) if name != "a.bzna")
 
@@ -200,7 +200,7 @@ def test_without_both_guards_something_lies_outside(
 ) -> None:
     """Check that the previous two tests would see a file written outside."""
     monkeypatch.setattr(filename, "_portable", lambda part: part)
-    monkeypatch.setattr(storage_folder, "_is_plain", lambda part: True)
+    monkeypatch.setattr(outputfolder, "_is_plain", lambda part: True)
     path = write_dataset(tmp_path / "a.bzna", [b"../outside\0"])
     extracted(path, tmp_path / "in" / "out")
     assert (tmp_path / "in" / "outside.mp4").exists()

@@ -16,7 +16,7 @@ from bloscpack.cli.console.outputfile import PassSink
 from bloscpack.gulp import utils
 from bloscpack.media.picturelist import Listing
 from bloscpack.storage import disk
-from bloscpack.storage.folder import Folder
+from bloscpack.storage.folder.outputfolder import Folder
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.remote.prefetch import copy_to
 from bloscpack.storage.remote.upload import open_upload

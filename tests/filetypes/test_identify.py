@@ -15,7 +15,7 @@ from bloscpack.filetypes.identify import identify
 from bloscpack.filetypes.table import FILETYPES, FileType
 from bloscpack.format.filekind import STORE_TAIL_NBYTES
 from bloscpack.frames.store.format import TAIL_SIZE
-from bloscpack.storage.filelist import ListedFolder
+from bloscpack.storage.folder.filelist import ListedFolder
 from bloscpack.storage.memory import MemorySource
 
 from ..counting import CountingBytes

@@ -23,7 +23,7 @@ from bloscpack.gulp import GulpChunk
 from bloscpack.gulp.ingest.ingestlog import Journal, Plan
 from bloscpack.storage import disk
 from bloscpack.storage.descriptor import data_runs
-from bloscpack.storage.folder import Folder
+from bloscpack.storage.folder.outputfolder import Folder
 from bloscpack.storage.journal import journal_path
 from bloscpack.storage.update import UpdateFile
 

@@ -23,7 +23,7 @@ from ...damage.report import message_of
 from ...exceptions import BloscpackError, UnsupportedError
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
-from ...storage.folder import Folder
+from ...storage.folder.outputfolder import Folder
 from ...types import BytesLike, IntArray, Progress, text_list
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageSpec

@@ -5,11 +5,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..parallel.imports import importing
-from .file import FileSource
-from .protocol import ByteSource
-from .remote.source import RemotePlace, RemoteSource
-from .url import is_url, refuse_options, shown
+from ...parallel.imports import importing
+from ..file import FileSource
+from ..protocol import ByteSource
+from ..remote.source import RemotePlace, RemoteSource
+from ..url import is_url, refuse_options, shown
 
 
 class ListedFolder:
@@ -48,7 +48,7 @@ class ListedFolder:
         self._entries: dict[str, tuple[int | None, str]] = {}
         if self.has_latency:
             with importing:  # on use: fsspec, asyncio and the clients take long to load
-                from .remote import retry
+                from ..remote import retry
 
             self.where = os.fspath(where).rstrip("/")
             self.name = shown(self.where)
@@ -129,7 +129,7 @@ def expanded(
 def _matching(pattern: str, storage_options: Mapping[str, Any] | None) -> list[str]:
     if is_url(pattern):
         with importing:  # see `ListedFolder`
-            from .remote import retry
+            from ..remote import retry
 
         names = retry.matching(pattern, dict(storage_options or {}))
     else:

@@ -8,9 +8,9 @@ import errno
 import os
 from contextlib import suppress
 
-from ..types import BytesLike
-from . import disk
-from .descriptor import Descriptor
+from ...types import BytesLike
+from .. import disk
+from ..descriptor import Descriptor
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bloscpack.storage.folder import Folder
+from bloscpack.storage.folder.outputfolder import Folder
 
 
 def test_files_and_folders_are_made(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Folders: the files in one, and one that files are extracted to."""
