@@ -1,5 +1,6 @@
 """Extraction: the files have the exact content of the recording, and all are in the folder."""
 
+import errno
 import io
 import json
 import os
@@ -15,6 +16,7 @@ pytest.importorskip("PIL", reason="raw images become PNG by Pillow")
 
 import bloscpack.vrs as vrs
 from bloscpack.media import image
+from bloscpack.storage import disk
 from bloscpack.vrs.block.pixels import unpack_ten_bits
 from bloscpack.vrs.export.extraction import KINDS, ExtractReport, extract
 
@@ -165,6 +167,33 @@ def test_few_files_of_many_streams_are_open_at_once(
     assert len(paths) == 6
     if not is_full:
         assert all(path.read_bytes()[44:53] == b"\0\0\0\1\1\1\2\2\2" for path in paths)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("nwrites", range(12))
+def test_a_full_disk_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nwrites: int
+) -> None:
+    """Completing the files fails as well then."""
+    with vrs.create(tmp_path / "a.vrs") as writer:
+        streams = [writer.stream("stereo audio") for _ in range(3)]
+        for stream in streams:
+            stream.define("data", vrs.Audio("uint8", channels=1, rate=8000))
+            stream.write("data", 0, np.zeros((3, 1), "u1"))
+    left, write_at = [nwrites], disk.write_at
+
+    def write(*args: Any) -> None:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        left[0] -= 1
+        write_at(*args)
+
+    with vrs.open(tmp_path / "a.vrs") as recording:
+        before = len(open_files())
+        monkeypatch.setattr(disk, "write_at", write)
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            extract(recording, tmp_path / "out", nthreads=1)
+        assert len(open_files()) == before
 
 
 def open_files() -> list[Path]:
