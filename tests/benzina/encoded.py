@@ -123,6 +123,25 @@ def join_units(units: Iterable[bytes]) -> bytes:
     return b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)
 
 
+def with_matrix(codec: str, matrix: int) -> Encoded:
+    """Return a picture of libx265 or libx264 that declares a code point for its colours."""
+    import av
+
+    base = encoded(codec)
+    name, is_hevc = ("hevc", True) if codec == "libx265" else ("h264", False)
+    with av.open(io.BytesIO(), "w", format="mp4") as container:
+        stream = container.add_stream(codec, rate=1)
+        change = av.BitStreamFilterContext(f"{name}_metadata=matrix_coefficients={matrix}", stream)
+        (changed,) = change.filter(av.Packet(base.stream))
+    old, new = (
+        next(u for u in split_annexb(each) if unit_kind(name, u) == (33 if is_hevc else 7))
+        for each in (base.stream, bytes(changed))
+    )
+    old, new = (len(sps).to_bytes(2, "big") + sps for sps in (old, new))
+    assert base.config.count(old) == 1
+    return base._replace(config=base.config.replace(old, new))
+
+
 def without_sequence_header(payload: bytes) -> bytes:
     """Return a payload of AV1 that needs the sequence header of its configuration."""
     return b"".join(unit for unit in split_obus(payload) if unit_kind("av1", unit) != 1)

@@ -22,6 +22,7 @@ from tests.benzina.encoded import (
     said_to_be,
     smooth_planes,
     split_annexb,
+    with_matrix,
     without_sequence_header,
 )
 
@@ -128,6 +129,24 @@ def test_declared_colours(form: tuple[str, str, bool, int]) -> None:
     planes = decode(Decoder(), encoded(codec, pix_fmt, 64, 64, full_range, matrix))
     assert (planes.full_range, planes.matrix) == (full_range, matrix)
     assert planes.subsampling == SUBSAMPLINGS[pix_fmt.removesuffix("10le")]
+
+
+@pytest.mark.parametrize("codec", ["libx265", "libx264"])
+@pytest.mark.parametrize("matrix", [3, 200, 255])
+def test_reserved_colours_are_unspecified_and_so_bt601(codec: str, matrix: int) -> None:
+    planes = decode(Decoder(), with_matrix(codec, matrix))
+    assert planes.matrix == 2
+    wanted = decode(Decoder(), with_matrix(codec, 6))
+    assert wanted.matrix == 6
+    np.testing.assert_array_equal(decode_rgb(planes), decode_rgb(wanted))
+
+
+@pytest.mark.parametrize("codec", ["libx265", "libx264"])
+def test_colours_that_are_no_three_weights_are_refused(codec: str) -> None:
+    planes = decode(Decoder(), with_matrix(codec, 14))  # ICtCp
+    assert planes.matrix == 14
+    with pytest.raises(UnsupportedError, match="colours of code point 14"):
+        decode_rgb(planes)
 
 
 def test_open_decoders_are_reused() -> None:
