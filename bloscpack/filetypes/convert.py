@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..format.filekind import is_gulp
 from ..storage.folder.filelist import ListedFolder, is_pattern
-from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
 from ..types import Progress
 from .copyjob import Conversion, CopyJob, check_target
@@ -159,10 +158,7 @@ def convert(
         nthreads=nthreads,
     )
     with ExitStack() as stack:
-        filetype, src = _identified(src, storage_options)
-        if isinstance(src, ByteSource):
-            stack.callback(src.close)
-            storage_options = None  # it was opened with them
+        filetype, src, storage_options = _identified(src, storage_options, stack)
         if filetype and filetype.copy and to in (None, "frames", filetype.name):
             whole: Conversion = filetype.copy(src, storage_options, to, job)
             return whole
@@ -176,16 +172,23 @@ def convert(
         return copied
 
 
-def _identified(src: Any, storage_options: Mapping[str, Any] | None) -> tuple[FileType | None, Any]:
-    """Return the type and the open source of a file or folder; a list has the type of its first."""
+def _identified(
+    src: Any, storage_options: Mapping[str, Any] | None, stack: ExitStack
+) -> tuple[FileType | None, Any, Mapping[str, Any] | None]:
+    """Return the type of a source, the source, and the options with which it is still to be opened.
+
+    A file or folder is open, and closed with the `stack`. A list has the type of its first file.
+    """
     if isinstance(src, list | tuple) and src:
         filetype, first = identify(src[0], storage_options, folders=True)
         first.close()
-        return filetype, src
+        return filetype, src, storage_options
     is_source = hasattr(src, "keys") and hasattr(src, "read")
     if is_source or isinstance(src, list | tuple) or is_pattern(src):
-        return None, src
-    return identify(src, storage_options, folders=True)
+        return None, src, storage_options
+    filetype, source = identify(src, storage_options, folders=True)
+    stack.callback(source.close)
+    return filetype, source, None
 
 
 def _opened(
