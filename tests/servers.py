@@ -93,12 +93,16 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         _is_readable(self.connection, None)
         self.log_and_faults = self.server.owner.log_and_faults(self.connection)
-        super().handle_one_request()
+        try:
+            super().handle_one_request()
+        finally:
+            self.server.owner.has_read(self.connection)
 
     def respond(self) -> None:
         server = self.server.owner
         log, faults = self.log_and_faults
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        server.has_read(self.connection)
         sleep(server.delay)
         fault = faults.popleft() if faults else server.always
         if fault.isdecimal():
@@ -154,7 +158,10 @@ class Server:
         self.faults: deque[str] = deque()
         self.always = ""
         self.delay = 0.0
+        # Connections with a request that was sent before the last `clear`, and not looked at.
         self._old: set[Any] = set()
+        # Connections whose request has its log and is being read.
+        self._reading: set[Any] = set()
         self._server = _Listener(self)
         self.endpoint = "http://{}:{}".format(*self._server.server_address[:2])
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -187,7 +194,8 @@ class Server:
             # Connections are accepted in the order in which they were made.
             address, found = last.getsockname(), self._server.connections
             self._server.changed.wait_for(lambda: address in found.values())
-            self._old = {each for each in found if _is_readable(each, 0)}
+            waiting = found.keys() - self._reading
+            self._old = {each for each in waiting if _is_readable(each, 0)}
             self._start_log()
 
     def _start_log(self) -> None:
@@ -196,10 +204,16 @@ class Server:
     def log_and_faults(self, connection: Any) -> tuple[list[Request], deque[str]]:
         """Return those for the next request on a connection."""
         with self._server.changed:
+            self._reading.add(connection)
             if connection not in self._old:
                 return self.log, self.faults
             self._old.discard(connection)
             return [], deque([""])
+
+    def has_read(self, connection: Any) -> None:
+        """Note that the bytes of a request have been taken from its connection."""
+        with self._server.changed:
+            self._reading.discard(connection)
 
     def start(self) -> None:
         """Start to answer, on a thread."""

@@ -158,14 +158,16 @@ def travel(path: Path, kind: str, method: str) -> None:
                 pool.starmap(check_reader, [(reader, seed) for seed in range(6)])
 
 
-def write(path: Path, started: Any, count: int) -> None:
-    """Write records, with a flush now and then."""
+def write(path: Path, started: Any, is_read: Any, count: int) -> None:
+    """Write records, with a flush now and then; wait halfway until they are read."""
     with vrs.create(path, compression="none") as writer:
         stream = writer.stream(1202)
         stream.define("data", Sample)
         writer.flush()
         started.set()
         for number in range(count):
+            if number == count // 2:
+                is_read.wait()
             values = {"number": number, "values": [number] * 3, "name": "x" * (number % 50)}
             stream.write("data", float(number), values)
             if number % 7 == 3:
@@ -175,9 +177,9 @@ def write(path: Path, started: Any, count: int) -> None:
 def read_beside_a_writer(path: Path, method: str) -> None:
     """Open while another process writes: complete records from the first on, more each time."""
     context = multiprocessing.get_context(method)
-    started, total = context.Event(), 4000
+    started, is_read, total = context.Event(), context.Event(), 4000
     target = path.with_name(f"grows.{method}")
-    writer = context.Process(target=write, args=(target, started, total))
+    writer = context.Process(target=write, args=(target, started, is_read, total), daemon=True)
     writer.start()
     started.wait()
     count, rounds = 0, 0
@@ -194,6 +196,7 @@ def read_beside_a_writer(path: Path, method: str) -> None:
                 if recording[count - 1].metadata_blocks[0]["values"] != [count - 1] * 3:
                     raise ValueError("the last record differs")
         rounds += 1
+        is_read.set()
         if is_done:
             break
     writer.join()

@@ -81,11 +81,13 @@ def travel(path: Path, kind: str, method: str) -> None:
         sharing.travel(source, check, method)
 
 
-def write(path: Path, started: Any, nclips: int) -> None:
-    """Append clips to a new store, with a flush now and then."""
+def write(path: Path, started: Any, is_read: Any, nclips: int) -> None:
+    """Append clips to a new store, with a flush now and then; wait halfway until it is read."""
     with bp.frames.create(path, nthreads=1) as store:
         started.set()
         for number in range(nclips):
+            if number == nclips // 2:
+                is_read.wait()
             store.append(str(number), clip(number)[:2], {"number": number})
             if number % 7 == 3:
                 store.flush()
@@ -94,9 +96,9 @@ def write(path: Path, started: Any, nclips: int) -> None:
 def read_beside_a_writer(path: Path, method: str) -> None:
     """Open, refresh and verify while another process appends: always complete clips, in order."""
     context = multiprocessing.get_context(method)
-    started, nclips = context.Event(), 150
+    started, is_read, nclips = context.Event(), context.Event(), 150
     target = path.with_name(f"grows.{method}")
-    writer = context.Process(target=write, args=(target, started, nclips))
+    writer = context.Process(target=write, args=(target, started, is_read, nclips), daemon=True)
     writer.start()
     started.wait()
     kept, rounds = bp.frames.open(target), 0
@@ -118,6 +120,7 @@ def read_beside_a_writer(path: Path, method: str) -> None:
         if not report.ok or report.nchunks < 2 * count:
             raise ValueError(report)
         rounds += 1
+        is_read.set()
         if is_done:
             break
     writer.join()
