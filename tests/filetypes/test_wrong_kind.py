@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import benzina, vrs
 from bloscpack.exceptions import (
     FormatError,
     IsAFolderError,
@@ -23,8 +22,6 @@ from bloscpack.format.filekind import DATASET, GULP_FILE, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
 from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.integrations.axislabels import Labels
-from bloscpack.vrs.export.extraction import extract
-from bloscpack.vrs.pyvrs import utils
 from tests.benzina import making
 
 MP4 = b"\0\0\0\x10ftypisom\0\0\0\0\0\0\0\x08moov"
@@ -61,13 +58,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (bp.frames.open, "array.blp", ("not a frame store", "open it with bloscpack.open")),
         (bp.frames.open, "film.mp4", ("a video", "bloscpack.frames.ingest")),
         (bp.frames.open, "photo.jpg", ("a JPEG image", "listing.images")),
-        (vrs.open, "array.blp", ("not a VRS file", "open it with bloscpack.open")),
-        (vrs.open, "clips.blp", ("a frame store", "bloscpack.frames.open")),
-        (benzina.open, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
-        (benzina.open, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
-        (benzina.open, "film.mp4", ("a video", "not a Benzina dataset")),
-        (benzina.verify, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
-        (benzina.verify, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
+        (bp.vrs.open, "array.blp", ("not a VRS file", "open it with bloscpack.open")),
+        (bp.vrs.open, "clips.blp", ("a frame store", "bloscpack.frames.open")),
+        (bp.benzina.open, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
+        (bp.benzina.open, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
+        (bp.benzina.open, "film.mp4", ("a video", "not a Benzina dataset")),
+        (bp.benzina.verify, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
+        (bp.benzina.verify, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
     ],
 )
 @pytest.mark.usefixtures("files")
@@ -98,7 +95,7 @@ def test_an_array_to_convert_is_not_reported_as_damaged() -> None:
 
 def test_a_sample_is_not_reported_as_a_damaged_dataset() -> None:
     with pytest.raises(NotBloscpackError, match=r"a sample .*bloscpack\.benzina\.parse_sample"):
-        benzina.open(making.sample(1))
+        bp.benzina.open(making.sample(1))
 
 
 def test_kinds_known_by_name_only() -> None:
@@ -149,10 +146,10 @@ def test_a_folder_that_is_not_a_gulp_directory_is_refused(
         bp.verify,
         lambda path: bp.verify(path, fix=True),
         bp.unpack_ndarray_from_file,
-        vrs.open,
-        lambda path: vrs.open([path]),
-        benzina.open,
-        benzina.verify,
+        bp.vrs.open,
+        lambda path: bp.vrs.open([path]),
+        bp.benzina.open,
+        bp.benzina.verify,
     ],
 )
 @pytest.mark.parametrize(
@@ -288,13 +285,10 @@ def gulp_items(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "call"),
     [
-        ("kinds", "images", lambda folder: extract(None, folder / "out", kinds="images")),  # type: ignore[arg-type]
         ("clips", "ab", frame_dataset),
         ("ids", "ab", mapped_clips),
         ("accepted_ids", "ab", gulp_items),
         ("dims", "yx", lambda folder: Labels.unpack({}, (2, 3), dims="yx")),
-        ("regex_stream_ids", "1*", lambda folder: utils.filter_by_stream_ids({"1-1"}, "1*")),
-        ("requested_record_types", "data", lambda _: utils.filter_by_record_type(set(), "data")),
     ],
 )
 def test_one_text_is_not_a_list_of_its_letters(

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from recording_damage import damaged
+from recording_rewrite_judge import RewriteJudge
 from recordings import RecordingVector, recording_vectors
-from rewrite_judge import RewriteJudge
 
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import benzina, frames, vrs
+from bloscpack import frames
 from bloscpack.exceptions import FileChangedError
 from bloscpack.storage.protocol import ByteSource
 
@@ -57,7 +57,7 @@ def test_frame_store(kind: Kind) -> None:
 @kinds
 def test_recording(kind: Kind) -> None:
     data = (VECTORS / "recording.vrs").read_bytes()
-    with vrs.open(data) as expected, vrs.open(kind(data)) as recording:
+    with bp.vrs.open(data) as expected, bp.vrs.open(kind(data)) as recording:
         assert len(recording) == len(expected)
         assert recording.checksum() == expected.checksum()
 
@@ -65,7 +65,7 @@ def test_recording(kind: Kind) -> None:
 @kinds
 def test_dataset(kind: Kind) -> None:
     data = (VECTORS / "hevc.bzna").read_bytes()
-    with benzina.open(data) as expected, benzina.open(kind(data)) as dataset:
+    with bp.benzina.open(data) as expected, bp.benzina.open(kind(data)) as dataset:
         for k in range(len(expected)):
             assert dataset[k].data == expected[k].data
         assert dataset.targets.tolist() == expected.targets.tolist()
@@ -83,8 +83,8 @@ def test_a_storage_with_a_place_can_be_pickled() -> None:
     again.close()
     for name, opened in [
         ("gulp_store.blp", frames.open),
-        ("recording.vrs", vrs.open),
-        ("hevc.bzna", benzina.open),
+        ("recording.vrs", bp.vrs.open),
+        ("hevc.bzna", bp.benzina.open),
     ]:
         data = (VECTORS / name).read_bytes()
         with opened(DistantSource(data)) as source:  # type: ignore[operator]

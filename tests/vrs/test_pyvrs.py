@@ -3,7 +3,9 @@
 import asyncio
 import os
 import pickle
+import re
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from bloscpack import vrs
 from bloscpack.exceptions import BloscpackError, FormatError
 from bloscpack.vrs import pyvrs
+from bloscpack.vrs.export.extraction import extract
 from bloscpack.vrs.pyvrs.framerate import estimate_frame_rate
 
 
@@ -284,5 +287,24 @@ def test_modules_of_pyvrs_have_their_names() -> None:
     assert utils.tags_to_justified_table_str({}) == "File contains no file tags."
     several = {("a", "int"): 1, ("b", "int"): 2, ("a", "float"): 3.0}
     assert utils.stringify_metadata_keys(several) == {"a<int>": 1, "a<float>": 3.0, "b": 2}
-    with pytest.raises(TypeError, match="regex_stream_ids is a list"):
-        utils.filter_by_stream_ids(ids, "1201-*")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "call"),
+    [
+        ("kinds", "images", lambda: extract(None, "out", kinds="images")),  # type: ignore[arg-type]
+        ("regex_stream_ids", "1*", lambda: pyvrs.utils.filter_by_stream_ids({"1-1"}, "1*")),
+        (
+            "requested_record_types",
+            "data",
+            lambda: pyvrs.utils.filter_by_record_type(set(), "data"),
+        ),
+    ],
+)
+def test_one_text_is_not_a_list_of_its_letters(
+    name: str, given: str, call: Callable[[], object]
+) -> None:
+    with pytest.raises(
+        TypeError, match=f"{name} is a list, not a single str: \\['{re.escape(given)}'"
+    ):
+        call()
