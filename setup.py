@@ -11,6 +11,7 @@ from setuptools.command.build_ext import build_ext
 
 # ext/NAME.pyx builds to bloscpack._ext.NAME; the value names the C libraries it links.
 EXTENSIONS = {
+    "arraychunk": ["blosc", "m"],
     "blosc": ["blosc"],
     "bmff": [],
     "frame": [],
@@ -78,7 +79,9 @@ class BuildKernels(build_ext):
                 build_dir="build/cython",
             )
             extension.sources = translated.sources
-            if "blosc" in EXTENSIONS[extension.name.rpartition(".")[2]]:
+            libraries = EXTENSIONS[extension.name.rpartition(".")[2]]
+            extension.libraries.extend(name for name in libraries if name != "blosc")
+            if "blosc" in libraries:
                 include_dir, library = blosc_library()
                 extension.include_dirs.append(str(include_dir))
                 extension.extra_objects.append(str(library))

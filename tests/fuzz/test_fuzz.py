@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import array_judge
+import array_vectors
 import chunk_judge
 import numpy as np
 import pytest
@@ -70,6 +72,10 @@ def test_damaged_files(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
 
 def test_damaged_chunks(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
     run("chunks", fuzz_seed, 2 * fuzz_count, tmp_path)
+
+
+def test_damaged_array_chunks(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
+    run("arrays", fuzz_seed, 2 * fuzz_count, tmp_path)
 
 
 def test_damaged_stores(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
@@ -169,6 +175,26 @@ def test_chunks_are_sound_before_they_are_damaged() -> None:
         assert _decode(chunk, nbytes, None, faults) is not None, what
         assert not faults, what
         assert judge(chunk, Random(what)) == [], what
+
+
+def test_array_chunks_are_sound_before_they_are_damaged() -> None:
+    for plan, chunk in array_judge.array_chunks():
+        faults: list[str] = []
+        assert array_judge._decode(chunk, plan.nbytes, None, faults) is not None, plan
+        assert not faults, plan
+        assert array_judge.judge(chunk) == [], plan
+        assert all(at >= 0 for at, _ in array_vectors.plan_fields(plan))
+
+
+def test_the_judge_sees_bytes_of_array_chunks_that_were_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def all_but_one(chunk: bytes, out: memoryview) -> None:
+        out[:-1] = bytes(len(out) - 1)
+
+    monkeypatch.setattr(array_judge, "decode_array_chunk_into", all_but_one)
+    faults = array_judge.judge(array_judge.array_chunks()[0][1])
+    assert any("what was in memory before" in fault for fault in faults)
 
 
 def test_the_judge_sees_bytes_that_were_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,10 @@ It is a separate program, so that a crash or unbounded memory use ends it and no
 
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
-KIND is ``files``, ``chunks``, ``stores``, ``recordings`` or ``datasets``. Faults go to standard
-output, one JSON object per line. The file PROGRESS holds the number of the current case, which
-identifies it after a crash. To repeat one case, run it with COUNT 1.
+KIND is ``files``, ``chunks``, ``arrays`` (array chunks), ``stores``, ``recordings`` or
+``datasets``. Faults go to standard output, one JSON object per line. The file PROGRESS holds the
+number of the current case, which identifies it after a crash. To repeat one case, run it with COUNT
+1.
 """
 
 import json
@@ -72,6 +73,15 @@ def chunks_case() -> Case:
     return run_case
 
 
+def arrays_case() -> Case:
+    from array_judge import array_chunks, run_case
+    from chunk_judge import areas
+
+    areas()
+    array_chunks()
+    return run_case
+
+
 def stores_case() -> Case:
     from store_judge import run_case
     from store_vectors import store_vectors
@@ -107,6 +117,7 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
     cases = {
         "files": files_case,
         "chunks": chunks_case,
+        "arrays": arrays_case,
         "stores": stores_case,
         "recordings": recordings_case,
         "datasets": datasets_case,

@@ -1,0 +1,563 @@
+"""Array chunks: header, plan and decoding (docs/formats/arraychunk.md).
+
+A chunk of an array is stored as residuals of a prediction along its axes. The first 16 bytes are
+those of a Blosc-1 chunk but for the version byte. All checks are arithmetic on sizes, before
+anything is allocated; the kernel then checks each block as it decodes it.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum, IntFlag
+from itertools import pairwise
+from math import isfinite
+from struct import Struct
+from typing import NamedTuple
+
+try:
+    from .._ext import arraychunk as _arraychunk
+except ImportError as err:
+    raise ImportError(
+        f"a compiled kernel is missing or does not load ({err}); build it with "
+        "'pip install .' (or 'python setup.py build_ext --inplace' in a source tree)"
+    ) from err
+
+from ..exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
+from ..types import BytesLike
+from .bytefield import unpack_fields
+from .codec import CHUNK_HEADER_SIZE, MAX_CHUNK_NBYTES, ChunkHeader, decode_into
+
+ARRAY_CHUNK_VERSION = 0x82
+REVISION = 1
+# Bounds the memory that a short file can make a reader allocate.
+MAX_EXPANSION = 8192
+FREE_EXPANSION = 1 << 16
+MAX_BLOCK_NBYTES = 1 << 18
+MAX_PLANES = 16
+MAX_ENTRIES = 8192
+MIN_CHUNK_PER_DICTIONARY = 16  # a dictionary has at most nbytes / 16 bytes
+WIDTHS = (1, 2, 4, 8)
+
+_HEADER = Struct("<BBBBIII")
+_GEOMETRY = Struct("<IHBx6I")
+_FIELDS = Struct("<BBBBBBHQQ")
+_END_SIZE = 4
+PLAN_START = CHUNK_HEADER_SIZE + _GEOMETRY.size
+_DOUBLE = Struct("<d")
+_U64 = Struct("<Q")
+
+
+class Map(IntEnum):
+    """How work integers become items; stored on disk."""
+
+    OFFSET = 0
+    FLOAT = 1
+    QUOTIENT = 2
+    RANK = 3
+
+
+class Coder(IntEnum):
+    """How residuals are coded; stored on disk."""
+
+    PLANES = 0
+    QUOTIENTS = 1
+    BINS = 2
+
+
+class Predictor(IntFlag):
+    """Predictors of a work integer, and what is subtracted first; stored on disk."""
+
+    NONE = 0
+    LEFT = 1
+    UP = 2
+    LORENZO = 3
+    SECOND = 5
+    AFTER_SLICE = 8
+    AFTER_PLANE = 16
+
+
+_PREDICTORS = {
+    base + after
+    for base in (
+        Predictor.NONE,
+        Predictor.LEFT,
+        Predictor.UP,
+        Predictor.LORENZO,
+        Predictor.SECOND,
+    )
+    for after in (0, 8, 16, 24)
+}
+
+
+class ArrayChunkHeader(NamedTuple):
+    """Header of an array chunk, its first 16 bytes.
+
+    Attributes
+    ----------
+    version, revision, flags : int
+        0x82, 1 and 0.
+    itemsize : int
+        Bytes per item.
+    nbytes : int
+        Decoded size in bytes.
+    blocksize : int
+        Decoded size of a whole block in bytes.
+    cbytes : int
+        Stored size in bytes, including this header.
+    """
+
+    version: int
+    revision: int
+    flags: int
+    itemsize: int
+    nbytes: int
+    blocksize: int
+    cbytes: int
+
+    @classmethod
+    def unpack(cls, view: BytesLike, at: int = 0) -> "ArrayChunkHeader":
+        """Unpack and check the header at position `at` of `view`.
+
+        Raises
+        ------
+        TruncatedError
+            `view` has fewer than 16 bytes from `at` on.
+        FormatError
+            A field is out of range, or the chunk is too small for its content.
+        UnsupportedError
+            The chunk has a later revision.
+        """
+        header = cls(*unpack_fields(_HEADER, view, at, "array chunk header"))
+        if header.version != ARRAY_CHUNK_VERSION:
+            raise FormatError(
+                f"array chunk header: version is {header.version:#x}, expected "
+                f"{ARRAY_CHUNK_VERSION:#x}"
+            )
+        if header.revision != REVISION or header.flags:
+            raise UnsupportedError(
+                f"array chunk header: revision {header.revision} with flags {header.flags:#x}; "
+                f"this package reads revision {REVISION}"
+            )
+        if header.itemsize not in WIDTHS:
+            raise FormatError(f"array chunk header: items of {header.itemsize} bytes")
+        if not 0 < header.nbytes <= MAX_CHUNK_NBYTES:
+            raise FormatError(
+                f"array chunk header: decoded size {header.nbytes} is not 1 to {MAX_CHUNK_NBYTES}"
+            )
+        if header.nbytes > MAX_EXPANSION * header.cbytes + FREE_EXPANSION:
+            raise FormatError(
+                f"array chunk header: {header.cbytes} bytes cannot decode to {header.nbytes}"
+            )
+        if not 0 < header.blocksize <= min(header.nbytes, MAX_BLOCK_NBYTES):
+            raise FormatError(
+                f"array chunk header: block size {header.blocksize} is not 1 to "
+                f"{min(header.nbytes, MAX_BLOCK_NBYTES)}"
+            )
+        return header
+
+
+@dataclass(frozen=True, slots=True)
+class PlanePlan:
+    """How the items of one plane are stored.
+
+    Attributes
+    ----------
+    map, width, predictor, coder, shift, k : int
+        See the format page.
+    offset : int
+        Of `Map.OFFSET`, `Map.FLOAT` and `Map.QUOTIENT`, modulo 2^64.
+    scale : int
+        Factor of `Map.OFFSET`; the bits of the divisor of `Map.QUOTIENT`; else 0.
+    values : bytes
+        Frequent residuals of `Coder.BINS`, `width` bytes each, ascending.
+    dictionary : bytes
+        Entries of `Map.RANK`, as items.
+    stored_dictionary : bytes
+        The Blosc chunk of them.
+    """
+
+    map: int
+    width: int
+    predictor: int = 0
+    coder: int = 0
+    shift: int = 0
+    k: int = 0
+    offset: int = 0
+    scale: int = 0
+    values: bytes = b""
+    dictionary: bytes = b""
+    stored_dictionary: bytes = b""
+
+    @property
+    def divisor(self) -> float:
+        """Divisor of `Map.QUOTIENT`, else 1."""
+        if self.map != Map.QUOTIENT:
+            return 1.0
+        value: float = _DOUBLE.unpack(_U64.pack(self.scale))[0]
+        return value
+
+    def pack(self, itemsize: int) -> bytes:
+        """Return the bytes of the plan, without the dictionary."""
+        offset, scale = self.offset, self.scale
+        if self.map == Map.RANK:
+            offset, scale = len(self.dictionary) // itemsize, len(self.stored_dictionary)
+        nvalues = len(self.values) // self.width
+        fields = (self.map, self.width, self.predictor, self.coder, self.shift, self.k)
+        return _FIELDS.pack(*fields, nvalues, offset, scale) + self.values
+
+
+def scale_of(divisor: float) -> int:
+    """Return the `scale` of a divisor."""
+    bits: int = _U64.unpack(_DOUBLE.pack(divisor))[0]
+    return bits
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Geometry of a chunk, and how each of its planes is stored.
+
+    Attributes
+    ----------
+    itemsize : int
+        Bytes per item.
+    shape, block : tuple of 3 int
+        Points of the chunk and of a block on each axis; a point has one item of each plane.
+    planes : tuple of PlanePlan
+        At most 16.
+    """
+
+    itemsize: int
+    shape: tuple[int, int, int]
+    block: tuple[int, int, int]
+    planes: tuple[PlanePlan, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size of the chunk in bytes."""
+        d, h, w = self.shape
+        return d * h * w * len(self.planes) * self.itemsize
+
+    @property
+    def blocksize(self) -> int:
+        """Decoded size of a whole block in bytes."""
+        d, h, w = self.block
+        return d * h * w * len(self.planes) * self.itemsize
+
+    @property
+    def nblocks(self) -> int:
+        """Number of blocks."""
+        nblocks = 1
+        for side, step in zip(self.shape, self.block, strict=True):
+            nblocks *= -(-side // step)
+        return nblocks
+
+    def block_place(self, index: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """Return the first point of block `index` on each axis, and its points on each axis."""
+        start, sides = [], []
+        for side, step in zip(self.shape[::-1], self.block[::-1], strict=True):
+            index, at = divmod(index, -(-side // step))
+            start.append(at * step)
+            sides.append(min(step, side - at * step))
+        return (start[2], start[1], start[0]), (sides[2], sides[1], sides[0])
+
+    def kernel(self) -> _arraychunk.Kernel:
+        """Return the kernel of the plan, which encodes and decodes its blocks."""
+        return _arraychunk.Kernel(
+            self.itemsize,
+            self.shape,
+            self.block,
+            [
+                (
+                    plane.map,
+                    plane.width,
+                    plane.predictor,
+                    plane.coder,
+                    plane.shift,
+                    plane.k,
+                    plane.offset,
+                    plane.scale,
+                    plane.divisor,
+                    plane.values,
+                    plane.dictionary,
+                )
+                for plane in self.planes
+            ],
+        )
+
+    def pack(self, sizes: list[int], blocks: bytes) -> bytes:
+        """Return the chunk with this plan, and `blocks` of these stored sizes."""
+        packed = b"".join(plane.pack(self.itemsize) for plane in self.planes)
+        dictionaries = b"".join(plane.stored_dictionary for plane in self.planes)
+        plan_nbytes = _GEOMETRY.size + len(packed)
+        at = CHUNK_HEADER_SIZE + plan_nbytes + _END_SIZE * len(sizes) + len(dictionaries)
+        head_nbytes, ends = at, []
+        for size in sizes:
+            at += size
+            ends.append(at)
+        return b"".join(
+            (
+                _HEADER.pack(
+                    ARRAY_CHUNK_VERSION, REVISION, 0, self.itemsize, self.nbytes, self.blocksize, at
+                ),
+                _GEOMETRY.pack(
+                    head_nbytes, plan_nbytes, len(self.planes), *self.shape, *self.block
+                ),
+                packed,
+                Struct(f"<{len(ends)}I").pack(*ends),
+                dictionaries,
+                blocks,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayChunkHead:
+    """Everything in front of the blocks of an array chunk.
+
+    Attributes
+    ----------
+    header : ArrayChunkHeader
+        The first 16 bytes.
+    plan : Plan
+        Geometry and planes.
+    ends : bytes
+        The start of block 0 and the end of each block, as u32.
+    """
+
+    header: ArrayChunkHeader
+    plan: Plan
+    ends: bytes
+
+    @staticmethod
+    def size(view: BytesLike) -> int:
+        """Return the size of the head of a chunk, from its first `PLAN_START` bytes."""
+        head_nbytes: int = unpack_fields(_GEOMETRY, view, CHUNK_HEADER_SIZE, "array chunk plan")[0]
+        return head_nbytes
+
+    @classmethod
+    def unpack(cls, view: BytesLike) -> "ArrayChunkHead":
+        """Unpack and check the head of a chunk; `view` has at least the head.
+
+        Raises
+        ------
+        TruncatedError
+            `view` ends before the head does.
+        FormatError, UnsupportedError
+            A field is out of range, or the sizes contradict each other.
+        CodecError
+            A dictionary is damaged.
+        """
+        header = ArrayChunkHeader.unpack(view)
+        head_nbytes, plan_nbytes, nplanes, *sides = unpack_fields(
+            _GEOMETRY, view, CHUNK_HEADER_SIZE, "array chunk plan"
+        )
+        if not PLAN_START <= head_nbytes <= header.cbytes:
+            raise FormatError(
+                f"array chunk plan: head of {head_nbytes} bytes, expected {PLAN_START} to "
+                f"{header.cbytes}"
+            )
+        view = memoryview(view)[:head_nbytes]
+        if len(view) < head_nbytes:
+            raise TruncatedError(
+                f"array chunk head: found {len(view)} of {head_nbytes} bytes", offset=len(view)
+            )
+        if view[CHUNK_HEADER_SIZE + 7]:
+            raise FormatError("array chunk plan: the reserved byte is not 0")
+        shape = (sides[0], sides[1], sides[2])
+        block = (sides[3], sides[4], sides[5])
+        _check_geometry(header, nplanes, shape, block)
+        at, stored_sizes = PLAN_START, []
+        planes: list[PlanePlan] = []
+        for index in range(nplanes):
+            plane, stored_size, at = _unpack_plane(view, at, index, header, planes)
+            planes.append(plane)
+            stored_sizes.append(stored_size)
+        if at != CHUNK_HEADER_SIZE + plan_nbytes:
+            raise FormatError(
+                f"array chunk plan: {at - CHUNK_HEADER_SIZE} bytes, declared as {plan_nbytes}"
+            )
+        nblocks = Plan(header.itemsize, shape, block, tuple(planes)).nblocks
+        table = at + _END_SIZE * nblocks
+        if table + sum(stored_sizes) != head_nbytes:
+            raise FormatError(
+                f"array chunk plan: {nblocks} blocks and {sum(stored_sizes)} bytes of dictionaries "
+                f"do not end at {head_nbytes}"
+            )
+        ends = Struct("<I").pack(head_nbytes) + bytes(view[at:table])
+        if int.from_bytes(ends[-_END_SIZE:], "little") != header.cbytes:
+            raise FormatError("array chunk: the last block does not end with the chunk")
+        planes = _with_dictionaries(view[table:], planes, stored_sizes, header.itemsize)
+        return cls(header, Plan(header.itemsize, shape, block, tuple(planes)), ends)
+
+    def extent(self, index: int) -> tuple[int, int]:
+        """Return the stored range of block `index`, as positions in the chunk."""
+        low = int.from_bytes(self.ends[4 * index : 4 * index + 4], "little")
+        high = int.from_bytes(self.ends[4 * index + 4 : 4 * index + 8], "little")
+        if not low <= high <= self.header.cbytes:
+            raise FormatError(f"array chunk: block {index} is stored from {low} to {high}")
+        return low, high
+
+    def decode_into(self, chunk: BytesLike, out: BytesLike) -> None:
+        """Decode all of `chunk` into `out`, a writable buffer of exactly the decoded size.
+
+        The GIL is released; safe from many threads.
+
+        Raises
+        ------
+        CodecError
+            A block is damaged, or `out` has another size.
+        """
+        if len(chunk) != self.header.cbytes or len(out) != self.header.nbytes:
+            raise CodecError(
+                f"the array chunk of {self.header.cbytes} bytes decodes to {self.header.nbytes}; "
+                f"got {len(chunk)} for {len(out)}"
+            )
+        _check_code(
+            self.plan.kernel().decode_into(self.ends, chunk, 0, 0, self.plan.nblocks, out), None
+        )
+
+    def decode_block_into(self, stored: BytesLike, low: int, index: int, out: BytesLike) -> None:
+        """Decode block `index` alone into `out`, of exactly its size.
+
+        `stored` are the bytes of the chunk from position `low` on, at least those of `extent`.
+        The items are in C order of slices, rows, points and planes. Raises as `decode_into` does.
+        """
+        _check_code(self.plan.kernel().decode_into(self.ends, stored, low, index, 1, out), index)
+
+
+def decode_array_chunk_into(chunk: BytesLike, out: BytesLike) -> None:
+    """Decode an array chunk into `out`, a writable buffer of exactly the decoded size.
+
+    Raises
+    ------
+    FormatError, CodecError, UnsupportedError
+        The chunk is damaged or of a later revision, or does not decode to ``len(out)`` bytes.
+    """
+    ArrayChunkHead.unpack(chunk).decode_into(chunk, out)
+
+
+def _check_code(code: int, index: int | None) -> None:
+    if code:
+        where = "a block" if index is None else f"block {index}"
+        if code == _arraychunk.NO_MEMORY:
+            raise CodecError(f"array chunk: not enough memory for {where}", code=code)
+        raise CodecError(f"array chunk: {where} is damaged", code=code)
+
+
+def _check_geometry(
+    header: ArrayChunkHeader,
+    nplanes: int,
+    shape: tuple[int, int, int],
+    block: tuple[int, int, int],
+) -> None:
+    if not 1 <= nplanes <= MAX_PLANES:
+        raise FormatError(f"array chunk plan: {nplanes} planes, expected 1 to {MAX_PLANES}")
+    for side, step in zip(shape, block, strict=True):
+        if not 1 <= step <= side:
+            raise FormatError(f"array chunk plan: blocks of {block} in a chunk of {shape}")
+    if block[2] != shape[2] and block[:2] != (1, 1):
+        raise FormatError(f"array chunk plan: blocks of {block} cut several rows of {shape[2]}")
+    point = nplanes * header.itemsize
+    if shape[0] * shape[1] * shape[2] * point != header.nbytes:
+        raise FormatError(
+            f"array chunk plan: {shape} points of {point} bytes are not {header.nbytes}"
+        )
+    if block[0] * block[1] * block[2] * point != header.blocksize:
+        raise FormatError(
+            f"array chunk plan: {block} points of {point} bytes are not {header.blocksize}"
+        )
+
+
+def _unpack_plane(
+    view: memoryview,
+    at: int,
+    index: int,
+    header: ArrayChunkHeader,
+    planes: list[PlanePlan],
+) -> tuple[PlanePlan, int, int]:
+    """Return the plan of a plane, the stored size of its dictionary, and the position after it."""
+    what = f"array chunk plan, plane {index}"
+    itemsize = header.itemsize
+    map_id, width, predictor, coder, shift, k, nvalues, offset, scale = unpack_fields(
+        _FIELDS, view, at, what
+    )
+    at += _FIELDS.size
+    if map_id > max(Map) or coder > max(Coder) or predictor not in _PREDICTORS:
+        raise UnsupportedError(f"{what}: map {map_id}, predictor {predictor}, coder {coder}")
+    if width not in WIDTHS or width > itemsize:
+        raise FormatError(f"{what}: integers of {width} bytes for items of {itemsize}")
+    if predictor & Predictor.AFTER_PLANE and (not planes or planes[-1].width != width):
+        raise FormatError(f"{what}: there is no plane before it of equal width")
+    values = bytes(view[at : at + nvalues * width])
+    at += nvalues * width
+    _check_coder(what, coder, width, k, nvalues, values)
+    _check_map(what, header, map_id, shift, offset, scale)
+    stored_size = 0
+    dictionary = b""
+    if map_id == Map.RANK:
+        # The entries are decoded when all sizes are known to agree.
+        dictionary, stored_size = bytes(offset * itemsize), scale
+        offset = scale = 0
+    plane = PlanePlan(map_id, width, predictor, coder, shift, k, offset, scale, values, dictionary)
+    return plane, stored_size, at
+
+
+def _check_coder(what: str, coder: int, width: int, k: int, nvalues: int, values: bytes) -> None:
+    if coder == Coder.BINS:
+        room = 256 - (8 * width - k + 1 << k) if k < 8 * width else -1
+        if nvalues > room:
+            raise FormatError(f"{what}: {nvalues} frequent residuals with k {k}")
+    elif k or nvalues:
+        raise FormatError(f"{what}: k {k} and {nvalues} residuals with coder {coder}")
+    if len(values) != nvalues * width:
+        raise FormatError(f"{what}: the frequent residuals are cut")
+    starts = range(0, len(values), width)
+    numbers = [int.from_bytes(values[at : at + width], "little") for at in starts]
+    if any(first >= second for first, second in pairwise(numbers)):
+        raise FormatError(f"{what}: the frequent residuals do not ascend")
+
+
+def _check_map(
+    what: str, header: ArrayChunkHeader, map_id: int, shift: int, offset: int, scale: int
+) -> None:
+    itemsize = header.itemsize
+    if shift >= 8 * itemsize or (shift and map_id != Map.FLOAT):
+        raise FormatError(f"{what}: shift {shift} of map {map_id}")
+    if map_id == Map.OFFSET and scale == 0:
+        raise FormatError(f"{what}: factor 0")
+    if map_id == Map.FLOAT and scale:
+        raise FormatError(f"{what}: scale {scale} of map {map_id}")
+    if map_id == Map.QUOTIENT:
+        divisor = _DOUBLE.unpack(_U64.pack(scale))[0]
+        if itemsize < WIDTHS[2] or not isfinite(divisor) or divisor == 0:
+            raise FormatError(f"{what}: division by {divisor} for items of {itemsize} bytes")
+    if map_id == Map.RANK:
+        most = min(MAX_ENTRIES, header.nbytes // MIN_CHUNK_PER_DICTIONARY // itemsize)
+        if not 1 <= offset <= most:
+            raise FormatError(f"{what}: {offset} entries, expected 1 to {most}")
+        if scale > header.cbytes:
+            raise FormatError(f"{what}: a dictionary of {scale} bytes exceeds the chunk")
+
+
+def _with_dictionaries(
+    view: memoryview, planes: list[PlanePlan], sizes: list[int], itemsize: int
+) -> list[PlanePlan]:
+    """Return the planes with their dictionaries, which follow each other in `view`."""
+    at, complete = 0, []
+    for index, (plane, size) in enumerate(zip(planes, sizes, strict=True)):
+        if plane.map != Map.RANK:
+            complete.append(plane)
+            continue
+        stored = bytes(view[at : at + size])
+        at += size
+        header = ChunkHeader.unpack(stored)
+        nbytes = len(plane.dictionary)
+        if header.cbytes != size or header.nbytes != nbytes:
+            raise FormatError(
+                f"array chunk: dictionary of plane {index} decodes from {header.cbytes} to "
+                f"{header.nbytes} bytes, expected {size} to {nbytes}"
+            )
+        if not header.is_memcpy and header.codec != "zstd":
+            raise FormatError(f"array chunk: dictionary of plane {index} is {header.codec}")
+        entries = bytearray(nbytes)
+        decode_into(stored, entries)
+        complete.append(replace(plane, dictionary=bytes(entries), stored_dictionary=stored))
+    return complete

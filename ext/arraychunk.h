@@ -1,0 +1,840 @@
+/* Blocks of array chunks (docs/formats/arraychunk.md): streams, maps, geometry.
+ *
+ * Pure C on pointers. Positions and sizes that are read are compared with the end of the block before
+ * they are used. Everything else was checked when the plan was made (arraychunk.pyx). A decoder
+ * returns the position after what it read, or NULL if the block is damaged.
+ */
+
+#ifndef BLOSCPACK_ARRAYCHUNK_H
+#define BLOSCPACK_ARRAYCHUNK_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "array chunks are read and written on little-endian machines only"
+#endif
+
+/* The loops are compiled for AVX2 as well, and the processor picks once, where the system can. The
+ * sanitizers run before the function that picks can. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) \
+    && !defined(__SANITIZE_ADDRESS__)
+#define VECTORISED __attribute__((target_clones("avx2", "default")))
+#else
+#define VECTORISED
+#endif
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+/* Exported by libblosc.a, which bundles Zstandard 1.5; the wheel has no headers for it. */
+typedef struct ZSTD_DCtx_s ZSTD_DCtx;
+typedef struct ZSTD_CCtx_s ZSTD_CCtx;
+typedef struct {
+    unsigned offset, litLength, matchLength, rep;
+} ZSTD_Sequence;
+ZSTD_DCtx *ZSTD_createDCtx(void);
+size_t ZSTD_freeDCtx(ZSTD_DCtx *);
+size_t ZSTD_decompressDCtx(ZSTD_DCtx *, void *, size_t, const void *, size_t);
+ZSTD_CCtx *ZSTD_createCCtx(void);
+size_t ZSTD_freeCCtx(ZSTD_CCtx *);
+size_t ZSTD_CCtx_setParameter(ZSTD_CCtx *, int, int);
+size_t ZSTD_compress2(ZSTD_CCtx *, void *, size_t, const void *, size_t);
+size_t ZSTD_compressSequences(ZSTD_CCtx *, void *, size_t, const ZSTD_Sequence *, size_t,
+                              const void *, size_t);
+size_t ZSTD_findFrameCompressedSize(const void *, size_t);
+unsigned ZSTD_isError(size_t);
+/* Parameters of ZSTD_CCtx_setParameter (zstd.h, release 1.5). */
+enum {
+    ZSTD_LEVEL = 100,
+    ZSTD_CONTENT_SIZE = 200,
+    ZSTD_LITERALS = 1002,
+    ZSTD_BLOCK_DELIMITERS = 1008,
+};
+
+enum {
+    MAX_PLANES = 16,
+    MAX_BLOCK_NBYTES = 1 << 18,
+    MAX_CLASSES = 16,
+    MAX_ENTRIES = 8192,
+    GROUP = 64,
+    ESTIMATE_K = 2,
+    /* Vector loops and 8-byte loads may touch bytes after the items. */
+    SLACK = 64,
+};
+enum { MAP_OFFSET, MAP_FLOAT, MAP_QUOTIENT, MAP_RANK };
+enum { CODER_PLANES, CODER_QUOTIENTS, CODER_BINS };
+enum { PREDICT_LEFT = 1, PREDICT_UP = 2, PREDICT_LORENZO = 3, PREDICT_SECOND = 5 };
+enum { AFTER_SLICE = 8, AFTER_PLANE = 16 };
+enum { STREAM_CONSTANT, STREAM_SPARSE, STREAM_ZSTD, STREAM_STORED };
+enum { STREAM_HEAD = 4, SPARSE_HEAD = 1 + 4, ZSTD_BLOCK = 1 << 17 };
+
+typedef struct {
+    int map, width, predictor, coder, shift, k;
+    size_t nvalues;
+    uint64_t offset, scale;
+    double divisor;
+    size_t nentries;
+    const void *values;     /* frequent residuals, `width` bytes each, aligned */
+    const void *dictionary; /* entries, `itemsize` bytes each, aligned */
+    uint64_t bases[256];    /* of coder 2: residual and number of bits of each token */
+    uint8_t nbits[256];
+    unsigned ntokens;
+    uint16_t first_value[257]; /* index of the first frequent residual in the bucket of a token */
+} PlanePlan;
+
+/* Memory for one block. */
+typedef struct {
+    ZSTD_DCtx *dctx;
+    ZSTD_CCtx *literals, *matches;
+    uint8_t *tokens, *bitmap, *rest, *classes;
+    uint8_t *encoded, *sparse; /* of the encoder: streams that are tried */
+    size_t encoded_room;
+    uint8_t *work[2], *residuals, *spare, *items;
+    uint8_t *mask, *values; /* of the exceptions: bitmap, and their bytes */
+    int matches_lost; /* streams since an ordinary frame was smaller */
+} Scratch;
+
+static inline uint32_t get32(const uint8_t *p)
+{
+    uint32_t value;
+    memcpy(&value, p, 4);
+    return value;
+}
+
+static inline uint64_t get64(const uint8_t *p)
+{
+    uint64_t value;
+    memcpy(&value, p, 8);
+    return value;
+}
+
+static inline void put32(uint8_t *p, size_t value)
+{
+    uint32_t stored = (uint32_t)value;
+    memcpy(p, &stored, 4);
+}
+
+/* ------------------------------------------------------------------ streams */
+
+static size_t count_bits(const uint8_t *bitmap, size_t nbytes)
+{
+    size_t count = 0, i = 0;
+    for (; i + 8 <= nbytes; i += 8)
+        count += (size_t)__builtin_popcountll(get64(bitmap + i));
+    for (; i < nbytes; i++)
+        count += (size_t)__builtin_popcount(bitmap[i]);
+    return count;
+}
+
+/* Whether a bitmap of n bits has exactly `count` set, and none after its end. */
+static bool is_bitmap(const uint8_t *bitmap, size_t n, size_t count)
+{
+    if (n % 8 && bitmap[n / 8] >> n % 8)
+        return false;
+    return count_bits(bitmap, (n + 7) / 8) == count;
+}
+
+/* Spread the bytes of `rest` to the set bits of `bitmap`; the others are `common`. */
+static void spread(const uint8_t *bitmap, const uint8_t *rest, uint8_t common, uint8_t *out, size_t n)
+{
+    memset(out, common, n);
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t bits = 0;
+        size_t left = (n - i + 7) / 8;
+        memcpy(&bits, bitmap + i / 8, left < 8 ? left : 8);
+        for (; bits; bits &= bits - 1)
+            out[i + (size_t)__builtin_ctzll(bits)] = *rest++;
+    }
+}
+
+static const uint8_t *decode_stream(const uint8_t *p, const uint8_t *end, uint8_t *out, size_t n,
+                                    Scratch *s, bool may_be_sparse)
+{
+    uint32_t head;
+    size_t size, count;
+    const uint8_t *stop, *q;
+    if (end - p < STREAM_HEAD)
+        return NULL;
+    head = get32(p);
+    size = head & 0x3FFFFFFF;
+    p += STREAM_HEAD;
+    if (head >> 30 == STREAM_CONSTANT) {
+        if (size > 255)
+            return NULL;
+        memset(out, (int)size, n);
+        return p;
+    }
+    if (size > (size_t)(end - p))
+        return NULL;
+    stop = p + size;
+    switch (head >> 30) {
+    case STREAM_ZSTD:
+        /* One frame: the decoder would take several. */
+        if (ZSTD_findFrameCompressedSize(p, size) != size)
+            return NULL;
+        return ZSTD_decompressDCtx(s->dctx, out, n, p, size) == n ? stop : NULL;
+    case STREAM_STORED:
+        if (size != n)
+            return NULL;
+        memcpy(out, p, n);
+        return stop;
+    default:
+        if (!may_be_sparse || size < SPARSE_HEAD)
+            return NULL;
+        count = get32(p + 1);
+        if (count > n)
+            return NULL;
+        q = decode_stream(p + SPARSE_HEAD, stop, s->bitmap, (n + 7) / 8, s, false);
+        if (q)
+            q = decode_stream(q, stop, s->rest, count, s, false);
+        if (q != stop || !is_bitmap(s->bitmap, n, count))
+            return NULL;
+        spread(s->bitmap, s->rest, *p, out, n);
+        return stop;
+    }
+}
+
+/* Largest size of a stream of n bytes: the encoder writes nothing larger than stored bytes. */
+static inline size_t stream_bound(size_t n)
+{
+    return STREAM_HEAD + n;
+}
+
+static size_t encode_literals(Scratch *s, const uint8_t *bytes, size_t n, uint8_t *out, size_t room)
+{
+    ZSTD_Sequence blocks[MAX_BLOCK_NBYTES / ZSTD_BLOCK + 1];
+    size_t count = 0;
+    memset(blocks, 0, sizeof(blocks));
+    for (size_t at = 0; at < n; at += ZSTD_BLOCK)
+        blocks[count++].litLength = (unsigned)(n - at < ZSTD_BLOCK ? n - at : ZSTD_BLOCK);
+    return ZSTD_compressSequences(s->literals, out, room, blocks, count, bytes, n);
+}
+
+/* Ordinary frames must be 3 % smaller: matches take longer to decode. If they were not for 4 streams,
+ * only every 8th stream is tried. */
+enum { MATCHES_NONE, MATCHES_ADAPTIVE, MATCHES_TRIED };
+enum { SPARSE_MIN = 64, PATIENCE = 4, RETRY = 8 };
+
+static bool is_much_smaller(size_t size, size_t than)
+{
+    return !ZSTD_isError(size) && size + than * 3 / 100 < than;
+}
+
+static size_t encode_stream(Scratch *s, const uint8_t *bytes, size_t n, uint8_t *out,
+                            int matches, bool may_be_sparse)
+{
+    uint32_t histogram[256] = {0};
+    size_t best = n, size, count, room = s->encoded_room;
+    int mode = STREAM_STORED, common = 0;
+    uint8_t *data = out + STREAM_HEAD;
+    for (size_t i = 0; i < n; i++)
+        histogram[bytes[i]]++;
+    for (int i = 1; i < 256; i++)
+        if (histogram[i] > histogram[common])
+            common = i;
+    if (n == 0 || histogram[common] == n) {
+        put32(out, n ? (size_t)common : 0);
+        return STREAM_HEAD;
+    }
+    size = encode_literals(s, bytes, n, s->encoded, room);
+    if (!ZSTD_isError(size) && size < best) {
+        best = size;
+        mode = STREAM_ZSTD;
+        memcpy(data, s->encoded, best);
+    }
+    if (matches == MATCHES_TRIED
+        || (matches == MATCHES_ADAPTIVE
+            && (s->matches_lost < PATIENCE || s->matches_lost % RETRY == 0))) {
+        size = ZSTD_compress2(s->matches, s->encoded, room, bytes, n);
+        if (is_much_smaller(size, best)) {
+            best = size;
+            mode = STREAM_ZSTD;
+            memcpy(data, s->encoded, best);
+            s->matches_lost = matches == MATCHES_ADAPTIVE ? -1 : s->matches_lost;
+        }
+    }
+    s->matches_lost += matches == MATCHES_ADAPTIVE;
+    if (may_be_sparse && n > SPARSE_MIN && 100 * (size_t)histogram[common] > 55 * n) {
+        uint8_t *sparse = s->sparse;
+        count = 0;
+        memset(s->bitmap, 0, (n + 7) / 8);
+        for (size_t i = 0; i < n; i++)
+            if (bytes[i] != common) {
+                s->bitmap[i / 8] |= (uint8_t)(1 << i % 8);
+                s->rest[count++] = bytes[i];
+            }
+        *sparse = (uint8_t)common;
+        put32(sparse + 1, count);
+        sparse += SPARSE_HEAD;
+        sparse += encode_stream(s, s->bitmap, (n + 7) / 8, sparse, matches, false);
+        sparse += encode_stream(s, s->rest, count, sparse, matches, false);
+        size = (size_t)(sparse - s->sparse);
+        if (is_much_smaller(size, best)) {
+            best = size;
+            mode = STREAM_SPARSE;
+            memcpy(data, s->sparse, best);
+        }
+    }
+    if (mode == STREAM_STORED)
+        memcpy(data, bytes, n);
+    put32(out, best | (uint32_t)mode << 30);
+    return STREAM_HEAD + best;
+}
+
+/* --------------------------------------------------------------------- bits */
+
+/* Fields of `width` bits (1 to 7) to bytes; `bits` has ceil(n * width / 8) bytes. */
+static void unpack_bits(const uint8_t *bits, size_t n, int width, uint8_t *bytes)
+{
+    const uint64_t mask = (1u << width) - 1;
+    const uint8_t *end = bits + (n * (size_t)width + 7) / 8;
+    size_t i = 0;
+    for (; i + 8 <= n && end - bits >= 8; i += 8, bits += width) {
+        uint64_t v = get64(bits);
+        for (int j = 0; j < 8; j++)
+            bytes[i + (size_t)j] = (uint8_t)(v >> (j * width) & mask);
+    }
+    for (size_t at = 0; i < n; i++, at += (size_t)width) {
+        unsigned v = bits[at / 8];
+        if (at % 8 + (size_t)width > 8)
+            v |= (unsigned)bits[at / 8 + 1] << 8;
+        bytes[i] = (uint8_t)(v >> at % 8 & mask);
+    }
+}
+
+static void pack_bits(const uint8_t *bytes, size_t n, int width, uint8_t *bits)
+{
+    uint64_t v = 0;
+    int have = 0;
+    for (size_t i = 0; i < n; i++) {
+        v |= (uint64_t)bytes[i] << have;
+        for (have += width; have >= 8; have -= 8, v >>= 8)
+            *bits++ = (uint8_t)v;
+    }
+    if (have)
+        *bits = (uint8_t)v;
+}
+
+/* ------------------------------------------------------------- running sums */
+
+static void sum8(uint8_t *a, size_t n, uint8_t carry)
+{
+    size_t i = 0;
+#if defined(__SSE2__)
+    __m128i before = _mm_set1_epi8((char)carry);
+    for (; i + 16 <= n; i += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(a + i)), last;
+        v = _mm_add_epi8(v, _mm_slli_si128(v, 1));
+        v = _mm_add_epi8(v, _mm_slli_si128(v, 2));
+        v = _mm_add_epi8(v, _mm_slli_si128(v, 4));
+        v = _mm_add_epi8(v, _mm_slli_si128(v, 8));
+        v = _mm_add_epi8(v, before);
+        _mm_storeu_si128((__m128i *)(a + i), v);
+        last = _mm_shufflehi_epi16(_mm_unpackhi_epi8(v, v), 0xFF);
+        before = _mm_unpackhi_epi64(last, last);
+    }
+    if (i)
+        carry = a[i - 1];
+#endif
+    for (; i < n; i++)
+        a[i] = carry = (uint8_t)(carry + a[i]);
+}
+
+static void sum16(uint16_t *a, size_t n, uint16_t carry)
+{
+    size_t i = 0;
+#if defined(__SSE2__)
+    __m128i before = _mm_set1_epi16((short)carry);
+    for (; i + 8 <= n; i += 8) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(a + i)), last;
+        v = _mm_add_epi16(v, _mm_slli_si128(v, 2));
+        v = _mm_add_epi16(v, _mm_slli_si128(v, 4));
+        v = _mm_add_epi16(v, _mm_slli_si128(v, 8));
+        v = _mm_add_epi16(v, before);
+        _mm_storeu_si128((__m128i *)(a + i), v);
+        last = _mm_shufflehi_epi16(v, 0xFF);
+        before = _mm_unpackhi_epi64(last, last);
+    }
+    if (i)
+        carry = a[i - 1];
+#endif
+    for (; i < n; i++)
+        a[i] = carry = (uint16_t)(carry + a[i]);
+}
+
+static void sum32(uint32_t *a, size_t n, uint32_t carry)
+{
+    size_t i = 0;
+#if defined(__SSE2__)
+    __m128i before = _mm_set1_epi32((int)carry);
+    for (; i + 4 <= n; i += 4) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(a + i));
+        v = _mm_add_epi32(v, _mm_slli_si128(v, 4));
+        v = _mm_add_epi32(v, _mm_slli_si128(v, 8));
+        v = _mm_add_epi32(v, before);
+        _mm_storeu_si128((__m128i *)(a + i), v);
+        before = _mm_shuffle_epi32(v, 0xFF);
+    }
+    if (i)
+        carry = a[i - 1];
+#endif
+    for (; i < n; i++)
+        a[i] = carry = carry + a[i];
+}
+
+static void sum64(uint64_t *a, size_t n, uint64_t carry)
+{
+    for (size_t i = 0; i < n; i++)
+        a[i] = carry = carry + a[i];
+}
+
+/* --------------------------------------------------------------- byte order */
+
+VECTORISED static void join_bytes(const uint8_t *bytes, uint8_t *restrict items, size_t n,
+                                  size_t itemsize)
+{
+    if (itemsize == 2) {
+        for (size_t i = 0; i < n; i++) {
+            items[2 * i] = bytes[i];
+            items[2 * i + 1] = bytes[n + i];
+        }
+    } else if (itemsize == 4) {
+        uint32_t *restrict out = (uint32_t *)items;
+        for (size_t i = 0; i < n; i++)
+            out[i] = bytes[i] | (uint32_t)bytes[n + i] << 8 | (uint32_t)bytes[2 * n + i] << 16
+                     | (uint32_t)bytes[3 * n + i] << 24;
+    } else {
+        for (size_t j = 0; j < itemsize; j++)
+            for (size_t i = 0; i < n; i++)
+                items[i * itemsize + j] = bytes[j * n + i];
+    }
+}
+
+VECTORISED static void split_bytes(const uint8_t *items, uint8_t *restrict bytes, size_t n,
+                                   size_t itemsize)
+{
+    for (size_t j = 0; j < itemsize; j++)
+        for (size_t i = 0; i < n; i++)
+            bytes[j * n + i] = items[i * itemsize + j];
+}
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define NAME(name) JOIN(name, BITS)
+
+#define WORK uint8_t
+#define BITS 8
+#include "arraywork.h"
+#undef WORK
+#undef BITS
+#define WORK uint16_t
+#define BITS 16
+#include "arraywork.h"
+#undef WORK
+#undef BITS
+#define WORK uint32_t
+#define BITS 32
+#include "arraywork.h"
+#undef WORK
+#undef BITS
+#define WORK uint64_t
+#define BITS 64
+#include "arraywork.h"
+#undef WORK
+#undef BITS
+
+/* --------------------------------------------------------------------- maps */
+
+#define EACH(FROM, TO, expression)                                                                 \
+    do {                                                                                           \
+        const FROM *restrict from = work;                                                          \
+        TO *restrict to = items;                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const FROM v = from[i];                                                                \
+            to[i] = (TO)(expression);                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* For each work type that is not wider than items of 2, 4 and 8 bytes. */
+#define EACH_WIDTH(TO, expression)                                                                 \
+    do {                                                                                           \
+        if (plan->width == 1)                                                                      \
+            EACH(uint8_t, TO, expression);                                                         \
+        else if (plan->width == 2)                                                                 \
+            EACH(uint16_t, TO, expression);                                                        \
+        else if (plan->width == 4)                                                                 \
+            EACH(uint32_t, TO, expression);                                                        \
+        else                                                                                       \
+            EACH(uint64_t, TO, expression);                                                        \
+    } while (0)
+
+VECTORISED static void items_of_offset(const PlanePlan *plan, const void *work, void *items, size_t n,
+                                       size_t itemsize)
+{
+    const uint64_t offset = plan->offset, scale = plan->scale;
+    if (scale == 1) {
+        if (itemsize == 1)
+            EACH(uint8_t, uint8_t, v + (uint8_t)offset);
+        else if (itemsize == 2)
+            EACH_WIDTH(uint16_t, (uint16_t)v + (uint16_t)offset);
+        else if (itemsize == 4)
+            EACH_WIDTH(uint32_t, (uint32_t)v + (uint32_t)offset);
+        else
+            EACH_WIDTH(uint64_t, (uint64_t)v + offset);
+    } else if (itemsize == 1)
+        EACH(uint8_t, uint8_t, (uint32_t)v * (uint8_t)scale + (uint8_t)offset);
+    else if (itemsize == 2)
+        EACH_WIDTH(uint16_t, (uint32_t)v * (uint16_t)scale + (uint16_t)offset);
+    else if (itemsize == 4)
+        EACH_WIDTH(uint32_t, (uint32_t)v * (uint32_t)scale + (uint32_t)offset);
+    else
+        EACH_WIDTH(uint64_t, (uint64_t)v * scale + offset);
+}
+
+/* The highest of `b` bits is the sign, inverted: a negative float has all its bits inverted. */
+#define FLOAT_OF(TO)                                                                               \
+    do {                                                                                           \
+        const TO top = (TO)((TO)1 << (8 * sizeof(TO) - 1 - (size_t)shift));                        \
+        const TO all = (TO)(top | (TO)(top - 1)), offset = (TO)plan->offset;                       \
+        EACH_WIDTH(TO, (TO)(((TO)(v + offset) & top ? (TO)(v + offset) ^ top : ~(TO)(v + offset))  \
+                            & all)                                                                 \
+                           << shift);                                                              \
+    } while (0)
+
+VECTORISED static void items_of_float(const PlanePlan *plan, const void *work, void *items, size_t n,
+                                      size_t itemsize)
+{
+    const int shift = plan->shift;
+    if (itemsize == 1) {
+        const uint8_t top = (uint8_t)(0x80 >> shift), all = (uint8_t)(2 * top - 1);
+        const uint8_t offset = (uint8_t)plan->offset;
+        EACH(uint8_t, uint8_t,
+             (uint32_t)(((uint8_t)(v + offset) & top ? (v + offset) ^ top : ~(v + offset)) & all)
+                 << shift);
+    } else if (itemsize == 2)
+        FLOAT_OF(uint16_t);
+    else if (itemsize == 4)
+        FLOAT_OF(uint32_t);
+    else
+        FLOAT_OF(uint64_t);
+}
+
+VECTORISED static void items_of_quotient(const PlanePlan *plan, const void *work, void *items, size_t n,
+                                         size_t itemsize)
+{
+    const uint64_t offset = plan->offset;
+    const double divisor = plan->divisor;
+    /* Numbers of 32 bits, which vectors can convert, are the rule. */
+    const int64_t least = (int64_t)offset;
+    if (plan->width <= 2 && least >= INT32_MIN && least <= INT32_MAX - 65535) {
+        const int32_t small = (int32_t)least;
+        if (itemsize == 4) {
+            if (plan->width == 1)
+                EACH(uint8_t, float, (double)(v + small) / divisor);
+            else
+                EACH(uint16_t, float, (double)(v + small) / divisor);
+        } else if (plan->width == 1)
+            EACH(uint8_t, double, (double)(v + small) / divisor);
+        else
+            EACH(uint16_t, double, (double)(v + small) / divisor);
+    } else if (itemsize == 4)
+        EACH_WIDTH(float, (double)(int64_t)(v + offset) / divisor);
+    else
+        EACH_WIDTH(double, (double)(int64_t)(v + offset) / divisor);
+}
+
+#define ENTRIES(FROM, TO)                                                                          \
+    do {                                                                                           \
+        const TO *dictionary = plan->dictionary;                                                   \
+        EACH(FROM, TO, dictionary[v]);                                                             \
+    } while (0)
+#define ENTRIES_OF(FROM)                                                                           \
+    do {                                                                                           \
+        const FROM *ranks = work;                                                                  \
+        FROM most = 0;                                                                             \
+        for (size_t i = 0; i < n; i++)                                                             \
+            most = ranks[i] > most ? ranks[i] : most;                                              \
+        if (most >= plan->nentries)                                                                \
+            return false;                                                                          \
+        if (itemsize == 1)                                                                         \
+            ENTRIES(FROM, uint8_t);                                                                \
+        else if (itemsize == 2)                                                                    \
+            ENTRIES(FROM, uint16_t);                                                               \
+        else if (itemsize == 4)                                                                    \
+            ENTRIES(FROM, uint32_t);                                                               \
+        else                                                                                       \
+            ENTRIES(FROM, uint64_t);                                                               \
+    } while (0)
+
+VECTORISED static bool items_of_rank(const PlanePlan *plan, const void *work, void *items, size_t n,
+                                     size_t itemsize)
+{
+    if (plan->width == 1)
+        ENTRIES_OF(uint8_t);
+    else if (plan->width == 2)
+        ENTRIES_OF(uint16_t);
+    else if (plan->width == 4)
+        ENTRIES_OF(uint32_t);
+    else
+        ENTRIES_OF(uint64_t);
+    return true;
+}
+
+static inline bool is_identity(const PlanePlan *plan, size_t itemsize)
+{
+    return plan->map == MAP_OFFSET && (size_t)plan->width == itemsize && plan->offset == 0
+           && plan->scale == 1;
+}
+
+/* Work integers to items, both aligned and apart; return whether all are in range. */
+static bool items_of_work(const PlanePlan *plan, const void *work, void *items, size_t n,
+                          size_t itemsize)
+{
+    switch (plan->map) {
+    case MAP_OFFSET:
+        items_of_offset(plan, work, items, n, itemsize);
+        return true;
+    case MAP_FLOAT:
+        items_of_float(plan, work, items, n, itemsize);
+        return true;
+    case MAP_QUOTIENT:
+        items_of_quotient(plan, work, items, n, itemsize);
+        return true;
+    default:
+        return items_of_rank(plan, work, items, n, itemsize);
+    }
+}
+
+/* --------------------------------------------------------------- exceptions */
+
+/* Replace the items whose bits are set in the mask; `values` are their bytes, plane by plane. */
+static void put_exceptions(const uint8_t *mask, const uint8_t *values, size_t count, uint8_t *items,
+                           size_t n, size_t itemsize)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < n; i += 8)
+        for (unsigned bits = mask[i / 8]; bits; bits &= bits - 1, k++) {
+            uint8_t *item = items + (i + (size_t)__builtin_ctz(bits)) * itemsize;
+            for (size_t j = 0; j < itemsize; j++)
+                item[j] = values[j * count + k];
+        }
+}
+
+static size_t encode_exceptions(Scratch *s, const uint8_t *mask, const uint8_t *items, size_t n,
+                                size_t itemsize, uint8_t *out)
+{
+    size_t count = 0, k = 0, size = 4;
+    if (mask)
+        for (size_t i = 0; i < n; i++)
+            count += mask[i] != 0;
+    put32(out, count);
+    if (count == 0)
+        return size;
+    memset(s->mask, 0, (n + 7) / 8);
+    for (size_t i = 0; i < n; i++)
+        if (mask[i]) {
+            s->mask[i / 8] |= (uint8_t)(1 << i % 8);
+            for (size_t j = 0; j < itemsize; j++)
+                s->values[j * count + k] = items[i * itemsize + j];
+            k++;
+        }
+    size += encode_stream(s, s->mask, (n + 7) / 8, out + size, MATCHES_TRIED, true);
+    size += encode_stream(s, s->values, count * itemsize, out + size, MATCHES_TRIED, true);
+    return size;
+}
+
+/* ------------------------------------------------------------------- blocks */
+
+typedef struct {
+    size_t itemsize, nplanes;
+    size_t shape[3], block[3];
+    PlanePlan planes[MAX_PLANES];
+} ChunkPlan;
+
+/* Where a block is: its sides, and its first point in the chunk. */
+typedef struct {
+    size_t d, h, w, first;
+} Place;
+
+static inline size_t nblocks_on(const ChunkPlan *plan, int axis)
+{
+    return (plan->shape[axis] + plan->block[axis] - 1) / plan->block[axis];
+}
+
+static inline size_t side_at(const ChunkPlan *plan, int axis, size_t start)
+{
+    size_t left = plan->shape[axis] - start;
+    return left < plan->block[axis] ? left : plan->block[axis];
+}
+
+static Place place_of(const ChunkPlan *plan, size_t index)
+{
+    Place place;
+    size_t nh = nblocks_on(plan, 1), nw = nblocks_on(plan, 2);
+    size_t x = index % nw * plan->block[2], y = index / nw % nh * plan->block[1];
+    size_t z = index / nw / nh * plan->block[0];
+    place.d = side_at(plan, 0, z);
+    place.h = side_at(plan, 1, y);
+    place.w = side_at(plan, 2, x);
+    place.first = (z * plan->shape[1] + y) * plan->shape[2] + x;
+    return place;
+}
+
+#define INTERLEAVE(TYPE)                                                                           \
+    do {                                                                                           \
+        const TYPE *from = (const TYPE *)items;                                                    \
+        for (size_t i = 0; i < n; i++)                                                             \
+            memcpy(out + i * step, from + i, sizeof(TYPE));                                        \
+    } while (0)
+
+/* n items of one plane to their places in the points. */
+static void interleave(const uint8_t *items, size_t n, size_t itemsize, uint8_t *out, size_t step)
+{
+    if (itemsize == 1)
+        INTERLEAVE(uint8_t);
+    else if (itemsize == 2)
+        INTERLEAVE(uint16_t);
+    else if (itemsize == 4)
+        INTERLEAVE(uint32_t);
+    else
+        INTERLEAVE(uint64_t);
+}
+
+static const uint8_t *decode_work(const PlanePlan *plan, const uint8_t *p, const uint8_t *end,
+                                  void *work, const void *plane_before, const Place *place, Scratch *s)
+{
+    switch (plan->width) {
+    case 1:
+        return decode_work8(plan, p, end, work, plane_before, place->d, place->h, place->w, s);
+    case 2:
+        return decode_work16(plan, p, end, work, plane_before, place->d, place->h, place->w, s);
+    case 4:
+        return decode_work32(plan, p, end, work, plane_before, place->d, place->h, place->w, s);
+    default:
+        return decode_work64(plan, p, end, work, plane_before, place->d, place->h, place->w, s);
+    }
+}
+
+/* Decode a block to `out`, where its slices are `stride` points apart; return whether it is sound. */
+static bool decode_block(const ChunkPlan *plan, const Place *place, const uint8_t *p,
+                         const uint8_t *end, uint8_t *out, size_t stride, Scratch *s)
+{
+    const size_t itemsize = plan->itemsize, slice = place->h * place->w, n = place->d * slice;
+    const size_t step = itemsize * plan->nplanes;
+    /* A block that is one run of aligned items is decoded in place. */
+    const bool in_place = plan->nplanes == 1 && (place->d == 1 || stride == slice)
+                          && ((uintptr_t)out & (itemsize - 1)) == 0;
+    for (size_t index = 0; index < plan->nplanes; index++) {
+        const PlanePlan *plane = plan->planes + index;
+        const bool same = is_identity(plane, itemsize);
+        uint8_t *work = s->work[index % 2], *items = in_place ? out : s->items;
+        const uint8_t *before = s->work[(index + 1) % 2];
+        size_t count;
+        if (end - p < 4)
+            return false;
+        count = get32(p);
+        p += 4;
+        if (count > n)
+            return false;
+        if (count) {
+            p = decode_stream(p, end, s->mask, (n + 7) / 8, s, true);
+            if (!p || !is_bitmap(s->mask, n, count))
+                return false;
+            p = decode_stream(p, end, s->values, count * itemsize, s, true);
+            if (!p)
+                return false;
+        }
+        if (same && in_place)
+            work = out;
+        p = decode_work(plane, p, end, work, before, place, s);
+        if (!p)
+            return false;
+        if (same) {
+            if (!in_place) {
+                items = work;
+                if (count) { /* the plane after this one needs the work integers */
+                    memcpy(s->items, work, n * itemsize);
+                    items = s->items;
+                }
+            }
+        } else if (!items_of_work(plane, work, items, n, itemsize)) {
+            return false;
+        }
+        if (count)
+            put_exceptions(s->mask, s->values, count, items, n, itemsize);
+        if (in_place)
+            continue;
+        for (size_t z = 0; z < place->d; z++) {
+            uint8_t *to = out + z * stride * step + index * itemsize;
+            if (plan->nplanes == 1)
+                memcpy(to, items + z * slice * itemsize, slice * itemsize);
+            else
+                interleave(items + z * slice * itemsize, slice, itemsize, to, step);
+        }
+    }
+    return p == end;
+}
+
+/* Largest stored size of a block of n points: exceptions, 16 classes, streams that are stored. */
+static size_t block_bound(const ChunkPlan *plan, size_t n)
+{
+    size_t each = 64 + n / 8 + n * plan->itemsize /* exceptions */
+                  + (1 + 2 * plan->itemsize) * n + n / GROUP + MAX_CLASSES * 16 + 8 * STREAM_HEAD;
+    return plan->nplanes * (each + SLACK);
+}
+
+/* Encode a block from the planes of the whole chunk: work integers, and of those with exceptions a
+ * mask of bytes and the items. */
+static size_t encode_block(const ChunkPlan *plan, const Place *place, const uint8_t **works,
+                           const uint8_t **masks, const uint8_t **items, uint8_t *out, Scratch *s)
+{
+    const size_t slice = place->h * place->w, n = place->d * slice;
+    const size_t stride = plan->shape[1] * plan->shape[2];
+    uint8_t *const start = out;
+    for (size_t index = 0; index < plan->nplanes; index++) {
+        const PlanePlan *plane = plan->planes + index;
+        const size_t width = (size_t)plane->width;
+        uint8_t *work = s->work[index % 2];
+        const uint8_t *before = s->work[(index + 1) % 2];
+        if (masks[index]) {
+            for (size_t z = 0; z < place->d; z++) {
+                size_t at = place->first + z * stride;
+                memcpy(s->tokens + z * slice, masks[index] + at, slice);
+                memcpy(s->items + z * slice * plan->itemsize, items[index] + at * plan->itemsize,
+                       slice * plan->itemsize);
+            }
+            out += encode_exceptions(s, s->tokens, s->items, n, plan->itemsize, out);
+        } else {
+            put32(out, 0);
+            out += 4;
+        }
+        for (size_t z = 0; z < place->d; z++)
+            memcpy(work + z * slice * width, works[index] + (place->first + z * stride) * width,
+                   slice * width);
+        switch (width) {
+        case 1:
+            out += encode_work8(plane, (void *)work, (const void *)before, out, place->d, place->h,
+                                place->w, s);
+            break;
+        case 2:
+            out += encode_work16(plane, (void *)work, (const void *)before, out, place->d, place->h,
+                                 place->w, s);
+            break;
+        case 4:
+            out += encode_work32(plane, (void *)work, (const void *)before, out, place->d, place->h,
+                                 place->w, s);
+            break;
+        default:
+            out += encode_work64(plane, (void *)work, (const void *)before, out, place->d, place->h,
+                                 place->w, s);
+        }
+    }
+    return (size_t)(out - start);
+}
+
+#endif

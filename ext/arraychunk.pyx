@@ -1,0 +1,461 @@
+# cython: boundscheck=False, wraparound=False, freethreading_compatible=True
+# boundscheck is off because every index into a typed buffer is the constant 0, used only after a
+# check that the length is positive.
+"""Array chunks: blocks of items to their stored bytes and back (docs/formats/arraychunk.md).
+
+The kernel knows neither headers nor how plans are chosen. A `Kernel` is made of the fields of a plan,
+all of which are checked again, since the loops rely on them. Decoding trusts no byte of a block:
+failures are returned as negative codes, which the caller turns into errors.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.math cimport isfinite
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+
+cdef extern from "arraychunk.h" nogil:
+    ctypedef struct ZSTD_DCtx:
+        pass
+    ctypedef struct ZSTD_CCtx:
+        pass
+    ZSTD_DCtx *ZSTD_createDCtx()
+    size_t ZSTD_freeDCtx(ZSTD_DCtx *)
+    ZSTD_CCtx *ZSTD_createCCtx()
+    size_t ZSTD_freeCCtx(ZSTD_CCtx *)
+    size_t ZSTD_CCtx_setParameter(ZSTD_CCtx *, int, int)
+    unsigned ZSTD_isError(size_t)
+    enum:
+        ZSTD_LEVEL
+        ZSTD_CONTENT_SIZE
+        ZSTD_LITERALS
+        ZSTD_BLOCK_DELIMITERS
+        MAX_PLANES
+        MAX_BLOCK_NBYTES
+        MAX_ENTRIES
+        SLACK
+        MAP_OFFSET
+        MAP_FLOAT
+        MAP_QUOTIENT
+        MAP_RANK
+        CODER_BINS
+        AFTER_SLICE
+        AFTER_PLANE
+    ctypedef struct PlanePlan:
+        int map, width, predictor, coder, shift, k
+        size_t nvalues
+        uint64_t offset, scale
+        double divisor
+        size_t nentries
+        const void *values
+        const void *dictionary
+        uint64_t bases[256]
+        uint8_t nbits[256]
+        unsigned ntokens
+        uint16_t first_value[257]
+    ctypedef struct Scratch:
+        ZSTD_DCtx *dctx
+        ZSTD_CCtx *literals
+        ZSTD_CCtx *matches
+        uint8_t *tokens
+        uint8_t *bitmap
+        uint8_t *rest
+        uint8_t *classes
+        uint8_t *encoded
+        uint8_t *sparse
+        size_t encoded_room
+        uint8_t *work[2]
+        uint8_t *residuals
+        uint8_t *spare
+        uint8_t *items
+        uint8_t *mask
+        uint8_t *values
+        int matches_lost
+    ctypedef struct ChunkPlan:
+        size_t itemsize
+        size_t nplanes
+        size_t shape[3]
+        size_t block[3]
+        PlanePlan planes[16]
+    ctypedef struct Place:
+        size_t d, h, w, first
+    uint32_t get32(const uint8_t *)
+    size_t nblocks_on(const ChunkPlan *, int)
+    Place place_of(const ChunkPlan *, size_t)
+    bint decode_block(const ChunkPlan *, const Place *, const uint8_t *, const uint8_t *, uint8_t *,
+                      size_t, Scratch *)
+    size_t block_bound(const ChunkPlan *, size_t)
+    size_t encode_block(const ChunkPlan *, const Place *, const uint8_t **, const uint8_t **,
+                        const uint8_t **, uint8_t *, Scratch *)
+    void predict8(const uint8_t *, const uint8_t *, uint8_t *, size_t, size_t, size_t, int, uint8_t *)
+    void predict16(const uint16_t *, const uint16_t *, uint16_t *, size_t, size_t, size_t, int,
+                   uint16_t *)
+    void predict32(const uint32_t *, const uint32_t *, uint32_t *, size_t, size_t, size_t, int,
+                   uint32_t *)
+    void predict64(const uint64_t *, const uint64_t *, uint64_t *, size_t, size_t, size_t, int,
+                   uint64_t *)
+    double estimate8(const uint8_t *, size_t)
+    double estimate16(const uint16_t *, size_t)
+    double estimate32(const uint32_t *, size_t)
+    double estimate64(const uint64_t *, size_t)
+
+
+cdef enum:
+    REFUSED_BLOCK = -101
+    REFUSED_MEMORY = -103
+
+DAMAGED_BLOCK = REFUSED_BLOCK
+NO_MEMORY = REFUSED_MEMORY
+
+
+cdef class Workspace:
+    """Contexts and memory for one block, reused by later calls of any thread."""
+
+    cdef Scratch scratch
+    cdef uint8_t *memory
+    cdef size_t room
+
+    def __dealloc__(self):
+        ZSTD_freeDCtx(self.scratch.dctx)
+        ZSTD_freeCCtx(self.scratch.literals)
+        ZSTD_freeCCtx(self.scratch.matches)
+        free(self.memory)
+
+    cdef bint prepare(self, size_t blocksize, bint encode) noexcept nogil:
+        """Allocate memory for blocks of `blocksize`; return False if there is not enough."""
+        cdef Scratch *s = &self.scratch
+        cdef size_t part = (blocksize + SLACK + 4096) // 64 * 64
+        cdef uint8_t *p
+        if s.dctx == NULL:
+            s.dctx = ZSTD_createDCtx()
+        if encode and s.matches == NULL:
+            s.literals = ZSTD_createCCtx()
+            s.matches = ZSTD_createCCtx()
+            if s.literals == NULL or s.matches == NULL or set_parameters(s):
+                return False
+        if self.room < blocksize:
+            free(self.memory)
+            self.memory = <uint8_t *> malloc(17 * part)
+            self.room = blocksize if self.memory != NULL else 0
+            if self.memory == NULL:
+                return False
+            p = self.memory
+            s.tokens = p
+            s.bitmap = p + part
+            s.rest = p + 2 * part
+            s.classes = p + 3 * part
+            s.work[0] = p + 4 * part
+            s.work[1] = p + 5 * part
+            s.residuals = p + 6 * part
+            s.spare = p + 7 * part  # two parts
+            s.items = p + 9 * part
+            s.mask = p + 10 * part
+            s.values = p + 11 * part
+            s.encoded = p + 12 * part  # two parts
+            s.encoded_room = 2 * part
+            s.sparse = p + 14 * part  # two parts
+        return s.dctx != NULL
+
+
+cdef bint set_parameters(Scratch *s) noexcept nogil:
+    """Set the parameters of both encoders; return whether one was refused."""
+    cdef size_t codes[7]
+    cdef int i
+    codes[0] = ZSTD_CCtx_setParameter(s.literals, ZSTD_LEVEL, 1)
+    codes[1] = ZSTD_CCtx_setParameter(s.literals, ZSTD_LITERALS, 1)
+    codes[2] = ZSTD_CCtx_setParameter(s.literals, ZSTD_CONTENT_SIZE, 0)
+    codes[3] = ZSTD_CCtx_setParameter(s.literals, ZSTD_BLOCK_DELIMITERS, 1)
+    codes[4] = ZSTD_CCtx_setParameter(s.matches, ZSTD_LEVEL, 3)
+    codes[5] = ZSTD_CCtx_setParameter(s.matches, ZSTD_LITERALS, 1)
+    codes[6] = ZSTD_CCtx_setParameter(s.matches, ZSTD_CONTENT_SIZE, 0)
+    for i in range(7):
+        if ZSTD_isError(codes[i]):
+            return True
+    return False
+
+
+# Idle workspaces, at most 3.4 MiB each. `pop` and `append` of a list are atomic, so no lock is needed.
+cdef list idle = []
+
+cdef enum:
+    MAX_IDLE = 16
+    MAX_KEPT_BLOCK = 1 << 17
+
+
+cdef Workspace take_workspace():
+    try:
+        return idle.pop()
+    except IndexError:
+        return Workspace()
+
+
+cdef int put_back(Workspace workspace) except -1:
+    if workspace.room <= MAX_KEPT_BLOCK and len(idle) < MAX_IDLE:
+        idle.append(workspace)
+    return 0
+
+
+cdef class Kernel:
+    """A plan, ready for its blocks. Safe from many threads.
+
+    Parameters: bytes per item; points of the chunk and of a block on each axis; and for each plane
+    (map, width, predictor, coder, shift, k, offset, scale, divisor, values, dictionary). `values`
+    are the frequent residuals and `dictionary` the entries, as contiguous bytes.
+    """
+
+    cdef ChunkPlan plan
+    cdef readonly size_t nblocks
+    cdef size_t block_points
+    cdef list kept
+
+    def __init__(self, size_t itemsize, shape, block, planes):
+        cdef int axis
+        cdef size_t nbytes = itemsize * len(planes)
+        if itemsize not in (1, 2, 4, 8) or not 1 <= len(planes) <= MAX_PLANES:
+            raise ValueError("itemsize must be 1, 2, 4 or 8, with 1 to 16 planes")
+        self.plan.itemsize = itemsize
+        self.plan.nplanes = len(planes)
+        self.nblocks = 1
+        self.block_points = 1
+        for axis in range(3):
+            self.plan.shape[axis] = shape[axis]
+            self.plan.block[axis] = block[axis]
+            if not 1 <= self.plan.block[axis] <= self.plan.shape[axis] < 1 << 31:
+                raise ValueError(f"blocks of {block} do not divide {shape}")
+            nbytes *= self.plan.block[axis]
+            self.block_points *= self.plan.block[axis]
+            if nbytes > MAX_BLOCK_NBYTES:
+                raise ValueError(f"a block has at most {MAX_BLOCK_NBYTES} bytes")
+        if shape[0] * shape[1] * shape[2] * len(planes) * itemsize >= 1 << 31:
+            raise ValueError("a chunk has at most 2 GiB")
+        if block[2] != shape[2] and not block[0] == block[1] == 1:
+            raise ValueError("a block of part of a row has one row")
+        for axis in range(3):
+            self.nblocks *= nblocks_on(&self.plan, axis)
+        self.kept = []
+        for index, fields in enumerate(planes):
+            self.set_plane(index, fields)
+
+    cdef int set_plane(self, size_t index, fields) except -1:
+        cdef int map, width, predictor, coder, shift, k
+        cdef uint64_t offset, scale
+        cdef double divisor
+        cdef bytes values, dictionary
+        cdef Aligned copy
+        cdef PlanePlan *plane = &self.plan.planes[index]
+        cdef size_t itemsize = self.plan.itemsize
+        (map, width, predictor, coder, shift, k, offset, scale, divisor, values,
+         dictionary) = fields
+        if (width not in (1, 2, 4, 8) or width > <int> itemsize or not 0 <= map <= 3
+                or not 0 <= coder <= 2 or not 0 <= predictor < 32
+                or predictor & 7 in (4, 6, 7) or not 0 <= shift < 8 * <int> itemsize):
+            raise ValueError(f"plane {index}: a field is out of range")
+        if predictor & AFTER_PLANE and (index == 0 or self.plan.planes[index - 1].width != width):
+            raise ValueError(f"plane {index}: there is no plane before it of equal width")
+        if map == MAP_QUOTIENT and (itemsize < 4 or not isfinite(divisor) or divisor == 0):
+            raise ValueError(f"plane {index}: no division by {divisor}")
+        if map == MAP_RANK and not 1 <= len(dictionary) // itemsize <= MAX_ENTRIES:
+            raise ValueError(f"plane {index}: a dictionary has 1 to {MAX_ENTRIES} entries")
+        plane.map = map
+        plane.width = width
+        plane.predictor = predictor
+        plane.coder = coder
+        plane.shift = shift
+        plane.k = k
+        plane.offset = offset
+        plane.scale = scale
+        plane.divisor = divisor
+        plane.nvalues = len(values) // width
+        plane.nentries = len(dictionary) // itemsize
+        if coder == CODER_BINS:
+            self.set_bins(index, values)
+        # The memory of a bytes object is aligned to 8 bytes only by chance.
+        copy = Aligned(values)
+        self.kept.append(copy)
+        plane.values = copy.memory
+        copy = Aligned(dictionary)
+        self.kept.append(copy)
+        plane.dictionary = copy.memory
+        return 0
+
+    cdef int set_bins(self, size_t index, bytes values) except -1:
+        cdef PlanePlan *plane = &self.plan.planes[index]
+        cdef int nbits = 8 * plane.width, k = plane.k, m
+        cdef unsigned base, t, i
+        cdef uint64_t before = 0, value
+        if not 0 <= k < nbits or (nbits - k + 1) << k > 256:
+            raise ValueError(f"plane {index}: k {k} has too many tokens")
+        base = (nbits - k + 1) << k
+        if plane.nvalues > 256 - base:
+            raise ValueError(f"plane {index}: {plane.nvalues} frequent residuals are too many")
+        plane.ntokens = base + plane.nvalues
+        memset(plane.first_value, 0, sizeof(plane.first_value))
+        for t in range(base):
+            m = max(0, <int> (t >> k) - 1)
+            plane.nbits[t] = m
+            plane.bases[t] = t if t < 2u << k else (<uint64_t> (1u << k) + (t & ((1u << k) - 1))) << m
+        for i in range(plane.nvalues):
+            value = int.from_bytes(values[i * plane.width:(i + 1) * plane.width], "little")
+            if i and value <= before:
+                raise ValueError(f"plane {index}: frequent residuals do not ascend")
+            before = value
+            plane.nbits[base + i] = 0
+            plane.bases[base + i] = value
+            for t in range(base):  # buckets after the one that the value is in
+                if plane.bases[t] > value:
+                    plane.first_value[t] = i + 1
+        plane.first_value[base] = plane.nvalues
+        return 0
+
+    def decode_into(self, const uint8_t[::1] ends not None, const uint8_t[::1] stored not None,
+                    size_t low, size_t first, size_t count, uint8_t[::1] out not None):
+        """Decode `count` blocks from block `first` on; return a negative code on failure, else 0.
+
+        `ends` holds the start of block 0, then the end of each block, as u32. `stored` is the part
+        of the chunk from position `low` on. With `count` equal to the number of blocks, `out` is the
+        whole content. Otherwise `count` is 1, and `out` is the block alone.
+        """
+        cdef size_t at, stop, index, stride, high = low + stored.shape[0]
+        cdef bint alone = count == 1 and self.nblocks > 1
+        cdef bint sound = True
+        cdef Place place
+        cdef uint8_t *target
+        cdef size_t step = self.plan.itemsize * self.plan.nplanes
+        cdef Workspace workspace
+        if (<size_t> ends.shape[0] != 4 * (self.nblocks + 1) or first >= self.nblocks
+                or (count != 1 and (first or count != self.nblocks)) or stored.shape[0] == 0):
+            return REFUSED_BLOCK
+        place = place_of(&self.plan, first)
+        if alone:
+            at = place.d * place.h * place.w * step
+        else:
+            at = self.plan.shape[0] * self.plan.shape[1] * self.plan.shape[2] * step
+        if <size_t> out.shape[0] != at:
+            return REFUSED_BLOCK
+        workspace = take_workspace()
+        with nogil:
+            if not workspace.prepare(self.block_points * step, False):
+                with gil:
+                    return REFUSED_MEMORY
+            for index in range(first, first + count):
+                at = get32(&ends[0] + 4 * index)
+                stop = get32(&ends[0] + 4 * index + 4)
+                if at > stop or at < low or stop > high:
+                    sound = False
+                    break
+                place = place_of(&self.plan, index)
+                stride = place.h * place.w if alone else self.plan.shape[1] * self.plan.shape[2]
+                target = &out[0] if alone else &out[0] + place.first * step
+                if not decode_block(&self.plan, &place, &stored[0] + (at - low),
+                                    &stored[0] + (stop - low), target, stride, &workspace.scratch):
+                    sound = False
+                    break
+        put_back(workspace)
+        return 0 if sound else REFUSED_BLOCK
+
+    def encode(self, works, masks, items, size_t limit, blocks=None):
+        """Encode blocks; return the stored bytes and the list of their sizes, or None.
+
+        For each plane, `works` has the work integers of the chunk; `masks` and `items` have a byte for
+        each item that is not 0 for an exception, and the items, or None. None is returned if more than
+        `limit` bytes are needed. `blocks` lists the blocks to encode, by default all.
+        """
+        cdef const uint8_t *work_of[16]
+        cdef const uint8_t *mask_of[16]
+        cdef const uint8_t *items_of[16]
+        cdef const uint8_t[::1] view
+        cdef size_t npoints = self.plan.shape[0] * self.plan.shape[1] * self.plan.shape[2]
+        cdef size_t plane, room, index, size, used = 0
+        cdef Place place
+        cdef bytes buffer
+        cdef uint8_t *out
+        cdef Workspace workspace
+        for plane in range(self.plan.nplanes):
+            view = works[plane]
+            if <size_t> view.shape[0] != npoints * self.plan.planes[plane].width:
+                raise ValueError(f"plane {plane}: {view.shape[0]} bytes of integers")
+            work_of[plane] = &view[0]
+            mask_of[plane] = items_of[plane] = NULL
+            if masks[plane] is not None:
+                view = masks[plane]
+                if <size_t> view.shape[0] != npoints:
+                    raise ValueError(f"plane {plane}: a mask of {view.shape[0]} bytes")
+                mask_of[plane] = &view[0]
+                view = items[plane]
+                if <size_t> view.shape[0] != npoints * self.plan.itemsize:
+                    raise ValueError(f"plane {plane}: {view.shape[0]} bytes of items")
+                items_of[plane] = &view[0]
+        room = block_bound(&self.plan, self.block_points)
+        buffer = PyBytes_FromStringAndSize(NULL, limit + room)
+        out = <uint8_t *> PyBytes_AS_STRING(buffer)
+        workspace = take_workspace()
+        if not workspace.prepare(self.block_points * self.plan.itemsize * self.plan.nplanes, True):
+            raise MemoryError("array chunk")
+        workspace.scratch.matches_lost = 0
+        sizes = []
+        for index in range(self.nblocks) if blocks is None else blocks:
+            if index >= self.nblocks:
+                raise IndexError(index)
+            with nogil:
+                place = place_of(&self.plan, index)
+                size = encode_block(&self.plan, &place, work_of, mask_of, items_of, out + used,
+                                    &workspace.scratch)
+            used += size
+            sizes.append(size)
+            if used > limit:
+                break
+        put_back(workspace)
+        return None if used > limit else (buffer[:used], sizes)
+
+
+cdef class Aligned:
+    """A copy of bytes in memory that is aligned for every type."""
+
+    cdef uint8_t *memory
+
+    def __cinit__(self, bytes source):
+        self.memory = <uint8_t *> malloc(len(source) + SLACK)
+        if self.memory == NULL:
+            raise MemoryError("array chunk")
+        memset(self.memory, 0, len(source) + SLACK)
+        memcpy(self.memory, <const uint8_t *> source, len(source))
+
+    def __dealloc__(self):
+        free(self.memory)
+
+
+def predict_into(const uint8_t[::1] work not None, int width, size_t d, size_t h, size_t w,
+                 int predictor, uint8_t[::1] out not None):
+    """Write the residuals of one block of one plane to `out`; return the bits that they may need.
+
+    For the choice of a predictor. `work` and `out` are `d * h * w` aligned integers of `width` bytes.
+    """
+    cdef size_t n = d * h * w
+    cdef uint8_t *spare
+    cdef double bits
+    if (n == 0 or width not in (1, 2, 4, 8) or <size_t> work.shape[0] != n * width
+            or work.shape[0] != out.shape[0] or predictor & AFTER_PLANE
+            or (<size_t> &work[0] | <size_t> &out[0]) % width):
+        raise ValueError("residuals need as much aligned memory as the integers")
+    spare = <uint8_t *> malloc(2 * n * width)
+    if spare == NULL:
+        raise MemoryError("array chunk")
+    with nogil:
+        if width == 1:
+            predict8(&work[0], NULL, &out[0], d, h, w, predictor, spare)
+            bits = estimate8(&out[0], n)
+        elif width == 2:
+            predict16(<const uint16_t *> &work[0], NULL, <uint16_t *> &out[0], d, h, w, predictor,
+                      <uint16_t *> spare)
+            bits = estimate16(<const uint16_t *> &out[0], n)
+        elif width == 4:
+            predict32(<const uint32_t *> &work[0], NULL, <uint32_t *> &out[0], d, h, w, predictor,
+                      <uint32_t *> spare)
+            bits = estimate32(<const uint32_t *> &out[0], n)
+        else:
+            predict64(<const uint64_t *> &work[0], NULL, <uint64_t *> &out[0], d, h, w, predictor,
+                      <uint64_t *> spare)
+            bits = estimate64(<const uint64_t *> &out[0], n)
+    free(spare)
+    return bits

@@ -1,0 +1,566 @@
+/* Work integers of a block <-> its coded bytes, for one unsigned type of integers.
+ *
+ * Included once for each WORK of BITS bits; see docs/formats/arraychunk.md for predictors and coders. All
+ * arithmetic is modulo 2^BITS, so that every step has an exact inverse, whatever the integers are.
+ */
+
+#define WIDTH (BITS / 8)
+
+VECTORISED static void NAME(fold_all)(WORK *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = (WORK)((WORK)(v[i] << 1) ^ (WORK)(0 - (WORK)(v[i] >> (BITS - 1))));
+}
+
+VECTORISED static void NAME(unfold_all)(WORK *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = (WORK)((v[i] >> 1) ^ (WORK)(0 - (WORK)(v[i] & 1)));
+}
+
+VECTORISED static void NAME(add)(WORK *v, const WORK *others, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = (WORK)(v[i] + others[i]);
+}
+
+VECTORISED static void NAME(subtract)(const WORK *v, const WORK *others, WORK *restrict out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (WORK)(v[i] - others[i]);
+}
+
+/* --------------------------------------------------------------- predictors */
+
+/* One slice to residuals, not folded. */
+VECTORISED static void NAME(predict_slice)(const WORK *slice, WORK *restrict out, size_t h, size_t w,
+                                           int predictor)
+{
+    for (size_t y = 0; y < h; y++, slice += w, out += w) {
+        const WORK *above = slice - w;
+        const WORK first = y ? (WORK)(slice[0] - above[0]) : slice[0];
+        if (predictor == PREDICT_UP && y) {
+            for (size_t x = 0; x < w; x++)
+                out[x] = (WORK)(slice[x] - above[x]);
+            continue;
+        }
+        out[0] = first;
+        if (predictor == PREDICT_LORENZO && y) {
+            for (size_t x = 1; x < w; x++)
+                out[x] = (WORK)(slice[x] - slice[x - 1] - above[x] + above[x - 1]);
+        } else if (predictor == PREDICT_SECOND) {
+            if (w > 1)
+                out[1] = (WORK)(slice[1] - slice[0]);
+            for (size_t x = 2; x < w; x++)
+                out[x] = (WORK)(slice[x] - 2 * slice[x - 1] + slice[x - 2]);
+        } else {
+            for (size_t x = 1; x < w; x++)
+                out[x] = (WORK)(slice[x] - slice[x - 1]);
+        }
+    }
+}
+
+/* Work integers to folded residuals; `spare` has room for two blocks. */
+static void NAME(predict)(const WORK *work, const WORK *plane_before, WORK *out, size_t d, size_t h,
+                          size_t w, int predictor, WORK *spare)
+{
+    const size_t slice = h * w, n = d * slice;
+    if (predictor == 0) {
+        memcpy(out, work, n * sizeof(WORK));
+        return;
+    }
+    if (predictor & AFTER_PLANE) {
+        NAME(subtract)(work, plane_before, spare, n);
+        work = spare;
+    }
+    if (predictor & AFTER_SLICE && d > 1) {
+        WORK *after = spare + n;
+        memcpy(after, work, slice * sizeof(WORK));
+        NAME(subtract)(work + slice, work, after + slice, n - slice);
+        work = after;
+    }
+    if (predictor & 7)
+        for (size_t z = 0; z < d; z++)
+            NAME(predict_slice)(work + z * slice, out + z * slice, h, w, predictor & 7);
+    else
+        memcpy(out, work, n * sizeof(WORK));
+    NAME(fold_all)(out, n);
+}
+
+static void NAME(unpredict_slice)(WORK *row, size_t h, size_t w, int predictor)
+{
+    for (size_t y = 0; y < h; y++, row += w) {
+        const WORK *above = row - w;
+        if (predictor == PREDICT_UP && y) {
+            NAME(add)(row, above, w);
+        } else if (predictor == PREDICT_SECOND) {
+            WORK value = (WORK)(row[0] + (y ? above[0] : 0)), slope = 0;
+            row[0] = value;
+            for (size_t x = 1; x < w; x++) {
+                slope = (WORK)(slope + row[x]);
+                row[x] = value = (WORK)(value + slope);
+            }
+        } else if (predictor == PREDICT_LORENZO && y) {
+            JOIN(sum, BITS)(row, w, 0);
+            NAME(add)(row, above, w);
+        } else {
+            JOIN(sum, BITS)(row, w, y ? above[0] : 0);
+        }
+    }
+}
+
+/* Folded residuals to work integers, in place. */
+static void NAME(unpredict)(WORK *work, const WORK *plane_before, size_t d, size_t h, size_t w,
+                            int predictor)
+{
+    const size_t slice = h * w, n = d * slice;
+    if (predictor == 0)
+        return;
+    NAME(unfold_all)(work, n);
+    if (predictor & 7)
+        for (size_t z = 0; z < d; z++)
+            NAME(unpredict_slice)(work + z * slice, h, w, predictor & 7);
+    if (predictor & AFTER_SLICE)
+        for (size_t z = 1; z < d; z++)
+            NAME(add)(work + z * slice, work + (z - 1) * slice, slice);
+    if (predictor & AFTER_PLANE)
+        NAME(add)(work, plane_before, n);
+}
+
+/* ------------------------------------------------------------- byte planes */
+
+static const uint8_t *NAME(decode_planes)(const uint8_t *p, const uint8_t *end, WORK *r, size_t n,
+                                          Scratch *s)
+{
+    uint8_t *bytes = WIDTH == 1 ? (uint8_t *)r : s->spare;
+    for (size_t j = 0; p && j < WIDTH; j++)
+        p = decode_stream(p, end, bytes + j * n, n, s, true);
+    if (p && WIDTH > 1)
+        join_bytes(bytes, (uint8_t *)r, n, WIDTH);
+    return p;
+}
+
+static size_t NAME(encode_planes)(const WORK *r, uint8_t *out, size_t n, Scratch *s)
+{
+    size_t size = 0;
+    split_bytes((const uint8_t *)r, s->spare, n, WIDTH);
+    for (size_t j = 0; j < WIDTH; j++) {
+        size += encode_stream(s, s->spare + j * n, n, out + size, MATCHES_TRIED, true);
+    }
+    return size;
+}
+
+/* --------------------------------------------------------------- quotients */
+
+VECTORISED static void NAME(scale_quotients)(const uint8_t *quotients, WORK *restrict r, size_t n,
+                                             int shift)
+{
+    if (shift < BITS)
+        for (size_t i = 0; i < n; i++)
+            r[i] = (WORK)((WORK)quotients[i] << shift);
+    else
+        memset(r, 0, n * sizeof(WORK));
+}
+
+VECTORISED static void NAME(add_bytes)(const uint8_t *bytes, WORK *restrict r, size_t n, int shift)
+{
+    for (size_t i = 0; i < n; i++)
+        r[i] = (WORK)(r[i] | (WORK)((WORK)bytes[i] << shift));
+}
+
+/* The m residuals of one class. */
+static const uint8_t *NAME(decode_class)(const uint8_t *p, const uint8_t *end, WORK *r, size_t m,
+                                         Scratch *s)
+{
+    size_t count, low, found = 0;
+    int shift;
+    if (end - p < 1 + 4)
+        return NULL;
+    shift = *p;
+    count = get32(p + 1);
+    if (shift > BITS || count > m)
+        return NULL;
+    p = decode_stream(p + 1 + 4, end, s->tokens, m, s, true);
+    low = m * (size_t)(shift / 8) + (m * (size_t)(shift % 8) + 7) / 8;
+    if (!p || low + count * WIDTH > (size_t)(end - p))
+        return NULL;
+    NAME(scale_quotients)(s->tokens, r, m, shift);
+    for (int j = 0; j < shift / 8; j++, p += m)
+        NAME(add_bytes)(p, r, m, 8 * j);
+    if (shift % 8) {
+        unpack_bits(p, m, shift % 8, s->rest);
+        NAME(add_bytes)(s->rest, r, m, shift / 8 * 8);
+        p += (m * (size_t)(shift % 8) + 7) / 8;
+    }
+    for (size_t i = 0; i < m; i++) {
+        const uint8_t *at = memchr(s->tokens + i, 255, m - i);
+        if (!at)
+            break;
+        if (found == count)
+            return NULL;
+        i = (size_t)(at - s->tokens);
+        memcpy(r + i, p + WIDTH * found++, WIDTH);
+    }
+    return found == count ? p + WIDTH * count : NULL;
+}
+
+static const uint8_t *NAME(decode_quotients)(const uint8_t *p, const uint8_t *end, WORK *r, size_t n,
+                                             Scratch *s)
+{
+    const size_t ngroups = (n + GROUP - 1) / GROUP, last = n - (ngroups - 1) * GROUP;
+    size_t counts[MAX_CLASSES] = {0};
+    WORK *next[MAX_CLASSES], *sorted = (WORK *)s->spare;
+    unsigned nclasses;
+    if (end - p < 1)
+        return NULL;
+    nclasses = *p++;
+    if (nclasses == 1)
+        return NAME(decode_class)(p, end, r, n, s);
+    if (nclasses == 0 || nclasses > MAX_CLASSES)
+        return NULL;
+    p = decode_stream(p, end, s->classes, ngroups, s, true);
+    if (!p)
+        return NULL;
+    for (size_t g = 0; g < ngroups; g++) {
+        if (s->classes[g] >= nclasses)
+            return NULL;
+        counts[s->classes[g]] += g + 1 < ngroups ? GROUP : last;
+    }
+    for (unsigned c = 0; c < nclasses; c++) {
+        next[c] = sorted;
+        p = NAME(decode_class)(p, end, sorted, counts[c], s);
+        if (!p)
+            return NULL;
+        sorted += counts[c];
+    }
+    for (size_t g = 0; g < ngroups; g++) {
+        size_t m = g + 1 < ngroups ? GROUP : last;
+        memcpy(r + g * GROUP, next[s->classes[g]], m * sizeof(WORK));
+        next[s->classes[g]] += m;
+    }
+    return p;
+}
+
+static inline int NAME(length)(WORK v)
+{
+    return v ? 64 - __builtin_clzll((uint64_t)v) : 0;
+}
+
+enum { NAME(SAMPLE) = 4096 };
+
+/* The number of low bits that are stored plainly: the least cost of the entropy of the quotients, the
+ * low bits and the escapes, over a sample. */
+static int NAME(choose_shift)(const WORK *r, size_t m)
+{
+    WORK sample[NAME(SAMPLE)];
+    size_t lengths[65] = {0}, nsample = 0, step = m / NAME(SAMPLE) + 1, seen = 0;
+    int median = 0, most = 0, best = 0;
+    double least = 1e300;
+    for (size_t i = 0; i < m; i += step) {
+        sample[nsample++] = r[i];
+        lengths[NAME(length)(r[i])]++;
+    }
+    for (int i = 0; i <= 64; i++) {
+        if (2 * seen < nsample)
+            median = i;
+        if (100 * seen < 99 * nsample)
+            most = i;
+        seen += lengths[i];
+    }
+    int low = median > 7 ? median - 7 : 0, high = most > 3 ? most - 3 : 0;
+    high = high < median - 2 ? median - 2 : high;
+    high = high > BITS ? BITS : high;
+    for (int shift = low; shift <= high; shift++) {
+        uint32_t histogram[256] = {0};
+        double cost = (double)shift * (double)nsample;
+        size_t used = 0;
+        for (size_t i = 0; i < nsample; i++) {
+            WORK q = shift < BITS ? (WORK)(sample[i] >> shift) : 0;
+            histogram[q < 255 ? q : 255]++;
+        }
+        cost += (double)histogram[255] * BITS;
+        for (int i = 0; i < 256; i++)
+            if (histogram[i]) {
+                cost -= (double)histogram[i] * log2((double)histogram[i] / (double)nsample);
+                used++;
+            }
+        cost = cost * (double)m / (double)nsample + 4.0 * (double)used;
+        if (cost < least) {
+            least = cost;
+            best = shift;
+        }
+    }
+    return best;
+}
+
+static size_t NAME(encode_class)(const WORK *r, uint8_t *out, size_t m, Scratch *s)
+{
+    const int shift = NAME(choose_shift)(r, m);
+    uint8_t *const start = out;
+    size_t count = 0;
+    for (size_t i = 0; i < m; i++) {
+        WORK q = shift < BITS ? (WORK)(r[i] >> shift) : 0;
+        s->tokens[i] = (uint8_t)(q < 255 ? q : 255);
+        count += q >= 255;
+    }
+    *out = (uint8_t)shift;
+    put32(out + 1, count);
+    out += 1 + 4;
+    out += encode_stream(s, s->tokens, m, out, MATCHES_ADAPTIVE, true);
+    for (int j = 0; j < shift / 8; j++)
+        for (size_t i = 0; i < m; i++)
+            *out++ = (uint8_t)(r[i] >> (8 * j));
+    if (shift % 8) {
+        const unsigned mask = (1u << shift % 8) - 1;
+        for (size_t i = 0; i < m; i++)
+            s->rest[i] = (uint8_t)(r[i] >> (shift / 8 * 8) & mask);
+        pack_bits(s->rest, m, shift % 8, out);
+        out += (m * (size_t)(shift % 8) + 7) / 8;
+    }
+    for (size_t i = 0; i < m; i++)
+        if (s->tokens[i] == 255) {
+            memcpy(out, r + i, WIDTH);
+            out += WIDTH;
+        }
+    return (size_t)(out - start);
+}
+
+/* Classes are by the number of bits of twice the mean, each of at least CLASS_MIN groups. */
+enum { NAME(CLASS_MIN) = 8 };
+
+static size_t NAME(encode_quotients)(const WORK *r, uint8_t *out, size_t n, Scratch *s)
+{
+    const size_t ngroups = (n + GROUP - 1) / GROUP, last = n - (ngroups - 1) * GROUP;
+    size_t groups[66] = {0}, counts[MAX_CLASSES] = {0}, size = 1, gathered = 0;
+    int class_of[66];
+    unsigned nclasses = 0;
+    WORK *next[MAX_CLASSES], *sorted = (WORK *)s->spare;
+    for (size_t g = 0; g < ngroups; g++) {
+        const size_t m = g + 1 < ngroups ? GROUP : last;
+#if BITS < 64
+        uint64_t sum = 0, mean;
+        for (size_t i = 0; i < m; i++)
+            sum += r[g * GROUP + i];
+        mean = 2 * sum / m;
+#else
+        uint64_t mean;
+        double sum = 0;
+        for (size_t i = 0; i < m; i++)
+            sum += (double)r[g * GROUP + i];
+        sum = 2 * sum / (double)m;
+        mean = sum >= 9.2e18 ? (uint64_t)1 << 63 : (uint64_t)sum;
+#endif
+        s->classes[g] = (uint8_t)(mean ? 64 - __builtin_clzll(mean) : 0);
+        groups[s->classes[g]]++;
+    }
+    for (int i = 0; i <= 64; i++) {
+        class_of[i] = (int)nclasses;
+        gathered += groups[i];
+        if (gathered >= NAME(CLASS_MIN) && nclasses < MAX_CLASSES) {
+            nclasses++;
+            gathered = 0;
+        }
+    }
+    if (nclasses == 0)
+        nclasses = 1;
+    for (int i = 0; i <= 64; i++) /* the last groups may be too few */
+        class_of[i] = class_of[i] < (int)nclasses ? class_of[i] : (int)nclasses - 1;
+    *out = (uint8_t)nclasses;
+    if (nclasses == 1)
+        return size + NAME(encode_class)(r, out + size, n, s);
+    for (size_t g = 0; g < ngroups; g++) {
+        int c = class_of[s->classes[g]];
+        s->classes[g] = (uint8_t)c;
+        counts[c] += g + 1 < ngroups ? GROUP : last;
+    }
+    for (unsigned c = 0; c < nclasses; c++) {
+        next[c] = sorted;
+        sorted += counts[c];
+    }
+    for (size_t g = 0; g < ngroups; g++) {
+        size_t m = g + 1 < ngroups ? GROUP : last;
+        memcpy(next[s->classes[g]], r + g * GROUP, m * sizeof(WORK));
+        next[s->classes[g]] += m;
+    }
+    size += encode_stream(s, s->classes, ngroups, out + size, MATCHES_NONE, true);
+    for (unsigned c = 0; c < nclasses; c++)
+        size += NAME(encode_class)(next[c] - counts[c], out + size, counts[c], s);
+    return size;
+}
+
+/* -------------------------------------------------------------------- bins */
+
+/* Bits at position `at`: up to 57 of them, up to 64 for wide integers. */
+static inline uint64_t NAME(peek)(const uint8_t *p, size_t at)
+{
+    uint64_t v = get64(p + (at >> 3)) >> (at & 7);
+#if BITS == 64
+    v |= (uint64_t)p[(at >> 3) + 8] << 1 << (63 - (at & 7));
+#endif
+    return v;
+}
+
+#define BIN(i)                                                                                     \
+    do {                                                                                           \
+        const unsigned t = tokens[i], nbits = plan->nbits[t];                                      \
+        r[i] = (WORK)(plan->bases[t] + (NAME(peek)(p, at) & (((uint64_t)1 << nbits) - 1)));        \
+        at += nbits;                                                                               \
+    } while (0)
+
+static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p, const uint8_t *end,
+                                        WORK *r, size_t n, Scratch *s)
+{
+    /* A batch has at most 64 bits per item, and loads read 9 bytes. */
+    enum { BATCH = 32, BATCH_NBYTES = BATCH * 8 + 16 };
+    uint8_t tail[2 * BATCH_NBYTES] = {0};
+    const uint8_t *tokens = s->tokens, *stop;
+    size_t at = 0, i = 0, total = 0, used;
+    unsigned most = 0;
+    p = decode_stream(p, end, s->tokens, n, s, true);
+    if (!p)
+        return NULL;
+    for (size_t j = 0; j < n; j++)
+        most = tokens[j] > most ? tokens[j] : most;
+    if (most >= plan->ntokens)
+        return NULL;
+    while (n - i >= BATCH && (size_t)(end - p) >= (at >> 3) + BATCH_NBYTES)
+        for (size_t j = 0; j < BATCH; j++, i++)
+            BIN(i);
+    /* The rest, whose bits are counted first, in a copy with readable bytes behind. */
+    for (size_t j = i; j < n; j++)
+        total += plan->nbits[tokens[j]];
+    p += at >> 3;
+    at &= 7;
+    used = (at + total + 7) >> 3;
+    /* They fit: either less than a batch of items is left, or less than its bytes. */
+    if (used > (size_t)(end - p))
+        return NULL;
+    memcpy(tail, p, used);
+    stop = p + used;
+    p = tail;
+    for (; i < n; i++)
+        BIN(i);
+    return stop;
+}
+
+/* The token of a residual, and the number of its bits. */
+static inline unsigned NAME(token)(const PlanePlan *plan, WORK v, int *nbits)
+{
+    const int k = plan->k;
+    unsigned token;
+    *nbits = 0;
+    if (v >> k < 2) {
+        token = (unsigned)v;
+    } else {
+        const int m = 63 - __builtin_clzll((uint64_t)v) - k;
+        token = ((unsigned)(m + 1) << k) + (unsigned)(v >> m & (((WORK)1 << k) - 1));
+        *nbits = m;
+    }
+    {
+        const WORK *values = plan->values;
+        unsigned low = plan->first_value[token], high = plan->first_value[token + 1], stop = high;
+        while (low < high) {
+            unsigned middle = (low + high) / 2;
+            if (values[middle] < v)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < stop && values[low] == v) {
+            *nbits = 0;
+            return (unsigned)(BITS - k + 1) * (1u << k) + low;
+        }
+    }
+    return token;
+}
+
+static size_t NAME(encode_bins)(const PlanePlan *plan, const WORK *r, uint8_t *out, size_t n,
+                                Scratch *s)
+{
+    uint8_t *bits = s->spare;
+    uint64_t gathered = 0;
+    int have = 0;
+    size_t size, nbytes;
+    for (size_t i = 0; i < n; i++) {
+        int nbits;
+        s->tokens[i] = (uint8_t)NAME(token)(plan, r[i], &nbits);
+        uint64_t value = (uint64_t)r[i] & (((uint64_t)1 << nbits) - 1);
+        while (nbits > 0) {
+            int step = nbits > 32 ? 32 : nbits;
+            gathered |= (value & (((uint64_t)1 << step) - 1)) << have;
+            value >>= step;
+            nbits -= step;
+            for (have += step; have >= 8; have -= 8, gathered >>= 8)
+                *bits++ = (uint8_t)gathered;
+        }
+    }
+    if (have)
+        *bits++ = (uint8_t)gathered;
+    size = encode_stream(s, s->tokens, n, out, MATCHES_ADAPTIVE, true);
+    nbytes = (size_t)(bits - s->spare);
+    memcpy(out + size, s->spare, nbytes);
+    return size + nbytes;
+}
+
+/* Bits of n folded residuals by coder 2 with k = ESTIMATE_K, if tokens took their entropy. */
+static double NAME(estimate)(const WORK *r, size_t n)
+{
+    uint32_t histogram[256] = {0};
+    double total = 0;
+    for (size_t i = 0; i < n; i++) {
+        const WORK v = r[i];
+        if (v >> ESTIMATE_K < 2) {
+            histogram[v]++;
+        } else {
+            const int m = 63 - __builtin_clzll((uint64_t)v) - ESTIMATE_K;
+            histogram[((m + 1) << ESTIMATE_K) + (int)(v >> m & ((1 << ESTIMATE_K) - 1))]++;
+        }
+    }
+    for (int t = 0; t < 256; t++)
+        if (histogram[t]) {
+            const int m = (t >> ESTIMATE_K) - 1;
+            total += (double)histogram[t] * (log2((double)n / (double)histogram[t]) + (m > 0 ? m : 0));
+        }
+    return total;
+}
+
+/* -------------------------------------------------------------------- both */
+
+static const uint8_t *NAME(decode_work)(const PlanePlan *plan, const uint8_t *p, const uint8_t *end,
+                                        WORK *work, const WORK *plane_before, size_t d, size_t h,
+                                        size_t w, Scratch *s)
+{
+    const size_t n = d * h * w;
+    switch (plan->coder) {
+    case CODER_PLANES:
+        p = NAME(decode_planes)(p, end, work, n, s);
+        break;
+    case CODER_QUOTIENTS:
+        p = NAME(decode_quotients)(p, end, work, n, s);
+        break;
+    default:
+        p = NAME(decode_bins)(plan, p, end, work, n, s);
+    }
+    if (p)
+        NAME(unpredict)(work, plane_before, d, h, w, plan->predictor);
+    return p;
+}
+
+static size_t NAME(encode_work)(const PlanePlan *plan, const WORK *work, const WORK *plane_before,
+                                uint8_t *out, size_t d, size_t h, size_t w, Scratch *s)
+{
+    const size_t n = d * h * w;
+    WORK *r = (WORK *)s->residuals;
+    NAME(predict)(work, plane_before, r, d, h, w, plan->predictor, (WORK *)s->spare);
+    switch (plan->coder) {
+    case CODER_PLANES:
+        return NAME(encode_planes)(r, out, n, s);
+    case CODER_QUOTIENTS:
+        return NAME(encode_quotients)(r, out, n, s);
+    default:
+        return NAME(encode_bins)(plan, r, out, n, s);
+    }
+}
+
+#undef BIN
+#undef WIDTH
