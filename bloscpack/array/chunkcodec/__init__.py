@@ -1,0 +1,1 @@
+"""Choice of maps, predictors and coders for array chunks, and their encoding."""
