@@ -19,7 +19,7 @@ from .conftest import PACKAGE
 ROOMS = {
     "ground": {"numpy"},
     "_ext": set[str](),
-    "format": {"xxhash", "zlib_ng"},
+    "format": {"numpy", "xxhash", "zlib_ng"},
     "parallel": {"simplejpeg", "PIL", "av"},
     "storage": {"numpy", "xxhash", "fsspec", "aiohttp"},
     "container": {"xxhash"},
@@ -97,6 +97,7 @@ PURE = {
     "format.header",
     "format.journallayout",
     "format.metadata",
+    "format.rounding",
     "format.trailer",
     "frames.store.format",
     "gulp.chunk.format",

@@ -15,6 +15,7 @@ from ..format.checksum import checksum_by_name
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from ..format.header import Header
 from ..format.metadata import DEFAULT_META_CHECKSUM
+from ..format.rounding import Rounding
 from ..types import AnyArray
 from .arraymetadata import Description, array_metadata, stored_view
 from .dtype import Dtype
@@ -106,17 +107,17 @@ def plan_layout(
     shuffle: str | int | bool,
     checksum: str | None,
     attrs: Mapping[str, Any] | None,
+    keepbits: int | None,
 ) -> Layout:
     """Return the layout of an array of this dtype, shape and order; parameters as for `save`."""
     dtype, shape, fortran = description
-    metadata = array_metadata(dtype, shape, fortran)
-    if attrs:
-        metadata["attrs"] = dict(attrs)
+    metadata, params = plan_content(
+        description, codec=codec, clevel=clevel, shuffle=shuffle, attrs=attrs, keepbits=keepbits
+    )
     if fortran:
         shape = shape[::-1]
         if isinstance(chunks, tuple):
             chunks = chunks[::-1]
-    params = codec_params(codec, clevel, shuffle, dtype)
     nbytes = prod(shape) * dtype.itemsize
     chunking = Chunking.of(nbytes, chunk_nbytes(shape, dtype.itemsize, chunks))
     header = build_header(
@@ -130,13 +131,33 @@ def plan_layout(
     return Layout(header, new_section(metadata), chunking, params)
 
 
-def codec_params(
-    codec: str, clevel: int | None, shuffle: str | int | bool, dtype: Dtype
-) -> CodecParams:
-    """Return the compression parameters for items of `dtype`; arguments as for `save`."""
+def plan_content(
+    description: Description,
+    *,
+    codec: str,
+    clevel: int | None,
+    shuffle: str | int | bool,
+    attrs: Mapping[str, Any] | None,
+    keepbits: int | None,
+) -> tuple[dict[str, Any], CodecParams]:
+    """Return the metadata of an array and its compression parameters; parameters as for `save`.
+
+    These do not depend on the chunks, nor on the number of rows.
+    """
+    dtype = description[0]
+    metadata = array_metadata(*description)
+    attrs = dict(attrs or {})
+    rounding = None
+    if keepbits is not None:
+        rounding = Rounding.of(dtype, keepbits)
+        rounding.record(attrs)
+        metadata["keepbits"] = rounding.keepbits
+    if attrs:
+        metadata["attrs"] = attrs
     typesize = typesize_of(dtype)
     level = default_clevel(codec) if clevel is None else clevel
-    return CodecParams(codec, level, _shuffle_for(shuffle, typesize), typesize)
+    params = CodecParams(codec, level, _shuffle_for(shuffle, typesize), typesize, rounding=rounding)
+    return metadata, params
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:

@@ -83,6 +83,7 @@ class PartsJob:
         shuffle: str | int | bool = "auto",
         checksum: str | None = "crc32",
         attrs: Mapping[str, Any] | None = None,
+        keepbits: int | None = None,
         overwrite: bool = True,
         id: str | None = None,  # noqa: A002 - a name, as in clip.id
         storage_options: Mapping[str, Any] | None = None,
@@ -102,6 +103,7 @@ class PartsJob:
             shuffle=shuffle,
             checksum=checksum,
             attrs=attrs,
+            keepbits=keepbits,
         )
         self.id = new_id() if id is None else id
         self._store = _store_for(path, self.id, storage_options, overwrite=overwrite)
@@ -464,6 +466,7 @@ def parts(
     shuffle: str | int | bool = "auto",
     checksum: str | None = "crc32",
     attrs: Mapping[str, Any] | None = None,
+    keepbits: int | None = None,
     sample: Any = None,
     overwrite: bool = True,
     id: str | None = None,  # noqa: A002
@@ -482,7 +485,7 @@ def parts(
         Dtype of the items; any except object.
     order : {"C", "F"}, default "C"
         "F" stores it in Fortran order; parts are then cut along the last axis.
-    chunks, codec, clevel, shuffle, checksum, attrs
+    chunks, codec, clevel, shuffle, checksum, attrs, keepbits
         As for `save`.
     sample : array_like, optional
         The whole array, or an object whose slices are rows of it (an `Array`, a memory map, an
@@ -550,6 +553,7 @@ def parts(
         shuffle=shuffle,
         checksum=checksum,
         attrs=attrs,
+        keepbits=keepbits,
         overwrite=overwrite,
         id=id,
         storage_options=storage_options,

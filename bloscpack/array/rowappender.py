@@ -16,6 +16,7 @@ import numpy as np
 from ..container.appender import Appender
 from ..container.reader import Container, Verify
 from ..exceptions import NotANumpyArray
+from ..format.rounding import Rounding
 from ..notice import warn_unclosed
 from ..storage.protocol import closed_on_error
 from ..types import AnyArray
@@ -62,6 +63,10 @@ class RowAppender:
         self._name = name
         self._metadata = metadata
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
+        self._rounding = None
+        if self._is_array:
+            self._rounding = Rounding.stored(metadata, self.dtype, appender.chunk_size)
+            appender.round_with(self._rounding)
         self._committed = self._encoded_attrs()
         self.committed_attrs = json.loads(self._committed)
         self._lock = RLock()
@@ -129,6 +134,7 @@ class RowAppender:
                     "the file cannot store attrs: its metadata are a "
                     f"{type(self._metadata).__name__}, not a mapping"
                 )
+            self._check_attrs(attrs)
             self.attrs.update(attrs)
 
     def replace_attrs(self, attrs: Mapping[str, Any]) -> None:
@@ -138,6 +144,7 @@ class RowAppender:
             self._check_open()
             if not self.keeps_attrs:
                 raise ValueError("the file cannot store attrs: it has no metadata section")
+            self._check_attrs(attrs)
             if self._is_array:
                 self._metadata["attrs"] = dict(attrs)
             else:
@@ -147,6 +154,8 @@ class RowAppender:
         """Make appended rows durable; does nothing if nothing was appended."""
         with self._lock:
             self._check_open()
+            if self._rounding is not None:
+                self._rounding.record(self.attrs)
             encoded = self._encoded_attrs()
             self._appender.commit(self._described(), is_changed=encoded != self._committed)
             self._committed, self.committed_attrs = encoded, json.loads(encoded)
@@ -197,6 +206,10 @@ class RowAppender:
     def is_published(self) -> bool:
         """Whether the file exists under its final name."""
         return self._appender.is_published
+
+    def _check_attrs(self, attrs: Mapping[str, Any]) -> None:
+        if self._rounding is not None:
+            self._rounding.check_attrs(attrs)
 
     def _described(self) -> Any:
         """Return the current metadata, with the current shape."""

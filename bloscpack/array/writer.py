@@ -13,8 +13,7 @@ from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
 from ..storage.sink import upload_for
 from ..storage.url import refuse_flush
-from .arraymetadata import array_metadata
-from .layout import chunk_nbytes, codec_params
+from .layout import chunk_nbytes, plan_content
 from .rowappender import RowAppender, described_rows
 
 
@@ -37,6 +36,9 @@ class Writer:
     attrs : mapping, optional
         JSON values to store with the array. The property `attrs` can be changed until the file is
         closed.
+    keepbits : int, optional
+        Mantissa bits to keep of each float, as for `save`. Rows that are appended to the file later
+        are rounded too.
     nthreads : int, optional
         Number of compressing threads. Default: the number of processors, at most 8.
     storage_options : mapping, optional
@@ -90,6 +92,7 @@ class Writer:
         shuffle: str | int | bool = "auto",
         checksum: str | None = "crc32",
         attrs: Mapping[str, Any] | None = None,
+        keepbits: int | None = None,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
         locking: bool = True,
@@ -98,10 +101,10 @@ class Writer:
             raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
         description = described_rows(np.dtype(dtype), tuple(shape))
         kind, empty, _ = description
-        metadata = array_metadata(kind, empty, False)
-        metadata["attrs"] = dict(attrs or {})
+        metadata, params = plan_content(
+            description, codec=codec, clevel=clevel, shuffle=shuffle, attrs=attrs, keepbits=keepbits
+        )
         row = checksum_by_name(checksum)
-        params = codec_params(codec, clevel, shuffle, kind)
         version = version_for(row, checksum_by_name(DEFAULT_META_CHECKSUM))
         size = chunk_nbytes(empty, kind.itemsize, chunks)
         header = Header(version, True, True, row, params.typesize, size, 0, 0, 0)

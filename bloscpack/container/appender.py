@@ -7,8 +7,9 @@ commit. Memory therefore holds a few chunks per thread, however much is appended
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_64_digest
 
@@ -22,6 +23,9 @@ from ..types import BytesLike
 from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
 from .growth import Encoded, Growth
 from .reader import Container
+
+if TYPE_CHECKING:
+    from ..format.rounding import Rounding
 
 DEFAULT_CODEC = "zstd"
 _DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
@@ -122,6 +126,11 @@ class Appender:
             raise
 
     @property
+    def chunk_size(self) -> int:
+        """Decoded size of a full chunk in bytes."""
+        return self._chunk_size
+
+    @property
     def nbytes(self) -> int:
         """Decoded size of all content in bytes."""
         nfull = self._growth.nfull + len(self._waiting)
@@ -140,6 +149,10 @@ class Appender:
     def check_mine(self) -> None:
         """Check that this process opened the file; raises as `Growth.check_mine` does."""
         self._growth.check_mine()
+
+    def round_with(self, rounding: "Rounding | None") -> None:
+        """Set the rounding of all content that has not been compressed yet."""
+        self._params = replace(self._params, rounding=rounding)
 
     def append(self, content: memoryview) -> None:
         """Append `content`; the caller may change the buffer after this returns."""

@@ -55,11 +55,15 @@ def with_small_blocks(
         Number of threads for the trials.
     """
     splits = params.codec != "zstd" and 1 < params.typesize <= MAX_SPLITS
-    tried = [params]
+    rounding, trial = params.rounding, params
+    if rounding is not None:  # once, and not in each trial
+        sample = rounding.apply(sample[: len(sample) // rounding.itemsize * rounding.itemsize])
+        trial = replace(params, rounding=None)
+    tried = [trial]
     for nbytes in _SMALL_BLOCKS.get(params.codec, ()) if params.clevel else ():
         if nbytes * _MAX_BLOCKS >= chunk_nbytes:
             # With several streams per block, C-Blosc takes the size of one stream.
-            tried.append(replace(params, blocksize=nbytes // params.typesize if splits else nbytes))
+            tried.append(replace(trial, blocksize=nbytes // params.typesize if splits else nbytes))
 
     def size_with(candidate: CodecParams) -> int:
         return len(encode(sample, candidate))
@@ -69,7 +73,7 @@ def with_small_blocks(
     for small in tried[1:]:
         nbytes = sizes.pop() if sizes else size_with(small)
         if nbytes <= _MAX_GROWTH * own:
-            return small
+            return replace(params, blocksize=small.blocksize)
     return params
 
 

@@ -8,7 +8,7 @@ decoded, and the chunk is decoded into a buffer of exactly the declared size.
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 try:
     from .._ext import blosc as _blosc
@@ -21,6 +21,9 @@ except ImportError as err:
 
 from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
 from ..types import BytesLike
+
+if TYPE_CHECKING:  # reading needs none
+    from .rounding import Rounding
 
 BLOSC_VERSION = _blosc.VERSION
 # The kernel calls internal functions of C-Blosc, so it works only with the 1.21 series.
@@ -191,6 +194,8 @@ class CodecParams:
     residual : bool
         The data are residuals of a prediction. With Zstandard and a suitable block size they are
         mostly Huffman coded, at every level; otherwise the flag is ignored.
+    rounding : Rounding, optional
+        Rounding of the items before compression.
     """
 
     codec: str = "zstd"
@@ -199,6 +204,7 @@ class CodecParams:
     typesize: int = 8
     blocksize: int = 0
     residual: bool = False
+    rounding: "Rounding | None" = None
 
     def __post_init__(self) -> None:
         if self.codec not in CODECS:
@@ -225,12 +231,14 @@ def encode(data: BytesLike, params: CodecParams) -> bytes:
     Raises
     ------
     ValueError
-        `data` exceeds `MAX_CHUNK_NBYTES`.
+        `data` exceeds `MAX_CHUNK_NBYTES`, or is to be rounded and does not consist of whole items.
     CodecError
         C-Blosc failed.
     """
     if len(data) > MAX_CHUNK_NBYTES:
         raise ValueError(f"a chunk holds at most {MAX_CHUNK_NBYTES} bytes, not {len(data)}")
+    if params.rounding is not None:
+        data = params.rounding.apply(data)
     chunk = _blosc.compress(
         data,
         params.typesize,

@@ -142,6 +142,7 @@ def save(
     shuffle: str | int | bool = "auto",
     checksum: str | None = "crc32",
     attrs: Mapping[str, Any] | None = None,
+    keepbits: int | None = None,
     overwrite: bool = True,
     id: str | None = None,  # noqa: A002
     verify: bool = True,
@@ -162,7 +163,7 @@ def save(
         Decoded bytes of a block if the array is rechunked. This is needed if it is split along
         another axis than the first (the last one, in Fortran order). Blocks that only end inside a
         chunk have their borders moved, by less than a chunk.
-    chunks, codec, clevel, shuffle, checksum, attrs
+    chunks, codec, clevel, shuffle, checksum, attrs, keepbits
         As for `bloscpack.save`.
     order, overwrite, id, storage_options
         As for `bloscpack.parts`.
@@ -223,6 +224,7 @@ def save(
         shuffle=shuffle,
         checksum=checksum,
         attrs=attrs,
+        keepbits=keepbits,
         overwrite=overwrite,
         id=id,
         storage_options=storage_options,

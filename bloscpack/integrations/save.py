@@ -23,6 +23,7 @@ def save(
     shuffle: str | int | bool = "auto",
     checksum: str | None = "crc32",
     attrs: Mapping[str, Any] | None = None,
+    keepbits: int | None = None,
     nthreads: int | None = None,
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -52,6 +53,10 @@ def save(
         a file of format version 4, which it cannot read.
     attrs : mapping, optional
         JSON values to store with the array; they replace attrs of the same name of a DataArray.
+    keepbits : int, optional
+        Round each float to this number of mantissa bits, so that it compresses better: 1 to 23 for
+        float32, 52 for float64, 10 for float16, 7 for bfloat16. The error is at most
+        ``2**-(keepbits + 1)`` of the value. By default nothing is rounded.
     nthreads : int, optional
         Threads that compress; by default one per processor, at most 8. For a Dask array the
         scheduler of Dask decides.
@@ -68,7 +73,7 @@ def save(
         `array` is not an array, or has parts that would be lost: a mapping, a pandas table, a
         masked array with masked items.
     ValueError, TypeError
-        A parameter is out of range.
+        A parameter is out of range, or `attrs` contradict `keepbits`.
     OSError
         The file cannot be written.
     UnsupportedError
@@ -76,6 +81,14 @@ def save(
 
     Notes
     -----
+    `keepbits` rounds to the nearest value, of two equally near ones to the one whose last bit is 0,
+    as BitRound of numcodecs does. `array` is not changed: chunks are rounded as they are
+    compressed. NaN, infinities and the sign of zero are kept. A value that rounds beyond the
+    largest finite one becomes infinity. The error of a denormal number is at most
+    ``2**-(keepbits + 1)`` of the smallest normal one. Both parts of a complex number are rounded;
+    other types raise TypeError. The number of bits is in the attrs under the name that netCDF uses,
+    ``_QuantizeBitRoundNumberOfSignificantBits``, and rows that are appended later are rounded too.
+
     An array for S3 is sent in parts while it is compressed, and appears when the last part has
     arrived. For other URLs it is a local temporary file, which is sent when it is complete.
 
@@ -101,6 +114,7 @@ def save(
             shuffle=shuffle,
             checksum=checksum,
             attrs=attrs,
+            keepbits=keepbits,
             storage_options=storage_options,
         )
         return
@@ -113,6 +127,7 @@ def save(
         shuffle=shuffle,
         checksum=checksum,
         attrs=attrs,
+        keepbits=keepbits,
     )
     chunking, params = layout.chunking, layout.params
     content = stored_bytes(array)

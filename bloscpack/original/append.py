@@ -20,6 +20,7 @@ from ..exceptions import (
 from ..format.checksum import checksum_by_name
 from ..format.codec import CodecParams
 from ..format.header import version_for
+from ..format.rounding import Rounding
 from ..storage.file import FileObjectSource
 from ..types import Progress
 from .args import (
@@ -158,8 +159,21 @@ def _append_params(container: Container, blosc_args: Mapping[str, Any] | None) -
     }
     chosen = {key: defaults[key] if given[key] is None else given[key] for key in BLOSC_ARGS}
     return CodecParams(
-        chosen["cname"], chosen["clevel"], int(chosen["shuffle"]), chosen["typesize"]
+        chosen["cname"],
+        chosen["clevel"],
+        int(chosen["shuffle"]),
+        chosen["typesize"],
+        rounding=_stored_rounding(container),
     )
+
+
+def _stored_rounding(container: Container) -> Rounding | None:
+    """Return the rounding of the array in a file; None without one."""
+    try:
+        dtype, _, _ = unpack_array_metadata(container.metadata)
+    except NotANumpyArray:
+        return None
+    return Rounding.stored(container.metadata, dtype, container.chunk_size)
 
 
 def _grown_section(container: Container, nbytes: int) -> bytes | None:

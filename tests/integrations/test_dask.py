@@ -333,6 +333,14 @@ class TestSave:
             save(x, tmp_path / "x.blp")
         assert os.listdir(tmp_path) == []
 
+    def test_rounded_floats(self, tmp_path: Path) -> None:
+        array = np.random.default_rng(1).standard_normal((1100, 1001)).astype("f4")
+        bp.save(tmp_path / "saved.blp", array, keepbits=7)
+        save(da.from_array(array, 300), tmp_path / "one.blp", keepbits=7)
+        bp.save(tmp_path / "two.blp", da.from_array(array, (300, 1001)), keepbits=7)
+        for name in ("one.blp", "two.blp"):
+            assert (tmp_path / name).read_bytes() == (tmp_path / "saved.blp").read_bytes()
+
     def test_unknown_shapes(self, tmp_path: Path) -> None:
         x = da.arange(10, chunks=3)
         with pytest.raises(ValueError, match="call compute_chunk_sizes"):

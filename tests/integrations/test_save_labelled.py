@@ -68,6 +68,19 @@ def test_a_data_array_is_read_back_with_its_labels(
     assert np.array_equal(bp.load(tmp_path / "x.blp"), given.to_numpy())
 
 
+def test_rounded_floats(engine: Any, tmp_path: Path) -> None:
+    """The attribute is among those of the DataArray, and may be saved again as it is."""
+    array = labelled()
+    bp.save(tmp_path / "a.blp", array, keepbits=1)
+    found = xr.open_dataarray(tmp_path / "a.blp", engine=engine)
+    assert found.attrs["_QuantizeBitRoundNumberOfSignificantBits"] == 1
+    assert found.values.ravel().tolist() == [0, 1, 2, 3, 4, 4, 6, 8, 8, 8, 8, 12]
+    bp.save(tmp_path / "b.blp", found, keepbits=1)
+    assert (tmp_path / "b.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
+    with pytest.raises(ValueError, match="is 1, but the array is written with keepbits=2"):
+        bp.save(tmp_path / "b.blp", found, keepbits=2)
+
+
 def test_attrs_given_to_save_count(tmp_path: Path) -> None:
     bp.save(tmp_path / "x.blp", labelled(), attrs={"units": "°C", "by": "me"})
     with bp.open(tmp_path / "x.blp") as array:
