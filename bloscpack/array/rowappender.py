@@ -63,10 +63,8 @@ class RowAppender:
         self._name = name
         self._metadata = metadata
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
-        self._rounding = None
-        if self._is_array:
-            self._rounding = Rounding.stored(metadata, self.dtype, appender.chunk_size)
-            appender.round_with(self._rounding)
+        self._rounding = Rounding.stored(metadata, self.dtype, appender.chunk_size)
+        appender.round_with(self._rounding)
         self._committed = self._encoded_attrs()
         self.committed_attrs = json.loads(self._committed)
         self._lock = RLock()

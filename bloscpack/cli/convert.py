@@ -18,13 +18,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "to a new frame store, or the other way round. JPEG images, and samples from dataset to "
         "dataset, are copied byte for byte, and every frame is compared. A VRS recording becomes a "
         "frame store with all its records and tags: its fields and frames are clips. Such a store "
-        "can be converted back to a recording; the checksums are compared."
+        "can be converted back to a recording; the checksums are compared. --to array copies an "
+        "array, from a Bloscpack or .npy file to a Bloscpack file."
     )
     parser.add_argument(
         "sources",
         metavar="SRC",
         nargs="+",
-        help="gulp directory, folder of pictures, Benzina dataset, frame stores or VRS recording",
+        help="gulp directory, folder of pictures, Benzina dataset, frame stores, VRS recording or "
+        "array",
     )
     parser.add_argument("target", metavar="DST", help="file or folder to write")
     parser.add_argument(
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(each.name for each in TARGETS),
         help="type of DST (default: a Benzina dataset if DST ends in .bzna; from a frame store a "
         "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording; "
-        "otherwise a frame store)",
+        "otherwise a frame store; array with --keepbits)",
     )
     parser.add_argument(
         "--quality",
@@ -70,6 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tile", metavar="PIXELS", type=count, help="for a Benzina dataset (default: 512)"
     )
+    parser.add_argument(
+        "--keepbits",
+        metavar="N",
+        type=count,
+        help="for an array: round floats to N mantissa bits (default: keep all)",
+    )
     parser.add_argument("--allow-empty", action="store_true", help="convert a source without clips")
     parser.add_argument(
         "--no-verify", action="store_true", help="do not compare the copy with the source"
@@ -88,12 +96,15 @@ def run(args: argparse.Namespace) -> int:
     """Convert."""
     if args.videos_per_chunk == 0:
         raise UsageError("--videos-per-chunk must be at least 1")
+    is_array = args.to == "array" or args.keepbits is not None
+    if is_array and len(args.sources) > 1:
+        raise UsageError("an array is copied from one file")
     console = Console(args)
     for name in args.sources:
         check_input(name, "file")
     # A list of sources holds paths only: standard input must be the only source.
     source: Any = args.sources if len(args.sources) > 1 else readable(args.sources[0])
-    with console.progress(unit="clips") as progress:
+    with console.progress(**({} if is_array else {"unit": "clips"})) as progress:
         copied = convert(
             source,
             args.target,
@@ -107,6 +118,7 @@ def run(args: argparse.Namespace) -> int:
             crf=args.crf,
             codec=args.codec,
             tile=args.tile,
+            keepbits=args.keepbits,
             overwrite=args.force,
             allow_empty=args.allow_empty,
             nthreads=args.nthreads,
@@ -124,6 +136,9 @@ def run(args: argparse.Namespace) -> int:
                 "lossless": copied.lossless,
             },
         )
+    elif copied.kind == "array":
+        loss = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
+        result(printable(f"{args.target}: array of {copied.frames} rows{loss}"))
     else:
         loss = "" if copied.lossless else "; others were encoded lossily"
         result(

@@ -41,6 +41,7 @@ def convert(
     crf: float | None = None,
     codec: str | None = None,
     tile: int | None = None,
+    keepbits: int | None = None,
     overwrite: bool = False,
     allow_empty: bool = False,
     nthreads: int | None = None,
@@ -52,13 +53,15 @@ def convert(
     ----------
     src : path or URL, sequence of these, or source of clips
         A source of clips, anything that `bloscpack.frames.open` opens, or a folder of pictures,
-        each file a clip. Several paths are frame stores, or the files of one VRS recording.
+        each file a clip. Several paths are frame stores, or the files of one VRS recording. For
+        ``to="array"`` a Bloscpack file of an array, or a ``.npy`` file.
     dst : str or PathLike
         The new file or folder. It appears only when it is complete.
-    to : {"frames", "gulp", "vrs", "benzina", "images"}, optional
+    to : {"frames", "gulp", "vrs", "benzina", "images", "array"}, optional
         Type of the copy. By default a Benzina dataset if the name of `dst` ends in ".bzna"; a VRS
         recording if it ends in ".vrs" and `src` is a store that holds one; for another store a
-        Gulp directory, unless the name ends in ".blp"; a frame store for everything else.
+        Gulp directory, unless the name ends in ".blp"; a frame store for everything else. "array",
+        also meant by `keepbits`, writes an array as `bloscpack.save` does.
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
@@ -85,6 +88,9 @@ def convert(
     tile : int, optional
         Edge length in pixels of the square tiles of a Benzina dataset, 512 by default. Frames are
         whole numbers of tiles.
+    keepbits : int, optional
+        Mantissa bits to keep of the floats of an array, see `bloscpack.save`. By default those that
+        were kept before.
     overwrite : bool, default False
         Replace an existing file `dst`. A folder is replaced only if it is empty.
     allow_empty : bool, default False
@@ -113,6 +119,10 @@ def convert(
         The source is damaged, or the copy differs from it.
     LockedError
         A writer has the file open that is to be replaced.
+    TypeError
+        An array is to be copied from several files, or a parameter has the wrong type.
+    UnsupportedError
+        The items of the array are not floats that `keepbits` can round.
     OSError
         The source cannot be read, or the destination cannot be written.
 
@@ -153,10 +163,16 @@ def convert(
         videos_per_chunk=videos_per_chunk,
         verbatim=verbatim,
         coding={name: value for name, value in given.items() if value is not None},
+        keepbits=keepbits,
         overwrite=overwrite,
         allow_empty=allow_empty,
         nthreads=nthreads,
     )
+    if keepbits is not None and to not in (None, "array"):
+        raise ValueError('keepbits is for an array (to="array")')
+    if to == "array" or keepbits is not None:
+        array: Conversion = _named("array").copy(src, storage_options, job)
+        return array
     with ExitStack() as stack:
         filetype, src, storage_options = _identified(src, storage_options, stack)
         if filetype and filetype.copy and to in (None, "frames", filetype.name):

@@ -23,16 +23,18 @@ class Conversion:
 
     Attributes
     ----------
-    kind : {"frames", "gulp", "vrs", "benzina", "images"}
-        Type of the new file or folder: frame store, Gulp directory, VRS recording, Benzina dataset
-        or folder of pictures.
+    kind : {"frames", "gulp", "vrs", "benzina", "images", "array"}
+        Type of the new file or folder: frame store, Gulp directory, VRS recording, Benzina dataset,
+        folder of pictures or array.
     clips, frames : int
         Number of clips and frames. For a VRS recording, `frames` counts its records, and `clips`
-        the clips of the store, or the streams of a restored recording.
+        the clips of the store, or the streams of a restored recording. An array is one clip; its
+        rows are frames.
     images : int
         Frames that are JPEG or PNG images, or samples of a dataset, copied byte for byte.
     lossless : bool
-        Whether every frame is unchanged; False if frames were encoded with a quality or a crf.
+        Whether every frame is unchanged; False if frames were encoded with a quality or a crf, or
+        an array was rounded.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class CopyJob:
     videos_per_chunk: int
     verbatim: bool
     coding: Mapping[str, Any]
+    keepbits: int | None
     overwrite: bool
     allow_empty: bool
     nthreads: int | None

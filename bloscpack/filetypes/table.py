@@ -141,7 +141,8 @@ class Target(NamedTuple):
     name : str
         Value of `to`.
     copy : callable
-        Takes a `FrameSource` and a `CopyJob`, writes the copy, and returns a `Conversion`.
+        Takes a `FrameSource` and a `CopyJob`, writes the copy, and returns a `Conversion`. For an
+        array, takes the source and the ``storage_options`` of `convert`, and the job.
     suffix : str or None
         A copy whose name ends in it has this type by default, unless a longer suffix of another
         type fits too; None if a copy has this type only by its name.
@@ -175,4 +176,5 @@ TARGETS = (
     ),
     Target("benzina", on_use("filetypes.benzinacopy", "copy_to_dataset"), ".bzna"),
     Target("images", on_use("filetypes.picturecopy", "copy_to_pictures"), is_folder=True),
+    Target("array", on_use("filetypes.arraycopy", "copy_to_array")),
 )

@@ -93,7 +93,8 @@ class Rounding(NamedTuple):
         FormatError
             It does not fit the dtype or the attrs, or chunks of `chunk_size` bytes cut items.
         """
-        keepbits = metadata.get("keepbits") if isinstance(metadata, dict) else None
+        is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
+        keepbits = metadata.get("keepbits") if is_array else None
         if keepbits is None:
             return None
         try:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bloscpack as bp
@@ -93,3 +94,45 @@ def test_errors(blpk: Blpk, tmp_path: Path, arguments: list[str], code: int, mes
     assert (ended.code, ended.out) == (code, "")
     assert message in ended.err
     assert sorted(os.listdir(tmp_path)) == ["gulp", "text"]
+
+
+class TestArrays:
+    def test_rounding(self, blpk: Blpk, tmp_path: Path) -> None:
+        array = np.linspace(1, 2, 60).reshape(20, 3)
+        np.save(tmp_path / "a.npy", array)
+        ended = blpk("convert", "a.npy", "exact.blp", "--to", "array")
+        assert (ended.code, ended.out) == (0, "exact.blp: array of 20 rows\n")
+        assert np.array_equal(bp.load("exact.blp"), array)
+        ended = blpk("convert", "--json", "exact.blp", "b.blp", "--keepbits", "5")
+        assert ended.json == {
+            "schema_version": 1,
+            "command": "convert",
+            "paths": ["exact.blp"],
+            "target": "b.blp",
+            "kind": "array",
+            "clips": 1,
+            "frames": 20,
+            "images": 0,
+            "lossless": False,
+        }
+        assert 0 < np.abs(bp.load("b.blp") - array).max() <= 2 / 2**6
+        assert "'_QuantizeBitRoundNumberOfSignificantBits': 5" in blpk("info", "b.blp").out
+        assert blpk("info", "--json", "b.blp").json["metadata"]["keepbits"] == 5
+
+    def test_standard_input(self, blpk: Blpk, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", np.arange(5.0))
+        ended = blpk(
+            "convert", "-", "b.blp", "--keepbits", "1", stdin=(tmp_path / "a.npy").read_bytes()
+        )
+        assert ended.out == "b.blp: array of 5 rows, rounded to 1 mantissa bits\n"
+        assert bp.load("b.blp").tolist() == [0, 1, 2, 3, 4]
+
+    def test_errors(self, blpk: Blpk, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", np.arange(5))
+        ended = blpk("convert", "a.npy", "b.blp", "--keepbits", "3")
+        assert (ended.code, ended.out) == (1, "")
+        assert "keepbits rounds float16" in ended.err
+        ended = blpk("convert", "a.npy", "a.npy", "b.blp", "--to", "array")
+        assert (ended.code, ended.out) == (2, "")
+        assert "from one file" in ended.err
+        assert sorted(os.listdir()) == ["a.npy"]

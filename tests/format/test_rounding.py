@@ -210,13 +210,16 @@ def test_range(name: str) -> None:
     ],
 )
 def test_stored(metadata: Any, message: str) -> None:
+    metadata = {"container": "numpy", **metadata}
     with pytest.raises(FormatError, match=message):
         Rounding.stored(metadata, np.dtype("f4"), 400)
 
 
 def test_stored_chunk_size() -> None:
+    metadata = {"container": "numpy", "keepbits": 9}
     with pytest.raises(FormatError, match="keepbits needs chunks of whole items"):
-        Rounding.stored({"keepbits": 9}, np.dtype("f4"), 402)
-    assert Rounding.stored({"keepbits": 9}, np.dtype("f4"), 400) == (9, 23, "<u4")
+        Rounding.stored(metadata, np.dtype("f4"), 402)
+    assert Rounding.stored(metadata, np.dtype("f4"), 400) == (9, 23, "<u4")
+    assert Rounding.stored({"keepbits": 9}, np.dtype("f4"), 400) is None
     assert Rounding.stored({}, np.dtype("f4"), 402) is None
     assert Rounding.stored(None, np.dtype("f4"), 402) is None

@@ -1,0 +1,218 @@
+"""Copies of arrays: every value and attribute, rounded only on demand, or an error."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import bloscpack as bp
+from bloscpack.exceptions import (
+    BloscpackError,
+    FormatError,
+    IsAFolderError,
+    ObjectNumpyArrayRejection,
+    TruncatedError,
+    UnsupportedError,
+    WrongKindError,
+)
+from bloscpack.filetypes import arraycopy
+from bloscpack.format.rounding import ATTRIBUTE
+
+from ..strategies import AnyArray, dtypes, fill, shapes
+
+
+@pytest.fixture
+def array() -> AnyArray:
+    return np.random.default_rng(2).standard_normal((50, 30)).astype("f4")
+
+
+def is_same(one: AnyArray, other: AnyArray) -> bool:
+    # In memory order: copies need not have the bytes between the fields of a structured dtype.
+    found = [(each.dtype, each.shape, each.tobytes("A")) for each in (one, other)]
+    return found[0] == found[1]
+
+
+@given(
+    dtype=dtypes, shape=shapes, order=st.sampled_from("CF"), suffix=st.sampled_from(["npy", "b"])
+)
+def test_any_array(dtype: Any, shape: Any, order: Any, suffix: str, tmp_path_factory: Any) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    array = np.asarray(fill(dtype, shape, 1), order=order)
+    source = folder / f"array.{suffix}"
+    if suffix == "npy":
+        try:
+            np.save(source, array)
+        except ValueError:  # overlapping fields
+            assume(False)
+        array = np.load(source)  # a dtype that .npy cannot express comes back as another
+    else:
+        bp.save(source, array, attrs={"a": [1]})
+    done = bp.convert(source, folder / "copy.blp", to="array", overwrite=True)
+    nrows = 1 if not shape else shape[-1 if bp.open(folder / "copy.blp").is_fortran else 0]
+    assert (done.kind, done.clips, done.frames, done.lossless) == ("array", 1, nrows, True)
+    with bp.open(folder / "copy.blp") as copy:
+        assert is_same(copy[...] if copy.ndim else copy.read(), array)
+        assert copy.attrs == ({} if suffix == "npy" else {"a": [1]})
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("form", ["npy", "blp", "bytes"])
+def test_the_bytes_of_save(form: str, order: Any, tmp_path: Path) -> None:
+    """Blocks of several chunks, and an array large enough to try block sizes."""
+    array = np.random.default_rng(2).standard_normal((1100, 1001)).astype("f4")
+    array = np.asarray(array, order=order)
+    source: Any = tmp_path / "source"
+    if form == "blp":
+        bp.save(source, array, chunks=100, attrs={"unit": "K"})
+    else:
+        with source.open("wb") as stream:
+            np.save(stream, array)
+    seen: list[tuple[int, int]] = []
+    done = bp.convert(
+        source.read_bytes() if form == "bytes" else source,
+        tmp_path / "copy.blp",
+        keepbits=9,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert not done.lossless
+    assert seen[-1] == (2 * array.nbytes, 2 * array.nbytes)
+    options: Any = {"chunks": 100, "attrs": {"unit": "K"}} if form == "blp" else {}
+    bp.save(tmp_path / "saved.blp", array, keepbits=9, **options)
+    assert (tmp_path / "copy.blp").read_bytes() == (tmp_path / "saved.blp").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.blp", "saved.blp", "source"]
+
+
+def test_chunks_that_cut_rows(tmp_path: Path, array: AnyArray) -> None:
+    bp.pack_ndarray_to_file(array, tmp_path / "a.blp", chunk_size=1000)
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="array")
+    assert is_same(bp.load(tmp_path / "b.blp"), array)
+
+
+class TestRoundedBefore:
+    @pytest.fixture
+    def path(self, tmp_path: Path, array: AnyArray) -> Path:
+        bp.save(tmp_path / "a.blp", array, keepbits=9)
+        return tmp_path / "a.blp"
+
+    @pytest.mark.parametrize("keepbits", [None, 9])
+    def test_equal(self, keepbits: int | None, path: Path) -> None:
+        done = bp.convert(path, path.parent / "b.blp", to="array", keepbits=keepbits)
+        assert done.lossless
+        assert (path.parent / "b.blp").read_bytes() == path.read_bytes()
+
+    def test_fewer(self, path: Path, array: AnyArray) -> None:
+        assert not bp.convert(path, path.parent / "b.blp", keepbits=4).lossless
+        bp.save(path.parent / "c.blp", bp.load(path), keepbits=4)
+        assert (path.parent / "b.blp").read_bytes() == (path.parent / "c.blp").read_bytes()
+
+    def test_more(self, path: Path) -> None:
+        with pytest.raises(ValueError, match=f"{ATTRIBUTE} is 9.*keepbits=12"):
+            bp.convert(path, path.parent / "b.blp", keepbits=12)
+        assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(49, 50)])
+@pytest.mark.parametrize("keepbits", [None, 5])
+def test_comparison(
+    keepbits: int | None, rows: slice, tmp_path: Path, array: AnyArray, monkeypatch: Any
+) -> None:
+    """A copy that differs is found and removed."""
+    np.save(tmp_path / "a.npy", array)
+    write = arraycopy.PartsJob.write
+
+    def wrong(self: Any, start: int, block: Any, **options: Any) -> Any:
+        block = block.copy()
+        block[rows] *= 2
+        return write(self, start, block, **options)
+
+    monkeypatch.setattr(arraycopy.PartsJob, "write", wrong)
+    with pytest.raises(FormatError, match=r"the copy differs from its source.*: rows 0 to 50"):
+        bp.convert(tmp_path / "a.npy", tmp_path / "b.blp", to="array", keepbits=keepbits)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+    bp.convert(tmp_path / "a.npy", tmp_path / "b.blp", to="array", verify=False)
+    assert not is_same(bp.load(tmp_path / "b.blp"), array)
+
+
+def test_lost_attrs(tmp_path: Path, array: AnyArray, monkeypatch: Any) -> None:
+    bp.save(tmp_path / "a.blp", array, attrs={"unit": "K"})
+    parts = arraycopy.parts
+    monkeypatch.setattr(arraycopy, "parts", lambda *a, **o: parts(*a, **{**o, "attrs": {}}))
+    with pytest.raises(FormatError, match="was removed: the attrs"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="array")
+
+
+class TestErrors:
+    @pytest.fixture
+    def path(self, tmp_path: Path, array: AnyArray) -> Path:
+        np.save(tmp_path / "a.npy", array)
+        return tmp_path / "a.npy"
+
+    def fails(self, path: Any, kind: type[Exception], message: str, **options: Any) -> None:
+        folder = Path(path if isinstance(path, str | Path) else path[0]).parent
+        before = sorted(folder.iterdir())
+        with pytest.raises(kind, match=message):
+            bp.convert(path, folder / "b.blp", **{"to": "array", **options})
+        assert sorted(folder.iterdir()) == before
+
+    def test_options(self, path: Path) -> None:
+        self.fails(path, ValueError, "keepbits is for an array", to="frames", keepbits=3)
+        for name, value in {"quality": 90, "crf": 3, "preset": "fast", "verbatim": True}.items():
+            self.fails(path, ValueError, "are not for an array", **{name: value})
+        self.fails([path, path], TypeError, "from one file")
+        self.fails(path, ValueError, "keepbits must be 1 to 23", keepbits=24)
+        self.fails(path, TypeError, "keepbits must be an integer", keepbits="3")
+
+    def test_dtype(self, path: Path) -> None:
+        np.save(path, np.arange(3))
+        self.fails(path, UnsupportedError, "keepbits rounds float16", keepbits=3)
+        np.save(path, np.array([{}]), allow_pickle=True)
+        self.fails(path, ObjectNumpyArrayRejection, "Python objects")
+
+    def test_other_files(self, path: Path) -> None:
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+        self.fails(path, WrongKindError, "PNG")
+        with bp.frames.create(path.parent / "clips.blp") as store:
+            store.append("a", np.zeros((3, 4, 4), "u1"))
+        self.fails(path.parent / "clips.blp", WrongKindError, "frame store")
+        (path.parent / "folder").mkdir()
+        self.fails(path.parent / "folder", IsAFolderError, "folder")
+        self.fails(path.parent / "missing", FileNotFoundError, "missing")
+
+    def test_target(self, path: Path, array: AnyArray) -> None:
+        (path.parent / "b.blp").write_text("mine")
+        self.fails(path, FileExistsError, "exists already")
+        bp.convert(path, path.parent / "b.blp", to="array", overwrite=True)
+        assert is_same(bp.load(path.parent / "b.blp"), array)
+
+    def test_truncated(self, path: Path) -> None:
+        data = path.read_bytes()
+        for nbytes in (6, 8, 9, 100, 128, len(data) - 1):
+            path.write_bytes(data[:nbytes])
+            self.fails(path, FormatError, r"\.npy file")
+        self.fails(path, TruncatedError, "found 5999 of 6000 bytes of items")
+
+    def test_npy_versions(self, path: Path) -> None:
+        data = path.read_bytes()
+        path.write_bytes(data[:6] + b"\3" + data[7:])
+        self.fails(path, UnsupportedError, r"version \(3, 0\)")
+
+    def test_hostile_headers(self, path: Path) -> None:
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
+        shapes = [
+            b"-1,",
+            b"2,-3",
+            b"10**30,",
+            b"9" * 30 + b",",
+            b"2.5,",
+            b"1" + b",1" * 80,
+            b"True,",
+            b"0,%d" % 10**30,
+        ]
+        for shape in shapes:
+            text = header % shape
+            path.write_bytes(b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + bytes(64))
+            with pytest.raises(BloscpackError):
+                bp.convert(path, path.parent / "b.blp", to="array")
