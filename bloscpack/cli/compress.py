@@ -1,8 +1,17 @@
 """``blpk compress``: compress a file or a pipe to a Bloscpack file."""
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from ..array.dtype import EXTENSION_TYPES, Dtype, unpack_scalar
+from ..array.layout import plan_content, typesize_of
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
+from ..format.codec import CodecParams
+from ..format.filekind import NPY_MAGIC
 from ..format.header import EXTENSION
 from ..original.args import BloscpackArgs, MetadataArgs
 from ..original.pack import pack_stream
@@ -18,7 +27,7 @@ from .console.options import (
 )
 from .console.output import Console, double_pretty_size
 from .console.outputfile import check_output, open_output, regular_nbytes
-from .console.status import ExitCode
+from .console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +69,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     keep_prefixes(group, "--m", dest="metadata")
     group.add_argument(
+        "--dtype",
+        metavar="DTYPE",
+        type=_dtype,
+        help="type of the items in IN_FILE, such as float32 or <i2: OUT_FILE is then an array of "
+        "one dimension, whose attributes are the metadata, and --typesize is the size of an item",
+    )
+    group.add_argument(
+        "--keepbits",
+        metavar="N",
+        type=count,
+        help="round floats of --dtype to N mantissa bits (default: keep all)",
+    )
+    group.add_argument(
         "--max-app-chunks",
         metavar="N",
         type=count,
@@ -67,8 +89,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _dtype(text: str) -> Dtype:
+    try:
+        dtype = unpack_scalar(text) if text in EXTENSION_TYPES else np.dtype(text)
+    except (TypeError, ValueError, SyntaxError, ImportError) as err:
+        raise argparse.ArgumentTypeError(str(err)) from None
+    if not dtype.itemsize:
+        raise argparse.ArgumentTypeError(f"items of {text!r} have no bytes")
+    return dtype
+
+
 def run(args: argparse.Namespace) -> int:
     """Compress."""
+    if args.keepbits is not None and args.dtype is None:
+        raise UsageError("--keepbits needs --dtype; blpk convert knows the dtype of .npy files")
     console = Console(args)
     console.verbose("getting ready for compression")
     in_file: str = args.in_file
@@ -76,6 +110,12 @@ def run(args: argparse.Namespace) -> int:
     check_input(in_file, "input file")
     check_output(out_file, [in_file], console, force=args.force)
     metadata = None if args.metadata is None else read_metadata_file(args.metadata)
+    params = None
+    if args.dtype is not None:
+        itemsize = args.dtype.itemsize
+        args.typesize = typesize_of(args.dtype)
+        args.chunk_size = max(args.chunk_size // itemsize, 1) * itemsize
+        metadata, params = _plan_items(args, metadata)
     blosc_args = blosc_args_from(args)
     bloscpack_args = BloscpackArgs(args.offsets, args.checksum)
     if args.max_app_chunks is not None:
@@ -100,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
             blosc_args,
             bloscpack_args,
             MetadataArgs(),
+            params=params,
             nthreads=args.nthreads,
             progress=progress,
         )
@@ -110,6 +151,41 @@ def run(args: argparse.Namespace) -> int:
         console.verbose(f"output file size: {double_pretty_size(out_nbytes)}")
         console.verbose(f"compression ratio: {progress.done / out_nbytes:f}")
     return ExitCode.OK
+
+
+def _plan_items(args: argparse.Namespace, attrs: Any) -> tuple[Callable[[int], Any], CodecParams]:
+    """Return the metadata of an array, by its number of bytes, and its compression parameters."""
+    dtype: Dtype = args.dtype
+    if not isinstance(attrs, dict | None):
+        raise UsageError(f"metadata file '{args.metadata}': attributes must be a JSON object")
+    if args.in_file != STDIO and Path(args.in_file).is_file():  # a pipe would lose these bytes
+        with open(args.in_file, "rb") as stream:
+            if stream.read(len(NPY_MAGIC)) == NPY_MAGIC:
+                raise ValueError(
+                    f"'{args.in_file}' is a .npy file, with a header before the items; use blpk "
+                    "convert --to array"
+                )
+    try:
+        metadata, params = plan_content(
+            (dtype, (0,), False),
+            codec=args.cname,
+            clevel=args.clevel,
+            shuffle=args.shuffle,
+            attrs=attrs,
+            keepbits=args.keepbits,
+        )
+    except TypeError as err:
+        raise UsageError(str(err)) from None
+
+    def metadata_of(nbytes: int) -> Any:
+        nitems, rest = divmod(nbytes, dtype.itemsize)
+        if rest:
+            raise ValueError(
+                f"{nbytes} bytes are not whole items of {dtype}, which have {dtype.itemsize} bytes"
+            )
+        return {**metadata, "shape": [nitems]}
+
+    return metadata_of, params
 
 
 def _report_sizes(console: Console, nbytes: int, chunk_size: int) -> None:

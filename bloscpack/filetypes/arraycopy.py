@@ -19,6 +19,7 @@ from ..array.dtype import Dtype
 from ..array.layout import stored_bytes
 from ..array.parts import PartsJob, parts
 from ..exceptions import FormatError, TruncatedError, UnsupportedError
+from ..format.filekind import NPY_MAGIC
 from ..format.rounding import ATTRIBUTE, Rounding
 from ..storage import disk
 from ..storage.file import open_source
@@ -28,7 +29,6 @@ from ..storage.update import temporary_path
 from ..types import AnyArray, Progress
 from .copyjob import Conversion, CopyJob, check_target, vanishing
 
-NPY_MAGIC = b"\x93NUMPY"
 # numpy reads no header of more than 10,000 bytes.
 _NPY_HEAD_NBYTES = 16 << 10
 _NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

@@ -67,11 +67,13 @@ _IMAGE_ADVICE = (
 )
 _UNPACK_FIRST = "decompress it first"
 
+NPY_MAGIC = b"\x93NUMPY"
+
 _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, RECORDING_MAGIC, RECORDING),
     (
         0,
-        b"\x93NUMPY",
+        NPY_MAGIC,
         FileKind(
             "a NumPy array file (.npy)",
             "load it with numpy.load; bloscpack.save stores the array",

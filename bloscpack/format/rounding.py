@@ -135,7 +135,17 @@ class Rounding(NamedTuple):
         attrs[ATTRIBUTE] = self.keepbits
 
     def apply(self, content: BytesLike) -> BytesLike:
-        """Return rounded items; `content`, the bytes of whole items, is not changed."""
+        """Return rounded items; `content` is not changed.
+
+        Raises
+        ------
+        ValueError
+            `content` does not consist of whole items.
+        """
+        if len(content) % self.itemsize:
+            raise ValueError(
+                f"{len(content)} bytes to be rounded are not whole items of {self.itemsize} bytes"
+            )
         dropped = self.mantissa_bits - self.keepbits
         if not dropped or not len(content):
             return content

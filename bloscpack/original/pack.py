@@ -60,6 +60,7 @@ def pack_stream(
     bloscpack_args: BloscpackArgs | None = None,
     metadata_args: MetadataArgs | None = None,
     *,
+    params: CodecParams | None = None,
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
@@ -72,15 +73,24 @@ def pack_stream(
     sink : ByteSink
         Receives the container; the caller commits it.
     chunk_size, metadata, blosc_args, bloscpack_args, metadata_args
-        As for `pack_file_to_file`.
+        As for `pack_file_to_file`. `metadata` may be a function of the number of content bytes.
+    params : CodecParams, optional
+        Compression parameters instead of those in `blosc_args`.
     nthreads : int, optional
         Number of compressing threads.
     progress : callable, optional
         Called after each chunk with (bytes done, bytes in total or -1 if unknown).
     """
-    packing = _Packing(_section(metadata, metadata_args), blosc_args, bloscpack_args)
+
+    def section_for(nbytes: int) -> _Section:
+        return _section(metadata(nbytes) if callable(metadata) else metadata, metadata_args)
+
+    packing = _Packing(section_for(0), blosc_args, bloscpack_args)
+    if params is not None:
+        packing.params = params
     nbytes = _regular_nbytes(stream)
     if nbytes is not None:
+        packing.section = section_for(nbytes)
         nchunks, size, last = calculate_nchunks(nbytes, chunk_size)
         chunks = _read_chunks(stream, size, nchunks)
         packing.write(
@@ -93,12 +103,14 @@ def pack_stream(
         return
     size = parse_size(chunk_size) if isinstance(chunk_size, str) else chunk_size
     check_range("chunk_size", size, 1, MAX_CHUNK_NBYTES)
+
+    def start(done: int) -> tuple[Header, bytes]:
+        header = packing.header(Chunking(*calculate_nchunks(done, size)))
+        return header, section_for(done).data
+
     write_stream(
         sink,
-        lambda done: (
-            packing.header(Chunking(*calculate_nchunks(done, size))),
-            packing.section.data,
-        ),
+        start,
         packing.checksum,
         _read_chunks(stream, size, None),
         packing.params,

@@ -5,16 +5,20 @@ import json
 import os
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bloscpack as bp
 from bloscpack.container.reader import Container
 from bloscpack.format.checksum import CHECKSUMS
 from bloscpack.format.codec import CODECS
+from bloscpack.original import pack
 from bloscpack.storage.file import open_source
 
+from ..strategies import AnyArray
 from .conftest import Blpk, flip
 
 OPTIONS = [
@@ -230,3 +234,98 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+class TestItems:
+    @pytest.fixture
+    def array(self, tmp_path: Path) -> AnyArray:
+        array = np.random.default_rng(3).standard_normal(1001).astype("f4")
+        array.tofile(tmp_path / "a.raw")
+        return array
+
+    @pytest.mark.parametrize("is_pipe", [False, True])
+    @pytest.mark.parametrize("size", ["1M", "1003", "2"])
+    def test_rounding(
+        self,
+        is_pipe: bool,
+        size: str,
+        array: AnyArray,
+        blpk: Blpk,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        options = ["--dtype", "float32", "--keepbits", "7", "-z", size, "-m", "meta.json"]
+        (tmp_path / "meta.json").write_text('{"unit": "m"}')
+        if is_pipe:
+            monkeypatch.setattr(pack, "_regular_nbytes", lambda _: None)
+            data = (tmp_path / "a.raw").read_bytes()
+            assert blpk("c", *options, "-", "a.blp", stdin=data).code == 0
+            monkeypatch.undo()
+            monkeypatch.chdir(tmp_path)
+        else:
+            assert blpk("c", *options, "a.raw", "a.blp").code == 0
+        bp.save("b.blp", array, keepbits=7)
+        with bp.open("a.blp") as found:
+            assert np.array_equal(found[...], bp.load("b.blp"))
+            assert found.attrs == {"unit": "m", "_QuantizeBitRoundNumberOfSignificantBits": 7}
+            assert found.header.typesize == 4
+        assert blpk("verify", "a.blp").code == 0
+        assert blpk("append", "a.blp", "a.raw").code == 0
+        assert np.array_equal(bp.load("a.blp"), np.tile(bp.load("b.blp"), 2))
+        assert blpk("d", "a.blp", "back").code == 0
+        assert Path("back").read_bytes() == bp.load("a.blp").tobytes()
+
+    def test_without_rounding(self, array: AnyArray, blpk: Blpk) -> None:
+        assert blpk("c", "--dtype", ">i2", "a.raw", "a.blp").code == 0
+        with bp.open("a.blp") as found:
+            assert np.array_equal(found[...], array.view(">i2"))
+            assert found.attrs == {}
+        assert blpk("c", "--dtype", "f8", "-", "empty.blp").code == 0
+        assert bp.load("empty.blp").shape == (0,)
+
+    @pytest.mark.parametrize(
+        ("options", "code", "message"),
+        [
+            (["--keepbits", "3"], 2, "--keepbits needs --dtype"),
+            (["--keepbits", "3", "--dtype", "i4"], 2, "keepbits rounds float16"),
+            (["--keepbits", "24", "--dtype", "f4"], 1, "keepbits must be 1 to 23"),
+            (["--dtype", "f8"], 1, "4004 bytes are not whole items of float64"),
+            (["--dtype", "O"], 1, "Python objects"),
+            (["--dtype", "V0"], 2, "have no bytes"),
+            (["--dtype", "no such"], 2, "no such"),
+            (["--dtype", "f4", "-m", "list.json"], 2, "attributes must be a JSON object"),
+        ],
+    )
+    @pytest.mark.usefixtures("array")
+    def test_errors(
+        self, options: list[str], code: int, message: str, blpk: Blpk, tmp_path: Path
+    ) -> None:
+        (tmp_path / "list.json").write_text("[1]")
+        ended = blpk("c", *options, "a.raw")
+        assert (ended.code, ended.out) == (code, "")
+        assert message in ended.err
+        assert not Path("a.raw.blp").exists()
+
+    def test_partial_item_from_a_pipe(self, blpk: Blpk, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pack, "_regular_nbytes", lambda _: None)
+        for options in ([], ["--keepbits", "3"]):
+            ended = blpk("c", "--dtype", "f4", *options, "-", "a.blp", stdin=bytes(9))
+            assert (ended.code, ended.out) == (1, "")
+            assert "9 bytes" in ended.err
+            assert "are not whole items" in ended.err
+            assert not Path("a.blp").exists()
+
+    def test_named_pipe(self, blpk: Blpk, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        array = np.arange(500.0)
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit((tmp_path / "pipe").write_bytes, array.tobytes())
+            assert blpk("c", "--dtype", "f8", "pipe", "a.blp").code == 0
+            assert written.result() == array.nbytes
+        assert np.array_equal(bp.load("a.blp"), array)
+
+    def test_npy(self, blpk: Blpk) -> None:
+        np.save("a.npy", np.zeros(8))
+        ended = blpk("c", "--dtype", "f8", "a.npy")
+        assert (ended.code, ended.out) == (1, "")
+        assert "use blpk convert --to array" in ended.err
