@@ -494,7 +494,8 @@ class Array:
 
         Notes
         -----
-        This handle can read the rows at once; they are in the file after `flush` or `close`.
+        This handle can read the rows at once; they are in the file after `flush` or `close`. They
+        are rounded if the array was written with `keepbits`.
         """
         self._writable_rows().append(rows)
         self._note_rows()

@@ -122,6 +122,18 @@ def test_append_as_in_016(path: Path, array: AnyArray) -> None:
     assert is_same(bp.load(path), rounded(np.concatenate([array, array]), 6))
 
 
+def test_append_to_a_recovered_file(path: Path, array: AnyArray) -> None:
+    bp.save(path, array, chunks=9, keepbits=6)
+    data = path.read_bytes()
+    bp.recover(data[: len(data) // 2], path)
+    nrows = len(bp.load(path))
+    assert 0 < nrows < 60
+    with bp.open(path, "a") as a:
+        a.append(array[nrows:])
+    assert is_same(bp.load(path), rounded(array, 6))
+    assert bp.open(path).attrs[ATTRIBUTE] == 6
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_parts(order: Any, tmp_path: Path) -> None:
     """Parts have the bytes of `save`, also where the size of blocks is tried on a sample."""

@@ -162,6 +162,13 @@ class TestArrays:
         packed = saved(array, checksum=checksum, chunks=300)
         assert oracle(UNPACK_ARRAY, data=packed) == describe(array)
 
+    @pytest.mark.parametrize("dtype", ["<f4", ">f8", "<c8"])
+    def test_rounded(self, oracle: Oracle, describe: Describe, dtype: str) -> None:
+        array = np.random.default_rng(1).standard_normal(1000).astype(dtype)
+        packed = saved(array, keepbits=6, chunks=300)
+        assert oracle(UNPACK_ARRAY, data=packed) == describe(bp.load(packed))
+        assert oracle(UNPACK, data=packed)[1]["keepbits"] == 6
+
     def test_several_megabytes_and_a_file(
         self, oracle: Oracle, describe: Describe, tmp_path: Path
     ) -> None:
