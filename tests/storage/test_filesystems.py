@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import vrs
 from bloscpack.append import append
 from bloscpack.cli.main import main
 from bloscpack.gulp import GulpChunk
@@ -174,7 +173,7 @@ def test_journals_have_the_name_that_they_always_had() -> None:
 
 
 def write_recording(path: Path) -> None:
-    recording = vrs.create(path)
+    recording = bp.vrs.create(path)
     try:
         recording.stream("imu")
         recording.close()
@@ -379,7 +378,7 @@ def test_terabytes_of_holes_are_passed_over(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", ROWS, chunks=100)
     with bp.frames.create(tmp_path / "s.blp") as store:
         store.append("x", CLIP)
-    with vrs.create(tmp_path / "r.vrs") as recording:
+    with bp.vrs.create(tmp_path / "r.vrs") as recording:
         stream = recording.stream("imu")
         for number in range(5):
             stream.write_payload("data", number, bytes(100))
@@ -404,7 +403,7 @@ def test_terabytes_of_holes_are_passed_over(tmp_path: Path) -> None:
 def test_a_recording_forgotten_after_a_full_disk_writes_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = vrs.create(tmp_path / "r.vrs")
+    recording = bp.vrs.create(tmp_path / "r.vrs")
     stream = recording.stream("imu")
     stream.write_payload("data", 0.0, b"x" * 100)
     recording.flush()
