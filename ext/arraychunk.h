@@ -27,6 +27,13 @@
 #else
 #define VECTORISED
 #endif
+/* The same for loops of shifts, for which BMI2 has better instructions. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) \
+    && !defined(__SANITIZE_ADDRESS__)
+#define SHIFTING __attribute__((target_clones("bmi2", "default")))
+#else
+#define SHIFTING
+#endif
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif

@@ -400,22 +400,45 @@ static inline uint64_t NAME(peek)(const uint8_t *p, size_t at)
     return v;
 }
 
-#define BIN(i)                                                                                     \
-    do {                                                                                           \
-        const unsigned t = tokens[i], nbits = plan->nbits[t];                                      \
-        r[i] = (WORK)(plan->bases[t] + (NAME(peek)(p, at) & (((uint64_t)1 << nbits) - 1)));        \
-        at += nbits;                                                                               \
-    } while (0)
+/* Residuals of n tokens whose bits start at position `at` of `p`; return the position after them. The
+ * caller has counted the bits, and 16 bytes after the last are readable. */
+SHIFTING static size_t NAME(join_bins)(const PlanePlan *plan, const uint8_t *restrict tokens,
+                                       const uint8_t *restrict p, size_t at, WORK *restrict r, size_t n)
+{
+    const uint64_t *restrict bases = plan->bases;
+    const uint8_t *restrict widths = plan->nbits;
+    size_t i = 0;
+#if BITS <= 16
+    /* One load has the bits of several residuals: 3 of 15 bits, or 8 of 7, and 7 that are skipped. */
+    enum { NAME(PER_LOAD) = BITS == 16 ? 3 : 8 };
+    for (; i + NAME(PER_LOAD) <= n; i += NAME(PER_LOAD)) {
+        const uint64_t v = get64(p + (at >> 3));
+        unsigned skip = at & 7, first = skip;
+        for (size_t j = i; j < i + NAME(PER_LOAD); j++) {
+            const unsigned t = tokens[j], width = widths[t];
+            r[j] = (WORK)(bases[t] + (v >> skip & (((uint64_t)1 << width) - 1)));
+            skip += width;
+        }
+        at += skip - first;
+    }
+#endif
+    for (; i < n; i++) {
+        const unsigned t = tokens[i], width = widths[t];
+        r[i] = (WORK)(bases[t] + (NAME(peek)(p, at) & (((uint64_t)1 << width) - 1)));
+        at += width;
+    }
+    return at;
+}
 
 static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p, const uint8_t *end,
                                         WORK *r, size_t n, Scratch *s)
 {
-    /* A batch has at most 64 bits per item, and loads read 9 bytes. */
-    enum { BATCH = 32, BATCH_NBYTES = BATCH * 8 + 16 };
+    /* A residual has less than BITS bits, and loads read 9 bytes. */
+    enum { BATCH = 96, BATCH_NBYTES = BATCH * WIDTH + 16 };
     uint8_t tail[2 * BATCH_NBYTES] = {0};
     const uint8_t *tokens = s->tokens, *stop;
     size_t at = 0, i = 0, total = 0, used;
-    unsigned most = 0;
+    uint8_t most = 0;
     p = decode_stream(p, end, s->tokens, n, s, true);
     if (!p)
         return NULL;
@@ -423,9 +446,8 @@ static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p,
         most = tokens[j] > most ? tokens[j] : most;
     if (most >= plan->ntokens)
         return NULL;
-    while (n - i >= BATCH && (size_t)(end - p) >= (at >> 3) + BATCH_NBYTES)
-        for (size_t j = 0; j < BATCH; j++, i++)
-            BIN(i);
+    for (; n - i >= BATCH && (size_t)(end - p) >= (at >> 3) + BATCH_NBYTES; i += BATCH)
+        at = NAME(join_bins)(plan, tokens + i, p, at, r + i, BATCH);
     /* The rest, whose bits are counted first, in a copy with readable bytes behind. */
     for (size_t j = i; j < n; j++)
         total += plan->nbits[tokens[j]];
@@ -438,8 +460,7 @@ static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p,
     memcpy(tail, p, used);
     stop = p + used;
     p = tail;
-    for (; i < n; i++)
-        BIN(i);
+    NAME(join_bins)(plan, tokens + i, p, at, r + i, n - i);
     return stop;
 }
 
@@ -562,5 +583,4 @@ static size_t NAME(encode_work)(const PlanePlan *plan, const WORK *work, const W
     }
 }
 
-#undef BIN
 #undef WIDTH
