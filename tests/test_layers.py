@@ -77,7 +77,7 @@ ONLY_IN = {
 }
 # Modules that turn bytes into values and back, and touch nothing outside of them.
 PURE = {
-    "array.chunkgrid",
+    "array.chunkpieces",
     "array.selection",
     "benzina.codec.codecconfig",
     "benzina.codec.colour",
@@ -93,6 +93,7 @@ PURE = {
     "benzina.mp4.samplewriter",
     "benzina.splits",
     "benzina.transforms",
+    "format.chunkgrid",
     "format.filekind",
     "format.header",
     "format.journallayout",

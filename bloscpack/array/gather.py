@@ -23,7 +23,7 @@ from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.remote.prefetch import prefetched
 from ..types import AnyArray
 from .arraymetadata import Description, new_array, stored_view
-from .chunkgrid import Piece, contiguous_run, cross, pieces, rows_of_whole_chunks, runs
+from .chunkpieces import Piece, contiguous_run, cross, pieces, rows_of_whole_chunks, runs
 from .dtype import Dtype
 from .selection import Selection, Sides, parse_selection
 

@@ -32,7 +32,7 @@ from ..storage.url import is_url, refuse_options
 from ..types import DEFAULT_BLOCK, AnyArray, Progress, nbytes_of
 from .arraylike import as_array
 from .arraymetadata import stored_view
-from .chunkgrid import rows_of_whole_chunks
+from .chunkpieces import rows_of_whole_chunks
 from .dtype import Dtype
 from .layout import Path, plan_layout
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..array.array import Array, open  # noqa: A004
-from ..array.chunkgrid import rows_of_whole_chunks
+from ..array.chunkpieces import rows_of_whole_chunks
 from ..array.layout import Path
 from ..array.parts import PartsJob
 from ..container.chunkparts import PartRecord

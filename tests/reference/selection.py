@@ -1,4 +1,4 @@
-"""Oracles for `array.selection` and `array.chunkgrid`: the items of a selection one by one."""
+"""Oracles for `array.selection` and `array.chunkpieces`: the items of a selection one by one."""
 
 from itertools import product
 from math import prod

@@ -1,4 +1,4 @@
-"""The chunk grid, compared with counting every item."""
+"""Pieces of a selection, compared with counting every item."""
 
 from math import prod
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bloscpack.array.chunkgrid import boxes, contiguous_run, cross, pieces, runs
+from bloscpack.array.chunkpieces import boxes, contiguous_run, cross, pieces, runs
 from bloscpack.array.selection import parse_selection
 
 from ..reference.selection import items

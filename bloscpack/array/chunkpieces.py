@@ -1,4 +1,4 @@
-"""Arithmetic of the chunk grid: which chunks a selection touches, and where its pieces lie in them.
+"""Pieces of a selection: which chunks it touches, and where its items lie in them.
 
 A chunk is a run of items in storage order. The part of an array covered by such a run is a few
 boxes (ranges along every axis). Each box intersects the selection in one strided block, which numpy
