@@ -9,6 +9,7 @@ import numpy as np
 
 AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Path: TypeAlias = str | os.PathLike[str]
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with the amount done and the total, which is -1 if unknown."""

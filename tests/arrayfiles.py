@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+import bloscpack as bp
 from bloscpack.array.arraymetadata import array_metadata
 from bloscpack.array.layout import is_fortran, stored_bytes
 from bloscpack.format.codec import CodecParams, encode
@@ -54,6 +55,13 @@ def content_file(
     return assemble(
         chunks, checksum=checksum, offsets=offsets, section=pack_section(metadata, level=1)
     )
+
+
+def grid_file(array: AnyArray, chunks: tuple[int, ...], **options: Any) -> bytes:
+    """Return a file of `array` in chunks of this shape, as `save` writes it."""
+    stream = io.BytesIO()
+    bp.save(stream, array, chunks=chunks, **options)
+    return stream.getvalue()
 
 
 def uneven_file(content: bytes, lengths: Sequence[int]) -> bytes:

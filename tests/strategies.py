@@ -91,6 +91,12 @@ def arrays(draw: st.DrawFn, dtypes: st.SearchStrategy[Dtype] = dtypes) -> AnyArr
 
 
 @st.composite
+def chunk_shapes(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the chunks of a grid, which may be longer than the array."""
+    return tuple(draw(st.integers(1, length + 2)) for length in shape)
+
+
+@st.composite
 def slices(draw: st.DrawFn, length: int) -> slice:
     place = st.none() | st.integers(-length - 3, length + 3)
     step = draw(st.none() | st.integers(-4, 4).filter(bool) | st.sampled_from([-100, 100]))

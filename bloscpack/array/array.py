@@ -196,7 +196,10 @@ class Array:
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """Shape of a chunk; None if chunks do not consist of whole rows (along any axis)."""
+        """Shape of a chunk; None if chunks do not consist of whole rows (along any axis).
+
+        Chunks at the edges of the array may be smaller.
+        """
         return chunk_shape(self._known_container(), self._described())
 
     def __len__(self) -> int:
@@ -248,12 +251,14 @@ class Array:
     def _read_row(self, row: int) -> AnyArray | None:
         """Return a row of an array in C order.
 
-        None if it has zero bytes, is larger than 1 MiB, or crosses the end of a chunk: `gather`
-        reads it then.
+        None if it has zero bytes, is larger than 1 MiB, or crosses the end of a chunk or several
+        chunks of a grid: `gather` reads it then.
         """
         container, shape, dtype = self._open_container(), self.shape[1:], self.dtype
         nbytes = prod(shape) * dtype.itemsize
         if not 0 < nbytes <= _MAX_ROW_NBYTES:
+            return None
+        if container.grid is not None:
             return None
         start, chunk = row * nbytes, 0
         last, step = container.nchunks - 1, container.chunk_size
@@ -298,7 +303,8 @@ class Array:
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows along the first axis, decoding each chunk once.
 
-        An array in Fortran order is read as a whole, because each row needs part of every chunk.
+        An array in Fortran order is read as a whole, because each row needs part of every chunk. Of
+        a chunk grid, as many rows as a chunk has are read at once.
         """
         if not self.shape:
             raise TypeError("iteration over an array without dimensions")
@@ -417,6 +423,9 @@ class Array:
     def read_whole(self) -> AnyArray:
         """Return the whole array as a new, writable ndarray, in the order it was saved."""
         container = self._open_container()
+        if container.grid is not None:
+            whole = parse_selection((), self.shape)
+            return gather(container, self._described(), whole, nthreads=self._nthreads)
         container.check_size(self.nbytes)
         result = new_array(self.shape, self.dtype, self.is_fortran)
         container.read_into(stored_view(result, self.is_fortran), nthreads=self._nthreads)
@@ -452,12 +461,44 @@ class Array:
         container.read_chunk_into(index, view[:nbytes])
         return nbytes
 
+    def chunk_region(self, index: int) -> tuple[slice, ...]:
+        """Return the part of the array that chunk `index` holds, as an index: a slice per axis.
+
+        ``a[a.chunk_region(i)]`` are the items of `read_chunk`.
+
+        Raises
+        ------
+        IndexError
+            `index` is not between 0 and ``nchunks - 1``.
+        ValueError
+            Chunks are not parts of the array along its axes (`chunks` is None).
+        """
+        container, chunks = self._open_container(), self.chunks
+        if not 0 <= index < container.nchunks:
+            raise IndexError(
+                f"chunk index {index} is out of range: the file has {container.nchunks} chunks"
+            )
+        if container.grid is not None:
+            return container.grid.region(index)
+        if chunks is None:
+            raise ValueError(
+                f"chunks of {container.chunk_size} bytes are not parts of an array of shape "
+                f"{self.shape} and {self.dtype} along its axes"
+            )
+        region = []
+        for length, step in list(zip(self.shape, chunks, strict=True))[
+            :: 1 if self.is_fortran else -1
+        ]:
+            index, at = divmod(index, -(-length // step) if length else 1)
+            region.append(slice(at * step, min((at + 1) * step, length)))
+        return tuple(region if self.is_fortran else region[::-1])
+
     def chunk_offset(self, index: int) -> int:
         """Return the offset of chunk `index` in the file, in bytes."""
         return self._open_container().fetch(index).offset
 
     def iter_chunks(self, *, on_error: str = "raise") -> Iterator[bytes]:
-        """Yield the decoded bytes of each chunk in order.
+        """Yield the decoded bytes of each chunk in order; `chunk_region` is where they belong.
 
         With ``on_error="skip"`` chunks that cannot be read are omitted. A `BloscpackWarning` is
         issued at the first one and another at the end.

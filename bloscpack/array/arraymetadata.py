@@ -3,7 +3,8 @@
 An array is stored as its own memory: row by row along the first axis in C order, along the last
 axis in Fortran order (which equals a C-order array of the reversed shape). The metadata are those
 of bloscpack 0.16 (``dtype``, ``shape``, ``order``, ``container``), plus ``attrs`` and
-``logical_dtype`` where needed.
+``logical_dtype`` where needed. An array in a chunk grid is stored chunk by chunk, each as an array
+of this order, and ``chunks`` is the shape of a chunk.
 """
 
 from functools import lru_cache
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..container.reader import Container
-from ..exceptions import BloscpackError, FormatError, NotANumpyArray
+from ..exceptions import FormatError, NotANumpyArray
 from ..format.metadata import decode_data
 from ..types import AnyArray
 from .dtype import Dtype, pack_dtype, unpack_dtype
@@ -28,8 +29,15 @@ _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 _MAX_REMEMBERED_NBYTES = 1024
 
 
-def array_metadata(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> dict[str, Any]:
+def array_metadata(
+    dtype: Dtype,
+    shape: tuple[int, ...],
+    is_fortran: bool,
+    chunks: tuple[int, ...] | None = None,
+) -> dict[str, Any]:
     """Return the metadata that describe an array, in the key order of bloscpack 0.16.
+
+    `chunks` is the shape of a chunk of a grid, in the order of the axes of `shape`.
 
     Raises
     ------
@@ -45,6 +53,8 @@ def array_metadata(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> di
     }
     if logical is not None:
         metadata["logical_dtype"] = logical
+    if chunks is not None:
+        metadata["chunks"] = list(chunks)
     return metadata
 
 
@@ -115,6 +125,8 @@ def describe_content(container: Container) -> Description:
 def chunk_shape(container: Container, description: Description) -> tuple[int, ...] | None:
     """Return the shape of a chunk; None if chunks do not consist of whole rows (along any axis)."""
     dtype, shape, is_fortran = description
+    if container.grid is not None:
+        return container.grid.chunks[:: -1 if is_fortran else 1]
     if not shape or not all(shape) or container.nchunks == 1:
         return shape
     if not dtype.itemsize or container.chunk_size % dtype.itemsize:
@@ -128,29 +140,6 @@ def chunk_shape(container: Container, description: Description) -> tuple[int, ..
             chunk = (1,) * axis + (rows,) + stored[axis + 1 :]
             return chunk[::-1] if is_fortran else chunk
     return None
-
-
-def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray:
-    """Return the whole array in `container` as a new, writable ndarray, in the order it was saved.
-
-    Raises
-    ------
-    NotANumpyArray
-        The metadata do not describe an array.
-    FormatError, CodecError
-        The file is damaged, or the metadata do not fit the chunks.
-    """
-    # Not `errors_at`: a context manager takes a tenth of the time that a small array takes.
-    try:
-        dtype, shape, is_fortran = describe_array(container)
-        check_nbytes(container, dtype, shape)
-        container.check_size(container.nbytes)
-        result = new_array(shape, dtype, is_fortran)
-        container.read_into(stored_view(result, is_fortran), nthreads=nthreads)
-    except BloscpackError as err:
-        err.at(path=container.name)
-        raise
-    return result
 
 
 def check_nbytes(container: "Container | Appender", dtype: Dtype, shape: tuple[int, ...]) -> None:

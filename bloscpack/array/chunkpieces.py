@@ -1,11 +1,12 @@
 """Pieces of a selection: which chunks it touches, and where its items lie in them.
 
-A chunk is a run of items in storage order. The part of an array covered by such a run is a few
-boxes (ranges along every axis). Each box intersects the selection in one strided block, which numpy
-copies in one step. This module does no I/O.
+A chunk is a run of items in storage order, or a box of a chunk grid (ranges along every axis). The
+part of an array covered by a run is a few boxes. Each box intersects the selection in one strided
+block, which numpy copies in one step. This module does no I/O.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from math import lcm, prod
 from typing import NamedTuple
 
@@ -45,10 +46,10 @@ class Piece(NamedTuple):
     Attributes
     ----------
     first, last : int
-        Lowest and highest selected item, as an index into the flattened array.
+        Lowest and highest selected item.
     origin : int
         The item at the start of the block. With a negative step it lies after `first`, up to
-        `last`.
+        `last`. These three count from the first item of the chunk.
     lengths, steps : tuple of int
         Shape of the block that contains the selected items, and its strides in items.
     target : tuple of slice or ndarray of int64
@@ -67,58 +68,142 @@ class Piece(NamedTuple):
     source: tuple[slice | IntArray, ...] | None
 
 
+class _Cut(NamedTuple):
+    """Intersection of a box and a selection along one axis.
+
+    Attributes
+    ----------
+    begin, end : int
+        Lowest and highest selected index.
+    origin : int
+        The index at the start of the block.
+    length, step : int
+        Indices of the block.
+    target, source : slice or ndarray of int64
+        As in `Piece`; a slice as source selects all.
+    """
+
+    begin: int
+    end: int
+    origin: int
+    length: int
+    step: int
+    target: slice | IntArray
+    source: slice | IntArray
+
+
+_ALL = slice(None)
+
+
+def _cut(side: range, wanted: range | Picked) -> _Cut | None:
+    """Return the indices of `wanted` that lie in `side`; None if there are none."""
+    if isinstance(wanted, range):
+        met = _meet(side, wanted)
+        if met.start >= met.stop:
+            return None
+        origin, end = wanted[met.start], wanted[met.stop - 1]
+        begin = origin
+        if begin > end:
+            begin, end = end, begin
+        return _Cut(begin, end, origin, met.stop - met.start, wanted.step, met, _ALL)
+    low, high = wanted.sorted.searchsorted((side.start, side.stop)).tolist()
+    if low >= high:
+        return None
+    found = wanted.sorted[low:high]
+    begin, end = int(found[0]), int(found[-1])
+    # Masks often select neighbours, as do lists when a chunk has one row of them; a slice is copied
+    # faster than an index array.
+    are_neighbours = end - begin + 1 == high - low and bool((np.diff(found) == 1).all())
+    source = _ALL if are_neighbours else found - begin
+    return _Cut(begin, end, begin, end - begin + 1, 1, _places(wanted, low, high), source)
+
+
+def _piece(cuts: Sequence[_Cut], scales: Sequence[int], start: int) -> Piece:
+    """Return the piece of a box; `start` is the item that the chunk begins with."""
+    first = last = origin = -start
+    steps = []
+    for cut, scale in zip(cuts, scales, strict=True):
+        first += cut.begin * scale
+        last += cut.end * scale
+        origin += cut.origin * scale
+        steps.append(cut.step * scale)
+    is_whole = all(cut.source is _ALL and type(cut.target) is slice for cut in cuts)
+    return Piece(
+        first,
+        last,
+        origin,
+        tuple(cut.length for cut in cuts),
+        tuple(steps),
+        tuple(cut.target for cut in cuts),
+        None if is_whole else tuple(cut.source for cut in cuts),
+    )
+
+
 def pieces(start: int, stop: int, shape: tuple[int, ...], sides: Sides) -> Iterator[Piece]:
     """Yield the pieces of the selection `sides` within items `start` to `stop` of an array."""
     scales = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     for box in boxes(start, stop, shape):
-        target: list[slice | IntArray] = []
-        source: list[slice | IntArray] = []
-        lengths = []
-        steps = []
-        first = last = origin = 0
-        is_whole = True
-        for side, wanted, scale in zip(box, sides, scales, strict=True):
-            if isinstance(wanted, range):
-                met = _meet(side, wanted)
-                if met.start >= met.stop:
-                    break
-                begin, end = wanted[met.start], wanted[met.stop - 1]
-                origin += begin * scale
-                if begin > end:
-                    begin, end = end, begin
-                target.append(met)
-                source.append(slice(None))
-                lengths.append(met.stop - met.start)
-                steps.append(wanted.step * scale)
-            else:
-                low, high = wanted.sorted.searchsorted((side.start, side.stop)).tolist()
-                if low >= high:
-                    break
-                found = wanted.sorted[low:high]
-                begin, end = int(found[0]), int(found[-1])
-                origin += begin * scale
-                target.append(_places(wanted, low, high))
-                # Masks often select neighbours, as do lists when a chunk has one row of them;
-                # a slice is copied faster than an index array.
-                if end - begin + 1 == high - low and (np.diff(found) == 1).all():
-                    source.append(slice(None))
-                else:
-                    source.append(found - begin)
-                is_whole = is_whole and type(source[-1]) is type(target[-1]) is slice
-                lengths.append(end - begin + 1)
-                steps.append(scale)
-            first += begin * scale
-            last += end * scale
+        cuts: list[_Cut] = []
+        for side, wanted in zip(box, sides, strict=True):
+            cut = _cut(side, wanted)
+            if cut is None:
+                break
+            cuts.append(cut)
         else:
-            yield Piece(
-                first,
-                last,
-                origin,
-                tuple(lengths),
-                tuple(steps),
-                tuple(target),
-                None if is_whole else tuple(source),
-            )
+            yield _piece(cuts, scales, start)
+
+
+class GridPieces:
+    """Pieces of a selection within the chunks of a grid.
+
+    Each axis is intersected once, and not for every chunk.
+
+    Parameters
+    ----------
+    shape, chunks : tuple of int
+        Shape of the array and of a chunk, as they are stored.
+    sides : tuple of range or Picked
+        The selection.
+    """
+
+    def __init__(self, shape: tuple[int, ...], chunks: tuple[int, ...], sides: Sides) -> None:
+        self._counts = [-(-length // step) for length, step in zip(shape, chunks, strict=True)]
+        # For each axis: position in the grid -> first index and length of the chunks there, and
+        # the selected indices.
+        self._cuts: list[dict[int, tuple[int, int, _Cut]]] = []
+        for length, step, wanted in zip(shape, chunks, sides, strict=True):
+            found = {}
+            for at in runs((length,), (wanted,), step):
+                start, stop = at * step, min((at + 1) * step, length)
+                cut = _cut(range(start, stop), wanted)
+                if cut is not None:
+                    found[at] = start, stop - start, cut
+            self._cuts.append(found)
+
+    def chunks(self) -> list[int]:
+        """Return the chunks that contain selected items, in ascending order."""
+        scaled = []
+        scale = 1
+        for count, cuts in zip(self._counts[::-1], self._cuts[::-1], strict=True):
+            scaled.append([at * scale for at in cuts])
+            scale *= count
+        return [sum(place) for place in product(*scaled[::-1])]
+
+    def piece(self, chunk: int) -> Piece | None:
+        """Return the piece in one chunk; None if it contains no selected item."""
+        found: list[tuple[int, int, _Cut]] = []
+        for count, cuts in zip(self._counts[::-1], self._cuts[::-1], strict=True):
+            chunk, at = divmod(chunk, count or 1)
+            if at not in cuts:
+                return None
+            found.append(cuts[at])
+        scales = []
+        start, scale = 0, 1
+        for first, length, _ in found:
+            scales.append(scale)
+            start += first * scale
+            scale *= length
+        return _piece([cut for *_, cut in found[::-1]], scales[::-1], start)
 
 
 def _places(side: Picked, low: int, high: int) -> slice | IntArray:

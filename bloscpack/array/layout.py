@@ -1,8 +1,8 @@
 """Layout of a new file of an array: its header, metadata, chunks and compression."""
 
-import os
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import ceil, prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,19 +12,28 @@ from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES
 from ..container.growth import SPARE_PER_CHUNK, new_section
 from ..container.writer import Chunking, build_header
 from ..format.checksum import checksum_by_name
+from ..format.chunkgrid import ChunkGrid
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
-from ..format.header import Header
+from ..format.header import FEATURE_GRID, UNKNOWN, Header
 from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..format.rounding import Rounding
 from ..types import AnyArray
 from .arraymetadata import Description, array_metadata, stored_view
 from .dtype import Dtype
 
-Path: TypeAlias = str | os.PathLike[str]
+Chunks: TypeAlias = int | tuple[int, ...] | str | None
+"""Rows per chunk, the shape of a chunk, "auto", or None for the default."""
 
 TARGET_CHUNK_NBYTES = 1 << 20
 # Rows up to this size are never cut by default; larger ones are cut along the next axis.
 _MAX_ROW_NBYTES = 64 << 20
+
+# Limits of automatic chunks of an array whose first length is not known: rows of a chunk, and size
+# of a row of the grid.
+_MAX_SERIES = 1024
+_MAX_GRID_ROW_NBYTES = 64 << 20
+# Longest last axis that counts as channels of a picture.
+_MAX_CHANNELS = 4
 
 # Block sizes are compared on a sample of about 1/64 of the array; smaller samples mislead.
 _MIN_SAMPLE_NBYTES = 128 << 10
@@ -73,35 +82,112 @@ class Layout(NamedTuple):
         Header with the number and sizes of chunks.
     section : bytes
         Metadata section.
-    chunking : Chunking
-        Division of the stored bytes into chunks.
+    division : Chunking or ChunkGrid
+        Division of the array into chunks: runs of its stored bytes, or a grid.
     params : CodecParams
         Compression parameters, with the block size left to C-Blosc.
     """
 
     header: Header
     section: bytes
-    chunking: Chunking
+    division: Chunking | ChunkGrid
     params: CodecParams
 
     @property
-    def sample_extent(self) -> tuple[int, int] | None:
-        """Stored bytes (start, stop) of the sample on which block sizes are compared.
+    def chunk_size(self) -> int:
+        """Decoded size in bytes of all chunks but the last, or those at the edges of a grid."""
+        division = self.division
+        return division.chunk_nbytes if isinstance(division, ChunkGrid) else division.chunk_size
 
-        Part of a chunk in the middle; None if the array is too small to sample.
-        """
-        nbytes, chunk_size = self.chunking.nbytes, self.chunking.chunk_size
+    @property
+    def _sample_nbytes(self) -> int:
+        """Size of the sample on which block sizes are compared; 0 if the array is too small."""
+        nbytes = self.division.nbytes
         if nbytes < MIN_SAMPLED_NBYTES:
+            return 0
+        return min(self.chunk_size, max(nbytes // 64, _MIN_SAMPLE_NBYTES), SAMPLE_NBYTES)
+
+    def sample_rows(self, row_nbytes: int) -> tuple[int, int] | None:
+        """Return the rows (start, stop) with the sample on which block sizes are compared.
+
+        They contain a chunk in the middle, or its beginning; None if the array is too small. Rows
+        are those of the array as it is stored.
+        """
+        count = self._sample_nbytes
+        if not count:
             return None
-        start = nbytes // 2 // chunk_size * chunk_size
-        count = min(chunk_size, max(nbytes // 64, _MIN_SAMPLE_NBYTES), SAMPLE_NBYTES)
-        return start, min(start + count, nbytes)
+        if isinstance(self.division, ChunkGrid):
+            side = self.division.box(self._middle)[0]
+            return side.start, side.stop
+        start = self._middle * self.chunk_size
+        stop = min(start + count, self.division.nbytes)
+        return start // row_nbytes, -(-stop // row_nbytes)
+
+    def stored(self, array: AnyArray) -> AnyArray:
+        """Return `array` with its axes as they are stored, for `sample` and `cut`.
+
+        It is contiguous if chunks are runs of bytes.
+        """
+        array = np.asarray(array)  # reshaping a matrix or masked array would not give plain bytes
+        if is_fortran(array):
+            array = array.T
+        if array.flags.c_contiguous or not array.nbytes or isinstance(self.division, ChunkGrid):
+            return array  # ascontiguousarray would turn S0 into S1
+        return np.ascontiguousarray(array)
+
+    def sample(self, stored: AnyArray, first: int = 0) -> memoryview | None:
+        """Return the sample on which block sizes are compared; None if the array is too small.
+
+        `stored` has the rows `sample_rows` at least, in C order, beginning with row `first`.
+        """
+        count = self._sample_nbytes
+        if not count:
+            return None
+        if isinstance(self.division, ChunkGrid):
+            side, *others = self.division.box(self._middle)
+            box = [slice(one.start, one.stop) for one in others]
+            rows = slice(side.start - first, side.stop - first)
+            return stored_bytes(np.ascontiguousarray(stored[(rows, *box)]))[:count]
+        content = stored_bytes(stored)
+        row_nbytes = stored.nbytes // stored.shape[0] if stored.ndim else stored.nbytes
+        start = self._middle * self.chunk_size - first * row_nbytes
+        return content[start : start + count]
+
+    @property
+    def _middle(self) -> int:
+        """Index of a chunk in the middle."""
+        division = self.division
+        if not isinstance(division, ChunkGrid):
+            return division.nbytes // 2 // division.chunk_size
+        index = 0
+        for count in division.counts:
+            index = index * count + count // 2
+        return index
+
+    def cut(self, stored: AnyArray) -> Iterable[memoryview]:
+        """Yield the chunks of the array, or of rows of it that are whole chunks.
+
+        `stored` is in C order; that of an array in Fortran order is its transpose.
+        """
+        division = self.division
+        if not isinstance(division, ChunkGrid):
+            content = stored_bytes(stored)
+            return Chunking.of(len(content), division.chunk_size).cut(content)
+        return cut_grid(stored, division.with_rows(stored.shape[0]))
+
+
+def cut_grid(stored: AnyArray, grid: ChunkGrid) -> Iterator[memoryview]:
+    """Yield the chunks of an array in a grid; its axes are those of the grid."""
+    for index in range(grid.nchunks):
+        box = tuple(slice(side.start, side.stop) for side in grid.box(index))
+        yield stored_bytes(np.ascontiguousarray(stored[box]))
 
 
 def plan_layout(
     description: Description,
     *,
-    chunks: int | tuple[int, ...] | None,
+    chunks: Chunks,
+    access: str | None,
     codec: str,
     clevel: int | None,
     shuffle: str | int | bool,
@@ -110,16 +196,21 @@ def plan_layout(
     keepbits: int | None,
 ) -> Layout:
     """Return the layout of an array of this dtype, shape and order; parameters as for `save`."""
-    dtype, shape, fortran = description
+    division = divide(description, chunks, access)
     metadata, params = plan_content(
-        description, codec=codec, clevel=clevel, shuffle=shuffle, attrs=attrs, keepbits=keepbits
+        description,
+        division,
+        codec=codec,
+        clevel=clevel,
+        shuffle=shuffle,
+        attrs=attrs,
+        keepbits=keepbits,
     )
-    if fortran:
-        shape = shape[::-1]
-        if isinstance(chunks, tuple):
-            chunks = chunks[::-1]
-    nbytes = prod(shape) * dtype.itemsize
-    chunking = Chunking.of(nbytes, chunk_nbytes(shape, dtype.itemsize, chunks))
+    if isinstance(division, ChunkGrid):
+        last_chunk = division.size(division.nchunks - 1)
+        chunking = Chunking(division.nchunks, UNKNOWN, last_chunk)
+    else:
+        chunking = division
     header = build_header(
         chunking,
         checksum=checksum_by_name(checksum),
@@ -127,12 +218,121 @@ def plan_layout(
         offsets=True,
         max_app_chunks=SPARE_PER_CHUNK * chunking.nchunks,
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
+        features=FEATURE_GRID if isinstance(division, ChunkGrid) else 0,
     )
-    return Layout(header, new_section(metadata), chunking, params)
+    return Layout(header, new_section(metadata), division, params)
+
+
+def divide(description: Description, chunks: Chunks, access: str | None) -> Chunking | ChunkGrid:
+    """Return the division of an array into chunks; `chunks` and `access` as for `save`.
+
+    It is a grid only if chunks cut an axis other than the first one as stored.
+    """
+    dtype, shape, fortran = description
+    itemsize = dtype.itemsize
+    if fortran:
+        shape = shape[::-1]
+        if isinstance(chunks, tuple):
+            chunks = chunks[::-1]
+    if isinstance(chunks, str):
+        chunks = _auto_chunks(shape, itemsize, chunks, access)
+    elif access is not None:
+        raise ValueError(f"access={access!r} needs chunks='auto'")
+    if isinstance(chunks, tuple):
+        lengths = _checked_chunks(shape, chunks)
+        if lengths[1:] != shape[1:] and prod(shape[1:]) * itemsize:
+            grid = ChunkGrid(shape, lengths, itemsize, fortran)
+            if grid.chunk_nbytes > MAX_CHUNK_NBYTES:
+                raise ValueError(
+                    f"chunks of {lengths[:: -1 if fortran else 1]} items are {grid.chunk_nbytes} "
+                    f"bytes; there may be at most {MAX_CHUNK_NBYTES}"
+                )
+            return grid if prod(shape) else replace(grid, itemsize=0)
+        chunks = lengths[0]
+    return Chunking.of(prod(shape) * itemsize, chunk_nbytes(shape, itemsize, chunks))
+
+
+def grid_chunks(division: Chunking | ChunkGrid | None) -> tuple[int, ...] | None:
+    """Return the shape of a chunk in the order of the array's axes; None without a grid."""
+    if not isinstance(division, ChunkGrid):
+        return None
+    return division.chunks[:: -1 if division.is_fortran else 1]
+
+
+def _checked_chunks(shape: tuple[int, ...], chunks: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the shape of a chunk, cut to the array along all axes but the first."""
+    if not shape:
+        raise ValueError("an array without dimensions has no rows: chunks does not apply")
+    if len(chunks) != len(shape):
+        raise ValueError(
+            f"chunks has {len(chunks)} lengths, expected one for each of {len(shape)} axes"
+        )
+    for length in chunks:
+        if isinstance(length, bool) or not hasattr(length, "__index__"):
+            raise TypeError(f"chunks must be a number of rows or a shape, not {chunks!r}")
+        if int(length) < 1:
+            raise ValueError(f"chunks must be at least 1 along each axis, not {chunks}")
+    first, *others = map(int, chunks)
+    return first, *(min(step, n) for step, n in zip(others, shape[1:], strict=True))
+
+
+def _auto_chunks(
+    shape: tuple[int, ...], itemsize: int, chunks: str, access: str | None
+) -> tuple[int, ...] | None:
+    """Return the shape of chunks of about 1 MiB for a way of access; None: the default.
+
+    `shape` is that of the array as it is stored. The length of the first axis is 0 if it is not
+    known yet.
+    """
+    if chunks != "auto":
+        raise TypeError(f"chunks must be a number of rows, a shape or 'auto', not {chunks!r}")
+    if access not in (None, "rows", "tiles", "series"):
+        raise ValueError(f"access must be 'rows', 'tiles' or 'series', not {access!r}")
+    if access == "rows" or len(shape) < 2 or not prod(shape[1:]) * itemsize:
+        return None
+    most = max(TARGET_CHUNK_NBYTES // itemsize, 1)
+    first = shape[0]
+    if not first:  # rows of the grid are held in memory until they are full
+        row_nbytes = prod(shape[1:]) * itemsize
+        first = min(_MAX_SERIES, max(_MAX_GRID_ROW_NBYTES // row_nbytes, 1))
+    lengths = (first, *shape[1:])
+    if access == "series":
+        first = min(first, most)
+        found = (first, *_cut_evenly(lengths[1:], most // first))
+    elif access == "tiles":
+        # A short last axis of channels is part of the picture.
+        naxes = 3 if shape[-1] <= _MAX_CHANNELS and len(shape) > 2 else 2
+        tile = _cut_evenly(lengths[-naxes:], most)
+        left = most // prod(tile)
+        leading: list[int] = []
+        for length in lengths[:-naxes][::-1]:
+            leading.append(max(min(length, left), 1))
+            left //= leading[-1]
+        found = (*leading[::-1], *tile)
+    else:
+        found = _cut_evenly(lengths, most)
+    return found
+
+
+def _cut_evenly(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Return the shape of a chunk of up to `most` items, of about equal length along all axes.
+
+    Every axis is cut into equal parts, so that no chunk at an edge is much smaller than others.
+    """
+    lengths: dict[int, int] = {}
+    left = max(most, 1)
+    # Short axes are not cut; the longer ones share what is left.
+    for place, axis in enumerate(sorted(range(len(shape)), key=shape.__getitem__)):
+        edge = max(int(left ** (1 / (len(shape) - place)) + 1e-9), 1)
+        count = ceil(shape[axis] / edge)
+        lengths[axis] = -(-shape[axis] // count) if count else 1
+        left = max(left // lengths[axis], 1)
+    return tuple(lengths[axis] for axis in range(len(shape)))
 
 
 def plan_content(
     description: Description,
+    division: Chunking | ChunkGrid | None = None,
     *,
     codec: str,
     clevel: int | None,
@@ -142,10 +342,10 @@ def plan_content(
 ) -> tuple[dict[str, Any], CodecParams]:
     """Return the metadata of an array and its compression parameters; parameters as for `save`.
 
-    These do not depend on the chunks, nor on the number of rows.
+    These do not depend on the number of rows; of the chunks, only the shape of a grid is in them.
     """
     dtype = description[0]
-    metadata = array_metadata(*description)
+    metadata = array_metadata(*description, grid_chunks(division))
     attrs = dict(attrs or {})
     rounding = None
     if keepbits is not None:
@@ -171,18 +371,11 @@ def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:
         ) from None
 
 
-def chunk_nbytes(shape: tuple[int, ...], itemsize: int, chunks: Any) -> int:
-    """Return the size of a chunk, in whole rows of the stored `shape`."""
+def chunk_nbytes(shape: tuple[int, ...], itemsize: int, chunks: int | None) -> int:
+    """Return the size of a chunk of some rows of the stored `shape`; by default about 1 MiB."""
     row = prod(shape[1:]) * itemsize
     if chunks is None:
         return _default_chunk_nbytes(shape, itemsize)
-    if isinstance(chunks, tuple):
-        if len(chunks) != len(shape) or chunks[1:] != shape[1:] or not chunks:
-            raise ValueError(
-                f"chunks must be whole rows, (n, {', '.join(map(str, shape[1:]))}) in the order "
-                f"the array is stored, not {chunks}"
-            )
-        chunks = chunks[0]
     if isinstance(chunks, bool) or not hasattr(chunks, "__index__"):
         raise TypeError(f"chunks must be a number of rows or a shape, not {chunks!r}")
     if not shape:

@@ -23,18 +23,17 @@ from ..container.chunkparts import (
     sorted_parts,
     write_part,
 )
-from ..container.writer import Chunking
+from ..format.chunkgrid import ChunkGrid
 from ..parallel.threads import resolve_nthreads
 from ..storage.partfolder import PartFolder, new_id
 from ..storage.protocol import PartStore
 from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
-from ..types import DEFAULT_BLOCK, AnyArray, Progress, nbytes_of
+from ..types import DEFAULT_BLOCK, AnyArray, Path, Progress, nbytes_of
 from .arraylike import as_array
-from .arraymetadata import stored_view
 from .chunkpieces import rows_of_whole_chunks
 from .dtype import Dtype
-from .layout import Path, plan_layout
+from .layout import Chunks, plan_layout
 
 # Ranges of missing rows listed in a message.
 _MAX_LISTED = 5
@@ -76,7 +75,8 @@ class PartsJob:
         *,
         shape: tuple[int, ...],
         dtype: Any,
-        chunks: int | tuple[int, ...] | None = None,
+        chunks: Chunks = None,
+        access: str | None = None,
         order: str = "C",
         codec: str = "zstd",
         clevel: int | None = None,
@@ -98,6 +98,7 @@ class PartsJob:
         layout = plan_layout(
             (self.dtype, self.shape, self._is_fortran),
             chunks=chunks,
+            access=access,
             codec=codec,
             clevel=clevel,
             shuffle=shuffle,
@@ -105,21 +106,28 @@ class PartsJob:
             attrs=attrs,
             keepbits=keepbits,
         )
+        grid = layout.division if isinstance(layout.division, ChunkGrid) else None
+        if grid is not None and not self._is_fortran:
+            by_last = False  # rows of a grid are counted along the first axis as stored
         self.id = new_id() if id is None else id
         self._store = _store_for(path, self.id, storage_options, overwrite=overwrite)
         self.path = self._store.name
         self._header, self._section = layout.header, layout.section
         self._params = layout.params
-        self._sample_extent = layout.sample_extent
+        self._layout = layout
+        self._is_sampled = False
         self.axis = max(len(self.shape) - 1, 0) if by_last else 0
-        self.nrows = self.shape[self.axis] if self.shape else 1
+        self.nrows: int = self.shape[self.axis] if self.shape else 1
         others = self.shape[: self.axis] + self.shape[self.axis + 1 :]
-        self._row_nbytes = prod(others) * self.dtype.itemsize
-        self._chunk_size = layout.chunking.chunk_size
-        self.nchunks = layout.chunking.nchunks
-        self.rows_per_chunk = rows_of_whole_chunks(
-            self._chunk_size, self.nchunks, self._row_nbytes, self.nrows
-        )
+        self._row_nbytes: int = prod(others) * self.dtype.itemsize
+        self.nchunks = layout.division.nchunks
+        self._grid = grid
+        if grid is None:
+            self.rows_per_chunk = rows_of_whole_chunks(
+                layout.chunk_size, self.nchunks, self._row_nbytes, self.nrows
+            )
+        else:
+            self.rows_per_chunk = grid.chunks[0]
 
     @property
     def nbytes(self) -> int:
@@ -132,10 +140,7 @@ class PartsJob:
 
         A few rows in the middle; None if the array is small or the size has been chosen.
         """
-        if self._sample_extent is None:
-            return None
-        start, stop = self._sample_extent
-        return start // self._row_nbytes, -(-stop // self._row_nbytes)
+        return None if self._is_sampled else self._layout.sample_rows(self._row_nbytes)
 
     def with_blocks_for(self, rows: Any) -> "PartsJob":
         """Return this job with the block size that `bloscpack.save` would choose for these rows.
@@ -145,18 +150,20 @@ class PartsJob:
         rows : array_like
             The rows `sample_rows`; ignored if that is None.
         """
-        extent, wanted = self._sample_extent, self.sample_rows
-        if extent is None or wanted is None:
+        wanted = self.sample_rows
+        if wanted is None:
             return self
-        content = self._content(self._checked_rows(wanted[0], rows, wanted[1])[0])
-        skipped = extent[0] - wanted[0] * self._row_nbytes
-        sample = content[skipped : skipped + extent[1] - extent[0]]
+        stored = self._stored(self._checked_rows(wanted[0], rows, wanted[1])[0])
+        sample = self._layout.sample(stored, wanted[0])
+        if sample is None:
+            return self
         job = copy(self)
+        nthreads = resolve_nthreads(None, len(sample))
         job._params = with_small_blocks(
-            self._params, sample, self._chunk_size, nthreads=resolve_nthreads(None, len(sample))
+            self._params, sample, self._layout.chunk_size, nthreads=nthreads
         )
         # Choose only once: the trial starts from C-Blosc's own block size.
-        job._sample_extent = None
+        job._is_sampled = True
         return job
 
     def begin(self) -> Self:
@@ -227,19 +234,15 @@ class PartsJob:
             The part cannot be written.
         """
         array, first, stop = self._checked_rows(start, rows, None)
-        content = self._content(array)
-        nchunks = max(1, -(-len(content) // self._chunk_size)) if self._chunk_size else 1
-        # An array without bytes is one chunk without bytes.
-        chunking = Chunking(nchunks, self._chunk_size, 0)
         return write_part(
             self._store,
             self._stamp,
             (first, stop),
-            first * self._row_nbytes // self._chunk_size if len(content) else 0,
+            self._chunk_of(first) if array.nbytes else 0,
             self._header,
-            chunking.cut(content),
+            self._layout.cut(self._stored(array)),
             self._params,
-            nthreads=resolve_nthreads(nthreads, len(content)),
+            nthreads=resolve_nthreads(nthreads, array.nbytes),
         )
 
     def missing(self, records: Iterable[PartRecord]) -> list[tuple[int, int]]:
@@ -400,10 +403,21 @@ class PartsJob:
         missing = missing_chunks(parts, self.nchunks)
         if not self._row_nbytes:
             return [(0, self.nrows)] if missing else []
-        size, row = self._chunk_size, self._row_nbytes
-        return [
-            (start * size // row, min(stop * size // row, self.nrows)) for start, stop in missing
-        ]
+        return [(self._row_of(start), self._row_of(stop)) for start, stop in missing]
+
+    def _chunk_of(self, row: int) -> int:
+        """Return the chunk that begins with a row."""
+        if self._grid is not None:
+            return row // self._grid.chunks[0] * self._grid.row_nchunks
+        return row * self._row_nbytes // self._layout.chunk_size
+
+    def _row_of(self, chunk: int) -> int:
+        """Return the row that a chunk begins with."""
+        if self._grid is not None:
+            row = chunk // self._grid.row_nchunks * self._grid.chunks[0]
+        else:
+            row = chunk * self._layout.chunk_size // self._row_nbytes
+        return min(row, self.nrows)
 
     def _checked_rows(self, start: int, rows: Any, stop: int | None) -> tuple[AnyArray, int, int]:
         """Return (rows as an array of the job's dtype, first row, stop).
@@ -445,13 +459,12 @@ class PartsJob:
             array = array.astype(self.dtype)
         return array, first, end
 
-    def _content(self, array: AnyArray) -> memoryview:
-        """Return the stored bytes of rows."""
-        if not array.nbytes:
-            return memoryview(b"")
-        if self.axis:
-            return stored_view(np.asfortranarray(array), True)
-        return stored_view(np.ascontiguousarray(array), False)
+    def _stored(self, array: AnyArray) -> AnyArray:
+        """Return rows with their axes as they are stored."""
+        stored = array.T if self.axis else array
+        return (
+            stored if self._grid is not None or not array.nbytes else np.ascontiguousarray(stored)
+        )
 
 
 def parts(
@@ -459,7 +472,8 @@ def parts(
     *,
     shape: tuple[int, ...],
     dtype: Any,
-    chunks: int | tuple[int, ...] | None = None,
+    chunks: Chunks = None,
+    access: str | None = None,
     order: str = "C",
     codec: str = "zstd",
     clevel: int | None = None,
@@ -485,7 +499,7 @@ def parts(
         Dtype of the items; any except object.
     order : {"C", "F"}, default "C"
         "F" stores it in Fortran order; parts are then cut along the last axis.
-    chunks, codec, clevel, shuffle, checksum, attrs, keepbits
+    chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits
         As for `save`.
     sample : array_like, optional
         The whole array, or an object whose slices are rows of it (an `Array`, a memory map, an
@@ -547,6 +561,7 @@ def parts(
         shape=shape,
         dtype=dtype,
         chunks=chunks,
+        access=access,
         order=order,
         codec=codec,
         clevel=clevel,

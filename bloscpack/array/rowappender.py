@@ -6,7 +6,8 @@ Fortran order. So appending rows means appending their bytes and updating the sh
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import prod
 from threading import RLock
 from typing import Any, Self
@@ -16,13 +17,67 @@ import numpy as np
 from ..container.appender import Appender
 from ..container.reader import Container, Verify
 from ..exceptions import NotANumpyArray
+from ..format.chunkgrid import ChunkGrid
 from ..format.rounding import Rounding
 from ..notice import warn_unclosed
 from ..storage.protocol import closed_on_error
-from ..types import AnyArray
+from ..types import AnyArray, BytesLike
 from .arraylike import as_array
 from .arraymetadata import Description, check_nbytes, stored_view, unpack_array_metadata
 from .dtype import Dtype
+from .layout import cut_grid
+
+
+class GridRows:
+    """Division of rows of an array into the chunks of a grid, and back.
+
+    Parameters
+    ----------
+    grid : ChunkGrid
+        The grid; the number of rows of its array does not matter.
+
+    Attributes
+    ----------
+    row_nchunks : int
+        Number of chunks in a row of the grid.
+    row_nbytes : int
+        Decoded size of a full row of the grid in bytes.
+    """
+
+    def __init__(self, grid: ChunkGrid) -> None:
+        self._grid = grid
+        self._item = np.dtype((np.void, grid.itemsize))
+        self._shape = grid.shape[1:]
+        self.row_nchunks = grid.row_nchunks
+        self.row_nbytes = grid.with_rows(grid.chunks[0]).nbytes
+
+    def cut(self, content: BytesLike) -> Iterable[BytesLike]:
+        """Return the chunks of a row of the grid, given the stored bytes of its rows."""
+        if not len(content):
+            return (b"",)  # an array without rows is one chunk without bytes
+        rows = np.frombuffer(content, self._item).reshape(-1, *self._shape)
+        return cut_grid(rows, self._grid.with_rows(len(rows)))
+
+    def join(self, chunks: Iterable[bytes]) -> bytes:
+        """Return the stored bytes of the rows in the chunks of a row of the grid."""
+        chunks = list(chunks)
+        nrows = sum(map(len, chunks)) * self._grid.chunks[0] // self.row_nbytes
+        grid = self._grid.with_rows(nrows)
+        rows = np.empty(grid.shape, self._item)
+        for index, content in enumerate(chunks if nrows else ()):
+            box = tuple(slice(side.start, side.stop) for side in grid.box(index))
+            rows[box] = np.frombuffer(content, self._item).reshape(grid.lengths(index))
+        return rows.tobytes()
+
+
+def _grid_rows(grid: ChunkGrid, metadata: Any) -> GridRows:
+    """Return the division into the chunks of a file."""
+    itemsize = unpack_array_metadata(metadata)[0].itemsize
+    if not itemsize or not prod(grid.shape[1:]):
+        raise ValueError("rows without bytes cannot be appended")
+    grid = replace(grid, itemsize=itemsize)
+    grid.check()
+    return GridRows(grid)
 
 
 class RowAppender:
@@ -85,7 +140,7 @@ class RowAppender:
 
         Also raises the errors of `Appender.open`.
         """
-        appender, metadata = Appender.open(path, nthreads=nthreads, locking=locking)
+        appender, metadata = Appender.open(path, _grid_rows, nthreads=nthreads, locking=locking)
         with closed_on_error(appender, os.fspath(path)):
             try:
                 description = unpack_array_metadata(metadata)
@@ -162,7 +217,8 @@ class RowAppender:
         """Return a container that reads the file, including appended rows."""
         with self._lock:
             self._check_open()
-            return Container(self._appender.view(), verify=verify)
+            metadata = self._described() if self._appender.has_grid else None
+            return Container(self._appender.view(metadata), verify=verify)
 
     def abandon(self) -> None:
         """Close without flushing: rows appended since the last flush are discarded."""

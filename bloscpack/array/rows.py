@@ -1,7 +1,8 @@
 """Iteration over the rows of an array, decoding each chunk once.
 
 Rows are contiguous in the file, so it is read from beginning to end. A chunk that is only partly
-used by the current rows is kept for the next ones.
+used by the current rows is kept for the next ones. Of a chunk grid, the rows that its chunks share
+are read at once.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from ..storage.protocol import Extent
 from ..storage.remote.prefetch import prefetched
 from ..types import AnyArray
 from .arraymetadata import Description, new_array, stored_view
+from .gather import gather
+from .selection import parse_selection
 
 _MAX_CODE_POINT = 0x10FFFF
 
@@ -25,12 +28,16 @@ def iter_rows(container: Container, described: Description, nthreads: int | None
     """Yield the rows along the first axis of an array of one dimension or more.
 
     Each chunk is decoded once. In C order, one chunk's worth of rows (at least one row) is held in
-    memory. In Fortran order it is the whole array, because each row needs part of every chunk.
+    memory. In Fortran order it is the whole array, because each row needs part of every chunk. Of a
+    chunk grid it is as many rows as a chunk has along the first axis, in either order.
     """
     dtype, shape, is_fortran = described
     nbytes = prod(shape[1:]) * dtype.itemsize
     if not nbytes or not shape[0]:
         yield from new_array(shape, dtype, is_fortran)
+        return
+    if container.grid is not None:
+        yield from _iter_grid_rows(container, described, nthreads)
         return
     step = container.chunk_size if container.nchunks > 1 else container.nbytes
     nrows = max(1, step // nbytes)
@@ -54,6 +61,24 @@ def iter_rows(container: Container, described: Description, nthreads: int | None
             if batch.ndim == 1:
                 check_text(batch)
             yield from batch
+
+
+def _iter_grid_rows(
+    container: Container, described: Description, nthreads: int | None
+) -> Iterator[Any]:
+    _, shape, is_fortran = described
+    grid = container.grid
+    step = 1 if grid is None else grid.chunks[-1 if is_fortran else 0]
+    for start in range(0, shape[0], step):
+        batch = gather(
+            container,
+            described,
+            parse_selection(slice(start, start + step), shape),
+            nthreads=nthreads,
+        )
+        if batch.ndim == 1:
+            check_text(batch)
+        yield from batch
 
 
 class _RowReader:

@@ -177,6 +177,9 @@ def _warn(container: Container, described: Description, lost: dict[int, str], do
 
 def _place(container: Container, described: Description, chunk: int) -> str:
     _, shape, is_fortran = described
+    if container.grid is not None:
+        sides = (f"{side.start}:{side.stop}" for side in container.grid.region(chunk))
+        return f"indices [{', '.join(sides)}]"
     first = chunk * container.chunk_size
     last = first + container.chunk_nbytes(chunk)
     place = f"bytes {first} to {last}"

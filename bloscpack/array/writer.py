@@ -2,19 +2,21 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from ..container.appender import Appender
 from ..format.checksum import checksum_by_name
-from ..format.header import Header, version_for
+from ..format.chunkgrid import ChunkGrid
+from ..format.header import FEATURE_GRID, UNKNOWN, Header, version_for
 from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
 from ..storage.sink import upload_for
 from ..storage.url import refuse_flush
-from .layout import chunk_nbytes, plan_content
-from .rowappender import RowAppender, described_rows
+from .layout import Chunks, divide, plan_content
+from .rowappender import GridRows, RowAppender, described_rows
 
 
 class Writer:
@@ -29,8 +31,11 @@ class Writer:
         Dtype of the items; any except object.
     shape : tuple, default (None,)
         None followed by the shape of a row: ``(None, height, width, 3)``.
-    chunks : int or tuple of int, optional
-        Rows per chunk, or the whole shape of a chunk. Default: about 1 MiB.
+    chunks : int, tuple of int or "auto", optional
+        Rows per chunk, or the shape of a chunk. Default: whole rows of about 1 MiB. A shape that
+        cuts another axis than the first, or "auto", makes a grid of chunks, as for `save`.
+    access : {"rows", "tiles", "series"}, optional
+        How the array will be read, for chunks="auto", as for `save`.
     codec, clevel, shuffle, checksum
         As for `save`.
     attrs : mapping, optional
@@ -64,8 +69,9 @@ class Writer:
     Without a `flush` the file appears on `close`, whole and synced, or not at all. The first
     `flush` puts it in its place; later rows are appended there. Each flush is durable, and a crash
     leaves the file as of the last one. An error inside a ``with`` block discards the rows appended
-    since the last flush. Memory holds a few chunks per thread. Safe from many threads; rows are
-    stored in the order of the calls.
+    since the last flush. Memory holds a few chunks per thread; of a grid of chunks about two rows
+    of the grid, each with as many rows of the array as a chunk has. Safe from many threads; rows
+    are stored in the order of the calls.
 
     A file for a URL is written to a local temporary file and sent when it is closed; `flush` is
     refused.
@@ -86,7 +92,8 @@ class Writer:
         *,
         dtype: Any,
         shape: tuple[int | None, ...] = (None,),
-        chunks: int | tuple[int, ...] | None = None,
+        chunks: Chunks = None,
+        access: str | None = None,
         codec: str = "zstd",
         clevel: int | None = None,
         shuffle: str | int | bool = "auto",
@@ -100,21 +107,32 @@ class Writer:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
         description = described_rows(np.dtype(dtype), tuple(shape))
-        kind, empty, _ = description
+        division = divide(description, chunks, access)
         metadata, params = plan_content(
-            description, codec=codec, clevel=clevel, shuffle=shuffle, attrs=attrs, keepbits=keepbits
+            description,
+            division,
+            codec=codec,
+            clevel=clevel,
+            shuffle=shuffle,
+            attrs=attrs,
+            keepbits=keepbits,
         )
         row = checksum_by_name(checksum)
-        version = version_for(row, checksum_by_name(DEFAULT_META_CHECKSUM))
-        size = chunk_nbytes(empty, kind.itemsize, chunks)
-        header = Header(version, True, True, row, params.typesize, size, 0, 0, 0)
+        cutter = None
+        size, features = UNKNOWN, FEATURE_GRID
+        if isinstance(division, ChunkGrid):
+            cutter = GridRows(replace(division, itemsize=description[0].itemsize))
+        else:
+            size, features = division.chunk_size, 0
+        version = version_for(row, checksum_by_name(DEFAULT_META_CHECKSUM), features=features)
+        header = Header(version, True, True, row, params.typesize, size, 0, 0, 0, features)
         self._path = os.fspath(path)
         self._upload = upload_for(self._path, storage_options)
         if self._upload is not None:
             self._path, path = self._upload.name, self._upload.path
         try:
             appender = Appender.create(
-                path, header, metadata, params, nthreads=nthreads, locking=locking
+                path, header, metadata, params, cutter, nthreads=nthreads, locking=locking
             )
             with closed_on_error(appender):
                 self._rows = RowAppender(appender, description, metadata, self._path)

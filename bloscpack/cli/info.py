@@ -109,7 +109,7 @@ def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
 def _header_items(header: Header | MetadataHeader) -> Iterable[tuple[str, Any]]:
     """Yield the names and values of header fields as bloscpack 0.16 prints them."""
     for name, value in header._asdict().items():
-        if name == "features":  # unknown to bloscpack 0.16, and zero in files of arrays
+        if name == "features" and not value:  # unknown to bloscpack 0.16
             continue
         if isinstance(value, Checksum):
             yield name, value.name

@@ -2,14 +2,15 @@
 
 Full chunks are collected until there are enough for all threads, then compressed together and
 written in order. Content that does not fill a chunk stays decoded in memory and is compressed on
-commit. Memory therefore holds a few chunks per thread, however much is appended.
+commit. Memory therefore holds a few chunks per thread, however much is appended. Of a chunk grid,
+the unit is a row of the grid, which is cut into its chunks when it is full.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xxhash import xxh3_64_digest
 
@@ -25,6 +26,7 @@ from .growth import Encoded, Growth
 from .reader import Container
 
 if TYPE_CHECKING:
+    from ..format.chunkgrid import ChunkGrid
     from ..format.rounding import Rounding
 
 DEFAULT_CODEC = "zstd"
@@ -36,6 +38,46 @@ def default_clevel(codec: str) -> int:
     return _DEFAULT_CLEVEL.get(codec, 5)
 
 
+class GridCutter(Protocol):
+    """Division of rows of an array into the chunks of a grid.
+
+    Attributes
+    ----------
+    row_nchunks : int
+        Number of chunks in a row of the grid.
+    row_nbytes : int
+        Decoded size of a full row of the grid in bytes.
+    """
+
+    row_nchunks: int
+    row_nbytes: int
+
+    def cut(self, content: BytesLike) -> Iterable[BytesLike]:
+        """Return the chunks of a row of the grid, given the stored bytes of its rows."""
+        ...
+
+    def join(self, chunks: Iterable[bytes]) -> bytes:
+        """Return the stored bytes of the rows in the chunks of a row of the grid."""
+        ...
+
+
+class _NoGrid:
+    """Division of content into chunks of one size."""
+
+    row_nchunks = 1
+
+    def __init__(self, chunk_size: int) -> None:
+        self.row_nbytes = chunk_size
+
+    def cut(self, content: BytesLike) -> Iterable[BytesLike]:
+        """Return the content, which is a chunk."""
+        return (content,)
+
+    def join(self, chunks: Iterable[bytes]) -> bytes:
+        """Return the only chunk."""
+        return b"".join(chunks)
+
+
 class Appender:
     """Appends content to one container; created by `open` or `create`.
 
@@ -45,20 +87,31 @@ class Appender:
     ----------
     nbytes : int
         Decoded size of all content, committed or not.
+    has_grid : bool
+        Whether the chunks form a grid.
     is_broken : bool
         Whether writing has failed: further calls are refused, and closing rolls back everything
         that was not committed.
     """
 
     def __init__(
-        self, growth: Growth, params: CodecParams, tail: bytes, *, nthreads: int | None
+        self,
+        growth: Growth,
+        params: CodecParams,
+        tail: bytes,
+        cutter: GridCutter | None,
+        *,
+        nthreads: int | None,
     ) -> None:
         self.is_broken = False
         self._growth = growth
         self._params = params
         self._checksum = growth.header.checksum
-        self._chunk_size = growth.header.chunk_size
-        # Bytes after the last full chunk, and full chunks that are not compressed yet.
+        self.has_grid = cutter is not None
+        self._cutter = cutter or _NoGrid(growth.header.chunk_size)
+        # A chunk, or a row of the grid.
+        self._unit = self._cutter.row_nbytes
+        # Bytes after the last full unit, and full units that are not compressed yet.
         self._tail = bytearray(tail)
         self._waiting: list[bytes] = []
         self._committed_tail = bytes(tail)
@@ -69,9 +122,16 @@ class Appender:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], *, nthreads: int | None = None, locking: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        cutter_for: "Callable[[ChunkGrid, Any], GridCutter]",
+        *,
+        nthreads: int | None = None,
+        locking: bool = True,
     ) -> tuple["Appender", Any]:
         """Open a file for appending; also return its metadata.
+
+        `cutter_for` is called with the grid and the metadata of a file that has a chunk grid.
 
         Raises
         ------
@@ -88,11 +148,13 @@ class Appender:
         with closed_on_error(file, file.name):
             container = Container(file)
             growth = Growth.open(file, container, locking=locking)
-            last = container.nchunks - 1
-            is_full = container.last_chunk == container.chunk_size
-            tail = b"" if is_full else container.read_chunk(last)
+            metadata, grid = container.metadata, container.grid
+            cutter = None if grid is None else cutter_for(grid, metadata)
+            rest = range(container.nstable, container.nchunks)
+            chunks = [container.read_chunk(index) for index in rest]
+            tail = b"".join(chunks) if cutter is None else cutter.join(chunks)
             params = _params_of(container)
-            return cls(growth, params, tail, nthreads=nthreads), container.metadata
+            return cls(growth, params, tail, cutter, nthreads=nthreads), metadata
 
     @classmethod
     def create(
@@ -101,11 +163,12 @@ class Appender:
         header: Header,
         metadata: Any,
         params: CodecParams,
+        cutter: GridCutter | None = None,
         *,
         nthreads: int | None = None,
         locking: bool = True,
     ) -> "Appender":
-        """Start a new file, which appears on the first commit.
+        """Start a new file, which appears on the first commit; `cutter` for a chunk grid.
 
         Raises
         ------
@@ -119,7 +182,7 @@ class Appender:
         try:
             name = os.fspath(path)
             growth = Growth.create(target, name, header, metadata, replaced, locking=locking)
-            return cls(growth, params, b"", nthreads=nthreads)
+            return cls(growth, params, b"", cutter, nthreads=nthreads)
         except BaseException:
             if replaced is not None:
                 replaced.close()
@@ -127,14 +190,14 @@ class Appender:
 
     @property
     def chunk_size(self) -> int:
-        """Decoded size of a full chunk in bytes."""
-        return self._chunk_size
+        """Decoded size in bytes of a full chunk, or of a full row of a chunk grid."""
+        return self._unit
 
     @property
     def nbytes(self) -> int:
         """Decoded size of all content in bytes."""
-        nfull = self._growth.nfull + len(self._waiting)
-        return nfull * self._chunk_size + len(self._tail)
+        nfull = self._growth.nfull // self._cutter.row_nchunks + len(self._waiting)
+        return nfull * self._unit + len(self._tail)
 
     @property
     def is_published(self) -> bool:
@@ -160,34 +223,35 @@ class Appender:
         if not content:
             return
         self._is_dirty = True
-        room = self._chunk_size - len(self._tail)
+        room = self._unit - len(self._tail)
         if len(content) < room:
             self._tail += content
             return
-        nfull = 1 + (len(content) - room) // self._chunk_size
+        nfull = 1 + (len(content) - room) // self._unit
         pieces = self._cut(content, room, nfull)
         if len(self._waiting) + nfull < self._batch:
             self._waiting += map(bytes, pieces)
         else:
-            self._write(self._with_blocks_chosen(chain(self._waiting, pieces)))
-        start = room + (nfull - 1) * self._chunk_size
+            self._write(chain(self._waiting, pieces), chooses=True)
+        start = room + (nfull - 1) * self._unit
         self._tail = bytearray(content[start:])
 
     @property
     def _batch(self) -> int:
         batch = 1 if self._nthreads == 1 else 2 * self._nthreads
+        batch = -(-batch // self._cutter.row_nchunks)
         if self._tries_blocks:
-            batch = max(batch, -(-MIN_SAMPLED_NBYTES // self._chunk_size))
+            batch = max(batch, -(-MIN_SAMPLED_NBYTES // self._unit))
         return batch
 
-    def _with_blocks_chosen(self, pieces: Iterator[BytesLike]) -> Iterator[BytesLike]:
+    def _with_blocks_chosen(self, pieces: "chain[BytesLike]") -> "chain[BytesLike]":
         """Return `pieces`; on the first call, choose the block size by trials on the first one."""
         if not self._tries_blocks:
             return pieces
         self._tries_blocks = False
         first = next(pieces)
         self._params = with_small_blocks(
-            self._params, first[:SAMPLE_NBYTES], self._chunk_size, nthreads=self._nthreads
+            self._params, first[:SAMPLE_NBYTES], len(first), nthreads=self._nthreads
         )
         return chain([first], pieces)
 
@@ -197,12 +261,15 @@ class Appender:
         else:
             yield content[:room]
         for index in range(nfull - 1):
-            start = room + index * self._chunk_size
-            yield content[start : start + self._chunk_size]
+            start = room + index * self._unit
+            yield content[start : start + self._unit]
 
-    def _write(self, pieces: Iterator[BytesLike]) -> None:
+    def _write(self, units: Iterable[BytesLike], *, chooses: bool = False) -> None:
         """Compress and write full chunks; after an error the appender is broken."""
         try:
+            pieces = chain.from_iterable(map(self._cutter.cut, units))
+            if chooses:
+                pieces = self._with_blocks_chosen(pieces)
             for encoded in map_ordered(self._encode, pieces, self._nthreads):
                 self._growth.add(encoded)
         except BaseException:
@@ -214,9 +281,11 @@ class Appender:
         chunk = encode(content, self._params)
         return Encoded(len(content), chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk))
 
-    def _last(self) -> Encoded | None:
-        """Return the last chunk if it is not full, else None."""
-        return self._encode(self._tail) if self._tail or not self._growth.nfull else None
+    def _encode_tail(self) -> list[Encoded]:
+        """Return the last chunk if it is not full, or those of the last row of a grid."""
+        if not self._tail and self._growth.nfull:
+            return []
+        return list(map_ordered(self._encode, self._cutter.cut(self._tail), self._nthreads))
 
     def commit(self, metadata: Any, *, is_changed: bool = False) -> None:
         """Make everything that was appended durable, and also `metadata` if `is_changed`.
@@ -227,22 +296,25 @@ class Appender:
         if not self._is_dirty and not is_changed:
             return
         if self._waiting:
-            self._write(iter(self._waiting))
+            self._write(self._waiting)
         try:
-            self._growth.commit(self._last(), metadata)
+            self._growth.commit(self._encode_tail(), metadata)
         except BaseException:
             self.is_broken = True
             raise
         self._committed_tail = bytes(self._tail)
         self._is_dirty = False
 
-    def view(self) -> OverlaySource:
-        """Return a source for the file including everything that was appended."""
+    def view(self, metadata: Any = None) -> OverlaySource:
+        """Return a source for the file including everything that was appended.
+
+        A chunk grid needs the current `metadata`, which have its shape.
+        """
         self._check_usable()
         if self._waiting:
-            self._write(iter(self._waiting))
+            self._write(self._waiting)
         try:
-            return self._growth.view(self._last())
+            return self._growth.view(self._encode_tail(), metadata)
         except BaseException:
             self.is_broken = True
             raise
@@ -275,10 +347,9 @@ class Appender:
 
 def _params_of(container: Container) -> CodecParams:
     """Return the compression parameters of the last full chunk of a file, or of its only chunk."""
-    is_full = container.last_chunk == container.chunk_size
-    index = container.nchunks - 1 if is_full else max(container.nchunks - 2, 0)
-    header = container.fetch(index).header
-    return params_like(header, is_full or container.nchunks > 1)
+    # The last chunk of a row of a grid may be small; the first is the largest.
+    index = max(container.nstable - 1, 0) if container.grid is None else 0
+    return params_like(container.fetch(index).header, container.nstable > 0)
 
 
 def params_like(header: ChunkHeader, is_full: bool) -> CodecParams:

@@ -6,17 +6,21 @@ the file. If the front is damaged, the copy of it in the trailer can be used ins
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
 from ..format.checksum import CHECKSUMS
-from ..format.header import MAGIC, Header
+from ..format.header import FEATURE_GRID, MAGIC, Header
 from ..format.metadata import METADATA_HEADER_SIZE, MetadataHeader, decode_data, stored_data
 from ..format.trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpack_trailer
+from ..parallel.imports import importing
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
 from ..storage.protocol import ByteSource
 from ..types import BytesLike
+
+if TYPE_CHECKING:
+    from ..format.chunkgrid import ChunkGrid
 
 # Read at the end: the trailer of nearly every file except its digests; pages of a million chunks.
 TAIL_NBYTES = 8192
@@ -158,6 +162,34 @@ class Front:
             return None
         data = stored_data(self.meta, self.section)
         return decode_data(data, self.meta.meta_codec, self.meta.meta_size)
+
+    @property
+    def grid(self) -> "ChunkGrid | None":
+        """The chunk grid; None if the file has none.
+
+        Raises
+        ------
+        FormatError
+            The metadata do not describe it: without them, no chunk can be placed.
+        """
+        if not self.header.features & FEATURE_GRID:
+            return None
+        with importing:  # on use: few files have a grid
+            from ..format.chunkgrid import ChunkGrid
+
+        try:
+            grid = ChunkGrid.of_metadata(self.metadata, self.header.last_chunk)
+        except FormatError as err:
+            why = "without the shape of the chunk grid, nothing can be recovered"
+            raise FormatError(f"{err.args[0]}; {why}", field=err.field) from None
+        if grid.nchunks != self.header.nchunks:
+            raise FormatError(
+                f"header: nchunks is {self.header.nchunks}, but the grid has {grid.nchunks} "
+                "chunks; nothing can be recovered",
+                offset=16,
+                field="nchunks",
+            )
+        return grid
 
 
 def find_front(source: ByteSource) -> Front:

@@ -6,12 +6,15 @@ commit. A new file replaces the old one by a rename. A file that cannot grow in 
 new one with its chunks as stored. This happens when the offset table is full, or when the metadata
 do not fit their section any more.
 
-Only full chunks are added. A last chunk that is not full is passed to `commit`, and the next added
-chunk overwrites it. Between commits, a file with only full chunks therefore loses only its trailer.
+Only full chunks are added, or full rows of a chunk grid. A last chunk that is not full, or the
+chunks of such a row, are passed to `commit`, and the next added chunk overwrites them. Between
+commits, a file with only full chunks therefore loses only its trailer.
 """
 
 import os
 from array import array
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ..exceptions import FormatError, MetadataSectionTooSmall, NoMetadataFound, UnsupportedError
@@ -59,6 +62,7 @@ class _State(NamedTuple):
     """Committed state, which a rollback restores."""
 
     nfull: int
+    last_nbytes: int
     position: int
     data_offset: int
     entries: int
@@ -99,6 +103,8 @@ class Growth:
         self._written = 0
         self._data_offset = 0
         self._position = 0
+        # Decoded size of the last full chunk.
+        self._last_nbytes = 0
         self._committed: _State | None = None
 
     @classmethod
@@ -126,10 +132,12 @@ class Growth:
                 f"{stored.offset}",
                 field="offsets",
             )
-        is_full = container.last_chunk == container.chunk_size
-        header = header._replace(chunk_size=container.chunk_size, last_chunk=container.last_chunk)
+        if container.grid is None:
+            header = header._replace(
+                chunk_size=container.chunk_size, last_chunk=container.last_chunk
+            )
         self = cls(file.path, file.name or file.path, header, file, locking=locking)
-        nfull = container.nchunks if is_full else last
+        nfull = container.nstable
         end = stored.offset + len(stored.data) + header.checksum.nbytes
         self._offsets = array("q", offsets[:nfull])
         meta = container.metadata_header
@@ -138,7 +146,9 @@ class Growth:
         self._entries = header.nchunks + header.max_app_chunks
         self._written = nfull
         self._data_offset = container.data_offset
-        self._position = end if is_full else stored.offset
+        self._position = offsets[nfull] if nfull < container.nchunks else end
+        if nfull:
+            self._last_nbytes = container.chunk_nbytes(nfull - 1)
         self._digests = _known_digests(container)[: DIGEST_SIZE * nfull]
         self._committed = self._state()
         return self
@@ -189,18 +199,20 @@ class Growth:
         self._offsets.append(self._position)
         self._digests += encoded.strong
         self._position += nbytes
+        self._last_nbytes = encoded.nbytes
 
-    def commit(self, last: Encoded | None, metadata: Any) -> None:
+    def commit(self, tail: Sequence[Encoded], metadata: Any) -> None:
         """Make everything added so far durable.
 
         Parameters
         ----------
-        last : Encoded or None
-            The last chunk, if it is not full. Required if the file has no full chunk.
+        tail : sequence of Encoded
+            The last chunk, if it is not full, or the chunks of the last row of a grid. Required if
+            the file has no full chunk.
         metadata : JSON value
             The current metadata; None if the file has none.
         """
-        nchunks = self.nfull + (last is not None)
+        nchunks = self.nfull + len(tail)
         section = self._fit_section(metadata)
         if self._file is None:
             self._start_file((1 + SPARE_PER_CHUNK) * nchunks, section)
@@ -209,15 +221,11 @@ class Growth:
         file = self._file
         if file is None:  # not after _start_file
             raise ValueError("no file")
-        header = self._header(nchunks, last)
+        header = self._header(tail)
         head = header.pack() + section
-        entries, digests = self._offsets, self._digests
-        parts: list[bytes] = []
-        end = self._position
-        if last is not None:
-            entries, digests = array("q", [*entries, end]), digests + last.strong
-            parts = [last.chunk, last.digest]
-            end += len(last.chunk) + len(last.digest)
+        entries, end = self._with_tail(self._offsets, tail)
+        digests = self._digests + b"".join(one.strong for one in tail)
+        parts = [part for one in tail for part in (one.chunk, one.digest)]
         parts += pack_trailer(head, entries, bytes(digests), end)
         size = self._position + sum(map(len, parts))
         file.write_at(self._position, *parts)
@@ -257,6 +265,7 @@ class Growth:
         self._offsets = array("q", (offset + shift for offset in self._offsets[: state.nfull]))
         del self._digests[DIGEST_SIZE * state.nfull :]
         self._position, self._data_offset = state.position, state.data_offset
+        self._last_nbytes = state.last_nbytes
         self._entries, self._written = state.entries, state.written
         self._section, self._metadata = state.section, state.metadata
 
@@ -284,35 +293,46 @@ class Growth:
         if not self.is_mine:
             raise forked_error(self._pid, self._name)
 
-    def view(self, last: Encoded | None) -> OverlaySource:
-        """Return a source for the file as it would be after a commit, without a trailer."""
-        nchunks = self.nfull + (last is not None)
-        self._make_room(nchunks)
+    def view(self, tail: Sequence[Encoded], metadata: Any = None) -> OverlaySource:
+        """Return a source for the file as it would be after a commit, without a trailer.
+
+        The metadata are those of the last commit, unless others are given.
+        """
+        section = b"" if metadata is None else self._fit_section(metadata)
+        self._make_room(self.nfull + len(tail))
         if self._file is None:
             raise ValueError("nothing has been written yet")
-        entries = self._offsets[self._written :]
-        if last is not None:
-            entries.append(self._position)
-        front = self._header(nchunks, last).pack()
-        tail = b"" if last is None else last.chunk + last.digest
+        entries, _ = self._with_tail(self._offsets[self._written :], tail)
+        front = self._header(tail).pack() + section
+        end = b"".join(part for one in tail for part in (one.chunk, one.digest))
         table = self._data_offset - OFFSET_SIZE * (self._entries - self._written)
         patches = (
             Patch(0, len(front), MemorySource(front)),
             Patch(table, OFFSET_SIZE * len(entries), MemorySource(pack_offsets(entries))),
-            Patch(self._position, len(tail), MemorySource(tail)),
+            Patch(self._position, len(end), MemorySource(end)),
         )
-        return OverlaySource(self._file, patches, self._position + len(tail))
+        return OverlaySource(self._file, patches, self._position + len(end))
 
-    def _header(self, nchunks: int, last: Encoded | None) -> Header:
+    def _with_tail(
+        self, offsets: "array[int]", tail: Sequence[Encoded]
+    ) -> tuple["array[int]", int]:
+        """Return `offsets` followed by those of the chunks in `tail`, and the end of these."""
+        sizes = (len(one.chunk) + len(one.digest) for one in tail)
+        *starts, end = accumulate(sizes, initial=self._position)
+        return offsets + array("q", starts), end
+
+    def _header(self, tail: Sequence[Encoded]) -> Header:
+        nchunks = self.nfull + len(tail)
         return self.header._replace(
             nchunks=nchunks,
-            last_chunk=self.header.chunk_size if last is None else last.nbytes,
+            last_chunk=tail[-1].nbytes if tail else self._last_nbytes,
             max_app_chunks=self._entries - nchunks,
         )
 
     def _state(self) -> _State:
         return _State(
             self.nfull,
+            self._last_nbytes,
             self._position,
             self._data_offset,
             self._entries,
@@ -328,6 +348,10 @@ class Growth:
             return
         front = self.header.size + len(self._section)
         extents = [(0, front)]
+        # The first chunk that is rewritten stays where it is; others of its row of a grid move.
+        rewritten = self.header.nchunks - self._written
+        if rewritten > 1:
+            extents.append((front + OFFSET_SIZE * self._written, OFFSET_SIZE * rewritten))
         end = file.size()
         if end > self._position:
             extents.append((self._position, end - self._position))
@@ -416,7 +440,7 @@ def check_appendable(container: Container) -> None:
             "appending needs an offset table, the file has none; pack it again with one, or load "
             "it and save it again"
         )
-    if container.chunk_size <= 0:
+    if container.chunk_size <= 0 and container.grid is None:
         raise ValueError("cannot append to a file packed from empty content: it has no chunk size")
 
 

@@ -16,7 +16,7 @@ from ..exceptions import FileChangedError
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import path_of
 from .front import HEAD_NBYTES
-from .live import extends
+from .live import extends, has_longer_chunks
 from .reader import Container
 
 
@@ -143,7 +143,7 @@ def _check_continued(before: Container, after: Container, is_replaced: bool) -> 
         one, two = before.header, after.header
         is_continued = (
             one[:5] == two[:5]
-            and before.chunk_size == after.chunk_size
+            and has_longer_chunks(after, before)
             and before.nbytes <= after.nbytes
             and _starts_alike(before, after)
         )
@@ -154,7 +154,9 @@ def _check_continued(before: Container, after: Container, is_replaced: bool) -> 
 def _starts_alike(before: Container, after: Container) -> bool:
     last = before.nchunks - 1
     if any(
-        before.fetch(index).data != after.fetch(index).data for index in {0, last // 2} - {last}
+        before.fetch(index).data != after.fetch(index).data
+        for index in {0, last // 2}
+        if index < min(last, before.nstable)
     ):
         return False
     content = before.read_chunk(last)

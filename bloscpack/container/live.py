@@ -1,19 +1,23 @@
 """Reading a file while a writer appends to it.
 
 A writer changes the header, the metadata, the next entries of the offset table and everything after
-the last full chunk. Before it does, it writes a journal with the old bytes. An open reader sees
-the content that the file had when it was opened. Of that content, only a last chunk that was not
-full can change, into a chunk that begins with the same content and is longer.
+the last full chunk (of a chunk grid, the last full row of the grid). Before it does, it writes a
+journal with the old bytes. An open reader sees the content that the file had when it was opened.
+Of that content, only a last chunk, or row of the grid, that was not full can change: each such
+chunk becomes one that begins with the same content and is longer.
 """
 
 from collections.abc import Iterator
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from ..exceptions import BloscpackError
 from ..format.codec import ChunkHeader, CodecParams, encode
 from ..format.header import Header
 from ..storage.protocol import ByteSource
 from .chunk import StoredChunk
+
+if TYPE_CHECKING:
+    from ..format.chunkgrid import ChunkGrid
 
 # Attempts to read the front of a file while a writer is changing it.
 ATTEMPTS = 50
@@ -30,6 +34,11 @@ class State(Protocol):
     chunk_size: int
     last_chunk: int
     nbytes: int
+    grid: "ChunkGrid | None"
+
+    def chunk_nbytes(self, index: int) -> int:
+        """Return the decoded size of a chunk."""
+        ...
 
     def reopened(self, source: ByteSource) -> Self:
         """Return the current state of `source`."""
@@ -57,11 +66,18 @@ def extends(later: State, earlier: State) -> bool:
     one, two = earlier.header, later.header
     return (
         one[:5] == two[:5]
-        and earlier.chunk_size == later.chunk_size
+        and has_longer_chunks(later, earlier)
         and earlier.data_offset == later.data_offset
         and one.nchunks + one.max_app_chunks == two.nchunks + two.max_app_chunks
         and earlier.nbytes <= later.nbytes
     )
+
+
+def has_longer_chunks(later: State, earlier: State) -> bool:
+    """Return whether the division of `later` into chunks continues that of `earlier`."""
+    if earlier.grid is None or later.grid is None:
+        return earlier.grid is later.grid and earlier.chunk_size == later.chunk_size
+    return later.grid.continues(earlier.grid)
 
 
 def later_states(state: State) -> Iterator[State]:
@@ -87,20 +103,19 @@ def later_states(state: State) -> Iterator[State]:
             later.close()
 
 
-def old_last_chunk(state: State) -> StoredChunk | None:
-    """Return the last chunk as it was when the file was opened; None if it is really damaged.
+def old_chunk(state: State, index: int) -> StoredChunk | None:
+    """Return a chunk as it was when the file was opened; None if it is really damaged.
 
     The old content is encoded as an uncompressed chunk.
     """
-    last = state.nchunks - 1
     for later in later_states(state):
         try:
-            offset, content = later.read_located(last)
-            typesize = later.fetch(last).header.typesize
+            offset, content = later.read_located(index)
+            typesize = later.fetch(index).header.typesize
         except BloscpackError:
             continue
         params = CodecParams("lz4", 0, 0, max(typesize, 1))
-        data = encode(content[: state.last_chunk], params)
+        data = encode(content[: state.chunk_nbytes(index)], params)
         return StoredChunk(offset, memoryview(data), ChunkHeader.unpack(data))
     return None
 

@@ -10,7 +10,7 @@ A `Container` holds no position, so threads may share one.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from xxhash import xxh3_64_digest
 
@@ -21,13 +21,15 @@ from ..exceptions import (
     CodecError,
     FormatError,
     TruncatedError,
+    UnsupportedError,
 )
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_range_into, new_bytes
-from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
+from ..format.header import FEATURE_GRID, OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
 from ..format.metadata import MetadataHeader, decode_data, stored_data
 from ..format.trailer import Trailer
 from ..notice import notice
+from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.protocol import ByteSource, Extent, errors_at
 from ..storage.remote.prefetch import prefetched
@@ -38,7 +40,10 @@ from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
 from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, check_room
 from .front import HEAD_NBYTES, TAIL_NBYTES, check_trailer, recorded_head
-from .live import ATTEMPTS, has_grown, old_last_chunk
+from .live import ATTEMPTS, has_grown, old_chunk
+
+if TYPE_CHECKING:
+    from ..format.chunkgrid import ChunkGrid
 
 # Largest ratio of decoded to stored size for which memory is allocated without first reading all
 # chunk headers.
@@ -82,8 +87,11 @@ class Container:
         Absolute position of the first chunk.
     nchunks, chunk_size, last_chunk : int
         Values of the header, or counted if the header says "unknown".
+        For a chunk grid, `chunk_size` is the size of a chunk that is not at an edge.
     nbytes : int
         Decoded size of all chunks.
+    grid : ChunkGrid or None
+        The chunk grid; None if all chunks but the last have the same size.
 
     Raises
     ------
@@ -95,6 +103,7 @@ class Container:
 
     metadata_header: MetadataHeader | None = None
     stored_metadata: bytes = b""
+    grid: "ChunkGrid | None" = None
     # A file of one chunk is mostly read once and as a whole, so its cache is created on use.
     _memory: ChunkMemory | None = None
     # The trailer, if it describes the current state of the file, else None; and its state: "valid",
@@ -103,8 +112,9 @@ class Container:
     trailer_state = "absent"
     _table: ChunkTable | None = None
     _trusts_table = True
-    # The last chunk as it was when the file was opened; set after a writer has extended it.
-    _old_last: StoredChunk | None = None
+    # Index and content of the last chunk as it was when the file was opened; set after a writer has
+    # extended it. Of the last row of a grid, the chunk that was read last.
+    _old_last: tuple[int, StoredChunk] | None = None
     follows_writers = True
     # Bytes of the front of a remote file that were used.
     front_nbytes = 0
@@ -138,6 +148,11 @@ class Container:
         header_size = header.size
         self._table_offset = position = self._read_metadata(head, header_size)
         self.data_offset = position + header.table_size
+        self.nchunks = nchunks = header.nchunks
+        self.chunk_size = header.chunk_size
+        self.last_chunk = header.last_chunk
+        if header.features & FEATURE_GRID:
+            self._read_grid()
         size = self.source.size()
         if not self.source.has_latency or self._wants_trailer(size):
             tail = head
@@ -157,14 +172,12 @@ class Container:
         # The chunks begin where the table ends, so it must end within the file.
         if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
-        self.nchunks = nchunks = header.nchunks
-        self.chunk_size = header.chunk_size
-        self.last_chunk = header.last_chunk
         if nchunks < 0 or self.chunk_size < 0 or self.last_chunk < 0:
             self._count_chunks()
         elif nchunks == 0:
             self._check_empty()
-        self.nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
+        nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
+        self.nbytes = nbytes if self.grid is None else self.grid.nbytes
         if self.nchunks > 1:
             self._memory = ChunkMemory(min(self.nchunks, size // CHUNK_HEADER_SIZE))
         if self.nbytes > _MAX_NBYTES:
@@ -192,6 +205,20 @@ class Container:
         self.metadata_header = meta
         return position + size
 
+    def _read_grid(self) -> None:
+        """Set the sizes that follow from the chunk grid."""
+        with importing:  # on use: few files have a grid
+            from ..format.chunkgrid import ChunkGrid
+
+        self.grid = grid = ChunkGrid.of_metadata(self.metadata, self.last_chunk)
+        if grid.nchunks != self.nchunks:
+            raise FormatError(
+                f"header: nchunks is {self.nchunks}, but the grid has {grid.nchunks} chunks",
+                offset=16,
+                field="nchunks",
+            )
+        self.chunk_size = grid.chunk_nbytes
+
     def _wants_trailer(self, size: int) -> bool:
         """Return whether to read the trailer of a remote file, which takes one more request.
 
@@ -200,7 +227,7 @@ class Container:
         """
         source, header = self.source, self.header
         self._keep_front(self._table_offset)
-        largest = min(max(header.chunk_size, header.last_chunk), REMOTE.max_nbytes)
+        largest = min(max(self.chunk_size, header.last_chunk), REMOTE.max_nbytes)
         if largest >= 0:
             self._probe_nbytes = largest + CHUNK_HEADER_SIZE + header.checksum.nbytes
         self.trailer_state = "unread"
@@ -208,7 +235,7 @@ class Container:
             self.verify == "always"
             or not header.checksum.nbytes
             or header.nchunks <= 0
-            or min(header.chunk_size, header.last_chunk) < 0
+            or min(self.chunk_size, header.last_chunk) < 0
             or source.holds(max(size - TAIL_NBYTES, 0), TAIL_NBYTES)
         )
 
@@ -242,7 +269,7 @@ class Container:
                 if before is not None or (attempt >= 2 and not file.has_unfinished_append()):
                     raise
             # What was read may mix two states of the file.
-            self.metadata_header, self.stored_metadata = None, b""
+            self.metadata_header, self.stored_metadata, self.grid = None, b"", None
             self._table = self._memory = None
             self.trailer, self.trailer_state = None, "absent"
         raise FormatError("header: a writer changes it too fast to read it")
@@ -307,10 +334,25 @@ class Container:
 
     def chunk_nbytes(self, index: int) -> int:
         """Return the decoded size of chunk `index` in bytes."""
+        if self.grid is not None:
+            return self.grid.size(index)
         return self.last_chunk if index == self.nchunks - 1 else self.chunk_size
+
+    def chunk_start(self, index: int) -> int:
+        """Return the decoded size of all chunks before `index`, in bytes."""
+        return index * self.chunk_size if self.grid is None else self.grid.start(index)
+
+    @property
+    def nstable(self) -> int:
+        """Number of chunks that appending does not change: all before one that is not full."""
+        if self.grid is not None:
+            return self.grid.nstable
+        return self.nchunks - (self.last_chunk != self.chunk_size)
 
     def chunk_at(self, position: int) -> int:
         """Return the index of the chunk that holds the byte at `position` of the content."""
+        if self.grid is not None:
+            return self.grid.at(position)
         # Version 2 allows a last chunk that is larger than the others.
         last = self.nchunks - 1
         return min(position // self.chunk_size, last) if self.chunk_size else last
@@ -420,7 +462,9 @@ class Container:
             return verify is False
         if not memory.is_checked(index):
             return False
-        # The last chunk may be rewritten by an append, unless it is full.
+        # An append may rewrite the last chunk, or the last row of a grid, unless it is full.
+        if self.grid is not None:
+            return index < self.grid.nstable
         return index < self.nchunks - 1 or self.last_chunk == self.chunk_size
 
     def extent(self, first: int, stop: int | None = None) -> Extent | None:
@@ -481,7 +525,7 @@ class Container:
         """Decode chunks `first` to `stop` to their places in `out`, a buffer for all content."""
         found = self._fetch_run(first, stop) if stop - first > 1 else iter(())
         for index in range(first, stop):
-            start = index * self.chunk_size
+            start = self.chunk_start(index)
             target = out[start : start + self.chunk_nbytes(index)]
             stored = next(found, None)
             if stored is None or not self._decode_checked(index, *stored, target):
@@ -515,12 +559,27 @@ class Container:
         return True
 
     def read(self, *, nthreads: int | None = None) -> bytes:
-        """Return the whole content; raises as `read_into` does."""
+        """Return the whole content; raises as `read_into` does, and for a chunk grid."""
+        self.check_sequential()
         self.check_size(self.nbytes)
         content, view = new_bytes(self.nbytes)
         with view:
             self.read_into(view, nthreads=nthreads)
         return content
+
+    def check_sequential(self) -> None:
+        """Check that the chunks one after the other are the bytes of the array.
+
+        Raises
+        ------
+        UnsupportedError
+            They form a chunk grid.
+        """
+        if self.grid is not None:
+            raise UnsupportedError(
+                "the chunks form a grid, so that their bytes in the order of the file are not "
+                "those of the array; read it with bloscpack.load or bloscpack.open"
+            ).at(path=self.name)
 
     def read_offsets(self) -> tuple[int, ...]:
         """Return the used entries of the offset table after checking their order.
@@ -626,8 +685,8 @@ class Container:
             raise IndexError(
                 f"chunk index {index} is out of range: the file has {self.nchunks} chunks"
             )
-        if self._old_last is not None and index == self.nchunks - 1:
-            return self._old_last
+        if self._old_last is not None and self._old_last[0] == index:
+            return self._old_last[1]
         try:
             # A single chunk is at a known offset, so the table is not needed.
             if self.nchunks == 1:
@@ -636,10 +695,11 @@ class Container:
                 return self._load(index, self._chunk_table().chained(index), None)
             return self._load_by_table(index)
         except BloscpackError as err:
-            if index == self.nchunks - 1:
-                self._old_last = old_last_chunk(self)
-                if self._old_last is not None:
-                    return self._old_last
+            if index >= min(self.nstable, self.nchunks - 1):
+                old = old_chunk(self, index)
+                if old is not None:
+                    self._old_last = index, old
+                    return old
             err.at(path=self.name)
             raise
 
@@ -682,7 +742,10 @@ class Container:
                 err.index = index
             err.at(f"chunk {index} at offset {offset}")
             raise
-        nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
+        if self.grid is not None:
+            nbytes = self.grid.size(index)
+        else:
+            nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
         if header.nbytes != nbytes:
             raise FormatError(
                 f"chunk {index} at offset {offset}: decodes to {header.nbytes} bytes, "

@@ -31,6 +31,8 @@ _UNUSED = -1  # spare entry of the offset table
 _SCAN_NBYTES = 1 << 20
 # Limit on the bytes of false candidates that are digested or decoded: 4 times the file + 64 MiB.
 _WASTE_FACTOR, _WASTE_NBYTES = 4, 64 << 20
+# Most decoded sizes of chunks that are searched for; a grid has a size for each kind of edge.
+_MAX_SIZES = 16
 
 
 class FoundChunk(NamedTuple):
@@ -92,6 +94,9 @@ class Salvage:
         self._block = (-_SCAN_NBYTES, b"")
         self.chunk_size, self.last_chunk = header.chunk_size, header.last_chunk
         self.nchunks = header.nchunks
+        self.grid = front.grid
+        if self.grid is not None:
+            self.chunk_size, self.nchunks = self.grid.chunk_nbytes, self.grid.nchunks
         self._by_digest, self._knows_all = self._recorded_digests()
         self._table = self._read_table()
         self._data_offset = self._find_start()
@@ -116,7 +121,19 @@ class Salvage:
     @property
     def nbytes(self) -> int:
         """Decoded size of the whole file, by the header."""
+        if self.grid is not None:
+            return self.grid.nbytes
         return max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
+
+    def start_of(self, index: int) -> int:
+        """Return the decoded size of all chunks before `index`, in bytes."""
+        return index * self.chunk_size if self.grid is None else self.grid.start(index)
+
+    def _size_of(self, index: int) -> int:
+        """Return the decoded size of a chunk by the header; -1 if it is unknown."""
+        if self.grid is not None:
+            return self.grid.size(index)
+        return self.last_chunk if index == self.nchunks - 1 else self.chunk_size
 
     def _recorded_digests(self) -> tuple[dict[bytes, list[int]], bool]:
         """Return the indices of each digest in the trailer, and whether all of them are known."""
@@ -164,9 +181,11 @@ class Salvage:
             if found is None:
                 continue
             # A table that ends here proves that the number of chunks in the header is wrong.
-            if position != start and not self._recount(table_offset, position):
+            if position != start and (
+                self.grid is not None or not self._recount(table_offset, position)
+            ):
                 continue
-            if self.nchunks != 1 and found.nbytes != self.chunk_size:
+            if self.grid is None and self.nchunks != 1 and found.nbytes != self.chunk_size:
                 self.chunk_size = found.nbytes
             return position
         if self.chunk_size == UNKNOWN:
@@ -245,6 +264,8 @@ class Salvage:
     def _next_candidate(self, position: int) -> int:
         """Return the next position of a header with a matching size, or the end."""
         sizes = {self.chunk_size, self.last_chunk} - {UNKNOWN, 0}
+        if self.grid is not None:
+            sizes = self.grid.sizes(_MAX_SIZES)
         patterns = [size.to_bytes(4, "little") for size in sizes]
         while position < self._end:
             if self._wasted_left < 0:
@@ -348,7 +369,10 @@ class Salvage:
                 header = self._header_at(position)
             except BloscpackError:
                 return
-            if header.nbytes != self.chunk_size:
+            size = self.chunk_size
+            if self.grid is not None:
+                size = self.grid.size(index) if index < self.nchunks else UNKNOWN
+            if header.nbytes != size:
                 return
             position += header.cbytes + self._row.nbytes
             index += 1
@@ -370,7 +394,7 @@ class Salvage:
             return index >= 0
         if not 0 <= index < self.nchunks:
             return False
-        nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
+        nbytes = self._size_of(index)
         return nbytes in (UNKNOWN, chunk.nbytes)
 
     def _share_by_digest(self, runs: list[list[FoundChunk]]) -> None:

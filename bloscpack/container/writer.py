@@ -11,7 +11,13 @@ from xxhash import xxh3_64_digest
 
 from ..format.checksum import Checksum
 from ..format.codec import CodecParams, encode
-from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for
+from ..format.header import (
+    OFFSET_SIZE,
+    UNUSED_ENTRY,
+    Header,
+    pack_offsets,
+    version_for,
+)
 from ..format.trailer import pack_trailer
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink
@@ -72,13 +78,14 @@ def build_header(
     offsets: bool,
     max_app_chunks: int,
     meta_checksum: Checksum | None,
+    features: int = 0,
 ) -> Header:
     """Return the header for `chunking`, of the lowest version that supports it.
 
     `checksum` is that of the chunks; `meta_checksum` that of the metadata, None without metadata.
     """
     header = Header(
-        version_for(checksum, meta_checksum or checksum),
+        version_for(checksum, meta_checksum or checksum, features=features),
         offsets,
         meta_checksum is not None,
         checksum,
@@ -87,6 +94,7 @@ def build_header(
         chunking.last_chunk,
         chunking.nchunks,
         max_app_chunks if offsets else 0,
+        features,
     )
     header.check()
     return header
@@ -100,6 +108,7 @@ def write_container(
     params: CodecParams,
     *,
     nthreads: int = 1,
+    nbytes: int | None = None,
     progress: Progress | None = None,
     trailer: bool = False,
 ) -> None:
@@ -119,6 +128,8 @@ def write_container(
         Compression parameters.
     nthreads : int
         Number of compression threads; it does not affect the bytes written.
+    nbytes : int, optional
+        Decoded size of all chunks; by default that in the header, which a chunk grid does not have.
     progress : callable, optional
         Called with (bytes done, total bytes) after each chunk.
     trailer : bool, default False
@@ -134,7 +145,9 @@ def write_container(
     sink.write(head)
     write_unused(sink, header.table_size)
     digests: list[bytes] | None = [] if trailer else None
-    total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
+    total = nbytes
+    if total is None:
+        total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
     offsets, done, end = write_chunks(
         sink,
         table_offset + header.table_size,

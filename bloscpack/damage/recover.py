@@ -14,21 +14,20 @@ from typing import IO, Any
 from xxhash import xxh3_64_digest
 
 from ..array.arraymetadata import Description, unpack_array_metadata
-from ..array.layout import Path
 from ..container.front import Front, find_front, find_recorded_front
 from ..container.growth import SPARE_PER_CHUNK
 from ..container.salvage import FoundChunk, Salvage
 from ..container.writer import Chunking, build_header, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
 from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
-from ..format.header import MAX_CHUNKS, OFFSET_SIZE, Header, pack_offsets
+from ..format.header import MAX_CHUNKS, OFFSET_SIZE, UNKNOWN, Header, pack_offsets
 from ..format.metadata import pack_section
 from ..format.trailer import pack_trailer
 from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import open_sink
-from ..types import Progress
-from .report import Damage, Report
+from ..types import Path, Progress
+from .report import Damage, Report, region_of
 
 # Key in attrs under which a new file lists its missing rows.
 ATTRS_KEY = "bloscpack_recovered"
@@ -105,9 +104,16 @@ class _Plan:
         self._zeros: dict[int, _Piece] = {}
         chunks = salvage.chunks
         count = max(chunks, default=-1) + 1
-        self.gaps = list(_iter_gaps(chunks, count))
         step = salvage.chunk_size
         self.found = (count - 1) * step + chunks[count - 1].nbytes if count else 0
+        # The grid ends with the row of the last whole chunk; what is missing of it becomes zeros.
+        self.grid = salvage.grid
+        if salvage.grid is not None:
+            nrows = max(salvage.grid.box(max(count - 1, 0))[0].stop, 0)
+            self.grid = salvage.grid.with_rows(nrows)
+            self.found, count = self.grid.nbytes, self.grid.nchunks
+        self.count = count
+        self.gaps = list(_iter_gaps(chunks, count))
         self.new_nbytes = self.found
         self._array: Description | None = None
         with suppress(BloscpackError):  # without a readable layout, it is a file of bytes
@@ -125,6 +131,8 @@ class _Plan:
 
     def _new_shape(self) -> tuple[int, ...] | None:
         """Return the shape of the new array; cut the content to whole rows."""
+        if self.grid is not None:
+            return self.grid.shape[:: -1 if self.grid.is_fortran else 1]
         row = self.row_nbytes
         if self._array is None or not row:
             return self._array and self._array[1]
@@ -141,6 +149,9 @@ class _Plan:
         row, step = self.row_nbytes, self._salvage.chunk_size
         if not row:
             return []
+        if self.grid is not None:
+            boxes = ((self.grid.box(one)[0], self.grid.box(two - 1)[0]) for one, two in self.gaps)
+            return list(_merged([(low.start, high.stop) for low, high in boxes]))
         lost = [(start * step, stop * step) for start, stop in self.gaps]
         if self.new_nbytes > self.found:
             lost.append((self.found, self.new_nbytes))
@@ -180,6 +191,8 @@ class _Plan:
 
     def chunking(self) -> Chunking:
         """Return the chunking of the new file: as before, unless one chunk is larger."""
+        if self.grid is not None:
+            return Chunking(self.grid.nchunks, UNKNOWN, self.grid.size(self.grid.nchunks - 1))
         step = self._salvage.chunk_size
         if self._count() == 1 and self.new_nbytes > step:
             step = self.new_nbytes
@@ -192,6 +205,14 @@ class _Plan:
 
     def pieces(self, source: ByteSource) -> Iterator[_Piece]:
         """Yield the chunks of the new file."""
+        if self.grid is not None:
+            for index in range(self.grid.nchunks):
+                found = self._salvage.chunks.get(index)
+                if found is None:
+                    yield self._zero(self.grid.size(index))
+                else:
+                    yield _Piece(found.nbytes, found.cbytes, found.digest, found.offset)
+            return
         chunking = self.chunking()
         step = chunking.chunk_size
         for index in range(chunking.nchunks):
@@ -277,20 +298,26 @@ def _rows_before(value: Any) -> list[tuple[int, int]]:
 def _report(source: ByteSource, front: Front, salvage: Salvage, plan: _Plan) -> Report:
     damage = [Damage(what, None, offset, end) for what, offset, end in front.faults]
     row = plan.row_nbytes
-    missing = list(_iter_gaps(salvage.chunks, max(salvage.nchunks, 0)))
+    nchunks = max(salvage.nchunks, 0)
+    missing = list(_iter_gaps(salvage.chunks, nchunks))
+    if plan.grid is not None:
+        missing = [*plan.gaps, *([(plan.count, nchunks)] if plan.count < nchunks else [])]
     digest_size = front.header.checksum.nbytes
     for start, stop in missing:
-        first = start * salvage.chunk_size
-        last = min(stop * salvage.chunk_size, salvage.nbytes)
-        if stop == salvage.nchunks:
-            last = salvage.nbytes
+        first = salvage.start_of(start)
+        last = salvage.nbytes if stop == salvage.nchunks else salvage.start_of(stop)
         rows = (first // row, -(-last // row)) if row else None
+        if salvage.grid is not None:
+            rows = salvage.grid.box(start)[0].start, salvage.grid.box(stop - 1)[0].stop
         before, after = salvage.chunks.get(start - 1), salvage.chunks.get(stop)
         offset = before.offset + before.cbytes + digest_size if before else None
         end = after.offset if after else None
         many = f"chunks {start} to {stop - 1} are" if stop - start > 1 else f"chunk {start} is"
-        where = "cut off" if stop == salvage.nchunks else "zeros in the new file"
-        damage.append(Damage(f"{many} missing: {where}", start, offset, end, first, last, rows))
+        is_cut = start >= plan.count if plan.grid else stop == salvage.nchunks
+        where = "cut off" if is_cut else "zeros in the new file"
+        what = f"{many} missing: {where}"
+        region = region_of(salvage.grid, start, stop)
+        damage.append(Damage(what, start, offset, end, first, last, rows, region=region))
     if plan.new_nbytes < plan.found:
         rows = (plan.new_nbytes // row, -(-plan.found // row))
         what = "the last row is not whole: cut off"
@@ -331,6 +358,7 @@ def _write(
         offsets=True,
         max_app_chunks=spare,
         meta_checksum=front.meta.meta_checksum if front.meta else None,
+        features=old.features,
     )
     head = header.pack() + section
     sink.write(head)

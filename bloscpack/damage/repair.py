@@ -45,9 +45,11 @@ class Layout:
     def take_over(self, earlier: Self) -> int:
         """Copy the chunks of an earlier state of the file; return their number.
 
-        Appending may rewrite the last chunk of that state, but none before it.
+        Appending may rewrite the last chunk of that state (of a grid, its last row), but none
+        before it.
         """
-        count = min(earlier.container.nchunks - 1, len(earlier.ends), len(self.ends))
+        container = earlier.container
+        count = min(container.nstable, container.nchunks - 1, len(earlier.ends), len(self.ends))
         if count <= 0 or not extends(self.container, earlier.container):
             return 0
         self.offsets[:count] = earlier.offsets[:count]

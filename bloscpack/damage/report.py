@@ -2,7 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from ..format.chunkgrid import ChunkGrid
 
 # Faults that a report lists one by one; the rest are only counted.
 MAX_DAMAGE = 1000
@@ -32,6 +35,8 @@ class Damage:
         Id of the damaged clip of a frame store.
     frames : (int, int) or None
         Frames of the clip that are lost, start and stop; None if the clip can still be read.
+    region : tuple of (int, int) or None
+        Indices of the lost items along each axis, start and stop, if the chunks form a grid.
     """
 
     what: str
@@ -43,6 +48,7 @@ class Damage:
     rows: tuple[int, int] | None = None
     clip: str | None = None
     frames: tuple[int, int] | None = None
+    region: tuple[tuple[int, int], ...] | None = None
 
     def __str__(self) -> str:
         """Return one line: the fault, its place, and the loss."""
@@ -53,6 +59,9 @@ class Damage:
         if self.first is None:
             return text
         rows = "" if self.rows is None else f", rows {self.rows[0]} to {self.rows[1]}"
+        if self.region is not None:
+            sides = ", ".join(f"{start}:{stop}" for start, stop in self.region)
+            rows = f", indices [{sides}]"
         return f"{text} (lost: decoded bytes {self.first} to {self.last}{rows})"
 
 
@@ -103,6 +112,20 @@ class Report:
     def __str__(self) -> str:
         """Return a line for the file, one for each fault, and one for each notice."""
         return "\n  ".join((repr(self)[1:-1], *map(str, self.damage), *self.notices))
+
+
+def region_of(
+    grid: "ChunkGrid | None", first: int, stop: int
+) -> tuple[tuple[int, int], ...] | None:
+    """Return the smallest region with chunks `first` to `stop` of a grid; None without a grid."""
+    if grid is None:
+        return None
+    one, two = grid.box(first), grid.box(stop - 1)
+    sides = []
+    for axis, (low, high) in enumerate(zip(one, two, strict=True)):
+        same = all(a == b for a, b in zip(one[:axis], two[:axis], strict=True))
+        sides.append((low.start, high.stop) if same else (0, grid.shape[axis]))
+    return tuple(sides[:: -1 if grid.is_fortran else 1])
 
 
 def message_of(err: Exception) -> str:

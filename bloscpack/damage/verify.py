@@ -36,7 +36,7 @@ from ..storage.remote.prefetch import prefetched
 from ..storage.update import UpdateFile
 from ..types import Progress
 from .repair import Layout, repair
-from .report import Damage, Report, damage_of, message_of
+from .report import Damage, Report, damage_of, message_of, region_of
 
 # How often a file is checked again if it changes during the check.
 _ATTEMPTS = 50
@@ -230,12 +230,12 @@ class _Verification:
         rows = _Rows(container)
         chunks: dict[int, Damage] = {}
         lock = Lock()
-        done = nknown * container.chunk_size
+        done = container.chunk_start(nknown)
 
         def verify_chunk(index: int) -> None:
             nonlocal done
             nbytes = container.chunk_nbytes(index)
-            first = index * container.chunk_size
+            first = container.chunk_start(index)
             try:
                 layout.note(index, _verify_chunk(container, index))
             except FileChangedError:
@@ -245,7 +245,14 @@ class _Verification:
                 start = getattr(err, "offset", None)
                 end = _end_of(container, table, index, start)
                 chunks[index] = Damage(
-                    message_of(err), index, start, end, first, last, rows.spanned(first, last)
+                    message_of(err),
+                    index,
+                    start,
+                    end,
+                    first,
+                    last,
+                    rows.spanned(first, last),
+                    region=region_of(container.grid, index, index + 1),
                 )
             if progress is not None:
                 with lock:
@@ -259,8 +266,11 @@ class _Verification:
         self._chunks.extend(chunks[index] for index in sorted(chunks))
         if count < container.nchunks:
             what = f"chunks {count} to {container.nchunks - 1} are missing: the file is too short"
-            lost = count * container.chunk_size, container.nbytes
-            self._chunks.append(Damage(what, count, None, None, *lost, rows.spanned(*lost)))
+            lost = container.chunk_start(count), container.nbytes
+            region = region_of(container.grid, count, container.nchunks)
+            self._chunks.append(
+                Damage(what, count, None, None, *lost, rows.spanned(*lost), region=region)
+            )
 
     def _compare_table(self, container: Container, table: tuple[int, ...]) -> None:
         """Compare the entries with the offsets of the chunks."""
@@ -329,6 +339,7 @@ class _Rows:
 
     def __init__(self, container: Container) -> None:
         self.nbytes = self.count = 0
+        self._grid = container.grid
         try:
             dtype, shape, is_fortran = describe_array(container)
         except (BloscpackError, ImportError):
@@ -342,6 +353,9 @@ class _Rows:
         """Return the rows, start and stop, that hold decoded bytes `first` to `last`."""
         if not self.nbytes:
             return None
+        if self._grid is not None:
+            start, end = self._grid.at(first), self._grid.at(last - 1)
+            return self._grid.box(start)[0].start, self._grid.box(end)[0].stop
         stop = min(-(-last // self.nbytes), self.count)
         return min(first // self.nbytes, stop), stop
 

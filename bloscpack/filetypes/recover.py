@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import replace
 from typing import IO, Any
 
-from ..array.layout import Path
 from ..damage.recover import same_file
 from ..damage.report import Report
 from ..parallel.imports import importing
@@ -15,7 +14,7 @@ from ..storage.protocol import errors_at
 from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url
-from ..types import Progress
+from ..types import Path, Progress
 from .identify import identify
 from .table import ARRAYS
 

@@ -67,6 +67,7 @@ class ChunkGrid:
         if order == "F":
             shape, chunks = shape[::-1], chunks[::-1]
         grid = cls(tuple(shape), tuple(chunks), 0, order == "F")
+        grid.check()
         nitems = prod(grid.lengths(grid.nchunks - 1))
         if bool(nitems) != bool(last_chunk) or (nitems and last_chunk % nitems):
             raise FormatError(

@@ -55,6 +55,8 @@ UNUSED_ENTRY = b"\xff" * OFFSET_SIZE  # -1: entry of the offset table that is sp
 # Incompatible features of version 4, stored on disk: a reader must refuse a file with an unknown
 # one. A frame store: chunks of any size, found by an index (docs/formats/frames.md).
 FEATURE_FRAMES = 0x01
+# Chunks form an N-dimensional grid, whose shape is in the metadata (chunkgrid.py).
+FEATURE_GRID = 0x04
 
 
 class Header(NamedTuple):
@@ -137,7 +139,7 @@ class Header(NamedTuple):
         return head + xxh3_64_digest(head)
 
     @classmethod
-    def unpack(cls, view: BytesLike, *, known_features: int = 0) -> "Header":
+    def unpack(cls, view: BytesLike, *, known_features: int = FEATURE_GRID) -> "Header":
         """Unpack the header at the beginning of `view`.
 
         Parameters
@@ -145,7 +147,7 @@ class Header(NamedTuple):
         view : bytes-like
             Beginning of a file.
         known_features : int
-            Incompatible features that the caller supports.
+            Incompatible features that the caller supports; by default those of arrays.
 
         Raises
         ------
@@ -253,6 +255,8 @@ class Header(NamedTuple):
                 offset=16,
                 field="nchunks",
             )
+        if self.features & FEATURE_GRID:
+            self._check_grid()
         if self.nchunks > 1 and self.last_chunk == 0:
             raise FormatError(
                 f"last_chunk is 0, although nchunks is {self.nchunks}",
@@ -260,10 +264,31 @@ class Header(NamedTuple):
                 field="last_chunk",
             )
 
+    def _check_grid(self) -> None:
+        """Check that the sizes of all chunks follow from a grid in the metadata."""
+        if not (self.offsets and self.metadata):
+            raise FormatError(
+                "header: a chunk grid needs metadata and an offset table", offset=5, field="options"
+            )
+        if self.chunk_size != UNKNOWN:
+            raise FormatError(
+                f"chunk_size is {self.chunk_size}, expected -1 with a chunk grid",
+                offset=8,
+                field="chunk_size",
+            )
+        if self.last_chunk == UNKNOWN or self.nchunks < 1:
+            raise FormatError(
+                f"last_chunk is {self.last_chunk} and nchunks {self.nchunks}; a chunk grid needs "
+                "both",
+                offset=12,
+                field="last_chunk",
+            )
 
-def version_for(*checksums: Checksum) -> int:
-    """Return the lowest format version that supports these checksums."""
-    return DEFAULT_VERSION if all(row.id <= LAST_V3_ID for row in checksums) else 4
+
+def version_for(*checksums: Checksum, features: int = 0) -> int:
+    """Return the lowest format version that supports these checksums and incompatible features."""
+    is_old = not features and all(row.id <= LAST_V3_ID for row in checksums)
+    return DEFAULT_VERSION if is_old else 4
 
 
 def pack_offsets(offsets: Sequence[int]) -> bytes:

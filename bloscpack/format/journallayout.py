@@ -33,7 +33,7 @@ _VERSION = 1
 _HEADER = Struct("<8sHHIQQQ8sQ8s")
 JOURNAL_HEADER_SIZE = 8 + 2 + 2 + 4 + 8 + 8 + 8 + 8 + 8 + 8
 _REGION = Struct("<QQ")
-MAX_REGIONS = 2
+MAX_REGIONS = 3
 # First read of a journal: everything before the bytes of the regions, and the header of the file.
 JOURNAL_START_NBYTES = JOURNAL_HEADER_SIZE + MAX_REGIONS * _REGION.size + MAX_HEADER_SIZE
 # Size of the unchanged bytes, before the first changed one, that the fingerprint covers.
@@ -99,7 +99,7 @@ class Journal(NamedTuple):
     def fingerprint_extent(self) -> tuple[int, int]:
         """Offset and size of the bytes that `fingerprint` covers."""
         data_offset = self.regions[0].nbytes + self.header.table_size
-        end = self.regions[1].offset if len(self.regions) > 1 else self.file_size
+        end = self.regions[-1].offset if len(self.regions) > 1 else self.file_size
         return fingerprint_extent(data_offset, end)
 
     def fits(self, live: BytesLike) -> bool:
@@ -183,6 +183,8 @@ def unpack_journal(view: BytesLike, size: int) -> Journal | None:
     data_offset = first.nbytes + header.table_size
     if header.format_version < 3 or header.nchunks < 1 or first.nbytes < header.size:
         return None
-    if data_offset > (regions[1].offset if nregions > 1 else file_size):
+    before = regions[max(nregions - 2, 0)]  # the front, or entries of the offset table
+    tail = regions[-1].offset if nregions > 1 else file_size
+    if not before.offset + before.nbytes <= data_offset <= tail:
         return None
     return Journal(file_size, (inode, device), fingerprint, tuple(regions), size, digest, header)

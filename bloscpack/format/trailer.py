@@ -235,6 +235,7 @@ def _is_grown(before: Header, after: Header) -> bool:
     )
     return (
         same == before
+        and not before.features  # only this package appends to a chunk grid
         and before.nchunks + before.max_app_chunks == after.nchunks + after.max_app_chunks
         and _content_nbytes(after) > _content_nbytes(before)
     )

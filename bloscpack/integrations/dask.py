@@ -1,6 +1,6 @@
 """Arrays in files as Dask arrays, Dask arrays to files, and clips in Dask tasks.
 
-Blocks are whole chunks along the first axis, so that no chunk is decoded or compressed twice. A
+Blocks are whole chunks, so that no chunk is decoded or compressed twice. A
 Dask array is written as parts (`bloscpack.parts`): the file appears only when it is complete, and
 its bytes do not depend on the number of workers. Everything runs on Dask's current scheduler:
 threads, processes or a cluster. Only this module imports Dask.
@@ -15,12 +15,13 @@ import numpy as np
 
 from ..array.array import Array, open  # noqa: A004
 from ..array.chunkpieces import rows_of_whole_chunks
-from ..array.layout import Path
+from ..array.layout import Chunks
 from ..array.parts import PartsJob
 from ..container.chunkparts import PartRecord
 from ..filetypes.open import open_frames
+from ..format.header import FEATURE_GRID
 from ..frames.protocol import Clip, FrameSource
-from ..types import DEFAULT_BLOCK, AnyArray, nbytes_of, text_list
+from ..types import DEFAULT_BLOCK, AnyArray, Path, nbytes_of, text_list
 
 try:
     import dask
@@ -58,7 +59,8 @@ def from_bloscpack(
         The file, its URL, or an open array.
     block : int or str, default "64 MiB"
         Largest decoded size of a block: a number of bytes, or text with a unit. Blocks are whole
-        chunks along the first axis (the last one of an array in Fortran order). A chunk of whole
+        chunks: of a grid along all axes, of others along the first axis (the last one of an array
+        in Fortran order). A chunk of whole
         rows that is larger is one block. If rows and chunks only meet after more bytes than that,
         blocks are whole rows that share chunks.
     verify, nthreads, storage_options
@@ -111,6 +113,9 @@ def _blocks_of(array: Array, block_nbytes: int) -> tuple[tuple[int, ...], ...]:
     shape = array.shape
     if not shape:
         return ()
+    if array.header.features & FEATURE_GRID and array.chunks is not None:
+        steps = _grid_steps(array, array.chunks, block_nbytes)
+        return tuple(_cut(length, step) for length, step in zip(shape, steps, strict=True))
     axis = array.ndim - 1 if array.is_fortran else 0
     nrows = shape[axis]
     row_nbytes = array.nbytes // nrows if nrows else 0
@@ -124,6 +129,16 @@ def _blocks_of(array: Array, block_nbytes: int) -> tuple[tuple[int, ...], ...]:
     return tuple(lengths if each == axis else (shape[each],) for each in range(array.ndim))
 
 
+def _grid_steps(array: Array, chunks: tuple[int, ...], block_nbytes: int) -> list[int]:
+    """Return the length of a block along each axis: as many neighbouring chunks as fit."""
+    steps = list(chunks)
+    for axis in range(array.ndim) if array.is_fortran else range(array.ndim - 1, -1, -1):
+        nbytes = prod(steps) * array.dtype.itemsize
+        count = -(-array.shape[axis] // chunks[axis])
+        steps[axis] *= max(1, min(block_nbytes // max(nbytes, 1), count))
+    return steps
+
+
 def _cut(nrows: int, step: int) -> tuple[int, ...]:
     whole, rest = divmod(nrows, step)
     return (step,) * whole + ((rest,) if rest or not whole else ())
@@ -135,7 +150,8 @@ def save(
     *,
     compute: bool = True,
     block: int | str = DEFAULT_BLOCK,
-    chunks: int | tuple[int, ...] | None = None,
+    chunks: Chunks = None,
+    access: str | None = None,
     order: str = "C",
     codec: str = "zstd",
     clevel: int | None = None,
@@ -163,7 +179,7 @@ def save(
         Decoded bytes of a block if the array is rechunked. This is needed if it is split along
         another axis than the first (the last one, in Fortran order). Blocks that only end inside a
         chunk have their borders moved, by less than a chunk.
-    chunks, codec, clevel, shuffle, checksum, attrs, keepbits
+    chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits
         As for `bloscpack.save`.
     order, overwrite, id, storage_options
         As for `bloscpack.parts`.
@@ -218,6 +234,7 @@ def save(
         shape=array.shape,
         dtype=array.dtype,
         chunks=chunks,
+        access=access,
         order=order,
         codec=codec,
         clevel=clevel,

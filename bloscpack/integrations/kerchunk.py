@@ -72,8 +72,9 @@ def kerchunk_references(
     Raises
     ------
     UnsupportedError
-        Zarr cannot read the chunks: they are not whole rows, they are compressed with Snappy, or
-        Zarr does not have the dtype. Or the attrs do not fit the array.
+        Zarr cannot read the chunks: they are neither whole rows nor parts of a grid that divides
+        the array, they are compressed with Snappy, or Zarr does not have the dtype. Or the attrs do
+        not fit the array.
     FormatError
         The file is damaged, or of another type.
     TypeError
@@ -202,6 +203,13 @@ def _check_grid(array: Array, nbytes: int) -> None:
             f"of an array of shape {str(array.shape)[:80]} and {array.dtype.itemsize} bytes an "
             "item, so Zarr cannot read them; read the array with bloscpack.as_zarr or "
             "bloscpack.load, or save it again with bloscpack.save"
+        )
+    cut = any(n % step for n, step in zip(array.shape, array.chunks, strict=True))
+    if container.grid is not None and cut:
+        raise UnsupportedError(
+            f"chunks of shape {array.chunks} do not divide an array of shape {array.shape}, and "
+            "Zarr cannot read the smaller ones at its edges; read the array with "
+            "bloscpack.as_zarr or bloscpack.load"
         )
 
 

@@ -5,19 +5,20 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from ..array.arraylike import as_array, is_dask_array, is_data_array
-from ..array.layout import Path, is_fortran, plan_layout, stored_bytes
+from ..array.layout import Chunks, is_fortran, plan_layout
 from ..container.blocks import with_small_blocks
 from ..container.writer import write_container
 from ..parallel.threads import resolve_nthreads
 from ..storage.sink import open_sink
-from ..types import Progress
+from ..types import Path, Progress
 
 
 def save(
     path: Path | IO[bytes],
     array: Any,
     *,
-    chunks: int | tuple[int, ...] | None = None,
+    chunks: Chunks = None,
+    access: str | None = None,
     codec: str = "zstd",
     clevel: int | None = None,
     shuffle: str | int | bool = "auto",
@@ -39,9 +40,15 @@ def save(
         Any dtype but object. An array in Fortran order is stored in that order, any other in C
         order. The name, dims, coords and attrs of an xarray DataArray are stored too. A Dask array
         is saved by parts (`bloscpack.integrations.dask.save`), in C order, to a path or URL.
-    chunks : int or tuple of int, optional
-        Rows per chunk, along the first axis (the last of a Fortran-ordered array), or the whole
-        shape of a chunk as a tuple. By default whole rows of about 1 MiB.
+    chunks : int, tuple of int or "auto", optional
+        Rows per chunk, along the first axis (the last of a Fortran-ordered array), or the shape of
+        a chunk as a tuple. By default whole rows of about 1 MiB. A shape that cuts another axis, or
+        "auto", makes a grid of chunks, and a file of format version 4, which bloscpack 0.16 cannot
+        read.
+    access : {"rows", "tiles", "series"}, optional
+        How the array will be read, for chunks="auto", which are about 1 MiB. By default all axes
+        are cut evenly. "rows": whole rows, as without `chunks`. "tiles": parts of the last two
+        axes. "series": all or much of the first axis, and little of the others.
     codec : str, default "zstd"
         "zstd", "lz4", "lz4hc", "blosclz" or "zlib".
     clevel : int, optional
@@ -109,6 +116,7 @@ def save(
             array,
             progress,
             chunks=chunks,
+            access=access,
             codec=codec,
             clevel=clevel,
             shuffle=shuffle,
@@ -122,6 +130,7 @@ def save(
     layout = plan_layout(
         (array.dtype, array.shape, is_fortran(array)),
         chunks=chunks,
+        access=access,
         codec=codec,
         clevel=clevel,
         shuffle=shuffle,
@@ -129,13 +138,12 @@ def save(
         attrs=attrs,
         keepbits=keepbits,
     )
-    chunking, params = layout.chunking, layout.params
-    content = stored_bytes(array)
+    params = layout.params
+    stored = layout.stored(array)
     threads = resolve_nthreads(nthreads, array.nbytes)
-    extent = layout.sample_extent
-    if extent is not None:
-        sample = content[extent[0] : extent[1]]
-        params = with_small_blocks(params, sample, chunking.chunk_size, nthreads=threads)
+    sample = layout.sample(stored)
+    if sample is not None:
+        params = with_small_blocks(params, sample, layout.chunk_size, nthreads=threads)
     header = layout.header
     front_nbytes = header.size + len(layout.section) + header.table_size
     with open_sink(path, storage_options, front_nbytes=front_nbytes) as sink:
@@ -143,9 +151,10 @@ def save(
             sink,
             header,
             layout.section,
-            chunking.cut(content),
+            layout.cut(stored),
             params,
             nthreads=threads,
+            nbytes=layout.division.nbytes,
             progress=progress,
             trailer=True,
         )

@@ -79,9 +79,10 @@ def as_zarr(
     Notes
     -----
     No data are copied or written: a read decodes the chunks it touches, in Zarr's threads. The Zarr
-    array has the chunks of the file if these are whole rows. Otherwise its chunks are whole rows of
-    about as many bytes, and a chunk of the file that two of them share is decoded for each. Damage
-    raises the error that reading by `bloscpack.open` raises, and never gives fill values. The array
+    array has the chunks of the file if these are whole rows or a grid. Otherwise its chunks are
+    whole rows of about as many bytes, and a chunk of the file that two of them share is decoded for
+    each. Damage raises the error that reading by `bloscpack.open` raises, and never gives fill
+    values. The array
     pickles as the path of its file, and forked children may read.
 
     Opening a URL makes one request, each chunk one more. If the decoded size is at least 256 MiB

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from ..array.arraymetadata import read_array
-from ..array.layout import Path as Filename
+from ..array.gather import read_array
 from ..container.reader import Container
 from ..storage.file import open_source
 from ..storage.memory import MemorySink, MemorySource, as_bytes
 from ..storage.sink import open_sink
 from ..types import AnyArray
+from ..types import Path as Filename
 from .args import DEFAULT_CHUNK_SIZE, BloscArgs, BloscpackArgs, MetadataArgs
 from .pack import (
     ChunkSize,

@@ -63,6 +63,7 @@ def plan_append(container: Container, nbytes: int) -> AppendPlan:
     ValueError
         The file is empty, so that its chunk size is unknown.
     """
+    container.check_sequential()
     check_appendable(container)
     header = container.header
     # The header may leave sizes unknown; the container has determined them.

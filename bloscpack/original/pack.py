@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from ..array.arraymetadata import array_metadata
 from ..array.dtype import Dtype
-from ..array.layout import Path, is_fortran, stored_bytes, typesize_of
+from ..array.layout import is_fortran, stored_bytes, typesize_of
 from ..container.reader import Container
 from ..container.writer import Chunking, build_header, write_container, write_stream
 from ..exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
@@ -24,7 +24,7 @@ from ..format.metadata import JSON_MAGIC, META_CODECS, pack_section
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import read_fully
 from ..storage.protocol import ByteSink
-from ..types import AnyArray, BytesLike, Progress
+from ..types import AnyArray, BytesLike, Path, Progress
 from .args import (
     DEFAULT_CHUNK_SIZE,
     BloscArgs,
@@ -130,6 +130,7 @@ def unpack_stream(
 
     At most two decoded chunks per thread are in memory at a time.
     """
+    container.check_sequential()
     threads = resolve_nthreads(nthreads, container.nbytes)
     done = 0
     for chunk in map_ordered(container.read_chunk, range(container.nchunks), threads):

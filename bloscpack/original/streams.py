@@ -6,7 +6,7 @@ public names.
 
 from typing import IO, Any
 
-from ..array.arraymetadata import read_array
+from ..array.gather import read_array
 from ..container.reader import Container
 from ..format.header import Header
 from ..storage.file import FileObjectSource

@@ -66,9 +66,10 @@ def write_journal(
     file_size, data_offset : int
         Size of the file in bytes, and offset of its first chunk.
     extents : sequence of (offset, nbytes)
-        Ranges to save: the front, then everything from some offset to the end of the file.
+        Ranges to save: the front, then entries of the offset table if they will be overwritten,
+        then everything from some offset to the end of the file.
     """
-    end = extents[1][0] if len(extents) > 1 else file_size
+    end = extents[-1][0] if len(extents) > 1 else file_size
     start, nbytes = fingerprint_extent(data_offset, end)
     fingerprint = xxh3_64_digest(pread(fd, nbytes, start)) if nbytes else NO_FINGERPRINT
     head, table = pack_journal_start(file_size, disk.identity(fd), fingerprint, extents)

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 import bloscpack as bp
 
-from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk
+from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk, grid_file
 from ..reference.selection import outer
 from ..strategies import (
     AnyArray,
     arrays,
     assert_same,
+    chunk_shapes,
     fill,
     outer_selections,
     picking_selections,
@@ -29,6 +30,8 @@ from ..strategies import (
 def stored_arrays(draw: st.DrawFn) -> tuple[AnyArray, bytes]:
     """Return an array of at least one dimension and its file, with chunks cut anywhere."""
     array = draw(arrays().filter(lambda array: array.ndim))
+    if draw(st.booleans()):
+        return array, grid_file(array, draw(chunk_shapes(array.shape)))
     units = [1, max(1, array.dtype.itemsize), max(1, array[:1].nbytes)]
     unit = draw(st.sampled_from(units))
     most = max(1, -(-array.nbytes // unit))

@@ -15,9 +15,9 @@ import bloscpack as bp
 from bloscpack.exceptions import ChecksumMismatch, CodecError, FormatError, NotBloscpackError
 from bloscpack.format.codec import CODECS
 
-from ..arrayfiles import NotingFile, array_file, content_file
+from ..arrayfiles import NotingFile, array_file, content_file, grid_file
 from ..reference.file import take_apart
-from ..strategies import AnyArray, arrays, assert_same, fill, selections
+from ..strategies import AnyArray, arrays, assert_same, chunk_shapes, fill, selections
 
 
 def rows_file(array: AnyArray, rows: int) -> bytes:
@@ -28,6 +28,9 @@ def rows_file(array: AnyArray, rows: int) -> bytes:
 def stored_arrays(draw: st.DrawFn) -> tuple[AnyArray, bytes]:
     """Return an array and its file, with chunks of whole rows, of whole items, or cut anywhere."""
     array = draw(arrays())
+    if array.ndim and draw(st.booleans()):
+        chunks = draw(chunk_shapes(array.shape))
+        return array, grid_file(array, chunks, codec=draw(st.sampled_from(CODECS)))
     unit = draw(
         st.sampled_from([1, max(1, array.dtype.itemsize), max(1, array[:1].nbytes)])
         if array.ndim

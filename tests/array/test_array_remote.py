@@ -520,3 +520,36 @@ def test_highly_compressed_data_take_few_requests(http: FileServer, tmp_path: Pa
     url = put(http, (tmp_path / "a.blp").read_bytes())
     assert np.array_equal(bp.load(url), rows)
     assert len(http.log) == 2  # the front, then the rest of the file, which stays in memory
+
+
+class TestGrid:
+    CUBE = np.random.default_rng(4).integers(0, 250, (8, 512, 512), "u1")
+
+    @pytest.fixture
+    def cube(self, http: FileServer, tmp_path: Path) -> str:
+        bp.save(tmp_path / "cube", self.CUBE, chunks=(4, 64, 64))
+        return put(http, (tmp_path / "cube").read_bytes(), "cube.blp")
+
+    def test_requests_of_opening_and_of_selections(self, http: FileServer, cube: str) -> None:
+        with bp.open(cube) as a:
+            assert len(asked(http)) == 1
+            for index, count in [
+                ((1, slice(90, 140), slice(60, 70)), 1),  # neighbours in a row of chunks
+                ((slice(None), 200, 200), 2),  # a series: two chunks far apart
+                ((7, 0), 1),
+            ]:
+                http.clear()
+                assert np.array_equal(a[index], self.CUBE[index])
+                assert len(asked(http)) == count
+
+    def test_pickle_and_whole(self, http: FileServer, cube: str) -> None:
+        with bp.open(cube) as a, pickle.loads(pickle.dumps(a)) as again:
+            assert np.array_equal(again[:, 3], self.CUBE[:, 3])
+        assert np.array_equal(bp.load(cube), self.CUBE)
+        assert bp.verify(cube).ok
+
+    def test_another_version_of_the_object(self, http: FileServer, cube: str) -> None:
+        with bp.open(cube) as a:
+            http.files["/cube.blp"] = http.files["/cube.blp"] + b"x"
+            with pytest.raises(FileChangedError):
+                a[1, 100, 100]

@@ -7,8 +7,9 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bloscpack.array.chunkpieces import boxes, contiguous_run, cross, pieces, runs
+from bloscpack.array.chunkpieces import GridPieces, boxes, contiguous_run, cross, pieces, runs
 from bloscpack.array.selection import parse_selection
+from bloscpack.format.chunkgrid import ChunkGrid
 
 from ..reference.selection import items
 from ..strategies import outer_selections, selections, shapes
@@ -49,14 +50,45 @@ def test_pieces_fill_their_places_with_their_items(
         for axis, (length, step) in enumerate(zip(piece.lengths, piece.steps, strict=True)):
             view += (np.arange(length) * step).reshape(-1, *(1,) * (len(shape) - axis - 1))
         assert (view.min(), view.max()) == (piece.first, piece.last)
-        assert start <= piece.first <= piece.last < stop
+        assert 0 <= piece.first <= piece.last < stop - start
+        if piece.source is not None:
+            view = view[cross(piece.source, piece.lengths)]
+        target = cross(piece.target, result.shape)
+        assert np.all(result[target] == -1), "a place is filled twice"
+        result[target] = view + start
+    filled = {place: int(result[place]) for place in np.ndindex(result.shape) if result[place] >= 0}
+    assert filled == expected
+
+
+@given(cases(), st.data())
+def test_pieces_of_a_grid(case: tuple[tuple[int, ...], Any], data: st.DataObject) -> None:
+    shape, index = case
+    assume(shape)
+    chunks = tuple(data.draw(st.integers(1, max(length, 1))) for length in shape)
+    grid = ChunkGrid(shape, chunks, 1)
+    chosen = parse_selection(index, shape, outer=True)
+    found = GridPieces(shape, chunks, chosen.sides)
+    numbers = np.arange(prod(shape)).reshape(shape)
+    result = np.full(chosen.lengths, -1)
+    needed = []
+    for chunk in range(grid.nchunks):
+        piece = found.piece(chunk)
+        if piece is None:
+            continue
+        needed.append(chunk)
+        content = numbers[grid.region(chunk)].reshape(-1)
+        assert 0 <= piece.first <= piece.last < content.size
+        view = np.ndarray(
+            piece.lengths, np.int64, content.copy(), 8 * piece.origin, [8 * n for n in piece.steps]
+        )
         if piece.source is not None:
             view = view[cross(piece.source, piece.lengths)]
         target = cross(piece.target, result.shape)
         assert np.all(result[target] == -1), "a place is filled twice"
         result[target] = view
-    filled = {place: int(result[place]) for place in np.ndindex(result.shape) if result[place] >= 0}
-    assert filled == expected
+    assert found.chunks() == needed
+    filled = {place: int(result[place]) for place in np.ndindex(result.shape)}
+    assert filled == items(0, prod(shape), shape, chosen.sides)
 
 
 @given(cases(), st.integers(1, 50))

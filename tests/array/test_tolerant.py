@@ -21,10 +21,17 @@ from bloscpack.exceptions import (
     TruncatedError,
 )
 
-from ..arrayfiles import array_file, content_file
+from ..arrayfiles import array_file, content_file, grid_file
 from ..conftest import Warned
 from ..reference.file import take_apart
-from ..strategies import AnyArray, assert_same, fill, picking_selections, selections
+from ..strategies import (
+    AnyArray,
+    assert_same,
+    chunk_shapes,
+    fill,
+    picking_selections,
+    selections,
+)
 
 ARRAY = fill(np.dtype("<i4"), (20, 6), 2)
 ROWS_PER_CHUNK = 3
@@ -53,6 +60,14 @@ def losses(draw: st.DrawFn) -> tuple[AnyArray, AnyArray, bytes, set[int]]:
     dtype = np.dtype(draw(st.sampled_from(["<i4", ">f8", "S3", [("a", "i1"), ("b", "<i4")]])))
     order: Any = draw(st.sampled_from("CF"))
     array = fill(dtype, shape, draw(st.integers(0, 99))).copy(order)
+    if draw(st.booleans()):
+        data = grid_file(array, draw(chunk_shapes(shape)))
+        with bp.open(data) as opened:
+            chunks = draw(st.sets(st.integers(0, opened.nchunks - 1), max_size=4))
+            lost = np.zeros(shape, bool)
+            for chunk in chunks:
+                lost[opened.chunk_region(chunk)] = True
+        return array, lost, damaged(data, *chunks), chunks
     chunk_nbytes = draw(st.integers(1, 8)) * dtype.itemsize - draw(st.sampled_from([0, 0, 1]))
     chunk_nbytes = max(chunk_nbytes, 2)
     data = array_file(array, chunk_nbytes=chunk_nbytes, checksum="crc32")

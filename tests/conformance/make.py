@@ -219,11 +219,26 @@ def sound_files() -> None:
         "array_chunks_attrs", saved, np.arange(120.0).reshape(12, 10), chunks=5, attrs={"unit": "m"}
     )
     add("array_xxh3", saved, np.arange(120.0).reshape(12, 10), chunks=5, checksum="xxh3_64")
+    grid = np.arange(60, dtype="<i2").reshape(3, 4, 5)
+    add("array_grid", saved, grid, chunks=(2, 3, 4))
+    add("array_grid_fortran", saved, np.asfortranarray(grid), chunks=(2, 3, 4), attrs={"unit": "m"})
+    add("array_grid_appended", appended_grid)
     add("array_no_checksum", saved, np.arange(120.0).reshape(12, 10), chunks=5, checksum=None)
     add("array_no_trailer", lambda: bp.pack_ndarray_to_bytes(np.eye(5)))
     add("array_appended", appended)
     add("trailer_stale_by_append", stale_by_append)
     add("trailer_stale_by_metadata", stale_by_metadata)
+
+
+def appended_grid() -> bytes:
+    """Return an array in a grid whose last row was rewritten by an append."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        array = np.arange(42, dtype="<i2").reshape(7, 6)
+        bp.save(path, array[:4], chunks=(3, 4))
+        with bp.open(path, "a") as a:
+            a.append(array[4:])
+        return path.read_bytes()
 
 
 def arrays() -> dict[str, Any]:

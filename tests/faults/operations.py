@@ -19,6 +19,8 @@ State = tuple[int, str] | None
 
 # A chunk has 100 items: 400 bytes, which do not compress well.
 CHUNK = 100
+# The same number of items is in a row of the grid, of three chunks.
+GRID = 10, 4
 # Offset of the offset table in a file of `packed`.
 TABLE = 698
 LONG = {"note": "".join(chr(48 + n * n % 61) for n in range(3000))}
@@ -56,6 +58,18 @@ class Operation:
         return self.name
 
 
+def grid(items: Any) -> Any:
+    """Return items as rows of ten, of which a chunk of `GRID` has a part."""
+    return items.reshape(-1, 10)
+
+
+def saved_grid(nitems: int, **options: Any) -> Callable[[Path], None]:
+    def prepare(path: Path) -> None:
+        bp.save(path, grid(ramp(0, nitems)), chunks=GRID, **options)
+
+    return prepare
+
+
 def saved(nitems: int, **options: Any) -> Callable[[Path], None]:
     def prepare(path: Path) -> None:
         bp.save(path, ramp(0, nitems), chunks=CHUNK, **options)
@@ -85,7 +99,8 @@ def appends(*stops: int, attrs: Any = None) -> Callable[[Path], None]:
             for number, stop in enumerate(stops):
                 if number:
                     a.flush()
-                a.append(ramp(len(a), stop))
+                rows = ramp(a.size, stop)
+                a.append(grid(rows) if a.ndim == 2 else rows)
             if attrs:
                 a.update_attrs(attrs)
 
@@ -106,13 +121,25 @@ def writes(*stops: int, attrs: Any = None) -> Callable[[Path], None]:
     return run
 
 
-def crashed(path: Path) -> None:
+def writes_grid(*stops: int) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        with bp.Writer(path, dtype="i4", shape=(None, 10), chunks=GRID, nthreads=1) as w:
+            for number, stop in enumerate(stops):
+                if number:
+                    w.flush()
+                for start in range(10 * w.shape[0], stop, 70):
+                    w.append(grid(ramp(start, min(start + 70, stop))))
+
+    return run
+
+
+def crashed(path: Path, save: Callable[..., Callable[[Path], None]] = saved) -> None:
     """Leave a file of 250 items and its journal, like a writer that died in a flush."""
-    saved(250)(path)
+    save(250)(path)
     counting = StoppingDisk()
     with installed(counting):
         appends(720)(path)
-    saved(250)(path)
+    save(250)(path)
     # At this step everything is written, and the journal still exists.
     dying = StoppingDisk(counting.count - 2, "crash")
     with installed(dying), suppress(Crash):
@@ -209,6 +236,39 @@ OPERATIONS = [
     Operation(
         "save over a crashed one", crashed, save_over, [state(250), state(330, {"is": "new"})]
     ),
+    Operation("save a grid", nothing, lambda path: saved_grid(330)(path), [None, state(330)]),
+    Operation("append to a grid", saved_grid(250), appends(260), [state(250), state(260)]),
+    Operation("append to a full grid", saved_grid(300), appends(310), [state(300), state(310)]),
+    Operation(
+        "append and flush a grid",
+        saved_grid(30),
+        appends(80, 250, 300, 340),
+        [state(30), state(80), state(250), state(300), state(340)],
+    ),
+    Operation(
+        "outgrow the table of a grid",
+        saved_grid(20),
+        appends(260, 2040),
+        [state(20), state(260), state(2040)],
+    ),
+    Operation(
+        "outgrow the metadata of a grid",
+        saved_grid(250),
+        appends(340, attrs=LONG),
+        [state(250), state(340, LONG)],
+    ),
+    Operation(
+        "write and flush a grid",
+        saved_grid(250, attrs={"old": 1}),
+        writes_grid(40, 250, 330),
+        [state(250, {"old": 1}), state(40), state(250), state(330)],
+    ),
+    Operation(
+        "replay and append to a grid",
+        lambda path: crashed(path, saved_grid),
+        appends(400),
+        [state(250), state(400)],
+    ),
     Operation("append of 0.16", saved(250), append_file, [state(250), state(720)]),
     Operation("fix without a trailer", packed(250, 9), fix, [state(250)]),
     Operation("fix what follows", followed(packed(250, 9), bytes(900)), fix, [state(250)]),
@@ -235,9 +295,9 @@ def state_of(path: Path) -> State:
     if not path.exists():
         return None
     with bp.open(path) as a:
-        assert np.array_equal(a[:], ramp(0, len(a)))
-        found = state(len(a), a.attrs)
-    assert np.array_equal(bp.load(path), ramp(0, found[0] if found else 0))
+        assert np.array_equal(a[:].reshape(-1), ramp(0, a.size))
+        found = state(a.size, a.attrs)
+    assert np.array_equal(bp.load(path).reshape(-1), ramp(0, found[0] if found else 0))
     return found
 
 
@@ -253,9 +313,10 @@ def check(path: Path, allowed: list[State], repairs: bool = False) -> State:
         assert bp.verify(path).ok
         nitems = found[0]
         with bp.open(path, "a", nthreads=1) as a:
-            a.append(ramp(nitems, nitems + 130))
+            rows = ramp(nitems, nitems + 130)
+            a.append(grid(rows) if a.ndim == 2 else rows)
         with bp.open(path) as a:
-            assert np.array_equal(a[:], ramp(0, nitems + 130))
+            assert np.array_equal(a[:].reshape(-1), ramp(0, nitems + 130))
         assert bp.verify(path).ok
         assert not path.with_name("a.blp.journal").exists()
     return found

@@ -12,7 +12,17 @@ import bloscpack as bp
 from bloscpack.container import growth
 
 from .disk import StoppingDisk, installed, without_syncs
-from .operations import OPERATIONS, Operation, appends, ramp, saved, state, state_of
+from .operations import (
+    OPERATIONS,
+    Operation,
+    appends,
+    grid,
+    ramp,
+    saved,
+    saved_grid,
+    state,
+    state_of,
+)
 
 # Others replay a journal or replace the content, so that readers do not find a prefix.
 GROWING = [each for each in OPERATIONS if each.name.startswith(("append", "outgrow", "attrs"))]
@@ -26,11 +36,12 @@ def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check_handle(a: bp.Array) -> None:
-    expected = ramp(0, len(a))
+    expected = ramp(0, a.size).reshape(a.shape)
     assert np.array_equal(a[:], expected)
-    assert a[-1] == expected[-1]
+    assert np.array_equal(a[-1], expected[-1])
     assert np.array_equal(a[-7:-2], expected[-7:-2])
-    assert b"".join(a.iter_chunks()) == expected.tobytes()
+    for index, content in enumerate(a.iter_chunks()):
+        assert content == expected[a.chunk_region(index)].tobytes()
 
 
 @pytest.mark.parametrize("operation", GROWING, ids=str)
@@ -53,7 +64,7 @@ def test_at_every_step(operation: Operation, tmp_path: Path) -> None:
         before = len(followed)
         followed.refresh()
         assert len(followed) >= before
-        assert len(followed) >= seen[-1]
+        assert followed.size >= seen[-1]
         check_handle(followed)
 
     with installed(StoppingDisk(before=look)):
@@ -68,21 +79,23 @@ def test_at_every_step(operation: Operation, tmp_path: Path) -> None:
         a.close()
 
 
-def test_handles_kept_for_long(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_grid", [False, True])
+def test_handles_kept_for_long(tmp_path: Path, is_grid: bool) -> None:
     path = tmp_path / "a.blp"
-    saved(30)(path)
+    (saved_grid if is_grid else saved)(30)(path)
     handles = []
     with bp.open(path, "a", nthreads=1) as a:
-        for stop in (*range(40, 130, 10), 300, 301, 420, 900):
+        for stop in (*range(40, 130, 10), 300, 310 if is_grid else 301, 420, 900):
             handles.append(bp.open(path))
-            a.append(ramp(len(a), stop))
+            rows = ramp(a.size, stop)
+            a.append(grid(rows) if is_grid else rows)
             check_handle(handles[-1])
             if stop % 20 == 0:
                 a.flush()
     for handle in handles:
         check_handle(handle)
         handle.refresh()
-        assert len(handle) == 900
+        assert handle.size == 900
         check_handle(handle)
         handle.close()
 
@@ -98,10 +111,10 @@ print("ready", flush=True)
 rounds = 0
 while True:
     with bp.open(path) as a:
-        assert np.array_equal(a[:], full[: len(a)]), len(a)
-        assert a[-1] == full[len(a) - 1]
-        done = len(a) == total
-    assert np.array_equal(old[:], full[: len(old)])
+        assert np.array_equal(a[:].reshape(-1), full[: a.size]), a.shape
+        assert a[-1].reshape(-1)[-1] == full[a.size - 1]
+        done = a.size == total
+    assert np.array_equal(old[:].reshape(-1), full[: old.size])
     rounds += 1
     if rounds % 3 == 0:
         old.refresh()
@@ -111,9 +124,10 @@ print(rounds)
 """
 
 
-def test_a_process_and_threads_that_read_all_the_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_grid", [False, True])
+def test_a_process_and_threads_that_read_all_the_time(tmp_path: Path, is_grid: bool) -> None:
     path, total = tmp_path / "a.blp", 6000
-    saved(30)(path)
+    (saved_grid if is_grid else saved)(30)(path)
     reader = subprocess.Popen(
         [sys.executable, "-c", READER, str(path), str(total)], stdout=subprocess.PIPE, text=True
     )
@@ -136,7 +150,7 @@ def test_a_process_and_threads_that_read_all_the_time(tmp_path: Path) -> None:
     thread = threading.Thread(target=read)
     thread.start()
     try:
-        appends(*range(37, total, 41), total)(path)
+        appends(*(range(40, total, 40) if is_grid else range(37, total, 41)), total)(path)
     finally:
         stop.set()
         thread.join()

@@ -19,6 +19,9 @@ TWINS = {
 }
 # Files that 0.16 does not read; None: it takes a file whose number of chunks is unknown for empty.
 OTHERWISE: dict[str, str | None] = {
+    "array_grid": "FormatVersionMismatch",
+    "array_grid_appended": "FormatVersionMismatch",
+    "array_grid_fortran": "FormatVersionMismatch",
     "array_xxh3": "FormatVersionMismatch",
     "chunk_snappy": "error",
     "metadata_early_digest": "ChecksumMismatch",

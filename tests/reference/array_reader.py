@@ -25,6 +25,7 @@ CHECKSUMS = (*NAMES, "xxh3_64", "xxh3_128")
 SIZES = (0, 4, 4, 16, 20, 28, 32, 48, 64, 8, 16)
 HEADER_SIZES = {1: 16, 2: 32, 3: 32, 4: 64}
 MAX_COUNT = 2**63 - 1
+GRID = 4  # feature: the chunks form a grid
 
 
 def digest_of(checksum: int, data: bytes) -> bytes:
@@ -149,7 +150,7 @@ class File:
 
 def read_file(file: bytes) -> File:
     """Return everything in a file of bytes or of an array."""
-    header = read_header(file)
+    header = read_header(file, GRID)
     at, metadata = header.size, None
     if header.options & 2:
         metadata, at = read_metadata(file, at, 10 if header.version == 4 else 8)
@@ -273,8 +274,32 @@ def read_array(found: File) -> np.ndarray[Any, np.dtype[Any]] | None:
         dtype = logical
     shape, order = meta["shape"], meta.get("order", "C")
     nbytes = dtype.itemsize * prod(shape)
+    if found.header.features & GRID:
+        return _read_grid(found, dtype, tuple(shape), order)
     need(nbytes == len(found.content), "format", f"shape needs {nbytes} bytes")
     return np.ndarray(shape, dtype, found.content, order=order)
+
+
+def _read_grid(
+    found: File, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return an array that is stored as parts along all axes, in C order of the grid."""
+    array = np.zeros(shape, dtype, order=order)
+    stored, chunks = array, tuple(found.metadata["chunks"])
+    if order == "F":
+        stored, chunks = array.T, chunks[::-1]
+    counts = [-(-length // step) for length, step in zip(stored.shape, chunks, strict=True)]
+    need(found.header.chunk_size == -1, "format", "chunk_size of a grid")
+    need((prod(counts) or 1) == len(found.chunks), "format", "the grid has another size")
+    at = 0
+    for place, chunk in zip(np.ndindex(*counts), found.chunks, strict=False):
+        box = tuple(slice(p * n, (p + 1) * n) for p, n in zip(place, chunks, strict=True))
+        part = stored[box]
+        need(part.nbytes == chunk.head.nbytes, "format", f"the chunk at {place} has another size")
+        content = found.content[at : at + part.nbytes]
+        part[...] = np.frombuffer(content, dtype).reshape(part.shape)
+        at += part.nbytes
+    return array
 
 
 def parse_dtype(text: Any) -> np.dtype[Any]:

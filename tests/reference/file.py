@@ -98,7 +98,7 @@ class Parts:
 
 
 def take_apart(file: bytes) -> Parts:
-    """Return the parts of a valid file of version 1, 2 or 3 after comparing every digest."""
+    """Return the parts of a valid file of an array or of bytes after comparing every digest."""
     _, version, options, checksum, _, _, _, nchunks, spare = struct.unpack_from(
         HEADER, file.ljust(32, b"\0")
     )
@@ -111,6 +111,8 @@ def take_apart(file: bytes) -> Parts:
             0,
             16,
         )
+    if version == 4:
+        checksum, position = file[38], 64
     section = b""
     if options & 2:
         reserved = struct.unpack_from("<I", file, position + 16)[0]
