@@ -28,6 +28,14 @@ from store_entries import store_readers
 
 import bloscpack
 
+# One row for each kind of file: a function from a folder to its ways to read, by name.
+READERS = (
+    readers,
+    store_readers,
+    recording_readers,
+    dataset_readers,
+)
+
 ADDRESS_SPACE_NBYTES = 8 << 30
 # Processor time in seconds; a way that needs more is killed, and the others are not tried.
 MAX_SECONDS = 60  # a guard against hanging, long enough for busy machines
@@ -146,12 +154,7 @@ def _read(path: Path, name: str, data: bytes) -> bool:
         if child == 0:
             with tempfile.TemporaryDirectory() as folder:
                 resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
-                ways = {
-                    **readers(Path(folder)),
-                    **store_readers(Path(folder)),
-                    **recording_readers(Path(folder)),
-                    **dataset_readers(Path(folder)),
-                }
+                ways = {way: read for of in READERS for way, read in of(Path(folder)).items()}
                 found = _attempt(name, ways[name], data)
             os.write(report.fileno(), json.dumps(found).encode())
             os._exit(0)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 from confined import Confinement, Outcome
-from dataset_entries import dataset_readers
 from entries import Reader, readers
-from recording_entries import recording_readers
 from store_entries import store_readers
 
 # Memory that any file may cost beyond its actual size.
@@ -74,33 +72,27 @@ Survive = Callable[..., dict[str, dict[str, str]]]
 
 
 @pytest.fixture
-def survive_recordings(tmp_path: Path, confinement: Confinement) -> Survive:
-    """Same as `survive` for VRS recordings; returns the outcomes by the names of file and way."""
-    return _survive_files(confinement, tmp_path, "vrs ", tuple(recording_readers(Path())))
+def survive_files(tmp_path: Path, confinement: Confinement) -> Callable[..., Survive]:
+    """Same as `survive` for the ways `every` of another file type, whose names start with `prefix`.
 
+    The outcomes are returned by the names of file and way, without the prefix.
+    """
 
-@pytest.fixture
-def survive_datasets(tmp_path: Path, confinement: Confinement) -> Survive:
-    """Same as `survive_recordings` for Benzina datasets."""
-    every = tuple(name for name in dataset_readers(Path()) if "of changes" not in name)
-    return _survive_files(confinement, tmp_path, "bzna ", every)
+    def make(prefix: str, every: tuple[str, ...]) -> Survive:
+        def check(
+            files: dict[str, bytes], honest_nbytes: int = 0, *, only: tuple[str, ...] = ()
+        ) -> dict[str, dict[str, str]]:
+            ways = tuple(f"{prefix}{name}" for name in only) or every
+            outcomes = confinement.read(files, tmp_path, ways)
+            _check_survived(outcomes, honest_nbytes)
+            found: dict[str, dict[str, str]] = {name: {} for name in files}
+            for one in outcomes:
+                found[one.file][one.name.removeprefix(prefix)] = one.what
+            return found
 
+        return check
 
-def _survive_files(
-    confinement: Confinement, folder: Path, prefix: str, every: tuple[str, ...]
-) -> Survive:
-    def check(
-        files: dict[str, bytes], honest_nbytes: int = 0, *, only: tuple[str, ...] = ()
-    ) -> dict[str, dict[str, str]]:
-        ways = tuple(f"{prefix}{name}" for name in only) or every
-        outcomes = confinement.read(files, folder, ways)
-        _check_survived(outcomes, honest_nbytes)
-        found: dict[str, dict[str, str]] = {name: {} for name in files}
-        for one in outcomes:
-            found[one.file][one.name.removeprefix(prefix)] = one.what
-        return found
-
-    return check
+    return make
 
 
 @pytest.fixture

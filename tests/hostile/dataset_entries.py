@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from entries import Reader
-from recording_entries import Errors
+from entries import Errors, Reader
 
 import bloscpack as bp
 from bloscpack import benzina

@@ -23,6 +23,8 @@ from bloscpack.exceptions import (
 READ_ERRORS = (FormatError, CodecError, UnsupportedError)
 ARRAY_ERRORS = (*READ_ERRORS, NotANumpyArray, ObjectNumpyArrayRejection)
 APPEND_ERRORS = (*ARRAY_ERRORS, NotEnoughSpace, MetadataSectionTooSmall)
+# Errors of files that are opened for their clips, records or samples.
+OPEN_ERRORS = (*READ_ERRORS, NotFoundError)
 # Reasons for which an append refuses a valid file with a plain ValueError.
 _APPEND_MESSAGES = ("are not whole rows of the array", "no chunk size")
 
@@ -36,7 +38,7 @@ def outcome(name: str, read: Reader, data: bytes) -> tuple[str, Any]:
     """Return ("value", value), ("refused", error) or, for any other error, ("fault", error)."""
     documented = APPEND_ERRORS if name == "append" else ARRAY_ERRORS
     if name.startswith(("store ", "vrs ", "bzna ")):
-        documented = (*READ_ERRORS, NotFoundError)
+        documented = OPEN_ERRORS
     try:
         return "value", read(data)
     except documented as err:
@@ -46,6 +48,25 @@ def outcome(name: str, read: Reader, data: bytes) -> tuple[str, Any]:
         if is_refusal and any(message in str(err) for message in _APPEND_MESSAGES):
             return "refused", err
         return "fault", err
+
+
+class Errors:
+    """Collects refusals, so that the reads after a refusal are still tried."""
+
+    def __init__(self) -> None:
+        self.first: Exception | None = None
+
+    def attempt(self, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except OPEN_ERRORS as err:
+            self.first = self.first or err
+            return None
+
+    def checked(self, found: Any) -> Any:
+        if self.first is not None:
+            raise self.first
+        return found
 
 
 def describe(array: Any) -> tuple[str, tuple[int, ...], bytes]:

@@ -1,38 +1,17 @@
 """Every way to read a VRS recording, as functions from the bytes of a file to a value."""
 
 import pickle
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from entries import Reader
+from entries import OPEN_ERRORS, Errors, Reader
 from store_entries import DIFFERENT
 
 from bloscpack import vrs
-from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError
+from bloscpack.exceptions import NotFoundError
 
-ERRORS = (FormatError, CodecError, UnsupportedError, NotFoundError)
 MAX_RECORDS = 40
-
-
-class Errors:
-    """Collects refusals, so that the reads after a refusal are still tried."""
-
-    def __init__(self) -> None:
-        self.first: Exception | None = None
-
-    def attempt(self, read: Callable[[], Any]) -> Any:
-        try:
-            return read()
-        except ERRORS as err:
-            self.first = self.first or err
-            return None
-
-    def checked(self, found: Any) -> Any:
-        if self.first is not None:
-            raise self.first
-        return found
 
 
 def _rows(recording: Any) -> list[int]:
@@ -89,7 +68,7 @@ def _frames(stream: Any, errors: Errors) -> list[Any]:
         clip = stream.frames
     except NotFoundError:
         return []
-    except ERRORS as err:
+    except OPEN_ERRORS as err:
         errors.first = errors.first or err
         return []
     found = []

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xxhash
 import zstandard
+from recording_entries import recording_readers
 
 from bloscpack import vrs
 from bloscpack.exceptions import FormatError
@@ -55,6 +56,11 @@ def packed(built: Built, at: int, form: str, *values: float) -> bytes:
     data = bytearray(built.data)
     struct.pack_into(form, data, at, *values)
     return bytes(data)
+
+
+@pytest.fixture
+def survive_recordings(survive_files: Callable[..., Survive]) -> Survive:
+    return survive_files("vrs ", tuple(recording_readers(Path())))
 
 
 def test_a_sound_recording_is_read_in_every_way(survive_recordings: Survive) -> None:
