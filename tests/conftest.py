@@ -33,6 +33,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
 _REFERENCE = Path(os.environ.get("BLOSCPACK_VECTORS") or REPOSITORY.parent / "shared" / "vectors")
 SMALL_VECTORS = REPOSITORY / "tests" / "vectors"
+SMALL_FORMATS = SMALL_VECTORS / "formats"
 
 # Background jobs of a shell without job control ignore Ctrl-C, and so do their children:
 # programs that tests start and interrupt would never end.
