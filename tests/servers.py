@@ -371,3 +371,9 @@ def running(server: Any) -> Iterator[Any]:
         yield server
     finally:
         server.stop()
+
+
+def ranges(server: Server) -> list[tuple[int, int]]:
+    """Return offset and size of each request and response, by place."""
+    gets = [request for request in server.log if request.range and request.status == 206]
+    return sorted((int(each.range[6:].partition("-")[0]), each.nbytes) for each in gets)

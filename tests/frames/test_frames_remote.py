@@ -1,4 +1,4 @@
-"""Frame stores, Gulp directories and recordings behind URLs: requests, answers, failures."""
+"""Frame stores, Gulp directories and datasets behind URLs: requests, answers, failures."""
 
 import pickle
 import threading
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import benzina, vrs
+from bloscpack import benzina
 from bloscpack.exceptions import (
     FileChangedError,
     FormatError,
@@ -23,21 +23,16 @@ from bloscpack.frames import FrameStore
 from bloscpack.storage.remote import retry
 from bloscpack.storage.remote.source import HEAD_NBYTES
 
-from ..servers import FileServer, S3Server, running
+from ..servers import FileServer, S3Server, ranges, running
 
 RNG = np.random.default_rng(7)
 # Each of 40 clips is 16 incompressible frames of 12 KB.
 CLIPS = {f"c{n}": RNG.integers(0, 250, (16, 64, 64, 3), "u1") for n in range(40)}
-IMAGES = RNG.integers(0, 250, (40, 120, 160), "u1")
-
-
-class Imu(vrs.Layout):
-    temperature = vrs.Value("float")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store, the same split in two, a Gulp directory of some JPEG clips, and a recording."""
+    """A store, the same split in two, and a Gulp directory of some JPEG clips."""
     folder = tmp_path_factory.mktemp("remote")
     for name, part in (
         ("s.blp", slice(0, 40)),
@@ -51,14 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for id_, clip in CLIPS.items():
             store.append(id_, clip, {"label": id_})
     bp.convert(folder / "jpeg.blp", folder / "gulp")
-    with vrs.create(folder / "a.vrs", tags={"place": "yard"}) as writer:
-        imu, camera = writer.stream("imu"), writer.stream("RGB Camera Class")
-        imu.define("data", Imu)
-        camera.define("data", vrs.Image("raw", 160, 120, "grey8"))
-        for number, image in enumerate(IMAGES):
-            for tick in range(5):
-                imu.write("data", number + tick / 5, {"temperature": number})
-            camera.write("data", number, image)
     return folder
 
 
@@ -90,12 +77,6 @@ def _fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         pass
 
     monkeypatch.setattr(retry, "sleep", sleep)
-
-
-def ranges(server: Any) -> list[tuple[int, int]]:
-    """Return offset and size of each request and response, by place."""
-    gets = [request for request in server.log if request.range and request.status == 206]
-    return sorted((int(each.range[6:].partition("-")[0]), each.nbytes) for each in gets)
 
 
 def extents(clip: Any, frames: slice) -> tuple[int, int]:
@@ -330,7 +311,7 @@ class TestGulp:
 
     def test_converting_with_options_of_no_url(self, folder: Path, tmp_path: Path) -> None:
         with bp.frames.open(folder / "gulp") as source:
-            for src in (source, folder / "gulp", folder / "s.blp", folder / "a.vrs", folder):
+            for src in (source, folder / "gulp", folder / "s.blp", folder):
                 with pytest.raises(ValueError, match="storage_options are for URLs"):
                     bp.convert(src, tmp_path / "x.blp", storage_options={"anon": True})
         assert not [*tmp_path.iterdir()]
@@ -410,91 +391,3 @@ class TestDatasets:
                 dataset[20].decode()
         with pytest.raises(FileChangedError):
             pickle.loads(handle)
-
-
-class TestRecordings:
-    @pytest.fixture
-    def recording(self, s3: S3Server) -> Iterator[vrs.Recording]:
-        with vrs.open("s3://box/a.vrs", storage_options=s3.options) as recording:
-            yield recording
-
-    def test_opening_is_two_requests(self, s3: S3Server, recording: vrs.Recording) -> None:
-        assert len(s3.log) == 2
-        assert len(recording) == 240
-        assert recording.file_tags == {"place": "yard"}
-        assert recording.name == "s3://box/a.vrs"
-
-    def test_a_clip_is_one(self, s3: S3Server, recording: vrs.Recording) -> None:
-        s3.clear()
-        clip = recording.streams["214-1"].clip()
-        assert np.array_equal(clip[20:24], IMAGES[20:24])
-        assert len(s3.log) == 1
-        table = recording.table
-        rows = clip.rows[20:24]
-        start, end = table.offset[rows[0]], table.offset[rows[-1]] + table.size[rows[-1]]
-        assert ranges(s3) == [(int(start), int(end - start))]
-
-    def test_converting_keeps_everything(
-        self, http: FileServer, s3: S3Server, folder: Path, tmp_path: Path
-    ) -> None:
-        for number, source in enumerate((folder / "a.vrs", http.url("a.vrs"))):
-            bp.convert(source, tmp_path / f"{number}.blp")
-        bp.convert("s3://box/a.vrs", tmp_path / "2.blp", storage_options=s3.options)
-        stores = [(tmp_path / f"{number}.blp").read_bytes() for number in range(3)]
-        assert stores[1:] == stores[:1] * 2
-
-    def test_as_a_source_of_clips(self, s3: S3Server) -> None:
-        with bp.frames.open("s3://box/a.vrs", storage_options=s3.options) as source:
-            assert len(s3.log) == 2
-            requests = [("214-1", slice(10, 12)), ("214-1", slice(25, 27))]
-            assert np.array_equal(source.read(requests)[1], IMAGES[25:27])
-            # They are close to each other.
-            assert len(s3.log) == 3
-            again = pickle.loads(pickle.dumps(source))
-        assert np.array_equal(again["214-1"][3], IMAGES[3])
-
-    def test_a_column(self, s3: S3Server, recording: vrs.Recording) -> None:
-        imu = next(each for each in recording.streams.values() if each.id != "214-1")
-        s3.clear()
-        assert np.array_equal(imu.field("temperature"), np.repeat(np.arange(40), 5))
-        # The headers first, then the fields, whose offsets the headers give.
-        assert len(s3.log) <= 2
-
-    def test_all_records(self, s3: S3Server, recording: vrs.Recording, folder: Path) -> None:
-        s3.clear()
-        with vrs.open(folder / "a.vrs") as local:
-            for ours, theirs in zip(recording, local, strict=True):
-                assert ours.timestamp == theirs.timestamp
-                assert len(ours.blocks) == len(theirs.blocks)
-        assert len(s3.log) < 10
-        assert recording.checksum() == vrs.open(folder / "a.vrs").checksum()
-
-    def test_a_recording_in_chunks(self, http: FileServer, folder: Path) -> None:
-        data = (folder / "a.vrs").read_bytes()
-        cut = len(data) // 2
-        http.files["/b.vrs"], http.files["/b.vrs_1"] = data[:cut], data[cut:]
-        urls = [http.url("b.vrs"), http.url("b.vrs_1")]
-        with vrs.open(urls) as recording:
-            assert np.array_equal(recording.streams["214-1"].clip()[:], IMAGES)
-            again = pickle.loads(pickle.dumps(recording))
-            assert len(again) == 240
-
-    @pytest.mark.parametrize("fault", ["drop", "short", "503"])
-    def test_trouble(self, s3: S3Server, recording: vrs.Recording, fault: str) -> None:
-        clip = recording.streams["214-1"].clip()
-        s3.faults.append(fault)
-        assert np.array_equal(clip[8:9], IMAGES[8:9])
-        s3.always = fault
-        with pytest.raises(RemoteError, match=r"a\.vrs"):
-            clip[15:17]
-
-    def test_another_version(self, http: FileServer, folder: Path) -> None:
-        data = (folder / "a.vrs").read_bytes()
-        http.files["/b.vrs"] = data
-        with vrs.open(http.url("b.vrs")) as recording:
-            handle = pickle.dumps(recording)
-            http.files["/b.vrs"] = data + b"more"
-            with pytest.raises(FileChangedError):
-                recording.streams["214-1"].clip()[15:17]
-        with pytest.raises(FileChangedError):
-            len(pickle.loads(handle))
