@@ -1,4 +1,4 @@
-"""Contract tests of all sources."""
+"""Contract tests of all sources; those of a file type inherit from `TestSource` in its folder."""
 
 import gzip
 import io
@@ -21,7 +21,6 @@ from bloscpack.storage.pool import FilePool
 from bloscpack.storage.protocol import ByteSource
 from bloscpack.storage.remote.source import RemoteSource
 from bloscpack.storage.update import UpdateFile
-from bloscpack.vrs.read.filesource import ChunkedSource
 
 from .newsource import DistantSource, PlainSource
 
@@ -63,11 +62,6 @@ def patched(path: Path) -> ByteSource:
     return OverlaySource(file, [Patch(5, len(hidden), MemorySource(hidden))], len(data), [file])
 
 
-def in_parts(path: Path) -> ByteSource:
-    data = path.read_bytes()
-    return ChunkedSource(MemorySource(part) for part in (data[:3000], b"", data[3000:]))
-
-
 def at_url(path: Path) -> ByteSource:
     fsspec.filesystem("memory").pipe_file("/data.bin", path.read_bytes())
     return RemoteSource("memory://data.bin")
@@ -85,7 +79,6 @@ KINDS: dict[str, Callable[[Path], ByteSource]] = {
     "pool": lambda path: FilePool(1).open(path),
     "update": UpdateFile.open,
     "overlay": patched,
-    "parts": in_parts,
     "plain": lambda path: PlainSource(path.read_bytes()),
     "distant": lambda path: DistantSource(path.read_bytes()),
 }
@@ -186,8 +179,7 @@ class TestSource:
         for head_nbytes in (0, 100):
             place = source.place(head_nbytes)
             assert (place is None) == (kind in NO_PLACE)
-            # The place of a patched file or of a list of files is not one of a whole source.
-            if place is not None and kind not in ("overlay", "parts"):
+            if place is not None and kind != "overlay":  # the place is that of the patched file
                 with closing(open_source(pickle.loads(pickle.dumps(place)))) as again:
                     assert bytes(again.read_at(0, len(DATA) + 1)) == DATA
                     assert again.identity() == source.identity()
