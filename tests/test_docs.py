@@ -174,7 +174,7 @@ def test_api_page_names_everything_public_of_datasets():
 def test_files_that_the_guide_for_contributors_names_exist():
     text = (DOCS / "contributing.md").read_text("utf-8")
     package = ROOT / "bloscpack"
-    places = (package, ROOT, DOCS)
+    places = (package, ROOT, DOCS, ROOT / "tests")
     paths = re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:py|pyx|md|json|txt|toml))`", text)
     table = text.partition("\n## Where is it?\n")[2].partition("\n## ")[0]
     questions = re.findall(r"^\| Where .* \| `(.*)` \|$", table, re.MULTILINE)
