@@ -11,13 +11,7 @@ from xxhash import xxh3_64_digest
 
 from ..format.checksum import Checksum
 from ..format.codec import CodecParams, encode
-from ..format.header import (
-    OFFSET_SIZE,
-    UNUSED_ENTRY,
-    Header,
-    pack_offsets,
-    version_for,
-)
+from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for
 from ..format.trailer import pack_trailer
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink

@@ -85,12 +85,11 @@ def pack_stream(
     def section_for(nbytes: int) -> _Section:
         return _section(metadata(nbytes) if callable(metadata) else metadata, metadata_args)
 
-    packing = _Packing(section_for(0), blosc_args, bloscpack_args)
+    nbytes = _regular_nbytes(stream)
+    packing = _Packing(section_for(nbytes or 0), blosc_args, bloscpack_args)
     if params is not None:
         packing.params = params
-    nbytes = _regular_nbytes(stream)
     if nbytes is not None:
-        packing.section = section_for(nbytes)
         nchunks, size, last = calculate_nchunks(nbytes, chunk_size)
         chunks = _read_chunks(stream, size, nchunks)
         packing.write(
@@ -105,8 +104,9 @@ def pack_stream(
     check_range("chunk_size", size, 1, MAX_CHUNK_NBYTES)
 
     def start(done: int) -> tuple[Header, bytes]:
-        header = packing.header(Chunking(*calculate_nchunks(done, size)))
-        return header, section_for(done).data
+        if callable(metadata):
+            packing.section = section_for(done)
+        return packing.header(Chunking(*calculate_nchunks(done, size))), packing.section.data
 
     write_stream(
         sink,
