@@ -20,7 +20,7 @@ from ..types import AnyArray
 from .arraymetadata import Description, chunk_shape, describe_content, new_array, stored_view
 from .attrs import read_only
 from .display import Facts, html_table, one_line
-from .gather import Names, as_target, field_names, gather, gather_fields
+from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
 from .rows import check_text, iter_rows
 from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
@@ -422,14 +422,7 @@ class Array:
 
     def read_whole(self) -> AnyArray:
         """Return the whole array as a new, writable ndarray, in the order it was saved."""
-        container = self._open_container()
-        if container.grid is not None:
-            whole = parse_selection((), self.shape)
-            return gather(container, self._described(), whole, nthreads=self._nthreads)
-        container.check_size(self.nbytes)
-        result = new_array(self.shape, self.dtype, self.is_fortran)
-        container.read_into(stored_view(result, self.is_fortran), nthreads=self._nthreads)
-        return result
+        return gather_whole(self._open_container(), self._described(), nthreads=self._nthreads)
 
     def read_chunk(self, index: int) -> bytes:
         """Return the decoded bytes of chunk `index`.
@@ -485,13 +478,13 @@ class Array:
                 f"chunks of {container.chunk_size} bytes are not parts of an array of shape "
                 f"{self.shape} and {self.dtype} along its axes"
             )
-        region = []
-        for length, step in list(zip(self.shape, chunks, strict=True))[
-            :: 1 if self.is_fortran else -1
-        ]:
-            index, at = divmod(index, -(-length // step) if length else 1)
-            region.append(slice(at * step, min((at + 1) * step, length)))
-        return tuple(region if self.is_fortran else region[::-1])
+        with importing:  # on use, as for a file with a grid
+            from ..format.chunkgrid import ChunkGrid
+
+        order = slice(None, None, -1 if self.is_fortran else 1)
+        steps = tuple(max(step, 1) for step in chunks[order])
+        grid = ChunkGrid(self.shape[order], steps, self.dtype.itemsize, self.is_fortran)
+        return grid.region(index)
 
     def chunk_offset(self, index: int) -> int:
         """Return the offset of chunk `index` in the file, in bytes."""

@@ -78,6 +78,22 @@ def gather(
     return out
 
 
+def gather_whole(
+    container: Container, described: Description, *, nthreads: int | None = None
+) -> AnyArray:
+    """Return the whole array as a new, writable ndarray, in the order it was saved.
+
+    Raises the errors of `gather`.
+    """
+    dtype, shape, is_fortran = described
+    if container.grid is not None:
+        return gather(container, described, parse_selection((), shape), nthreads=nthreads)
+    container.check_size(container.nbytes)
+    result = new_array(shape, dtype, is_fortran)
+    container.read_into(stored_view(result, is_fortran), nthreads=nthreads)
+    return result
+
+
 def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray:
     """Return the whole array in `container` as a new, writable ndarray, in the order it was saved.
 
@@ -90,18 +106,12 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
     """
     # Not `errors_at`: a context manager takes a tenth of the time that a small array takes.
     try:
-        dtype, shape, is_fortran = describe_array(container)
-        check_nbytes(container, dtype, shape)
-        if container.grid is not None:
-            whole = parse_selection((), shape)
-            return gather(container, (dtype, shape, is_fortran), whole, nthreads=nthreads)
-        container.check_size(container.nbytes)
-        result = new_array(shape, dtype, is_fortran)
-        container.read_into(stored_view(result, is_fortran), nthreads=nthreads)
+        described = describe_array(container)
+        check_nbytes(container, described[0], described[1])
+        return gather_whole(container, described, nthreads=nthreads)
     except BloscpackError as err:
         err.at(path=container.name)
         raise
-    return result
 
 
 class Gathering:
