@@ -84,6 +84,17 @@ def no_thread_is_left() -> Iterator[None]:
     assert threadlist.running() <= before
 
 
+@pytest.fixture
+def retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeat failed requests without waiting."""
+    from bloscpack.storage.remote import retry  # on use: few tests make requests
+
+    async def sleep(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(retry, "sleep", sleep)
+
+
 class Warned:
     """Collect the warnings of this package instead of turning them into errors."""
 

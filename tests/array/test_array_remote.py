@@ -19,7 +19,6 @@ from bloscpack.exceptions import (
     RemoteError,
     UnsupportedError,
 )
-from bloscpack.storage.remote import retry
 from bloscpack.storage.remote.source import HEAD_NBYTES
 from bloscpack.storage.runs import REMOTE
 
@@ -377,14 +376,8 @@ class TestFronts:
         assert len(http.log) == 1
 
 
+@pytest.mark.usefixtures("retries_at_once")
 class TestTrouble:
-    @pytest.fixture(autouse=True)
-    def _no_waiting(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async def sleep(_: float) -> None:
-            pass
-
-        monkeypatch.setattr(retry, "sleep", sleep)
-
     @pytest.mark.parametrize("fault", ["drop", "short", "brief", "500"])
     def test_the_right_data_or_a_named_error(
         self, place: tuple[Any, str, dict[str, Any]], fault: str

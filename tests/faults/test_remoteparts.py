@@ -10,7 +10,6 @@ import bloscpack as bp
 from bloscpack.array.parts import PartsJob
 from bloscpack.container.chunkparts import PartRecord
 from bloscpack.exceptions import RemoteError
-from bloscpack.storage.remote import retry
 
 from ..conftest import Warned
 from ..servers import Answer, cut_range, running
@@ -30,11 +29,9 @@ def running_s3() -> Iterator[CopyingServer]:
 
 
 @pytest.fixture
-def s3(running_s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> CopyingServer:
-    async def sleep(_: float) -> None:
-        pass
-
-    monkeypatch.setattr(retry, "sleep", sleep)
+def s3(
+    running_s3: CopyingServer, retries_at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> CopyingServer:
     monkeypatch.setattr("bloscpack.storage.remote.s3join._LEAST_NBYTES", LEAST)
     monkeypatch.setattr("bloscpack.storage.remote.s3upload._PART_NBYTES", LEAST)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", LEAST)

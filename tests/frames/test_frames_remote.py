@@ -20,7 +20,6 @@ from bloscpack.exceptions import (
     UnsupportedError,
 )
 from bloscpack.frames import FrameStore
-from bloscpack.storage.remote import retry
 from bloscpack.storage.remote.source import HEAD_NBYTES
 
 from ..servers import FileServer, S3Server, ranges, running
@@ -68,15 +67,10 @@ def http(folder: Path) -> Iterator[FileServer]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _fresh(request: pytest.FixtureRequest, retries_at_once: None) -> None:
     for name in ("s3", "http"):
         if name in request.fixturenames:
             request.getfixturevalue(name).clear()
-
-    async def sleep(_: float) -> None:
-        pass
-
-    monkeypatch.setattr(retry, "sleep", sleep)
 
 
 def extents(clip: Any, frames: slice) -> tuple[int, int]:

@@ -21,7 +21,6 @@ from bloscpack.exceptions import (
     TruncatedError,
     UnsupportedError,
 )
-from bloscpack.storage.remote import retry
 
 from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk, uneven_file
 from ..conftest import SMALL_VECTORS, Vectors
@@ -475,14 +474,10 @@ class TestUrls:
         found = pickle.loads(pickle.dumps(bp.as_zarr(http.url("a.blp"))))
         assert np.array_equal(found[3:9], large[3:9])
 
-    @pytest.mark.usefixtures("large")
-    def test_failures(self, http: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.usefixtures("large", "retries_at_once")
+    def test_failures(self, http: FileServer) -> None:
         """Every failure raises an error: a missing object must not be read as fill values."""
 
-        async def sleep(_: float) -> None:
-            pass
-
-        monkeypatch.setattr(retry, "sleep", sleep)
         found = bp.as_zarr(http.url("a.blp"))
         http.always = "500"
         with pytest.raises(RemoteError):

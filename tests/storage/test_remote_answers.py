@@ -18,6 +18,8 @@ from bloscpack.storage.remote.source import HEAD_NBYTES, RemoteSource
 
 from ..servers import Answer, FileServer, S3Server, running
 
+pytestmark = pytest.mark.usefixtures("retries_at_once")
+
 DATA = Random(5).randbytes(1 << 18)
 Change = Callable[[Answer], Answer]
 
@@ -30,14 +32,6 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str, dict[str,
             return
         server.files["/a"] = DATA
         yield server, server.url("a"), {}
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def sleep(_: float) -> None:
-        pass
-
-    monkeypatch.setattr(retry, "sleep", sleep)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import RemoteError
-from bloscpack.storage.remote import retry
 from bloscpack.storage.remote.source import RemoteSource
 from bloscpack.storage.url import shown, without_secrets
 
@@ -34,11 +33,7 @@ def running_http() -> Iterator[FileServer]:
 
 
 @pytest.fixture
-def http(running_http: FileServer, content: bytes, monkeypatch: pytest.MonkeyPatch) -> FileServer:
-    async def sleep(_: float) -> None:
-        pass
-
-    monkeypatch.setattr(retry, "sleep", sleep)
+def http(running_http: FileServer, content: bytes, retries_at_once: None) -> FileServer:
     running_http.clear()
     running_http.files["/a.blp"] = content
     return running_http

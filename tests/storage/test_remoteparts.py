@@ -21,7 +21,6 @@ from bloscpack.exceptions import (
     TruncatedError,
     UnsupportedError,
 )
-from bloscpack.storage.remote import retry
 
 from ..servers import running
 from ..strategies import AnyArray
@@ -42,11 +41,9 @@ def running_s3() -> Iterator[CopyingServer]:
 
 
 @pytest.fixture
-def s3(running_s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> CopyingServer:
-    async def sleep(_: float) -> None:
-        pass
-
-    monkeypatch.setattr(retry, "sleep", sleep)
+def s3(
+    running_s3: CopyingServer, retries_at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> CopyingServer:
     monkeypatch.setattr("bloscpack.storage.remote.s3join._LEAST_NBYTES", LEAST)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", LEAST)
     running_s3.clear()

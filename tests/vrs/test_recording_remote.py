@@ -10,7 +10,6 @@ import pytest
 import bloscpack as bp
 from bloscpack import vrs
 from bloscpack.exceptions import FileChangedError, RemoteError
-from bloscpack.storage.remote import retry
 from tests.servers import FileServer, S3Server, ranges, running
 
 IMAGES = np.random.default_rng(7).integers(0, 250, (40, 120, 160), "u1")
@@ -50,15 +49,10 @@ def http(path: Path) -> Iterator[FileServer]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _fresh(request: pytest.FixtureRequest, retries_at_once: None) -> None:
     for name in ("s3", "http"):
         if name in request.fixturenames:
             request.getfixturevalue(name).clear()
-
-    async def sleep(_: float) -> None:
-        pass
-
-    monkeypatch.setattr(retry, "sleep", sleep)
 
 
 @pytest.fixture
