@@ -171,6 +171,14 @@ def identity(fd: int) -> tuple[int, int]:
     return status.st_ino, status.st_dev
 
 
+def is_named(fd: int, path: str) -> bool:
+    """Return whether `path` names the open file, which may have been replaced or removed."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 LOCKING_VARIABLE = "BLOSCPACK_LOCKING"
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 

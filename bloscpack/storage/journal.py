@@ -37,6 +37,8 @@ _NO_SUCH_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _JOURNAL_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 # Longest file name on Linux and macOS, in bytes.
 _MAX_NAME_NBYTES = 255
+# Attempts to lock a file that other programs replace all the time.
+LOCK_ATTEMPTS = 100
 
 
 def journal_path(path: str) -> str:
@@ -153,7 +155,8 @@ def _read_journal(path: str, fd: int, journal_fd: int) -> Journal | None:
         return None  # incomplete: the file was not changed
     live = pread(fd, HEADER_SIZE, 0)
     if not journal.fits(live) or not _is_of(journal, fd):
-        notice("%s: ignored the journal beside it, which belongs to another file", path)
+        if disk.is_named(fd, path):  # else it may belong to the file that replaced this one
+            notice("%s: ignored the journal beside it, which belongs to another file", path)
         return None
     # In a folder that all users may write to, a user must not plant a journal for another's file.
     trusted = 0, target.st_uid, os.geteuid()
@@ -223,6 +226,9 @@ def try_resolve_journal(path: str, fd: int) -> bool:
         if disk.identity(writable) != disk.identity(fd) or not try_lock(writable):
             return False
         try:
+            # Checked after locking: a file that replaced this one may have a journal in use.
+            if not disk.is_named(writable, path):
+                return False
             resolve_journal(path, writable)
         except OSError:
             return False  # the journal remains
@@ -261,24 +267,12 @@ def replacing(path: str, locked_fd: int = -1, *, replays: bool = True) -> Iterat
     LockedError
         A writer has the file open.
     """
+    fd = _lock_current(path, locked_fd, replays=replays)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:  # a file that cannot be read has no appending writer of this user
-        yield
-        return
-    except FileNotFoundError:
-        if replays:
-            remove_journal(path)
-        yield
-        return
-    try:
-        if locked_fd < 0 or disk.identity(locked_fd) != disk.identity(fd):
-            _lock_shared(path, fd)
-            if replays and os.path.lexists(journal_path(path)):
-                _resolve_by_path(path, fd)
         yield
     finally:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
 
 
 def locked_error(path: str | None) -> LockedError:
@@ -286,6 +280,39 @@ def locked_error(path: str | None) -> LockedError:
     return LockedError("another writer has the file open; only one at a time may write to it").at(
         path=path
     )
+
+
+def _lock_current(path: str, locked_fd: int, *, replays: bool) -> int:
+    """Lock the file at `path` for `replacing`.
+
+    Returns
+    -------
+    int
+        Descriptor that holds a shared lock, or -1 if there is nothing to lock. The caller closes
+        it.
+    """
+    for _ in range(LOCK_ATTEMPTS):
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError:  # a file that cannot be read has no appending writer of this user
+            return -1
+        except FileNotFoundError:
+            if replays:
+                remove_journal(path)
+            return -1
+        try:
+            if locked_fd >= 0 and disk.identity(locked_fd) == disk.identity(fd):
+                return fd
+            _lock_shared(path, fd)
+            if replays and os.path.lexists(journal_path(path)):
+                _resolve_by_path(path, fd)
+            elif disk.is_named(fd, path):  # checked after locking: see `try_resolve_journal`
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+    raise locked_error(path)
 
 
 def _lock_shared(path: str, fd: int) -> None:
@@ -300,16 +327,17 @@ def _lock_shared(path: str, fd: int) -> None:
 
 
 def _resolve_by_path(path: str, fd: int) -> None:
+    """Resolve the journal of the file at `path`, of which this process has locked `fd`."""
     with suppress(OSError):  # a file system without locks
         unlock(fd)
     writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         if is_locking() and not try_lock_for_writing(writable, path):
             raise locked_error(path)
-        resolve_journal(path, writable)
+        if disk.is_named(writable, path):
+            resolve_journal(path, writable)
     finally:
         os.close(writable)
-    _lock_shared(path, fd)
 
 
 def _blocks(fd: int, extents: Sequence[tuple[int, int]]) -> Iterator[bytes]:

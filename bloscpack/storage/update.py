@@ -13,6 +13,7 @@ from .descriptor import pread
 from .disk import is_locking, try_lock_for_writing, unlock
 from .file import refuse_folder
 from .journal import (
+    LOCK_ATTEMPTS,
     find_journal,
     journal_path,
     locked_error,
@@ -23,8 +24,6 @@ from .journal import (
     write_journal,
 )
 from .protocol import ByteSource
-
-_ATTEMPTS = 100
 
 
 def temporary_path(target: str) -> str:
@@ -97,7 +96,7 @@ class UpdateFile(ByteSource):
         """
         name, target = os.fspath(path), os.path.realpath(path)
         locking = locking and is_locking()
-        for _ in range(_ATTEMPTS):
+        for _ in range(LOCK_ATTEMPTS):
             try:
                 fd = os.open(target, os.O_RDWR | os.O_CLOEXEC)
             except IsADirectoryError:
@@ -250,8 +249,5 @@ def _lock_named(fd: int, path: str, name: str, *, locking: bool) -> bool:
         raise OSError(f"{name!r} is not a regular file: only those can be changed in place")
     if locking and not try_lock_for_writing(fd, name):
         raise locked_error(name)
-    try:
-        # Checked after locking: the file may have been replaced between open and lock.
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except FileNotFoundError:
-        return False
+    # Checked after locking: the file may have been replaced between open and lock.
+    return disk.is_named(fd, path)
