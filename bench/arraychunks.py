@@ -28,7 +28,6 @@ import numpy as np
 import bloscpack as bp
 from bloscpack.array.chunkcodec.chunkencoder import encode_chunk
 from bloscpack.container.reader import Container
-from bloscpack.format.arraychunk import ARRAY_CHUNK_VERSION, decode_array_chunk_into
 from bloscpack.format.codec import BLOSC_VERSION, ChunkHeader, CodecParams, decode_into
 from bloscpack.storage.file import open_source
 
@@ -57,13 +56,6 @@ def saved_chunks(array: np.ndarray[Any, Any]) -> list[bytes]:
         bp.save(path, array)
         with Container(open_source(path)) as reader:
             return [bytes(reader.fetch(index).data) for index in range(reader.nchunks)]
-
-
-def decode(chunk: bytes, out: memoryview) -> None:
-    if chunk[0] == ARRAY_CHUNK_VERSION:
-        decode_array_chunk_into(chunk, out)
-    else:
-        decode_into(chunk, out)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -95,7 +87,7 @@ def measure(array: np.ndarray[Any, Any], rounds: int) -> dict[str, float]:
     def decode_all(chunks: list[bytes]) -> None:
         at = 0
         for chunk, part in zip(chunks, parts, strict=True):
-            decode(chunk, view[at : at + len(part)])
+            decode_into(chunk, view[at : at + len(part)])
             at += len(part)
 
     best = [math.inf, math.inf]

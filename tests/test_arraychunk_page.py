@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from bloscpack.format import arraychunk
+from bloscpack.format.codec import decode_into
 
 from .reference.arraychunk import decode
 from .test_docs import DOCS, blocks, dump_of, run_page
@@ -25,7 +26,7 @@ def test_dump_of_the_page_is_the_chunk(page: dict[str, Any]) -> None:
     chunk = dump_of(dump)
     assert chunk.hex(" ") == page["chunk"].hex(" ")
     out = bytearray(page["items"].nbytes)
-    arraychunk.decode_array_chunk_into(chunk, out)
+    decode_into(chunk, out)
     assert bytes(out) == decode(chunk) == page["items"].tobytes()
 
 

@@ -128,6 +128,8 @@ PURE = {
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # Imports allowed inside functions: modules that load slowly and that most programs never need.
 IMPORTED_ON_USE = {
+    "bloscpack.array.chunkcodec",
+    "bloscpack.format.arraychunk",
     "bloscpack.format.chunkgrid",
     "asyncio",
     "hashlib",

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..container.appender import default_clevel
+from ..container.appender import DEFAULT_CODEC, default_clevel, default_shuffle
 from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES
 from ..container.growth import SPARE_PER_CHUNK, new_section
 from ..container.writer import Chunking, build_header
 from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
-from ..format.header import FEATURE_GRID, UNKNOWN, Header
+from ..format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID, UNKNOWN, Header
 from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..format.rounding import Rounding
 from ..types import AnyArray
@@ -24,6 +24,7 @@ from .dtype import Dtype
 Chunks: TypeAlias = int | tuple[int, ...] | str | None
 """Rows per chunk, the shape of a chunk, "auto", or None for the default."""
 
+AUTO = "auto"  # as codec: array chunks, or Blosc chunks where they are smaller
 TARGET_CHUNK_NBYTES = 1 << 20
 # Rows up to this size are never cut by default; larger ones are cut along the next axis.
 _MAX_ROW_NBYTES = 64 << 20
@@ -177,10 +178,16 @@ class Layout(NamedTuple):
 
 
 def cut_grid(stored: AnyArray, grid: ChunkGrid) -> Iterator[memoryview]:
-    """Yield the chunks of an array in a grid; its axes are those of the grid."""
+    """Yield the chunks of an array in a grid; its axes are those of the grid.
+
+    Each is a view of bytes with the axes of the chunk and one for the bytes of an item.
+    """
     for index in range(grid.nchunks):
         box = tuple(slice(side.start, side.stop) for side in grid.box(index))
-        yield stored_bytes(np.ascontiguousarray(stored[box]))
+        content = stored_bytes(np.ascontiguousarray(stored[box]))
+        if content:
+            content = content.cast("B", (*grid.lengths(index), stored.itemsize))
+        yield content
 
 
 def plan_layout(
@@ -218,7 +225,7 @@ def plan_layout(
         offsets=True,
         max_app_chunks=SPARE_PER_CHUNK * chunking.nchunks,
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
-        features=FEATURE_GRID if isinstance(division, ChunkGrid) else 0,
+        features=features_of(division, params),
     )
     return Layout(header, new_section(metadata), division, params)
 
@@ -355,14 +362,26 @@ def plan_content(
     if attrs:
         metadata["attrs"] = attrs
     typesize = typesize_of(dtype)
+    items = None
+    if codec == AUTO:
+        from .chunkcodec.chunkencoder import item_encoder
+
+        codec, items = DEFAULT_CODEC, item_encoder(description)
     level = default_clevel(codec) if clevel is None else clevel
-    params = CodecParams(codec, level, _shuffle_for(shuffle, typesize), typesize, rounding=rounding)
+    filter_ = _shuffle_for(shuffle, typesize)
+    params = CodecParams(codec, level, filter_, typesize, rounding=rounding, items=items)
     return metadata, params
+
+
+def features_of(division: Chunking | ChunkGrid, params: CodecParams) -> int:
+    """Return the features of the format that a file needs."""
+    features = FEATURE_GRID if isinstance(division, ChunkGrid) else 0
+    return features | (FEATURE_ARRAY_CHUNKS if params.items is not None else 0)
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:
     if shuffle == "auto":
-        return Shuffle.BYTE if typesize > 1 else Shuffle.NONE
+        return default_shuffle(typesize)
     try:
         return _SHUFFLES[shuffle]
     except KeyError:

@@ -119,7 +119,12 @@ class RowAppender:
         self._metadata = metadata
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
         self._rounding = Rounding.stored(metadata, self.dtype, appender.chunk_size)
-        appender.round_with(self._rounding)
+        items = None
+        if appender.has_array_chunks:
+            from .chunkcodec.chunkencoder import item_encoder
+
+            items = item_encoder(description)
+        appender.encode_with(self._rounding, items)
         self._committed = self._encoded_attrs()
         self.committed_attrs = json.loads(self._committed)
         self._lock = RLock()

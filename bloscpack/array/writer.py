@@ -10,12 +10,12 @@ import numpy as np
 from ..container.appender import Appender
 from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
-from ..format.header import FEATURE_GRID, UNKNOWN, Header, version_for
+from ..format.header import UNKNOWN, Header, version_for
 from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
 from ..storage.sink import upload_for
 from ..storage.url import refuse_flush
-from .layout import Chunks, divide, plan_content
+from .layout import Chunks, divide, features_of, plan_content
 from .rowappender import GridRows, RowAppender, described_rows
 
 
@@ -119,11 +119,11 @@ class Writer:
         )
         row = checksum_by_name(checksum)
         cutter = None
-        size, features = UNKNOWN, FEATURE_GRID
+        size, features = UNKNOWN, features_of(division, params)
         if isinstance(division, ChunkGrid):
             cutter = GridRows(replace(division, itemsize=description[0].itemsize))
         else:
-            size, features = division.chunk_size, 0
+            size = division.chunk_size
         version = version_for(row, checksum_by_name(DEFAULT_META_CHECKSUM), features=features)
         header = Header(version, True, True, row, params.typesize, size, 0, 0, 0, features)
         self._path = os.fspath(path)

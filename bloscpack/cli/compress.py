@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..array.dtype import EXTENSION_TYPES, Dtype, unpack_scalar
-from ..array.layout import plan_content, typesize_of
+from ..array.layout import AUTO, plan_content, typesize_of
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.codec import CodecParams
 from ..format.filekind import NPY_MAGIC
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file to write, - for standard output "
         f"(default: IN_FILE{EXTENSION}; - if IN_FILE is -)",
     )
-    add_blosc_group(parser)
+    add_blosc_group(parser, (AUTO,))
     group = parser.add_argument_group("bloscpack settings")
     add_chunk_size_option(group)
     new = ", ".join(row.name for row in CHECKSUMS if row.id > LAST_V3_ID)
@@ -103,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
     """Compress."""
     if args.keepbits is not None and args.dtype is None:
         raise UsageError("--keepbits needs --dtype; blpk convert knows the dtype of .npy files")
+    if args.cname == AUTO and args.dtype is None:
+        raise UsageError("--codec auto needs --dtype; blpk convert knows the dtype of .npy files")
     console = Console(args)
     console.verbose("getting ready for compression")
     in_file: str = args.in_file
@@ -116,6 +118,7 @@ def run(args: argparse.Namespace) -> int:
         args.typesize = typesize_of(args.dtype)
         args.chunk_size = max(args.chunk_size // itemsize, 1) * itemsize
         metadata, params = _plan_items(args, metadata)
+        args.cname = params.codec
     blosc_args = blosc_args_from(args)
     bloscpack_args = BloscpackArgs(args.offsets, args.checksum)
     if args.max_app_chunks is not None:

@@ -3,8 +3,11 @@
 import argparse
 from typing import Any
 
+from ..array.layout import AUTO
+from ..container.appender import DEFAULT_CODEC
 from ..filetypes.convert import convert
 from ..filetypes.table import TARGETS
+from ..format.codec import CODECS
 from .console.inputfile import check_input, readable
 from .console.options import add_json_option, count
 from .console.output import Console, print_json, printable, result
@@ -67,7 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for a Benzina dataset: encode lossily, from 0 (best) to 51 or 63 (default: lossless)",
     )
     parser.add_argument(
-        "--codec", choices=("hevc", "h264", "av1"), help="for a Benzina dataset (default: hevc)"
+        "--codec",
+        metavar="CODEC",
+        choices=("hevc", "h264", "av1", AUTO, *CODECS),
+        help="for a Benzina dataset: hevc (default), h264 or av1; for an array: "
+        f"{AUTO} or {', '.join(CODECS)} (default: {DEFAULT_CODEC})",
     )
     parser.add_argument(
         "--tile", metavar="PIXELS", type=count, help="for a Benzina dataset (default: 512)"

@@ -79,9 +79,10 @@ def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Ite
         yield metadata_text(metadata, container.metadata_header)
         yield from _block("MetadataHeader", _header_items(container.metadata_header))
     if chunk is not None:
-        yield "First chunk blosc header:"
+        yield f"First chunk {'array' if chunk.is_array else 'blosc'} header:"
         names = (*ChunkHeader._fields[:-1], "ctbytes")
         yield _ordered_dict(zip(names, chunk, strict=True))
+    if chunk is not None and not chunk.is_array:
         yield "First chunk blosc flags: "
         yield _ordered_dict(
             (

@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from xxhash import xxh3_64_digest
 
-from ..format.codec import CODECS, MAX_SPLITS, ChunkHeader, CodecParams, encode
-from ..format.header import Header
+from ..format.codec import (
+    CODECS,
+    MAX_SPLITS,
+    ChunkHeader,
+    CodecParams,
+    ItemEncoder,
+    Shuffle,
+    encode,
+)
+from ..format.header import FEATURE_ARRAY_CHUNKS, Header
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.overlay import OverlaySource
 from ..storage.protocol import closed_on_error
@@ -31,6 +39,11 @@ if TYPE_CHECKING:
 
 DEFAULT_CODEC = "zstd"
 _DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
+
+
+def default_shuffle(typesize: int) -> Shuffle:
+    """Return the default filter for items of this size."""
+    return Shuffle.BYTE if typesize > 1 else Shuffle.NONE
 
 
 def default_clevel(codec: str) -> int:
@@ -213,9 +226,14 @@ class Appender:
         """Check that this process opened the file; raises as `Growth.check_mine` does."""
         self._growth.check_mine()
 
-    def round_with(self, rounding: "Rounding | None") -> None:
-        """Set the rounding of all content that has not been compressed yet."""
-        self._params = replace(self._params, rounding=rounding)
+    @property
+    def has_array_chunks(self) -> bool:
+        """Whether the file may have array chunks."""
+        return bool(self._growth.header.features & FEATURE_ARRAY_CHUNKS)
+
+    def encode_with(self, rounding: "Rounding | None", items: ItemEncoder | None) -> None:
+        """Set the rounding and the encoder of all content that has not been compressed yet."""
+        self._params = replace(self._params, rounding=rounding, items=items)
 
     def append(self, content: memoryview) -> None:
         """Append `content`; the caller may change the buffer after this returns."""
@@ -250,8 +268,9 @@ class Appender:
             return pieces
         self._tries_blocks = False
         first = next(pieces)
+        flat = memoryview(first).cast("B")
         self._params = with_small_blocks(
-            self._params, first[:SAMPLE_NBYTES], len(first), nthreads=self._nthreads
+            self._params, flat[:SAMPLE_NBYTES], len(flat), nthreads=self._nthreads
         )
         return chain([first], pieces)
 
@@ -279,7 +298,8 @@ class Appender:
 
     def _encode(self, content: BytesLike) -> Encoded:
         chunk = encode(content, self._params)
-        return Encoded(len(content), chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk))
+        nbytes = memoryview(content).nbytes
+        return Encoded(nbytes, chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk))
 
     def _encode_tail(self) -> list[Encoded]:
         """Return the last chunk if it is not full, or those of the last row of a grid."""
@@ -357,6 +377,13 @@ def params_like(header: ChunkHeader, is_full: bool) -> CodecParams:
 
     A chunk that is not full may consist of one small block, whose size does not suit larger chunks.
     """
+    if header.is_array:  # which says nothing about the Blosc chunks beside it
+        return CodecParams(
+            DEFAULT_CODEC,
+            default_clevel(DEFAULT_CODEC),
+            default_shuffle(header.typesize),
+            header.typesize,
+        )
     codec = header.codec if header.codec in CODECS else DEFAULT_CODEC
     typesize = max(header.typesize, 1)
     blocksize = header.blocksize if is_full or header.blocksize < header.nbytes else 0

@@ -6,7 +6,7 @@ has already been compared, or verification is off.
 
 from dataclasses import replace
 
-from ..exceptions import CodecError, FormatError
+from ..exceptions import BloscpackError, FormatError
 from ..format.codec import (
     MAX_SPLITS,
     ChunkHeader,
@@ -55,10 +55,11 @@ def with_small_blocks(
         Number of threads for the trials.
     """
     splits = params.codec != "zstd" and 1 < params.typesize <= MAX_SPLITS
-    rounding, trial = params.rounding, params
+    rounding = params.rounding
+    # The blocks of array chunks are not chosen here.
+    trial = replace(params, rounding=None, items=None)
     if rounding is not None:  # once, and not in each trial
         sample = rounding.apply(sample[: len(sample) // rounding.itemsize * rounding.itemsize])
-        trial = replace(params, rounding=None)
     tried = [trial]
     for nbytes in _SMALL_BLOCKS.get(params.codec, ()) if params.clevel else ():
         if nbytes * _MAX_BLOCKS >= chunk_nbytes:
@@ -78,7 +79,7 @@ def with_small_blocks(
 
 
 def read_head(source: ByteSource, offset: int, nbytes: int) -> bytes:
-    """Return the Blosc header and the block starts of the chunk of `nbytes` at `offset`.
+    """Return the part in front of the blocks of the chunk of `nbytes` at `offset`.
 
     Raises
     ------
@@ -87,13 +88,14 @@ def read_head(source: ByteSource, offset: int, nbytes: int) -> bytes:
     """
     head = source.read_at(offset, PROBE_NBYTES)
     header = ChunkHeader.unpack(head)
-    if header.head_size > len(head):
-        head = source.read_at(offset, header.head_size)
+    size = header.head_size(head)
+    if size > len(head):
+        head = source.read_at(offset, size)
     if header.nbytes != nbytes:
         raise FormatError(
             f"decoded size is {header.nbytes} bytes, expected {nbytes}", offset=offset
         )
-    return bytes(head[: header.head_size])
+    return bytes(head[:size])
 
 
 def read_blocks_into(
@@ -124,6 +126,6 @@ def read_blocks_into(
         if len(stored) < high - low:
             return False
         decode_blocks_into(front, stored, low, start, out)
-    except CodecError:
+    except BloscpackError:
         return False
     return True

@@ -384,7 +384,7 @@ class Container:
         offset, data, _ = self._fetch(index)
         try:
             decode_into(data, out)
-        except CodecError as err:
+        except (CodecError, FormatError) as err:
             err.at(f"chunk {index} at offset {offset}", self.name)
             raise
 
@@ -399,7 +399,7 @@ class Container:
         try:
             with view:
                 decode_into(data, view)
-        except CodecError as err:
+        except (CodecError, FormatError) as err:
             err.at(f"chunk {index} at offset {offset}", self.name)
             raise
         return offset, content
@@ -436,11 +436,11 @@ class Container:
         offset, data, header = self._fetch(index)
         try:
             decode_range_into(data, start, out)
-        except CodecError as err:
+        except (CodecError, FormatError) as err:
             err.at(f"chunk {index} at offset {offset}", self.name)
             raise
         if self._needs_no_check(index):
-            memory.set_head(index, offset, bytes(data[: header.head_size]))
+            memory.set_head(index, offset, bytes(data[: header.head_size(data)]))
 
     def _find_head(self, memory: ChunkMemory, index: int) -> tuple[int, bytes] | None:
         """Return the offset and head of a chunk that need not be checked, or None."""

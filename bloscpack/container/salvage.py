@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError, FormatError
-from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, new_bytes
+from ..format.codec import CHUNK_HEADER_SIZE, CHUNK_VERSIONS, ChunkHeader, decode_into, new_bytes
 from ..format.header import OFFSET_SIZE, UNKNOWN
 from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST
 from ..parallel.threads import resolve_nthreads, run_indexed
@@ -422,10 +422,10 @@ class Salvage:
 
 
 def _find_size(block: bytes, size: bytes, start: int) -> int:
-    """Return the first position at or after `start` of a Blosc header with this size, or -1."""
+    """Return the first position at or after `start` of a chunk header with this size, or -1."""
     at = block.find(size, start + 4)
     while at >= 0:
-        if block[at - 4] == 2:  # version of the chunk format, 4 bytes before the size
+        if block[at - 4] in CHUNK_VERSIONS:  # 4 bytes before the size
             return at - 4
         at = block.find(size, at + 1)
     return -1

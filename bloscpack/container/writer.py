@@ -236,7 +236,7 @@ def write_chunks(
     def compress(content: BytesLike) -> tuple[int, bytes, bytes, bytes]:
         chunk = encode(content, params)
         strong = b"" if digests is None else xxh3_64_digest(chunk)
-        return len(content), chunk, checksum.digest(chunk), strong
+        return memoryview(content).nbytes, chunk, checksum.digest(chunk), strong
 
     for nbytes, chunk, digest, strong in map_ordered(compress, chunks, nthreads):
         offsets.append(position)

@@ -18,6 +18,7 @@ from ..array.attrs import plain
 from ..array.dtype import Dtype
 from ..array.layout import stored_bytes
 from ..array.parts import PartsJob, parts
+from ..container.appender import DEFAULT_CODEC
 from ..exceptions import FormatError, TruncatedError, UnsupportedError
 from ..format.filekind import NPY_MAGIC
 from ..format.rounding import ATTRIBUTE, Rounding
@@ -155,8 +156,8 @@ def copy_to_array(src: Any, storage_options: Mapping[str, Any] | None, job: Copy
     FormatError
         The source is damaged, or the copy differs.
     """
-    if job.coding or job.verbatim or (job.quality, job.preset) != (None, None):
-        raise ValueError("quality, preset, verbatim, crf, codec and tile are not for an array")
+    if job.coding.keys() - {"codec"} or job.verbatim or job.quality or job.preset:
+        raise ValueError("quality, preset, verbatim, crf and tile are not for an array")
     if isinstance(src, list | tuple):
         raise TypeError("an array is copied from one file, not from a list")
     check_target(job.target, job.name, is_folder=False, overwrite=job.overwrite)
@@ -194,6 +195,7 @@ def _write(source: ArraySource, path: str, keepbits: int | None, job: CopyJob) -
         order="F" if source.is_fortran else "C",
         chunks=source.chunks,
         attrs=attrs,
+        codec=job.coding.get("codec", DEFAULT_CODEC),
         keepbits=keepbits,
         sample=rows,
     ) as writing:

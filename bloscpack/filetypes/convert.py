@@ -83,8 +83,9 @@ def convert(
     crf : float, optional
         Quality of lossy pictures in a Benzina dataset, from 0 (best) to 51 or 63; see
         `benzina.Writer`. Without it every pixel is kept, in "hevc" or "h264".
-    codec : {"hevc", "h264", "av1"}, optional
-        Codec of a Benzina dataset, "hevc" by default.
+    codec : str, optional
+        Codec of a Benzina dataset: "hevc" (default), "h264" or "av1". Or of an array, with
+        to="array", as for `bloscpack.save`.
     tile : int, optional
         Edge length in pixels of the square tiles of a Benzina dataset, 512 by default. Frames are
         whole numbers of tiles.

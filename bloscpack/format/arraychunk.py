@@ -5,7 +5,8 @@ those of a Blosc-1 chunk but for the version byte. All checks are arithmetic on 
 anything is allocated; the kernel then checks each block as it decodes it.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag
 from itertools import pairwise
 from math import isfinite
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 try:
     from .._ext import arraychunk as _arraychunk
+    from .._ext import blosc as _blosc
 except ImportError as err:
     raise ImportError(
         f"a compiled kernel is missing or does not load ({err}); build it with "
@@ -23,9 +25,8 @@ except ImportError as err:
 from ..exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
 from ..types import BytesLike
 from .bytefield import unpack_fields
-from .codec import CHUNK_HEADER_SIZE, MAX_CHUNK_NBYTES, ChunkHeader, decode_into
 
-ARRAY_CHUNK_VERSION = 0x82
+VERSION = 0x82
 REVISION = 1
 # Bounds the memory that a short file can make a reader allocate.
 MAX_EXPANSION = 8192
@@ -40,7 +41,8 @@ _HEADER = Struct("<BBBBIII")
 _GEOMETRY = Struct("<IHBx6I")
 _FIELDS = Struct("<BBBBBBHQQ")
 _END_SIZE = 4
-PLAN_START = CHUNK_HEADER_SIZE + _GEOMETRY.size
+_BLOSC_MEMCPY, _BLOSC_ZSTD = 0x02, 4  # flag and stream format of a Blosc-1 chunk
+PLAN_START = _HEADER.size + _GEOMETRY.size
 _DOUBLE = Struct("<d")
 _U64 = Struct("<Q")
 
@@ -112,46 +114,35 @@ class ArrayChunkHeader(NamedTuple):
     blocksize: int
     cbytes: int
 
-    @classmethod
-    def unpack(cls, view: BytesLike, at: int = 0) -> "ArrayChunkHeader":
-        """Unpack and check the header at position `at` of `view`.
+    def check(self) -> None:
+        """Check all fields.
 
         Raises
         ------
-        TruncatedError
-            `view` has fewer than 16 bytes from `at` on.
         FormatError
             A field is out of range, or the chunk is too small for its content.
         UnsupportedError
             The chunk has a later revision.
         """
-        header = cls(*unpack_fields(_HEADER, view, at, "array chunk header"))
-        if header.version != ARRAY_CHUNK_VERSION:
-            raise FormatError(
-                f"array chunk header: version is {header.version:#x}, expected "
-                f"{ARRAY_CHUNK_VERSION:#x}"
-            )
-        if header.revision != REVISION or header.flags:
+        version, revision, flags, itemsize, nbytes, blocksize, cbytes = self
+        if version != VERSION:
+            raise FormatError(f"array chunk header: version is {version:#x}, expected {VERSION:#x}")
+        if revision != REVISION or flags:
             raise UnsupportedError(
-                f"array chunk header: revision {header.revision} with flags {header.flags:#x}; "
-                f"this package reads revision {REVISION}"
+                f"array chunk header: revision {revision} with flags {flags:#x}; this package "
+                f"reads revision {REVISION}"
             )
-        if header.itemsize not in WIDTHS:
-            raise FormatError(f"array chunk header: items of {header.itemsize} bytes")
-        if not 0 < header.nbytes <= MAX_CHUNK_NBYTES:
+        if itemsize not in WIDTHS:
+            raise FormatError(f"array chunk header: items of {itemsize} bytes")
+        if not 0 < nbytes <= _blosc.MAX_NBYTES:
             raise FormatError(
-                f"array chunk header: decoded size {header.nbytes} is not 1 to {MAX_CHUNK_NBYTES}"
+                f"array chunk header: decoded size {nbytes} is not 1 to {_blosc.MAX_NBYTES}"
             )
-        if header.nbytes > MAX_EXPANSION * header.cbytes + FREE_EXPANSION:
-            raise FormatError(
-                f"array chunk header: {header.cbytes} bytes cannot decode to {header.nbytes}"
-            )
-        if not 0 < header.blocksize <= min(header.nbytes, MAX_BLOCK_NBYTES):
-            raise FormatError(
-                f"array chunk header: block size {header.blocksize} is not 1 to "
-                f"{min(header.nbytes, MAX_BLOCK_NBYTES)}"
-            )
-        return header
+        if nbytes > MAX_EXPANSION * cbytes + FREE_EXPANSION:
+            raise FormatError(f"array chunk header: {cbytes} bytes cannot decode to {nbytes}")
+        most = min(nbytes, MAX_BLOCK_NBYTES)
+        if not 0 < blocksize <= most:
+            raise FormatError(f"array chunk header: block size {blocksize} is not 1 to {most}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +278,7 @@ class Plan:
         packed = b"".join(plane.pack(self.itemsize) for plane in self.planes)
         dictionaries = b"".join(plane.stored_dictionary for plane in self.planes)
         plan_nbytes = _GEOMETRY.size + len(packed)
-        at = CHUNK_HEADER_SIZE + plan_nbytes + _END_SIZE * len(sizes) + len(dictionaries)
+        at = _HEADER.size + plan_nbytes + _END_SIZE * len(sizes) + len(dictionaries)
         head_nbytes, ends = at, []
         for size in sizes:
             at += size
@@ -295,7 +286,13 @@ class Plan:
         return b"".join(
             (
                 _HEADER.pack(
-                    ARRAY_CHUNK_VERSION, REVISION, 0, self.itemsize, self.nbytes, self.blocksize, at
+                    VERSION,
+                    REVISION,
+                    0,
+                    self.itemsize,
+                    self.nbytes,
+                    self.blocksize,
+                    at,
                 ),
                 _GEOMETRY.pack(
                     head_nbytes, plan_nbytes, len(self.planes), *self.shape, *self.block
@@ -320,16 +317,19 @@ class ArrayChunkHead:
         Geometry and planes.
     ends : bytes
         The start of block 0 and the end of each block, as u32.
+    kernel : Kernel
+        Kernel of the plan.
     """
 
     header: ArrayChunkHeader
     plan: Plan
     ends: bytes
+    kernel: _arraychunk.Kernel = field(compare=False, repr=False)
 
     @staticmethod
     def size(view: BytesLike) -> int:
         """Return the size of the head of a chunk, from its first `PLAN_START` bytes."""
-        head_nbytes: int = unpack_fields(_GEOMETRY, view, CHUNK_HEADER_SIZE, "array chunk plan")[0]
+        head_nbytes: int = unpack_fields(_GEOMETRY, view, _HEADER.size, "array chunk plan")[0]
         return head_nbytes
 
     @classmethod
@@ -345,9 +345,10 @@ class ArrayChunkHead:
         CodecError
             A dictionary is damaged.
         """
-        header = ArrayChunkHeader.unpack(view)
+        header = ArrayChunkHeader(*unpack_fields(_HEADER, view, 0, "array chunk header"))
+        header.check()
         head_nbytes, plan_nbytes, nplanes, *sides = unpack_fields(
-            _GEOMETRY, view, CHUNK_HEADER_SIZE, "array chunk plan"
+            _GEOMETRY, view, _HEADER.size, "array chunk plan"
         )
         if not PLAN_START <= head_nbytes <= header.cbytes:
             raise FormatError(
@@ -359,7 +360,7 @@ class ArrayChunkHead:
             raise TruncatedError(
                 f"array chunk head: found {len(view)} of {head_nbytes} bytes", offset=len(view)
             )
-        if view[CHUNK_HEADER_SIZE + 7]:
+        if view[_HEADER.size + 7]:
             raise FormatError("array chunk plan: the reserved byte is not 0")
         shape = (sides[0], sides[1], sides[2])
         block = (sides[3], sides[4], sides[5])
@@ -370,9 +371,9 @@ class ArrayChunkHead:
             plane, stored_size, at = _unpack_plane(view, at, index, header, planes)
             planes.append(plane)
             stored_sizes.append(stored_size)
-        if at != CHUNK_HEADER_SIZE + plan_nbytes:
+        if at != _HEADER.size + plan_nbytes:
             raise FormatError(
-                f"array chunk plan: {at - CHUNK_HEADER_SIZE} bytes, declared as {plan_nbytes}"
+                f"array chunk plan: {at - _HEADER.size} bytes, declared as {plan_nbytes}"
             )
         nblocks = Plan(header.itemsize, shape, block, tuple(planes)).nblocks
         table = at + _END_SIZE * nblocks
@@ -385,7 +386,8 @@ class ArrayChunkHead:
         if int.from_bytes(ends[-_END_SIZE:], "little") != header.cbytes:
             raise FormatError("array chunk: the last block does not end with the chunk")
         planes = _with_dictionaries(view[table:], planes, stored_sizes, header.itemsize)
-        return cls(header, Plan(header.itemsize, shape, block, tuple(planes)), ends)
+        plan = Plan(header.itemsize, shape, block, tuple(planes))
+        return cls(header, plan, ends, plan.kernel())
 
     def extent(self, index: int) -> tuple[int, int]:
         """Return the stored range of block `index`, as positions in the chunk."""
@@ -410,9 +412,7 @@ class ArrayChunkHead:
                 f"the array chunk of {self.header.cbytes} bytes decodes to {self.header.nbytes}; "
                 f"got {len(chunk)} for {len(out)}"
             )
-        _check_code(
-            self.plan.kernel().decode_into(self.ends, chunk, 0, 0, self.plan.nblocks, out), None
-        )
+        _check_code(self.kernel.decode_into(self.ends, chunk, 0, 0, self.plan.nblocks, out), None)
 
     def decode_block_into(self, stored: BytesLike, low: int, index: int, out: BytesLike) -> None:
         """Decode block `index` alone into `out`, of exactly its size.
@@ -420,18 +420,71 @@ class ArrayChunkHead:
         `stored` are the bytes of the chunk from position `low` on, at least those of `extent`.
         The items are in C order of slices, rows, points and planes. Raises as `decode_into` does.
         """
-        _check_code(self.plan.kernel().decode_into(self.ends, stored, low, index, 1, out), index)
+        _check_code(self.kernel.decode_into(self.ends, stored, low, index, 1, out), index)
 
+    def blocks_of_range(self, start: int, stop: int) -> Iterator[int]:
+        """Yield the blocks, ascending, that may hold bytes `start` to `stop` of the content."""
+        point = len(self.plan.planes) * self.header.itemsize
+        (depth, height, width), (d, h, w) = self.plan.shape, self.plan.block
+        rows, columns = -(-height // h), -(-width // w)
+        first, last = start // point, (stop - 1) // point
+        low, high = first // (height * width), last // (height * width)
 
-def decode_array_chunk_into(chunk: BytesLike, out: BytesLike) -> None:
-    """Decode an array chunk into `out`, a writable buffer of exactly the decoded size.
+        def index(at: int) -> int:
+            y, x = divmod(at % (height * width), width)
+            return (y // h) * columns + x // w
 
-    Raises
-    ------
-    FormatError, CodecError, UnsupportedError
-        The chunk is damaged or of a later revision, or does not decode to ``len(out)`` bytes.
-    """
-    ArrayChunkHead.unpack(chunk).decode_into(chunk, out)
+        for z in range(low // d, high // d + 1):
+            # With several slices in a block, those between the first and the last are whole.
+            is_one = max(low, z * d) == min(high, z * d + d - 1, depth - 1)
+            begin = index(first) if z == low // d and (is_one or d == 1) else 0
+            end = index(last) + 1 if z == high // d and (is_one or d == 1) else rows * columns
+            yield from range(z * rows * columns + begin, z * rows * columns + end)
+
+    def extent_of_range(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the stored range of the blocks that hold bytes `start` to `stop` of the content.
+
+        Raises
+        ------
+        CodecError
+            The chunk has no such bytes.
+        FormatError
+            The ends of the blocks are damaged.
+        """
+        if not 0 <= start < stop <= self.header.nbytes:
+            raise CodecError(f"the chunk has no blocks for its bytes {start} to {stop}")
+        extents = [self.extent(index) for index in self.blocks_of_range(start, stop)]
+        return extents[0][0], extents[-1][1]
+
+    def decode_range_into(self, stored: BytesLike, low: int, start: int, out: BytesLike) -> None:
+        """Decode bytes ``start`` to ``start + len(out)`` of the content into `out`.
+
+        `stored` are the bytes of the chunk from position `low` on, at least those of
+        `extent_of_range`. Raises as `decode_into` does.
+        """
+        stop = start + len(out)
+        if start == stop:
+            return
+        if not 0 <= start < stop <= self.header.nbytes:
+            raise CodecError(f"the chunk has no bytes {start} to {stop}")
+        target = memoryview(out)
+        point = len(self.plan.planes) * self.header.itemsize
+        _, height, width = self.plan.shape
+        for index in self.blocks_of_range(start, stop):
+            (z, y, x), (d, h, w) = self.plan.block_place(index)
+            run = h * w * point
+            at = ((z * height + y) * width + x) * point
+            if d == 1 and start <= at and at + run <= stop:
+                self.decode_block_into(stored, low, index, target[at - start : at - start + run])
+                continue
+            content = memoryview(bytearray(d * run))
+            self.decode_block_into(stored, low, index, content)
+            for slice_ in range(d):
+                at = (((z + slice_) * height + y) * width + x) * point
+                begin, end = max(at, start), min(at + run, stop)
+                if begin < end:
+                    part = content[slice_ * run + begin - at : slice_ * run + end - at]
+                    target[begin - start : end - start] = part
 
 
 def _check_code(code: int, index: int | None) -> None:
@@ -548,16 +601,18 @@ def _with_dictionaries(
             continue
         stored = bytes(view[at : at + size])
         at += size
-        header = ChunkHeader.unpack(stored)
+        what = f"array chunk: dictionary of plane {index}"
+        _, _, flags, _, found, _, cbytes = unpack_fields(_HEADER, stored, 0, what)
         nbytes = len(plane.dictionary)
-        if header.cbytes != size or header.nbytes != nbytes:
+        if cbytes != size or found != nbytes:
             raise FormatError(
-                f"array chunk: dictionary of plane {index} decodes from {header.cbytes} to "
-                f"{header.nbytes} bytes, expected {size} to {nbytes}"
+                f"{what} decodes from {cbytes} to {found} bytes, expected {size} to {nbytes}"
             )
-        if not header.is_memcpy and header.codec != "zstd":
-            raise FormatError(f"array chunk: dictionary of plane {index} is {header.codec}")
+        if not flags & _BLOSC_MEMCPY and flags >> 5 != _BLOSC_ZSTD:
+            raise FormatError(f"{what} is neither zstd nor uncompressed")
         entries = bytearray(nbytes)
-        decode_into(stored, entries)
+        code = _blosc.decompress_into(stored, entries)
+        if code != nbytes:
+            raise CodecError(f"{what} is damaged", code=code)
         complete.append(replace(plane, dictionary=bytes(entries), stored_dictionary=stored))
     return complete

@@ -1,14 +1,18 @@
-"""Blosc-1 chunks: names and ids, parameters, encoding, full and partial decoding.
+"""Chunks: names and ids, parameters, encoding, full and partial decoding.
 
 A chunk begins with a 16-byte header (C-Blosc, README_CHUNK_FORMAT.rst) that holds its stored and
 its decoded size. Both are checked against the bytes present before anything is allocated or
 decoded, and the chunk is decoded into a buffer of exactly the declared size.
+
+Chunks are of Blosc 1, or array chunks (`arraychunk`), which have the same 16 bytes in front. The
+kernel of Blosc refuses array chunks, and only then is the version looked at: Blosc chunks pay
+nothing. The module of array chunks is imported when the first one occurs.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 try:
     from .._ext import blosc as _blosc
@@ -22,7 +26,8 @@ except ImportError as err:
 from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
 from ..types import BytesLike
 
-if TYPE_CHECKING:  # reading needs none
+if TYPE_CHECKING:  # most files need none
+    from .arraychunk import ArrayChunkHead
     from .rounding import Rounding
 
 BLOSC_VERSION = _blosc.VERSION
@@ -39,7 +44,10 @@ MAX_TYPESIZE = 255  # one byte in the chunk header
 
 _CHUNK_HEADER = Struct("<BBBBIII")
 _BLOCK_START_SIZE = 4
-_CHUNK_VERSION = 2  # BLOSC_VERSION_FORMAT; 3 and later are Blosc 2
+_CHUNK_VERSION = 2  # BLOSC_VERSION_FORMAT; 3 to 5 are Blosc 2
+ARRAY_CHUNK_VERSION = 0x82  # docs/formats/arraychunk.md
+CHUNK_VERSIONS = (_CHUNK_VERSION, ARRAY_CHUNK_VERSION)  # first byte of a chunk
+_HEAD_NBYTES = Struct("<I")  # after the header of an array chunk: the size of everything in front
 
 # Bits of the flags byte, stored on disk.
 _FLAG_BYTE_SHUFFLE = 0x01
@@ -77,11 +85,11 @@ class ChunkHeader(NamedTuple):
     Attributes
     ----------
     version, versionlz : int
-        Format of the chunk and of its streams.
+        Format of the chunk and of its streams; of an array chunk, 0x82 and the revision.
     flags : int
-        Filter, split and stream format.
+        Filter, split and stream format; 0 in an array chunk.
     typesize : int
-        Bytes per item, used by the filter.
+        Bytes per item.
     nbytes : int
         Decoded size in bytes.
     blocksize : int
@@ -109,7 +117,7 @@ class ChunkHeader(NamedTuple):
         FormatError
             The sizes contradict each other or exceed the expansion that the codec allows.
         UnsupportedError
-            It is a Blosc 2 chunk.
+            It is a Blosc 2 chunk, or an array chunk of a later revision.
         """
         if len(view) - at < CHUNK_HEADER_SIZE:
             raise TruncatedError(
@@ -119,6 +127,11 @@ class ChunkHeader(NamedTuple):
         header = tuple.__new__(cls, _CHUNK_HEADER.unpack_from(view, at))
         version, _, flags, _, nbytes, _, cbytes = header
         if version != _CHUNK_VERSION:
+            if version == ARRAY_CHUNK_VERSION:
+                from .arraychunk import ArrayChunkHeader
+
+                ArrayChunkHeader(*header).check()
+                return header
             if version > _CHUNK_VERSION:
                 raise UnsupportedError(f"Blosc header: version {version} is not of Blosc 1")
             raise FormatError(f"Blosc header: version is {version}, expected {_CHUNK_VERSION}")
@@ -141,7 +154,9 @@ class ChunkHeader(NamedTuple):
 
     @property
     def codec(self) -> str:
-        """Name of the stream format; chunks of ``lz4hc`` are ``lz4``."""
+        """Name of the stream format, "array" of an array chunk; ``lz4hc`` chunks are ``lz4``."""
+        if self.is_array:
+            return "array"
         return STREAM_FORMATS.get(self.flags >> 5, f"unassigned ({self.flags >> 5})")
 
     @property
@@ -152,13 +167,25 @@ class ChunkHeader(NamedTuple):
         return Shuffle.BIT if self.flags & _FLAG_BIT_SHUFFLE else Shuffle.NONE
 
     @property
+    def is_array(self) -> bool:
+        """Whether it is an array chunk."""
+        return self.version == ARRAY_CHUNK_VERSION
+
+    @property
     def is_memcpy(self) -> bool:
         """Whether the data are stored uncompressed."""
         return bool(self.flags & _FLAG_MEMCPY)
 
-    @property
-    def head_size(self) -> int:
-        """Size in bytes of the header with all block starts; at most that of the chunk."""
+    def head_size(self, view: BytesLike) -> int:
+        """Return the size in bytes of everything in front of the blocks; at most that of the chunk.
+
+        `view` is the beginning of the chunk, of at least 20 bytes if the chunk has them.
+        """
+        if self.is_array:
+            if len(view) < CHUNK_HEADER_SIZE + _HEAD_NBYTES.size:
+                return self.cbytes
+            size: int = _HEAD_NBYTES.unpack_from(view, CHUNK_HEADER_SIZE)[0]
+            return min(size, self.cbytes)
         if self.is_memcpy or self.blocksize == 0:
             return CHUNK_HEADER_SIZE
         nblocks = -(-self.nbytes // self.blocksize)
@@ -172,7 +199,18 @@ class ChunkHeader(NamedTuple):
     @property
     def is_split(self) -> bool:
         """Whether each byte of an item has its own stream."""
-        return not self.flags & _FLAG_NOT_SPLIT
+        return not (self.flags & _FLAG_NOT_SPLIT or self.is_array)
+
+
+class ItemEncoder(Protocol):
+    """Encoder that knows the items of a chunk."""
+
+    def encode(self, content: BytesLike, params: "CodecParams") -> bytes:
+        """Return a chunk, of Blosc with these parameters if that is smaller.
+
+        `content` may be a view of bytes with the axes of the chunk, and one for those of an item.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +234,8 @@ class CodecParams:
         mostly Huffman coded, at every level; otherwise the flag is ignored.
     rounding : Rounding, optional
         Rounding of the items before compression.
+    items : ItemEncoder, optional
+        Makes array chunks, where these are smaller than Blosc chunks.
     """
 
     codec: str = "zstd"
@@ -205,6 +245,7 @@ class CodecParams:
     blocksize: int = 0
     residual: bool = False
     rounding: "Rounding | None" = None
+    items: ItemEncoder | None = None
 
     def __post_init__(self) -> None:
         if self.codec not in CODECS:
@@ -226,7 +267,10 @@ STREAM_NAMES = frozenset(STREAM_FORMATS.values())
 
 
 def encode(data: BytesLike, params: CodecParams) -> bytes:
-    """Compress `data`, contiguous bytes, to one new chunk. The GIL is released.
+    """Compress `data` to one new chunk. The GIL is released.
+
+    `data` are contiguous bytes, or a contiguous view of bytes with several axes, as for
+    `ItemEncoder.encode`.
 
     Raises
     ------
@@ -235,6 +279,10 @@ def encode(data: BytesLike, params: CodecParams) -> bytes:
     CodecError
         C-Blosc failed.
     """
+    if params.items is not None:
+        return params.items.encode(data, params)
+    if isinstance(data, memoryview) and data.ndim != 1:
+        data = data.cast("B")
     if len(data) > MAX_CHUNK_NBYTES:
         raise ValueError(f"a chunk holds at most {MAX_CHUNK_NBYTES} bytes, not {len(data)}")
     if params.rounding is not None:
@@ -270,6 +318,9 @@ def decode_into(chunk: BytesLike, out: BytesLike) -> None:
     code = _blosc.decompress_into(chunk, out)
     if code != len(out):
         header = _check_whole(chunk)
+        if header.is_array:
+            _array_head(chunk).decode_into(chunk, out)
+            return
         if header.needs_expansion:
             chunk = _expand_snappy(chunk, header)
             code = _blosc.decompress_into(chunk, out)
@@ -285,6 +336,9 @@ def decode_range_into(chunk: BytesLike, start: int, out: BytesLike) -> None:
     code = _blosc.decompress_range_into(chunk, start, out)
     if code != len(out):
         header = _check_whole(chunk)
+        if header.is_array:
+            _array_head(chunk).decode_range_into(chunk, 0, start, out)
+            return
         if header.needs_expansion:
             chunk = _expand_snappy(chunk, header)
             code = _blosc.decompress_range_into(chunk, start, out)
@@ -304,6 +358,9 @@ def extent_of_range(head: BytesLike, start: int, stop: int) -> tuple[int, int]:
         The head is damaged, or the chunk has no such bytes.
     """
     extent = _blosc.extent_of_range(head, start, stop)
+    # The kernel does not look at the version, and leaves other chunks to C-Blosc as a whole.
+    if (extent is None or not extent[0]) and head[:1] == bytes((ARRAY_CHUNK_VERSION,)):
+        return _array_head(head).extent_of_range(start, stop)
     if extent is None:
         raise CodecError(f"the chunk has no blocks for its bytes {start} to {stop}")
     return extent
@@ -319,7 +376,17 @@ def decode_blocks_into(
     """
     code = _blosc.decompress_blocks_into(head, stored, low, start, out)
     if code != len(out):
-        raise _decode_error(ChunkHeader.unpack(head), len(out), code)
+        header = ChunkHeader.unpack(head)
+        if header.is_array:
+            _array_head(head).decode_range_into(stored, low, start, out)
+            return
+        raise _decode_error(header, len(out), code)
+
+
+def _array_head(view: BytesLike) -> "ArrayChunkHead":
+    from .arraychunk import ArrayChunkHead
+
+    return ArrayChunkHead.unpack(view)
 
 
 def _check_whole(chunk: BytesLike) -> ChunkHeader:

@@ -55,8 +55,11 @@ UNUSED_ENTRY = b"\xff" * OFFSET_SIZE  # -1: entry of the offset table that is sp
 # Incompatible features of version 4, stored on disk: a reader must refuse a file with an unknown
 # one. A frame store: chunks of any size, found by an index (docs/formats/frames.md).
 FEATURE_FRAMES = 0x01
+# Chunks may be array chunks (arraychunk.py).
+FEATURE_ARRAY_CHUNKS = 0x02
 # Chunks form an N-dimensional grid, whose shape is in the metadata (chunkgrid.py).
 FEATURE_GRID = 0x04
+_ARRAY_FEATURES = FEATURE_ARRAY_CHUNKS | FEATURE_GRID
 
 
 class Header(NamedTuple):
@@ -139,7 +142,7 @@ class Header(NamedTuple):
         return head + xxh3_64_digest(head)
 
     @classmethod
-    def unpack(cls, view: BytesLike, *, known_features: int = FEATURE_GRID) -> "Header":
+    def unpack(cls, view: BytesLike, *, known_features: int = _ARRAY_FEATURES) -> "Header":
         """Unpack the header at the beginning of `view`.
 
         Parameters

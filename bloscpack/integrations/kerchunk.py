@@ -18,6 +18,7 @@ from ..array.array import Array
 from ..container.reader import Container
 from ..exceptions import FormatError, UnsupportedError
 from ..format.codec import ChunkHeader, CodecParams, encode
+from ..format.header import FEATURE_ARRAY_CHUNKS
 from ..storage.protocol import Extent, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.url import is_url, shown
@@ -73,8 +74,8 @@ def kerchunk_references(
     ------
     UnsupportedError
         Zarr cannot read the chunks: they are neither whole rows nor parts of a grid that divides
-        the array, they are compressed with Snappy, or Zarr does not have the dtype. Or the attrs do
-        not fit the array.
+        the array, they are compressed with Snappy or codec="auto", or Zarr does not have the
+        dtype. Or the attrs do not fit the array.
     FormatError
         The file is damaged, or of another type.
     TypeError
@@ -196,6 +197,11 @@ def _head_refs(
 def _check_grid(array: Array, nbytes: int) -> None:
     """Raise unless each chunk is one of the Zarr grid: `nbytes` bytes, the last one at most."""
     container = array._open_container()
+    if container.header.features & FEATURE_ARRAY_CHUNKS:
+        raise UnsupportedError(
+            "the file may have array chunks, which numcodecs cannot decode; read the array with "
+            "bloscpack.as_zarr or bloscpack.load, or save it again with codec='zstd'"
+        )
     # In version 2 of the Bloscpack format the last chunk may be larger than the others.
     if array.chunks is None or container.last_chunk > nbytes:
         raise UnsupportedError(

@@ -11,16 +11,22 @@ from bloscpack.exceptions import CodecError, FormatError, TruncatedError, Unsupp
 from bloscpack.format.arraychunk import (
     PLAN_START,
     ArrayChunkHead,
-    ArrayChunkHeader,
     Coder,
     Map,
     Plan,
     PlanePlan,
     Predictor,
-    decode_array_chunk_into,
     scale_of,
 )
-from bloscpack.format.codec import CodecParams, encode
+from bloscpack.format.codec import (
+    ChunkHeader,
+    CodecParams,
+    decode_blocks_into,
+    decode_into,
+    decode_range_into,
+    encode,
+    extent_of_range,
+)
 
 from ..fuzz.array_vectors import plan_fields, random_chunk
 from ..reference.arraychunk import decode
@@ -30,8 +36,8 @@ ERRORS = (FormatError, CodecError, UnsupportedError)
 
 
 def decoded(chunk: bytes) -> bytes:
-    out = bytearray(ArrayChunkHeader.unpack(chunk).nbytes)
-    decode_array_chunk_into(chunk, out)
+    out = bytearray(ChunkHeader.unpack(chunk).nbytes)
+    decode_into(chunk, out)
     return bytes(out)
 
 
@@ -59,6 +65,51 @@ def test_kernel_agrees_with_the_reference(seed: int) -> None:
             out = bytearray(points[place].nbytes)
             head.decode_block_into(chunk[low:high], low, index, out)
             assert bytes(out) == points[place].tobytes()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ranges_of_the_content(seed: int) -> None:
+    """From a whole chunk, and from its head and only the part that is said to be needed."""
+    rng, nparts = Random(f"range {seed}"), 0
+    for _ in range(20):
+        plan, chunk = random_chunk(rng)
+        content = decode(chunk)
+        head = chunk[: ChunkHeader.unpack(chunk).head_size(chunk)]
+        for _ in range(20):
+            start, stop = sorted(rng.choices(range(len(content) + 1), k=2))
+            out = bytearray(stop - start)
+            decode_range_into(chunk, start, out)
+            assert out == content[start:stop], plan
+            if start == stop:
+                continue
+            low, high = extent_of_range(head, start, stop)
+            out = bytearray(stop - start)
+            decode_blocks_into(head, chunk[low:high], low, start, out)
+            assert out == content[start:stop], plan
+            nparts += (low, high) != (len(head), len(chunk))
+    assert nparts > 20
+
+
+def test_only_blocks_of_the_range_are_needed() -> None:
+    work = np.arange(8 * 6 * 10, dtype="u2").reshape(8, 6, 10)
+    plane = PlanePlan(Map.OFFSET, 2, Predictor.LEFT, Coder.PLANES, scale=1)
+    head = ArrayChunkHead.unpack(encoded(work, plane, (1, 2, 10)))
+    assert list(head.blocks_of_range(0, 40)) == [0]
+    assert list(head.blocks_of_range(39, 41)) == [0, 1]
+    assert list(head.blocks_of_range(100, 130)) == [2, 3]
+    head = ArrayChunkHead.unpack(encoded(work, plane, (4, 2, 10)))
+    assert list(head.blocks_of_range(0, 40)) == [0]
+    assert list(head.blocks_of_range(40, 80)) == [1]
+    assert list(head.blocks_of_range(120, 160)) == [0]  # the second slice
+    assert list(head.blocks_of_range(100, 130)) == [0, 1, 2]  # the end of a slice and the next
+    assert list(head.blocks_of_range(3 * 120 + 100, 4 * 120 + 30)) == [2, 3]
+    assert list(head.blocks_of_range(0, 960)) == [0, 1, 2, 3, 4, 5]
+    for start, stop in ((-1, 4), (4, 4), (0, 961)):
+        with pytest.raises(CodecError, match="no blocks"):
+            head.extent_of_range(start, stop)
+        if start != stop:
+            with pytest.raises(CodecError, match="no bytes"):
+                head.decode_range_into(b"", 0, start, bytearray(stop - start))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -119,11 +170,11 @@ def test_unaligned_and_short_outputs() -> None:
     work = np.arange(5000, dtype="u8").reshape(1, 50, 100)
     chunk = encoded(work, PlanePlan(Map.OFFSET, 8, 3, Coder.BINS, k=1, scale=1), (1, 20, 100))
     memory = bytearray(work.nbytes + 3)
-    decode_array_chunk_into(chunk, memoryview(memory)[3:])
+    decode_into(chunk, memoryview(memory)[3:])
     assert memory[3:] == work.tobytes()
     for room in (0, work.nbytes - 1, work.nbytes + 1):
         with pytest.raises(CodecError, match="decodes to 40000"):
-            decode_array_chunk_into(chunk, bytearray(room))
+            decode_into(chunk, bytearray(room))
     head = ArrayChunkHead.unpack(chunk)
     low, high = head.extent(1)
     with pytest.raises(CodecError, match="block 1 is damaged"):
@@ -244,13 +295,13 @@ def test_dictionaries_are_checked() -> None:
         ({"dictionary": bytes(4 * 501)}, "501 entries, expected 1 to 500"),
         ({"dictionary": entries[:4].tobytes()}, "decodes from 36 to 20 bytes"),
         ({"stored_dictionary": stored[:-1]}, "decodes from 36 to 20 bytes"),
-        ({"stored_dictionary": b""}, "Blosc header: found 0 of 16 bytes"),
+        ({"stored_dictionary": b""}, "dictionary of plane 0: found 0 of 16 bytes"),
         (
             {
                 "stored_dictionary": encode(entries.tobytes() * 20, CodecParams("lz4", 5, 1, 4)),
                 "dictionary": entries.tobytes() * 20,
             },
-            "dictionary of plane 0 is lz4",
+            "dictionary of plane 0 is neither zstd nor",
         ),
     ):
         damaged = replace(plane, **fields)

@@ -12,7 +12,8 @@ from array_vectors import plan_fields, random_chunk
 from chunk_judge import _M_PERTURB, AREA_NBYTES, ERRORS, _libc, areas
 from mutation import damage
 
-from bloscpack.format.arraychunk import ArrayChunkHead, Plan, decode_array_chunk_into
+from bloscpack.format.arraychunk import ArrayChunkHead, Plan
+from bloscpack.format.codec import decode_into
 
 NCHUNKS = 300
 
@@ -76,7 +77,7 @@ def _decode(chunk: bytes, room: int, index: int | None, faults: list[str]) -> by
         out[:] = bytes((fill,)) * room
         try:
             if index is None:
-                decode_array_chunk_into(source.holding(chunk), out)
+                decode_into(source.holding(chunk), out)
             else:
                 head = ArrayChunkHead.unpack(chunk)
                 low, high = head.extent(index)

@@ -219,7 +219,7 @@ def _decode(
             if start is None:
                 decode_into(view, out)
             elif by_blocks:
-                head = chunk[: ChunkHeader.unpack(chunk).head_size]
+                head = chunk[: ChunkHeader.unpack(chunk).head_size(chunk)]
                 low, high = extent_of_range(head, start, start + room)
                 # Only the extent is present: the source ends where the extent ends.
                 stored, view = source.holding(chunk[low:high]), memoryview(chunk)

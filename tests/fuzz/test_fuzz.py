@@ -192,7 +192,7 @@ def test_the_judge_sees_bytes_of_array_chunks_that_were_not_written(
     def all_but_one(chunk: bytes, out: memoryview) -> None:
         out[:-1] = bytes(len(out) - 1)
 
-    monkeypatch.setattr(array_judge, "decode_array_chunk_into", all_but_one)
+    monkeypatch.setattr(array_judge, "decode_into", all_but_one)
     faults = array_judge.judge(array_judge.array_chunks()[0][1])
     assert any("what was in memory before" in fault for fault in faults)
 

@@ -26,6 +26,7 @@ from ...format.arraychunk import (
 )
 from ...format.codec import CodecParams, encode
 from ...types import AnyArray, BytesLike
+from ..arraymetadata import Description
 from .chunkmaps import Mapped, distinct, maps_of
 
 # 64 KiB is the knee: 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a row slower.
@@ -41,6 +42,56 @@ _AFTER_SLICE = (Predictor.NONE, Predictor.LEFT, Predictor.LORENZO)
 _FLOAT_NAMES = ("float", "bfloat")
 
 Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayItems:
+    """Items of the chunks of an array; an `ItemEncoder`.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Their type, little-endian and of 1, 2, 4 or 8 bytes, or complex of two of these.
+    row_shape : tuple of int
+        Shape of the array as it is stored, without its first axis.
+    """
+
+    dtype: np.dtype[Any]
+    row_shape: tuple[int, ...]
+
+    def encode(self, content: BytesLike, params: CodecParams) -> bytes:
+        """Return an array chunk, or a Blosc chunk if that is not larger.
+
+        Parameters
+        ----------
+        content : buffer
+            Bytes of a chunk, in C order of its items. With one axis, they are rows of the array;
+            else the axes are those of the chunk, and the last one that of the bytes of an item.
+        params : CodecParams
+            Parameters of the Blosc chunk.
+        """
+        view = memoryview(content)
+        flat: BytesLike = view
+        shape = self._shape_of(view.nbytes)
+        if view.ndim > 1 and view.shape is not None:
+            shape, flat = view.shape[:-1], view.cast("B")
+        if params.rounding is not None:
+            flat = params.rounding.apply(flat)
+        return encode_chunk(flat, self.dtype, shape, replace(params, rounding=None, items=None))
+
+    def _shape_of(self, nbytes: int) -> tuple[int, ...]:
+        """Return the shape of `nbytes` of rows, or of items if these are not whole rows."""
+        nitems = nbytes // self.dtype.itemsize
+        row = prod(self.row_shape)
+        return (nitems // row, *self.row_shape) if row and nitems % row == 0 else (nitems,)
+
+
+def item_encoder(description: Description) -> ArrayItems | None:
+    """Return the encoder for chunks of an array; None if its dtype has only Blosc chunks."""
+    dtype, shape, is_fortran = description
+    if kind_of(dtype) is None:
+        return None
+    return ArrayItems(dtype, shape[-2::-1] if is_fortran else shape[1:])
 
 
 def encode_chunk(
@@ -158,7 +209,8 @@ def _encode_planes(items: AnyArray, kind: str, shape: Shape, limit: int) -> byte
     if encoded is None:
         return None
     chunk = plan.pack(encoded[1], encoded[0])
-    return chunk if plan.nbytes <= MAX_EXPANSION * len(chunk) + FREE_EXPANSION else None
+    most = MAX_EXPANSION * len(chunk) + FREE_EXPANSION
+    return chunk if plan.nbytes <= most else None
 
 
 def _bytes(array: AnyArray) -> memoryview:

@@ -157,8 +157,8 @@ def add_folder(parser: Container) -> None:
     )
 
 
-def add_blosc_group(parser: argparse.ArgumentParser) -> None:
-    """Add the settings of chunks; `blosc_args_from` reads them."""
+def add_blosc_group(parser: argparse.ArgumentParser, others: tuple[str, ...] = ()) -> None:
+    """Add the settings of chunks; `blosc_args_from` reads them, but for codecs in `others`."""
     group = parser.add_argument_group("blosc settings")
     group.add_argument(
         "-t",
@@ -197,10 +197,10 @@ def add_blosc_group(parser: argparse.ArgumentParser) -> None:
         "-c",
         "--codec",
         metavar="CODEC",
-        choices=CODECS,
+        choices=(*CODECS, *others),
         default=DEFAULT_CNAME,
         dest="cname",
-        help=f"{', '.join(CODECS)} (default: %(default)s)",
+        help=f"{', '.join((*CODECS, *others))} (default: %(default)s)",
     )
 
 

@@ -17,14 +17,12 @@ from bloscpack.array.chunkcodec.chunkencoder import (
     kind_of,
 )
 from bloscpack.format.arraychunk import (
-    ARRAY_CHUNK_VERSION,
     MAX_BLOCK_NBYTES,
     ArrayChunkHead,
     Map,
     Predictor,
-    decode_array_chunk_into,
 )
-from bloscpack.format.codec import CodecParams, decode_into, encode
+from bloscpack.format.codec import ARRAY_CHUNK_VERSION, CodecParams, decode_into, encode
 
 from ...reference.arraychunk import decode
 
@@ -63,11 +61,9 @@ def check(array: AnyArray) -> bytes:
     chunk = chunk_of(array)
     content = np.ascontiguousarray(array).tobytes()
     out = bytearray(array.nbytes)
+    decode_into(chunk, out)
     if chunk[0] == ARRAY_CHUNK_VERSION:
-        decode_array_chunk_into(chunk, out)
         assert decode(chunk) == content
-    else:
-        decode_into(chunk, out)
     assert out == content
     return chunk
 
