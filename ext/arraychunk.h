@@ -327,6 +327,37 @@ static void pack_bits(const uint8_t *bytes, size_t n, int width, uint8_t *bits)
         *bits = (uint8_t)v;
 }
 
+/* Whether the plan has all n tokens; `widest` is the largest number of bits of one of them. Buckets
+ * are in the order of their number of bits, and frequent residuals, behind them, have none. */
+static bool check_tokens(const uint8_t *tokens, size_t n, const PlanePlan *plan, unsigned *widest)
+{
+    const uint8_t last = (uint8_t)(plan->ntokens - plan->nvalues - 1);
+    uint8_t most = 0, bucket = 0;
+    size_t i = 0;
+#if defined(__SSE2__)
+    __m128i mosts = _mm_setzero_si128(), buckets = mosts, lasts = _mm_set1_epi8((char)last);
+    uint8_t found[2][16];
+    for (; i + 16 <= n; i += 16) {
+        const __m128i t = _mm_loadu_si128((const __m128i *)(tokens + i));
+        const __m128i is_bucket = _mm_cmpeq_epi8(_mm_min_epu8(t, lasts), t);
+        mosts = _mm_max_epu8(mosts, t);
+        buckets = _mm_max_epu8(buckets, _mm_and_si128(t, is_bucket));
+    }
+    _mm_storeu_si128((__m128i *)found[0], mosts);
+    _mm_storeu_si128((__m128i *)found[1], buckets);
+    for (int j = 0; j < 16; j++) {
+        most = found[0][j] > most ? found[0][j] : most;
+        bucket = found[1][j] > bucket ? found[1][j] : bucket;
+    }
+#endif
+    for (; i < n; i++) {
+        most = tokens[i] > most ? tokens[i] : most;
+        bucket = tokens[i] <= last && tokens[i] > bucket ? tokens[i] : bucket;
+    }
+    *widest = plan->nbits[bucket];
+    return most < plan->ntokens;
+}
+
 /* ------------------------------------------------------------- running sums */
 
 static void sum8(uint8_t *a, size_t n, uint8_t carry)

@@ -87,10 +87,12 @@ static void NAME(predict)(const WORK *work, const WORK *plane_before, WORK *out,
     NAME(fold_all)(out, n);
 }
 
+/* Folded residuals of a slice to work integers; one row after the other, as rows stay in the cache. */
 static void NAME(unpredict_slice)(WORK *row, size_t h, size_t w, int predictor)
 {
     for (size_t y = 0; y < h; y++, row += w) {
         const WORK *above = row - w;
+        NAME(unfold_all)(row, w);
         if (predictor == PREDICT_UP && y) {
             NAME(add)(row, above, w);
         } else if (predictor == PREDICT_SECOND) {
@@ -116,10 +118,11 @@ static void NAME(unpredict)(WORK *work, const WORK *plane_before, size_t d, size
     const size_t slice = h * w, n = d * slice;
     if (predictor == 0)
         return;
-    NAME(unfold_all)(work, n);
     if (predictor & 7)
         for (size_t z = 0; z < d; z++)
             NAME(unpredict_slice)(work + z * slice, h, w, predictor & 7);
+    else
+        NAME(unfold_all)(work, n);
     if (predictor & AFTER_SLICE)
         for (size_t z = 1; z < d; z++)
             NAME(add)(work + z * slice, work + (z - 1) * slice, slice);
@@ -400,68 +403,91 @@ static inline uint64_t NAME(peek)(const uint8_t *p, size_t at)
     return v;
 }
 
-/* Residuals of n tokens whose bits start at position `at` of `p`; return the position after them. The
- * caller has counted the bits, and 16 bytes after the last are readable. */
-SHIFTING static size_t NAME(join_bins)(const PlanePlan *plan, const uint8_t *restrict tokens,
-                                       const uint8_t *restrict p, size_t at, WORK *restrict r, size_t n)
+/* Residuals of n tokens whose bits start at position `at` of `p`; return the position after them. One
+ * load has the bits of `per_load` residuals, of which there is a whole number. */
+static inline __attribute__((always_inline)) size_t NAME(join_run)(const PlanePlan *plan,
+                                                                   const uint8_t *restrict tokens,
+                                                                   const uint8_t *restrict p, size_t at,
+                                                                   WORK *restrict r, size_t n,
+                                                                   const size_t per_load)
 {
     const uint64_t *restrict bases = plan->bases;
     const uint8_t *restrict widths = plan->nbits;
-    size_t i = 0;
-#if BITS <= 16
-    /* One load has the bits of several residuals: 3 of 15 bits, or 8 of 7, and 7 that are skipped. */
-    enum { NAME(PER_LOAD) = BITS == 16 ? 3 : 8 };
-    for (; i + NAME(PER_LOAD) <= n; i += NAME(PER_LOAD)) {
+    for (size_t i = 0; i < n; i += per_load) {
         const uint64_t v = get64(p + (at >> 3));
-        unsigned skip = at & 7, first = skip;
-        for (size_t j = i; j < i + NAME(PER_LOAD); j++) {
+        const unsigned first = at & 7;
+        unsigned skip = first;
+        for (size_t j = i; j < i + per_load; j++) {
             const unsigned t = tokens[j], width = widths[t];
             r[j] = (WORK)(bases[t] + (v >> skip & (((uint64_t)1 << width) - 1)));
             skip += width;
         }
         at += skip - first;
     }
-#endif
-    for (; i < n; i++) {
-        const unsigned t = tokens[i], width = widths[t];
-        r[i] = (WORK)(bases[t] + (NAME(peek)(p, at) & (((uint64_t)1 << width) - 1)));
+    return at;
+}
+
+/* The same for residuals of more than 57 bits. */
+static size_t NAME(join_wide)(const PlanePlan *plan, const uint8_t *tokens, const uint8_t *p,
+                              size_t at, WORK *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned t = tokens[i], width = plan->nbits[t];
+        r[i] = (WORK)(plan->bases[t] + (NAME(peek)(p, at) & (((uint64_t)1 << width) - 1)));
         at += width;
     }
     return at;
+}
+
+enum { NAME(BATCH) = 96 };
+
+/* The same for a batch, or fewer at the end; `widest` is the largest number of bits of a residual.
+ * A load has 57 bits from any position. */
+SHIFTING static size_t NAME(join_bins)(const PlanePlan *plan, const uint8_t *tokens,
+                                       const uint8_t *p, size_t at, WORK *r, size_t n, unsigned widest)
+{
+    if (BITS == 64 && widest > 57)
+        return NAME(join_wide)(plan, tokens, p, at, r, n);
+    if (n < NAME(BATCH) || widest > 57 / 2)
+        return NAME(join_run)(plan, tokens, p, at, r, n, 1);
+    if (widest <= 57 / 8)
+        return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 8);
+    if (widest <= 57 / 6)
+        return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 6);
+    if (widest <= 57 / 4)
+        return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 4);
+    if (widest <= 57 / 3)
+        return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 3);
+    return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 2);
 }
 
 static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p, const uint8_t *end,
                                         WORK *r, size_t n, Scratch *s)
 {
     /* A residual has less than BITS bits, and loads read 9 bytes. */
-    enum { BATCH = 96, BATCH_NBYTES = BATCH * WIDTH + 16 };
+    enum { BATCH = NAME(BATCH), BATCH_NBYTES = BATCH * WIDTH + 16 };
     uint8_t tail[2 * BATCH_NBYTES] = {0};
-    const uint8_t *tokens = s->tokens, *stop;
-    size_t at = 0, i = 0, total = 0, used;
-    uint8_t most = 0;
+    const uint8_t *tokens = s->tokens;
+    unsigned widest;
+    size_t at = 0, i = 0, left, count;
     p = decode_stream(p, end, s->tokens, n, s, true);
-    if (!p)
-        return NULL;
-    for (size_t j = 0; j < n; j++)
-        most = tokens[j] > most ? tokens[j] : most;
-    if (most >= plan->ntokens)
+    if (!p || !check_tokens(tokens, n, plan, &widest))
         return NULL;
     for (; n - i >= BATCH && (size_t)(end - p) >= (at >> 3) + BATCH_NBYTES; i += BATCH)
-        at = NAME(join_bins)(plan, tokens + i, p, at, r + i, BATCH);
-    /* The rest, whose bits are counted first, in a copy with readable bytes behind. */
-    for (size_t j = i; j < n; j++)
-        total += plan->nbits[tokens[j]];
+        at = NAME(join_bins)(plan, tokens + i, p, at, r + i, BATCH, widest);
+    /* The rest, less than a batch of items or of its bytes, from a copy with zeros behind: nothing
+     * after the block is read. */
     p += at >> 3;
     at &= 7;
-    used = (at + total + 7) >> 3;
-    /* They fit: either less than a batch of items is left, or less than its bytes. */
-    if (used > (size_t)(end - p))
-        return NULL;
-    memcpy(tail, p, used);
-    stop = p + used;
-    p = tail;
-    NAME(join_bins)(plan, tokens + i, p, at, r + i, n - i);
-    return stop;
+    left = (size_t)(end - p);
+    memcpy(tail, p, left < BATCH_NBYTES ? left : BATCH_NBYTES);
+    for (; i < n; i += count) {
+        count = n - i < BATCH ? n - i : BATCH;
+        at = NAME(join_bins)(plan, tokens + i, tail, at, r + i, count, widest);
+        if (at > 8 * left)
+            return NULL;
+    }
+    return p + ((at + 7) >> 3);
 }
 
 /* The token of a residual, and the number of its bits. */
