@@ -32,7 +32,10 @@ from .chunkmaps import Mapped, distinct, maps_of
 # 64 KiB is the knee: 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a row slower.
 BLOCK_NBYTES = 1 << 16
 SLICES = 8  # of a block, if the slice before predicts the next
-NSAMPLES = 4  # blocks that the choice looks at
+NSAMPLES = 4  # blocks that the choice of map and predictor looks at
+SAMPLE_POINTS = 1 << 13  # of each of these blocks
+SAMPLE_ROWS = 8  # at least, as the first row of a block is predicted from the left only
+TRIAL_SHARE = 8  # the choice of coder encodes one block in eight, and at most NSAMPLES
 RESIDUALS = 1 << 15  # that are counted
 # A residual is frequent if it has this share of the sample, or saves as many bits.
 MIN_SHARE, MIN_WORTH = 4e-4, 4e-3
@@ -248,7 +251,7 @@ def _choose_predictor(
     if shape[0] > 1:
         groups.append((True, tuple(p | Predictor.AFTER_SLICE for p in after_slice)))
     for deep, predictors in groups:
-        samples = _samples(work, block_of(shape, point, deep=deep))
+        samples = _samples(work, _part_of(block_of(shape, point, deep=deep)))
         n = sum(sample.size for sample in samples)
         for predictor in predictors:
             bits = sum(_residuals(sample, predictor)[1] for sample in samples)
@@ -266,9 +269,17 @@ def _samples(work: AnyArray, block: Shape) -> list[AnyArray]:
     return found
 
 
-def _sample_indices(shape: tuple[int, ...], block: Shape) -> list[int]:
+def _part_of(block: Shape) -> Shape:
+    """Return the sides of the part of a block that an estimate needs."""
+    d, h, w = block
+    if d == h == 1:
+        return 1, 1, min(w, SAMPLE_POINTS)
+    return d, min(h, max(SAMPLE_ROWS, SAMPLE_POINTS // (d * w))), w
+
+
+def _sample_indices(shape: tuple[int, ...], block: Shape, most: int = NSAMPLES) -> list[int]:
     nblocks = prod(-(-side // step) for side, step in zip(shape, block, strict=True))
-    steps = np.linspace(0, nblocks - 1, NSAMPLES + 2).astype(int)
+    steps = np.linspace(0, nblocks - 1, most + 2).astype(int)
     return sorted(set(steps[1:-1].tolist()))
 
 
@@ -299,9 +310,11 @@ def _choose_coder(
         for k in (1, 2, 3)
         if (8 * plain.width - k + 1) << k <= 256
     ]
-    indices, sizes = _sample_indices(shape, block), []
+    plan = Plan(itemsize, shape, block, ())
+    indices = _sample_indices(shape, block, min(NSAMPLES, max(1, plan.nblocks // TRIAL_SHARE)))
+    scale = work.size / sum(prod(plan.block_place(index)[1]) for index in indices)
+    sizes = []
     room = NSAMPLES * 8 * (BLOCK_NBYTES + (1 << 12)) * max(1, 8 // itemsize)
-    scale = work.size / max(1, sum(sample.size for sample in samples))
     for trial in trials:
         kernel = Plan(itemsize, shape, block, (trial,)).kernel()
         encoded = kernel.encode([_bytes(work)], [None], [None], room, indices)
