@@ -223,11 +223,38 @@ def sound_files() -> None:
     add("array_grid", saved, grid, chunks=(2, 3, 4))
     add("array_grid_fortran", saved, np.asfortranarray(grid), chunks=(2, 3, 4), attrs={"unit": "m"})
     add("array_grid_appended", appended_grid)
+    add_array_chunks()
     add("array_no_checksum", saved, np.arange(120.0).reshape(12, 10), chunks=5, checksum=None)
     add("array_no_trailer", lambda: bp.pack_ndarray_to_bytes(np.eye(5)))
     add("array_appended", appended)
     add("trailer_stale_by_append", stale_by_append)
     add("trailer_stale_by_metadata", stale_by_metadata)
+
+
+def add_array_chunks() -> None:
+    """Add files of array chunks, with every map and coder, and one among Blosc chunks."""
+    rng = np.random.default_rng(11)
+    y, x = np.ogrid[:24, :40]
+    walk = rng.integers(-40, 41, 2000).cumsum()
+    noisy = (7 * x + 3 * y * y + rng.integers(0, 3, (24, 40))).astype("<i2")
+    mixed = np.concatenate([noisy, rng.integers(-(2**15), 2**15, (24, 40)).astype("<i2")])
+    found = {
+        "i2": noisy,
+        "f4": (walk / 64 + rng.random(2000) / 64).astype("<f4"),
+        "decimal": np.append(walk / 100, [-0.0, np.nan, np.inf]),
+        "few_values": np.sqrt(np.arange(30.0))[rng.integers(0, 30, 4000)],
+        "time": (1_700_000_000_000 + 1000 * np.arange(900) + walk[:900] % 50).astype("<M8[ms]"),
+        "rgb": np.stack([noisy % 251, noisy % 251 + 2, noisy % 251 + 3], -1).astype("u1"),
+        "mixed": mixed,
+    }
+    for name, array in found.items():
+        add(
+            f"array_auto_{name}", saved, array, codec="auto", chunks=24 if name == "mixed" else None
+        )
+    cube = (x * y)[None] + np.arange(6)[:, None, None] * 5 + rng.integers(0, 2, (6, 24, 40))
+    grid = cube.astype("<u2")
+    add("array_auto_grid", saved, grid, codec="auto", chunks=(4, 12, 30))
+    add("array_auto_fortran", saved, np.asfortranarray(grid), codec="auto")
 
 
 def appended_grid() -> bytes:
@@ -295,7 +322,7 @@ def damaged_files() -> None:
     add("bad_metadata_expansion", assemble, chunks(*THREE), section=large)
     four = version_4("xxh3_64")
     add("bad_v4_header_flipped", changed, four, 16)
-    add("bad_v4_feature", lambda: with_digest(changed(four, 40, b"\x02")))
+    add("bad_v4_feature", lambda: with_digest(changed(four, 40, b"\x08")))
     array = bp.pack_ndarray_to_bytes(
         np.arange(40, dtype="<i2").reshape(4, 10),
         metadata_args=bp.MetadataArgs(meta_codec="None", meta_checksum="None"),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_64_digest, xxh3_128_digest
 
+from . import arraychunk
 from .chunk_decoder import MAX_NBYTES, Chunk, decode_chunk, unpack_header
 from .refused import RefusedError, need
 
@@ -25,7 +26,12 @@ CHECKSUMS = (*NAMES, "xxh3_64", "xxh3_128")
 SIZES = (0, 4, 4, 16, 20, 28, 32, 48, 64, 8, 16)
 HEADER_SIZES = {1: 16, 2: 32, 3: 32, 4: 64}
 MAX_COUNT = 2**63 - 1
-GRID = 4  # feature: the chunks form a grid
+# Features: chunks may be array chunks, and form a grid.
+ARRAY_CHUNKS, GRID = 2, 4
+
+
+def is_array(chunk: bytes) -> bool:
+    return chunk[:1] == b"\x82"
 
 
 def digest_of(checksum: int, data: bytes) -> bytes:
@@ -150,7 +156,7 @@ class File:
 
 def read_file(file: bytes) -> File:
     """Return everything in a file of bytes or of an array."""
-    header = read_header(file, GRID)
+    header = read_header(file, ARRAY_CHUNKS | GRID)
     at, metadata = header.size, None
     if header.options & 2:
         metadata, at = read_metadata(file, at, 10 if header.version == 4 else 8)
@@ -169,7 +175,7 @@ def read_file(file: bytes) -> File:
         promised = header.last_chunk if last else header.chunk_size
         need(promised in (head.nbytes, -1), "format", "a chunk has another decoded size")
         need(digest_of(header.checksum, chunk) == digest, "checksum", f"chunk at {at} is damaged")
-        content.append(decode_chunk(chunk))
+        content.append(arraychunk.decode(chunk) if is_array(chunk) else decode_chunk(chunk))
         chunks.append(ReadChunk(at, head, digest))
         at = end
     trailer = read_trailer(file, header, front, table, chunks, at)
@@ -180,7 +186,8 @@ def read_file(file: bytes) -> File:
 
 def _chunk_at(file: bytes, at: int, checksum: int) -> tuple[Chunk, int]:
     """Return the header of the chunk at a position, and the end of its digest."""
-    head = unpack_header(file[at : at + 16])
+    view = file[at : at + 16]
+    head = arraychunk.unpack_header(view) if is_array(view) else unpack_header(view)
     end = at + head.cbytes + SIZES[checksum]
     need(end <= len(file), "truncated", f"the chunk at {at} is cut")
     return head, end

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import zstandard
 
-from .chunk_decoder import decode_chunk
+from .chunk_decoder import Chunk, decode_chunk
 from .refused import need
 
 FIELDS = struct.Struct("<BBBBBBHQ8s")
@@ -46,16 +46,31 @@ class Plane:
     dictionary: list[int]
 
 
-def decode(chunk: bytes) -> bytes:
-    need(len(chunk) >= 48, "format", "the head is cut")
+class Head(Chunk):
+    """The first 16 bytes, as `chunk_decoder` has them of a Blosc chunk."""
+
+    codec = "array"
+    shuffle = "none"
+    is_stored = False
+
+
+def unpack_header(view: bytes) -> Head:
+    """Return the checked header of the chunk at the beginning of `view`."""
+    need(len(view) >= 16, "truncated", "the header of a chunk is cut")
     version, revision, flags, itemsize, nbytes, blocksize, cbytes = struct.unpack_from(
-        "<4B3I", chunk
+        "<4B3I", view
     )
-    need((version, revision, flags) == (0x82, 1, 0), "format", "another format")
+    need(version == 0x82, "format", "another format")
+    need((revision, flags) == (1, 0), "unsupported", "a later revision")
     need(itemsize in (1, 2, 4, 8), "format", "itemsize")
-    need(cbytes == len(chunk), "format", "another size")
     need(0 < nbytes <= min(2**31 - 17, 8192 * cbytes + 65536), "format", "too large")
-    need(blocksize <= 262144, "format", "blocksize")
+    need(0 < blocksize <= min(nbytes, 262144), "format", "blocksize")
+    return Head(flags, itemsize, nbytes, blocksize, cbytes)
+
+
+def decode(chunk: bytes) -> bytes:
+    _, itemsize, nbytes, blocksize, cbytes = unpack_header(chunk)
+    need(cbytes == len(chunk) >= 48, "format", "another size")
     head, plan_nbytes, nplanes, reserved, *sides = struct.unpack_from("<IHBB6I", chunk, 16)
     shape, block = sides[:3], sides[3:]
     need(1 <= nplanes <= 16 and reserved == 0 and head <= cbytes, "format", "geometry")
