@@ -299,12 +299,18 @@ static size_t encode_stream(Scratch *s, const uint8_t *bytes, size_t n, uint8_t 
 static void unpack_bits(const uint8_t *bits, size_t n, int width, uint8_t *bytes)
 {
     const uint64_t mask = (1u << width) - 1;
+    const uint64_t fours = ((uint64_t)1 << 4 * width) - 1;
+    const uint64_t twos = (((uint64_t)1 << 2 * width) - 1) * 0x0000000100000001;
+    const uint64_t ones = mask * 0x0001000100010001;
     const uint8_t *end = bits + (n * (size_t)width + 7) / 8;
     size_t i = 0;
+    /* Eight fields at once: four move to each half, then two to each quarter, one to each byte. */
     for (; i + 8 <= n && end - bits >= 8; i += 8, bits += width) {
         uint64_t v = get64(bits);
-        for (int j = 0; j < 8; j++)
-            bytes[i + (size_t)j] = (uint8_t)(v >> (j * width) & mask);
+        v = (v & fours) | (v >> 4 * width & fours) << 32;
+        v = (v & twos) | (v >> 2 * width & twos) << 16;
+        v = (v & ones) | (v >> width & ones) << 8;
+        memcpy(bytes + i, &v, 8);
     }
     for (size_t at = 0; i < n; i++, at += (size_t)width) {
         unsigned v = bits[at / 8];
