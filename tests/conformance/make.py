@@ -240,6 +240,7 @@ def add_array_chunks() -> None:
     mixed = np.concatenate([noisy, rng.integers(-(2**15), 2**15, (24, 40)).astype("<i2")])
     found = {
         "i2": noisy,
+        "i4": (rng.standard_cauchy(1500) * 300).astype("<i4").cumsum(dtype="<i4"),
         "f4": (walk / 64 + rng.random(2000) / 64).astype("<f4"),
         "decimal": np.append(walk / 100, [-0.0, np.nan, np.inf]),
         "few_values": np.sqrt(np.arange(30.0))[rng.integers(0, 30, 4000)],
