@@ -63,6 +63,10 @@ STREAM_FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
 # DEFLATE match 2 bits to 258 bytes, and a Zstandard block 4 bytes to at most 128 KiB.
 _MAX_EXPANSION = (256, 256, 64, 1040, 1 << 16, 0, 0, 0)  # by stream format
 
+# Kernels for stream formats that a build of C-Blosc may lack, by name. Each decodes a stream into
+# a buffer of its decoded size, and returns whether it filled the buffer exactly.
+_DECODERS = {"snappy": _snappy.decompress_into}
+
 
 class Shuffle(IntEnum):
     """Filter before the codec; the numbers are those of C-Blosc."""
@@ -193,8 +197,8 @@ class ChunkHeader(NamedTuple):
 
     @property
     def needs_expansion(self) -> bool:
-        """Whether the streams are Snappy and this build of C-Blosc cannot decode them."""
-        return self.codec == "snappy" and not self.is_memcpy and "snappy" not in CODECS
+        """Whether the streams have a decoder of ours, and this build of C-Blosc has none."""
+        return self.codec in _DECODERS and not self.is_memcpy and self.codec not in CODECS
 
     @property
     def is_split(self) -> bool:
@@ -322,7 +326,7 @@ def decode_into(chunk: BytesLike, out: BytesLike) -> None:
             _array_head(chunk).decode_into(chunk, out)
             return
         if header.needs_expansion:
-            chunk = _expand_snappy(chunk, header)
+            chunk = _expand(chunk, header)
             code = _blosc.decompress_into(chunk, out)
         if code != len(out):
             raise _decode_error(header, len(out), code)
@@ -340,7 +344,7 @@ def decode_range_into(chunk: BytesLike, start: int, out: BytesLike) -> None:
             _array_head(chunk).decode_range_into(chunk, 0, start, out)
             return
         if header.needs_expansion:
-            chunk = _expand_snappy(chunk, header)
+            chunk = _expand(chunk, header)
             code = _blosc.decompress_range_into(chunk, start, out)
         if code != len(out):
             raise _decode_error(header, len(out), code)
@@ -406,22 +410,21 @@ def _decode_error(header: ChunkHeader, nbytes: int, code: int) -> CodecError:
     return CodecError(message, codec=header.codec, code=code)
 
 
-def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
-    """Return a Snappy chunk with its streams stored uncompressed, so that C-Blosc can decode it.
+def _expand(chunk: BytesLike, header: ChunkHeader) -> bytes:
+    """Return the chunk with its streams stored uncompressed, so that C-Blosc can decode it.
 
     A Blosc-1 chunk is a header, the position of each block (u32) and the blocks. A block is one
     stream, or one stream per byte of an item. A stream is its size (i32) and its data, which are
     uncompressed if the size equals that of the decoded stream (c-blosc, blosc.c, ``blosc_d``).
     """
+    codec = header.codec
     if not 0 < header.blocksize <= header.nbytes:
-        raise CodecError(
-            f"block size {header.blocksize} is not 1 to {header.nbytes}", codec="snappy"
-        )
+        raise CodecError(f"block size {header.blocksize} is not 1 to {header.nbytes}", codec=codec)
     view = memoryview(chunk)
     nblocks = -(-header.nbytes // header.blocksize)
     table = Struct(f"<{nblocks}I")
     if CHUNK_HEADER_SIZE + table.size > header.cbytes:
-        raise CodecError(f"{nblocks} blocks do not fit into {header.cbytes} bytes", codec="snappy")
+        raise CodecError(f"{nblocks} blocks do not fit into {header.cbytes} bytes", codec=codec)
     flags = header.flags & 0x1F | 1 << 5  # lz4; any codec accepts uncompressed streams
     # Before c-blosc 1.11, which added the flag, small blocks and wide items were not split either.
     may_split = header.is_split and 0 < header.typesize <= MAX_SPLITS
@@ -435,12 +438,12 @@ def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
         if block_nbytes % nstreams:
             raise CodecError(
                 f"block {index}: {block_nbytes} bytes cannot be split into {nstreams} streams",
-                codec="snappy",
+                codec=codec,
             )
         starts.append(position)
         for _ in range(nstreams):
             nbytes = block_nbytes // nstreams
-            stream, start = _snappy_stream(view, start, nbytes)
+            stream, start = _decoded_stream(view, start, nbytes, codec)
             parts += (_STREAM_SIZE.pack(nbytes), stream)
             position += _STREAM_SIZE.size + nbytes
     head = header._replace(flags=flags, cbytes=position)
@@ -452,19 +455,19 @@ MAX_SPLITS = 16  # c-blosc, blosc.c: MAX_SPLITS
 _MIN_SPLIT_NBYTES = 128  # c-blosc, blosc.c: MIN_BUFFERSIZE
 
 
-def _snappy_stream(view: memoryview, start: int, nbytes: int) -> tuple[BytesLike, int]:
+def _decoded_stream(view: memoryview, start: int, nbytes: int, codec: str) -> tuple[BytesLike, int]:
     """Return the decoded stream of `nbytes` at `start`, and its end."""
     first = start + _STREAM_SIZE.size
     size = _STREAM_SIZE.unpack_from(view, start)[0] if first <= len(view) else -1
     if not 0 < size <= len(view) - first:
         raise CodecError(
             f"stream of {size} bytes at offset {start} exceeds the chunk of {len(view)} bytes",
-            codec="snappy",
+            codec=codec,
         )
     stored = view[first : first + size]
     if size == nbytes:
         return stored, first + size
     out = bytearray(nbytes)
-    if not _snappy.decompress_into(stored, out):
-        raise CodecError(f"the Snappy stream at offset {start} is damaged", codec="snappy")
+    if not _DECODERS[codec](stored, out):
+        raise CodecError(f"the {codec} stream at offset {start} is damaged", codec=codec)
     return out, first + size
