@@ -149,13 +149,18 @@ IMPORTED_ON_USE = {
     "bloscpack.array.rowappender",
     "bloscpack.storage.remote",
     "bloscpack.frames.store",
-    "bloscpack.benzina",
     "bloscpack.cli",
-    "bloscpack.gulp",
-    "bloscpack.vrs",
     "bloscpack.filetypes",
     "bloscpack.integrations",
 }
+# Modules of a file type beside its folder: its converter and its commands. Nothing else imports
+# them, so that they can be deleted with it (docs/contributing.md).
+FILE_TYPES = {
+    "gulp": ("filetypes.gulpcopy", "cli.gulp"),
+    "vrs": ("filetypes.vrscopy", "cli.vrs"),
+    "benzina": ("filetypes.benzinacopy", "cli.bzna"),
+}
+IMPORTED_ON_USE |= {f"bloscpack.{folder}" for folder in FILE_TYPES}
 # Modules that may import by name, when something is used: the optional packages of a dtype, the
 # file types that most programs never open.
 IMPORTS_BY_NAME = {"array.dtype", "__init__", "cli.commands", "filetypes.table"}
@@ -276,15 +281,6 @@ def test_only_named_libraries(module: str) -> None:
     libraries |= tops & {"compression"}
     assert not libraries - ROOMS[room(module)]
     assert not [name for name in libraries if module not in ONLY_IN.get(name, {module})]
-
-
-# Modules of a file type beside its folder: its converter and its commands. Nothing else imports
-# them, so that they can be deleted with it (docs/contributing.md).
-FILE_TYPES = {
-    "gulp": ("filetypes.gulpcopy", "cli.gulp"),
-    "vrs": ("filetypes.vrscopy", "cli.vrs"),
-    "benzina": ("filetypes.benzinacopy", "cli.bzna"),
-}
 
 
 def file_type(module: str) -> str | None:

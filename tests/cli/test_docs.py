@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bloscpack.cli.commands import COMMANDS
+
 from .conftest import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "cli.md"
@@ -76,22 +78,7 @@ def test_example(printed: dict[Path, list[str]], page: Path, position: int) -> N
 
 def test_there_are_examples_of_every_command() -> None:
     commands = {name for command, _ in examples() for name in re.findall(r"blpk.*? (\w+)", command)}
-    assert commands >= {
-        "compress",
-        "decompress",
-        "append",
-        "info",
-        "verify",
-        "recover",
-        "ls",
-        "cat",
-        "frames",
-        "gulp",
-        "vrs",
-        "bzna",
-        "convert",
-        "export",
-    }
+    assert commands >= {command.name for command in COMMANDS}
     assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(
         _BLOCK.findall(PAGE.read_text("utf-8"))
     )
