@@ -256,8 +256,11 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
         if stat.S_ISREG(os.stat(where).st_mode if is_link else linked):
             return FileSource(where, is_link=is_link)
         return _read_whole(where)
-    if isinstance(where, ByteSource):
-        return where
+    return where if isinstance(where, ByteSource) else _open_object(where)
+
+
+def _open_object(where: Any) -> ByteSource:
+    """Return a source for a bytes-like object or a binary file object."""
     try:
         return MemorySource(where)  # first, because an mmap also has the methods of a file
     except TypeError as err:
