@@ -1,11 +1,10 @@
-"""Frame stores and gulp directories for tests of commands."""
+"""Frame stores for tests of commands."""
 
 from pathlib import Path
 
 import numpy as np
 
 import bloscpack as bp
-from bloscpack.gulp import GulpChunk
 
 
 def pixels(number: int, *shape: int) -> np.ndarray:
@@ -25,14 +24,4 @@ def write_store(path: Path) -> Path:
     with bp.frames.create(path, attrs={"camera": "left"}) as store:
         for number, (id_, frames) in enumerate(CLIPS.items()):
             store.append(id_, frames, {"n": number})
-    return path
-
-
-def write_gulp(path: Path) -> Path:
-    """Write two clips of images, one with images of two shapes."""
-    path.mkdir()
-    chunk = GulpChunk(path / "data_0.gulp", path / "meta_0.gmeta")
-    with chunk.open("wb"):
-        chunk.append("walk", {"n": 0}, list(CLIPS["walk"]))
-        chunk.append("mixed", {"n": 1}, [pixels(4, 8, 8, 3), pixels(5, 16, 8)])
     return path

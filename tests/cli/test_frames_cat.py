@@ -6,20 +6,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import bloscpack as bp
 from bloscpack.cli.console.status import UsageError
 from bloscpack.cli.frames import cat
 from bloscpack.cli.frames.clips import parse_frames
 
-from .clipfiles import CLIPS, write_gulp, write_store
+from .clipfiles import CLIPS, write_store
 from .conftest import Blpk
-
-pytest.importorskip("simplejpeg", reason="a gulp directory holds JPEG")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return write_store(tmp_path / "clips.blp")
+
+
+def test_arrays_are_not_printed_as_images(blpk: Blpk, store: Path) -> None:
+    ended = blpk("frames", "cat", store, "walk", "--select", "0", "--image")
+    assert ended.code == 1
+    assert "stored as arrays, not as images" in ended.err
 
 
 @pytest.mark.parametrize("piece_nbytes", [1200, 1 << 20])
@@ -73,31 +76,6 @@ def test_text_and_json(blpk: Blpk, store: Path) -> None:
     document = blpk("frames", "cat", store, "depth", "--select", "[1:]", "--json").json
     assert (document["selection"], document["shape"], document["nbytes"]) == ("1:", [2, 4, 6], 96)
     assert blpk("frames", "cat", store, "depth", "--npy").raw.startswith(b"\x93NUMPY")
-
-
-def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, store: Path) -> None:
-    gulp = write_gulp(tmp_path / "gulp")
-    with bp.frames.open(gulp) as source:
-        images = source["mixed"].read_images()
-        assert images is not None
-        for number in (0, 1):
-            ended = blpk("frames", "cat", gulp, "mixed", "--select", f"{number}", "--image")
-            assert (ended.code, ended.raw) == (0, images[number])
-            ended = blpk("frames", "cat", gulp, "mixed", "--select", f"{number}")
-            assert ended.raw == source["mixed"][number].tobytes()
-            document = blpk("frames", "cat", gulp, "mixed", "--select", f"{number}", "--json").json
-            assert document["shape"] == list(source["mixed"][number].shape)
-    ended = blpk("frames", "cat", gulp, "mixed", "--select", "2", "--image")
-    assert (ended.code, ended.out) == (1, "")
-    assert "clip 'mixed': frame 2 of a clip of 2" in ended.err
-    ended = blpk("frames", "cat", store, "walk", "--select", "0", "--image")
-    assert ended.code == 1
-    assert "stored as arrays, not as images" in ended.err
-    assert blpk("frames", "cat", gulp, "mixed", "--image").code == 2
-    # Frames that differ in shape do not form an array.
-    ended = blpk("frames", "cat", gulp, "mixed", "-o", "x.npy")
-    assert ended.code == 1
-    assert not (tmp_path / "x.npy").exists()
 
 
 @pytest.mark.parametrize(

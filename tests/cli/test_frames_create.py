@@ -10,11 +10,9 @@ import pytest
 import bloscpack as bp
 from bloscpack.cli.frames import create
 from bloscpack.frames import listing
-from bloscpack.gulp import GulpChunk
-from bloscpack.media import image
 from bloscpack.parallel.progressbar import ProgressBar
 
-from ..frames.imagefiles import image_folders, picture
+from ..frames.imagefiles import image_folders
 from ..videofiles import moving, write_video
 from .conftest import REPOSITORY, Blpk
 
@@ -77,20 +75,6 @@ def test_inputs_of_all_kinds(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
     with bp.frames.open("a.blp") as store:
         assert store["listed"].meta == {"label": 3}
         np.testing.assert_array_equal(store["v"][:], moving(4))
-
-
-def test_gulp_directory(blpk: Blpk, tmp_path: Path) -> None:
-    frames = [picture(number) for number in range(3)]
-    chunk = GulpChunk(tmp_path / "g" / "data_0.gulp", tmp_path / "g" / "meta_0.gmeta")
-    (tmp_path / "g").mkdir()
-    with chunk.open("wb"):
-        chunk.append("one", {"label": 3}, frames)
-    assert blpk("frames", "create", "a.blp", "g").code == 0
-    assert blpk("frames", "create", "--from", "gulp", "b.blp", "g", "a.blp").code == 1
-    with bp.frames.open("a.blp") as store:
-        assert store["one"].meta == {"label": 3}
-        assert store["one"].read_images() == [image.encode_jpeg(frame) for frame in frames]
-    assert ids("b.blp") == ["one"]
 
 
 def test_each_image_a_clip(blpk: Blpk, folders: Path) -> None:

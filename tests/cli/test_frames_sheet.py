@@ -10,11 +10,11 @@ import bloscpack as bp
 from bloscpack.frames.contactsheet import contact_sheet
 from bloscpack.media import image
 
-from .clipfiles import CLIPS, pixels, write_gulp, write_store
+from .clipfiles import CLIPS, pixels, write_store
 from .conftest import Blpk, flip
 
 Image = pytest.importorskip("PIL.Image", reason="a sheet is written by Pillow")
-pytest.importorskip("simplejpeg", reason="a gulp directory holds JPEG")
+pytest.importorskip("simplejpeg", reason="images are JPEG")
 
 
 @pytest.fixture
@@ -58,9 +58,7 @@ def test_long_clips_are_thinned(blpk: Blpk, tmp_path: Path) -> None:
     assert ended.err == "blpk: 6 rows of 8 frames: 0, 10, ... 470\n"
 
 
-def test_images_of_several_shapes_and_print_colours(blpk: Blpk, tmp_path: Path) -> None:
-    gulp = write_gulp(tmp_path / "gulp")
-    assert blpk("frames", "sheet", gulp, "mixed", "x.png").code == 0
+def test_print_colours(blpk: Blpk, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     cmyk = np.zeros((16, 16, 4), "u1") + np.array([200, 100, 50, 255], "u1")
     Image.fromarray(cmyk, "CMYK").save(buffer, "JPEG", quality=95)
@@ -95,10 +93,11 @@ def test_errors(
     assert not (tmp_path / "x.png").exists()
 
 
-def test_damage_has_its_own_code(blpk: Blpk, tmp_path: Path) -> None:
-    gulp = write_gulp(tmp_path / "gulp")
-    flip(gulp / "data_0.gulp", 0)
-    ended = blpk("frames", "sheet", gulp, "walk", "x.png")
+def test_damage_has_its_own_code(blpk: Blpk, store: Path) -> None:
+    with bp.frames.open(store) as opened:
+        offset, nbytes = opened["walk"].chunk_extents()[0]  # type: ignore[attr-defined]
+    flip(store, offset + nbytes // 2)
+    ended = blpk("frames", "sheet", store, "walk", "x.png")
     assert ended.code == 3
     assert "frame 0" in ended.err
 
