@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
+from bloscpack.exceptions import NotBloscpackError
 from tests.conftest import SMALL_FORMATS
 from tests.vectors.datasets import PICTURES
 from tests.vectors.pictures import is_close
+
+from . import making
 
 DATASETS = ("hevc", "h264", "av1")
 
@@ -42,3 +45,8 @@ def test_another_demuxer_finds_the_samples(name: str) -> None:
         packets = [packet for packet in container.demux() if packet.size]
         found = {bytes(packet) for packet in packets}
         assert {bytes(sample.data) for sample in dataset.samples()} <= found
+
+
+def test_a_sample_is_not_reported_as_a_damaged_dataset() -> None:
+    with pytest.raises(NotBloscpackError, match=r"a sample .*bloscpack\.benzina\.parse_sample"):
+        benzina.open(making.sample(1))

@@ -22,7 +22,6 @@ from bloscpack.format.filekind import DATASET, GULP_FILE, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
 from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.integrations.axislabels import Labels
-from tests.benzina import making
 
 MP4 = b"\0\0\0\x10ftypisom\0\0\0\0\0\0\0\x08moov"
 
@@ -91,11 +90,6 @@ def test_an_array_to_convert_is_not_reported_as_damaged() -> None:
     with pytest.raises(WrongKindError, match=r"open it with bloscpack\.open"):
         bp.frames.open("array.blp", "a")
     assert not Path("out.bzna").exists()
-
-
-def test_a_sample_is_not_reported_as_a_damaged_dataset() -> None:
-    with pytest.raises(NotBloscpackError, match=r"a sample .*bloscpack\.benzina\.parse_sample"):
-        bp.benzina.open(making.sample(1))
 
 
 def test_kinds_known_by_name_only() -> None:

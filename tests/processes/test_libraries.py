@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ..benzina import vectors
+from ..conftest import SMALL_FORMATS
 from .scenario import run
 
 
@@ -13,5 +13,4 @@ from .scenario import run
     "fork" not in multiprocessing.get_all_start_methods(), reason="the system does not fork"
 )
 def test_fork_amid_imports(tmp_path: Path) -> None:
-    vectors.manifest()
-    run("imports", "fork_amid_imports", vectors.FOLDER / "solo1.bzna", str(tmp_path))
+    run("imports", "fork_amid_imports", SMALL_FORMATS / "h264.bzna", str(tmp_path))
