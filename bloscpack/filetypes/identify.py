@@ -68,10 +68,9 @@ def identify(
     -----
     Reads the first 4 KiB; also the last bytes, if the first ones are not conclusive.
     """
-    folder = next((each for each in FILETYPES if each.is_folder), None) if folders else None
-    source = (open_source if folder is None else _open_either)(where, storage_options)
+    source = (_open_either if folders else open_source)(where, storage_options)
     if isinstance(source, ListedFolder):
-        return folder, source
+        return next((each for each in FILETYPES if each.is_folder), None), source
     with closed_on_error(source, source.name):
         return _type_of(source), source
 

@@ -191,23 +191,6 @@ def test_clips_of_several_frames(tmp_path: Path) -> None:
     assert np.array_equal(grey, frames[2, ..., 0])
 
 
-def test_labels_of_a_gulp_directory_are_targets(photos: Path, tmp_path: Path) -> None:
-    with bp.frames.create(tmp_path / "s.blp", attrs={"label2idx": {"cat": 4}}) as store:
-        store.append("one", [(photos / "cat/0.jpg").read_bytes()], {"label": "cat"})
-        store.append("two", [(photos / "cat/0.jpg").read_bytes()], {"label": "bird"})
-        store.append("three", [(photos / "cat/0.jpg").read_bytes()], {"label": True})
-    bp.convert(tmp_path / "s.blp", tmp_path / "gulp")
-    bp.convert(tmp_path / "gulp", tmp_path / "a.bzna", tile=TILE, crf=40)
-    assert rows(tmp_path / "a.bzna") == [(b"one", 4), (b"two", -1), (b"three", -1)]
-
-
-def test_dataset_to_gulp_needs_a_quality(dataset: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="give a quality"):
-        bp.convert(dataset, tmp_path / "gulp", to="gulp")
-    found = bp.convert(dataset, tmp_path / "gulp", to="gulp", quality=90)
-    assert found == bp.Conversion("gulp", 4, 4, 0, lossless=False)
-
-
 @pytest.mark.parametrize(
     "frames",
     [
@@ -247,7 +230,7 @@ def test_lost_metadata_are_reported(tmp_path: Path, warned: Warned) -> None:
     assert rows(tmp_path / "a.bzna") == [(b"y", -1)]
 
 
-@pytest.mark.parametrize("to", ["frames", "gulp", "images"])
+@pytest.mark.parametrize("to", ["frames", "images"])
 def test_options_of_datasets_are_for_datasets(dataset: Path, tmp_path: Path, to: str) -> None:
     with pytest.raises(ValueError, match="are for a Benzina dataset"):
         bp.convert(dataset, tmp_path / "x", to=to, crf=20)

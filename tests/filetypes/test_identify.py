@@ -24,7 +24,7 @@ VECTORS = Path(__file__).parents[1] / "vectors" / "formats"
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 FILES = {
     "array": CONFORMANCE / "array_f8.blp",
-    "frames": VECTORS / "gulp_store.blp",
+    "frames": CONFORMANCE / "frames_jpeg.blp",
     "gulp": VECTORS / "gulp",
     "vrs": VECTORS / "recording.vrs",
     "bzna": VECTORS / "h264.bzna",
@@ -95,10 +95,12 @@ def test_a_dataset_is_recognised_by_its_name(tmp_path: Path) -> None:
     assert type_of(FILES["bzna"].read_bytes()[:400]) == "bzna"
 
 
-def test_a_folder_is_refused_unless_it_is_wanted() -> None:
+def test_a_folder_is_refused_unless_it_is_wanted(tmp_path: Path) -> None:
+    for name in ("data_0.gulp", "meta_0.gmeta"):
+        (tmp_path / name).touch()
     with pytest.raises(IsAFolderError, match="a Gulp directory, not a file"):
-        identify(FILES["gulp"])
-    folder = identify(FILES["gulp"], folders=True)[1]
+        identify(tmp_path)
+    folder = identify(tmp_path, folders=True)[1]
     assert isinstance(folder, ListedFolder)
 
 

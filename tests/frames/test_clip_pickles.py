@@ -31,12 +31,10 @@ def sources(folder: Path) -> dict[str, Any]:
     path = made(folder)
     with bp.frames.create(folder / "more.blp") as store:
         store.append("rest", FRAMES)
-    bp.convert(path, folder / "gulped", quality=90)
     return {
         "store": bp.frames.open(path),
         "many": bp.frames.open([path, folder / "more.blp"]),
         "bytes": bp.frames.open(path.read_bytes()),
-        "gulp": bp.frames.open(folder / "gulped"),
     }
 
 
@@ -77,15 +75,3 @@ def test_a_clip_of_a_store_being_written_is_refused(tmp_path: Path) -> None:
         pytest.raises(TypeError, match="open for appending cannot be pickled"),
     ):
         pickle.dumps(store["walk"])
-
-
-def test_a_gulp_clip_is_found_by_its_id(tmp_path: Path) -> None:
-    """Ordinals change when a directory gets another chunk in front."""
-    path = made(tmp_path)
-    bp.convert(path, tmp_path / "gulped", quality=90, videos_per_chunk=1)
-    with bp.frames.open(tmp_path / "gulped") as source:
-        data, expected = pickle.dumps(source["run"]), source["run"][:]
-    for suffix in ("gulp", "gmeta"):
-        name = "data" if suffix == "gulp" else "meta"
-        (tmp_path / "gulped" / f"{name}_0.{suffix}").unlink()
-    assert np.array_equal(pickle.loads(data)[:], expected)

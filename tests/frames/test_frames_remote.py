@@ -1,4 +1,4 @@
-"""Frame stores and Gulp directories behind URLs: requests, answers, failures."""
+"""Frame stores behind URLs: requests, answers, failures."""
 
 import pickle
 import threading
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pytest
 
@@ -30,7 +29,7 @@ CLIPS = {f"c{n}": RNG.integers(0, 250, (16, 64, 64, 3), "u1") for n in range(40)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store, the same split in two, and a Gulp directory of some JPEG clips."""
+    """A store, the same split in two, and one of JPEG images."""
     folder = tmp_path_factory.mktemp("remote")
     for name, part in (
         ("s.blp", slice(0, 40)),
@@ -43,7 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with bp.frames.create(folder / "jpeg.blp", codec="jpeg") as store:
         for id_, clip in CLIPS.items():
             store.append(id_, clip, {"label": id_})
-    bp.convert(folder / "jpeg.blp", folder / "gulp")
     return folder
 
 
@@ -60,8 +58,6 @@ def http(folder: Path) -> Iterator[FileServer]:
     with running(FileServer()) as server:
         for path in folder.rglob("*.*"):
             server.files[f"/{path.relative_to(folder)}"] = path.read_bytes()
-        names = [path.name for path in (folder / "gulp").iterdir()]
-        server.files["/gulp/"] = "".join(f'<a href="{name}">x</a>' for name in names).encode()
         yield server
 
 
@@ -253,78 +249,18 @@ class TestStores:
         with pytest.raises(ValueError, match="storage_options"):
             bp.frames.open(folder / "s.blp", storage_options={"anon": True})
 
+    def test_nothing_is_listed(self) -> None:
+        with pytest.raises(FileNotFoundError, match="memory://nothing"):
+            bp.frames.open("memory://nothing/")
+
+    def test_converting_with_options_of_no_url(self, folder: Path, tmp_path: Path) -> None:
+        for src in (folder / "s.blp", folder):
+            with pytest.raises(ValueError, match="storage_options are for URLs"):
+                bp.convert(src, tmp_path / "x.blp", storage_options={"anon": True})
+        assert not [*tmp_path.iterdir()]
+
     def test_recovering(self, s3: S3Server, folder: Path, tmp_path: Path) -> None:
         report = bp.recover("s3://box/s1.blp", tmp_path / "0.blp", storage_options=s3.options)
         assert (report.ok, report.path) == (True, "s3://box/s1.blp")
         bp.recover(folder / "s1.blp", tmp_path / "1.blp")
         assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
-
-
-class TestGulp:
-    def test_requests(self, s3: S3Server, folder: Path) -> None:
-        with (
-            bp.frames.open("s3://box/gulp/", storage_options=s3.options) as source,
-            bp.frames.open(folder / "gulp") as local,
-        ):
-            # One request for the list of the folder, one for the index.
-            assert len(s3.log) == 2
-            assert list(source) == list(CLIPS)
-            assert source["c3"].meta == local["c3"].meta
-            assert source.name == "s3://box/gulp"
-            s3.clear()
-            assert np.array_equal(source["c7"][:], local["c7"][:])
-            assert len(s3.log) == 1
-            s3.clear()
-            assert np.array_equal(source["c9"][5], local["c9"][5])
-            assert len(s3.log) == 1
-            s3.clear()
-            requests = [("c1", slice(0, 4)), ("c30", slice(0, 4))]
-            assert np.array_equal(source.read(requests), local.read(requests))
-            assert len(s3.log) == 2
-
-    def test_a_folder_is_found_without_a_slash(self, s3: S3Server) -> None:
-        with bp.frames.open("s3://box/gulp", storage_options=s3.options) as source:
-            assert len(source) == 40
-
-    def test_behind_a_web_server(self, http: FileServer, folder: Path) -> None:
-        with (
-            bp.frames.open(http.url("gulp/")) as source,
-            bp.frames.open(folder / "gulp") as local,
-        ):
-            assert len(http.log) == 2
-            assert np.array_equal(source["c7"][::3], local["c7"][::3])
-            assert len(http.log) == 4
-
-    def test_converting(self, http: FileServer, s3: S3Server, folder: Path, tmp_path: Path) -> None:
-        for number, source in enumerate((folder / "gulp", http.url("gulp/"))):
-            bp.convert(source, tmp_path / f"{number}.blp")
-        bp.convert("s3://box/gulp/", tmp_path / "2.blp", storage_options=s3.options)
-        stores = [(tmp_path / f"{number}.blp").read_bytes() for number in range(3)]
-        assert stores[1:] == stores[:1] * 2
-
-    def test_converting_with_options_of_no_url(self, folder: Path, tmp_path: Path) -> None:
-        with bp.frames.open(folder / "gulp") as source:
-            for src in (source, folder / "gulp", folder / "s.blp", folder):
-                with pytest.raises(ValueError, match="storage_options are for URLs"):
-                    bp.convert(src, tmp_path / "x.blp", storage_options={"anon": True})
-        assert not [*tmp_path.iterdir()]
-
-    def test_it_travels(self, s3: S3Server, folder: Path) -> None:
-        source = bp.frames.open("s3://box/gulp/", storage_options=s3.options)
-        with bp.frames.open(folder / "gulp") as local:
-            again = pickle.loads(pickle.dumps(source))
-            assert np.array_equal(again["c12"][3], local["c12"][3])
-
-    def test_a_changed_data_file(self, folder: Path) -> None:
-        memory = fsspec.filesystem("memory")
-        for path in (folder / "gulp").iterdir():
-            memory.pipe_file(f"/changing/{path.name}", path.read_bytes())
-        with bp.frames.open("memory://changing") as source:
-            assert len(source["c1"][:]) == 16
-            memory.pipe_file("/changing/data_0.gulp", b"other")
-            with pytest.raises(FileChangedError, match=r"data_0\.gulp"):
-                source["c30"][:]
-
-    def test_nothing_is_listed(self) -> None:
-        with pytest.raises(FileNotFoundError, match="memory://nothing"):
-            bp.frames.open("memory://nothing/")

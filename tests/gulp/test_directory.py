@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bloscpack.exceptions import FormatError, NotFoundError
-from bloscpack.gulp import ChunkWriter, GulpDirectory
+from bloscpack.gulp import ChunkWriter, GulpChunk, GulpDirectory
 from bloscpack.gulp.clipsource import GulpSource
 from bloscpack.gulp.gulperrors import DuplicateIdException
 
@@ -176,3 +176,18 @@ def test_decoders_of_the_caller(folder: Path) -> None:
 def test_a_directory_pickles(folder: Path) -> None:
     copy = pickle.loads(pickle.dumps(GulpDirectory(folder)))
     assert len(copy["a"][0]) == 5
+
+
+def test_a_directory_is_made_of_an_empty_folder(tmp_path: Path) -> None:
+    directory = GulpDirectory(tmp_path)
+    assert directory.num_chunks == 0
+    assert len(list(directory.new_chunks(2))) == 2
+
+
+def test_one_text_is_not_a_list_of_its_letters(tmp_path: Path) -> None:
+    chunk = GulpChunk(tmp_path / "data_0.gulp", tmp_path / "meta_0.gmeta")
+    with (
+        chunk.open("wb"),
+        pytest.raises(TypeError, match=r"accepted_ids is a list, not a single str: \['ab'"),
+    ):
+        list(chunk.iter_all(accepted_ids="ab"))

@@ -9,6 +9,7 @@ from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
 from bloscpack.frames.store.format import Section, Tail
 from bloscpack.frames.store.storefront import pack_front
+from bloscpack.media import image
 
 LOSSLESS, IMAGE = 1, 2
 COLUMNS = ("offsets", "nframes", "formats", "id_ends", "hashes", "order")
@@ -123,3 +124,10 @@ def store_file(
     if clips is not None:
         clips = [{**defaults, **each} for each in clips]
     return data + segment(len(data), [defaults] if clips is None else clips, **options)
+
+
+def jpeg_with_size(height: int, width: int) -> bytes:
+    data = bytearray(image.encode_jpeg(np.zeros((8, 8, 3), "u1")))
+    place = data.index(b"\xff\xc0")
+    struct.pack_into(">HH", data, place + 5, height, width)
+    return bytes(data)

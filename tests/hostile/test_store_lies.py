@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from confined import Outcome
 from crafted import chunk, memcpy_chunk
-from crafted_stores import IMAGE, frame, front, row, segment, store_file
+from crafted_stores import IMAGE, frame, front, jpeg_with_size, row, segment, store_file
 from entries import Reader, outcome
 from store_entries import store_readers
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
@@ -324,13 +324,6 @@ class TestSizes:
         assert found["frames"].what == found["batch"].what == "refused"
 
 
-def jpeg_with_size(height: int, width: int) -> bytes:
-    data = bytearray(image.encode_jpeg(np.zeros((8, 8, 3), "u1")))
-    place = data.index(b"\xff\xc0")
-    struct.pack_into(">HH", data, place + 5, height, width)
-    return bytes(data)
-
-
 def png_with_size(height: int, width: int) -> bytes:
     data = bytearray(image.encode_png(np.zeros((8, 8, 3), "u1")))
     struct.pack_into(">II", data, 16, width, height)
@@ -377,19 +370,6 @@ class TestImages:
             clip={"filters": [filter_id]},
         )
         outcomes(every_way, data)
-
-
-def test_a_gulp_directory_with_a_bomb(tmp_path: Path) -> None:
-    bomb = jpeg_with_size(65500, 65500)
-    (tmp_path / "data_0.gulp").write_bytes(bomb + bytes(-len(bomb) % 4))
-    length = len(bomb) + -len(bomb) % 4
-    entry = f'{{"frame_info": [[0, {-len(bomb) % 4}, {length}]], "meta_data": [{{}}]}}'
-    (tmp_path / "meta_0.gmeta").write_text(f'{{"a": {entry}}}')
-    with bp.frames.open(tmp_path) as source:
-        for read in (lambda: source["a"].shape, lambda: source["a"][0], lambda: source["a"].read()):
-            with pytest.raises(FormatError, match="too many for"):
-                read()
-        assert source["a"].read_images() == [bomb]
 
 
 def test_hashes_are_those_of_the_ids(every_way: dict[str, Reader]) -> None:

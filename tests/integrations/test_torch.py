@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import bloscpack as bp  # noqa: E402
 from bloscpack.exceptions import FileChangedError, NotFoundError  # noqa: E402
 from bloscpack.frames.sampler import ClipSampler  # noqa: E402
-from bloscpack.gulp import GulpChunk  # noqa: E402
 from bloscpack.integrations.torch import FrameDataset, collate_clips  # noqa: E402
 
 from ..frames.memory_source import MemorySourceOfClips  # noqa: E402
@@ -293,19 +292,11 @@ def test_workers_return_the_items_of_one_process(method: str, tmp_path: Any) -> 
     run("tests.integrations.loaders", "same_order", tmp_path, method, "2", nthreads=None)
 
 
-@pytest.mark.parametrize("kind", ["store", "gulp"])
-def test_paths_are_opened_where_they_are_read(kind: str, tmp_path: Path) -> None:
+def test_paths_are_opened_where_they_are_read(tmp_path: Path) -> None:
     path = tmp_path / "clips"
-    if kind == "store":
-        with bp.frames.create(path) as store:
-            for id_, frames in clips().items():
-                store.append(id_, frames, {"label": len(frames)})
-    else:
-        path.mkdir()
-        chunk = GulpChunk(path / "data_0.gulp", path / "meta_0.gmeta")
-        with chunk.open("wb"):
-            for id_, frames in clips().items():
-                chunk.append(id_, {"label": len(frames)}, list(frames))
+    with bp.frames.create(path) as store:
+        for id_, frames in clips().items():
+            store.append(id_, frames, {"label": len(frames)})
     dataset = FrameDataset(path, length=2, start="first", label="label")
     sent = pickle.dumps(dataset)
     assert len(sent) < 2000

@@ -17,8 +17,6 @@ import pytest
 import bloscpack as bp
 from bloscpack.append import append
 from bloscpack.cli.main import main
-from bloscpack.gulp import GulpChunk
-from bloscpack.gulp.ingest.ingestlog import Journal, Plan
 from bloscpack.storage import disk
 from bloscpack.storage.descriptor import data_runs
 from bloscpack.storage.folder.outputfolder import Folder
@@ -82,15 +80,6 @@ class TestWithoutLocks:
         monkeypatch.setenv("BLOSCPACK_LOCKING", "0")
         append("b.blp", "new")
         assert bp.unpack_bytes_from_file("b.blp")[0] == bytes(24)
-
-    def test_an_ingest_into_a_gulp_directory_follows_the_environment(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with pytest.raises(OSError, match=r"cannot lock files.*BLOSCPACK_LOCKING=0.*'gulped/"):
-            Journal("gulped", Plan(1, 1, None))
-        monkeypatch.setenv("BLOSCPACK_LOCKING", "0")
-        with Journal("gulped", Plan(1, 1, None)) as journal:
-            journal.begin()
 
     def test_files_are_written_and_read(self) -> None:
         bp.save("a.blp", ROWS)
@@ -166,12 +155,6 @@ def test_journals_have_the_name_that_they_always_had() -> None:
     assert long == journal_path("/x/" + "n" * 248) != journal_path("/x/" + "n" * 249)
 
 
-def write_chunk(path: Path) -> None:
-    chunk = GulpChunk(path, path.with_name("meta"))
-    with chunk.open("wb"):
-        chunk.append("a", {}, [b"\xff\xd8" + bytes(100_000)])
-
-
 def write_store(path: Path) -> None:
     bp.frames.create(path).close()
 
@@ -217,33 +200,6 @@ def test_each_failing_step_of_an_append_names_the_file(
     with pytest.raises(OSError, match=r"a\.blp") as caught:
         append_rows(path)
     assert caught.value.errno == errno.EDQUOT
-
-
-@pytest.mark.parametrize("call", ["write_at", "sync", "replace"])
-def test_each_failing_step_of_a_gulp_chunk_names_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    monkeypatch.setattr(disk, call, refuse(errno.EDQUOT))
-    with pytest.raises(OSError, match=r"a\.gulp|meta") as caught:
-        write_chunk(tmp_path / "a.gulp")
-    assert caught.value.errno == errno.EDQUOT
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the full device of Linux")
-@pytest.mark.parametrize("nbytes", [10, 100_000])
-def test_a_full_disk_is_reported_with_the_gulp_chunk(tmp_path: Path, nbytes: int) -> None:
-    """Writing a small frame fails when it is flushed, writing a large one immediately."""
-    path = tmp_path / "a.gulp"
-    path.symlink_to("/dev/full")
-    chunk = GulpChunk(path, tmp_path / "meta")
-
-    def write() -> None:
-        with chunk.open("wb"):
-            chunk.append("a", {}, [b"\xff\xd8" + bytes(nbytes)])
-            chunk.flush()
-
-    with pytest.raises(OSError, match=r"No space left on device: '.*a\.gulp'"):
-        write()
 
 
 def test_a_disk_that_is_full_for_temporary_files_is_named(

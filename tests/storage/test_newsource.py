@@ -16,7 +16,7 @@ from bloscpack.storage.protocol import ByteSource
 
 from .newsource import DistantSource, PlainSource
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "formats"
+STORE = Path(__file__).resolve().parents[1] / "conformance" / "frames_jpeg.blp"
 ROWS = np.random.default_rng(0).integers(0, 256, (256, 4096), "u1")
 kinds = pytest.mark.parametrize("kind", [PlainSource, DistantSource])
 Kind = Callable[[bytes], ByteSource]
@@ -44,7 +44,7 @@ def test_array(kind: Kind, options: Any) -> None:
 
 @kinds
 def test_frame_store(kind: Kind) -> None:
-    data = (VECTORS / "gulp_store.blp").read_bytes()
+    data = STORE.read_bytes()
     with frames.open(data) as expected, frames.open(kind(data)) as store:
         assert list(store.keys()) == list(expected.keys())
         for key in store:
@@ -64,7 +64,7 @@ def test_a_storage_with_a_place_can_be_pickled() -> None:
         again = pickle.loads(pickle.dumps(array))
     assert np.array_equal(again[7], ROWS[7])
     again.close()
-    data = (VECTORS / "gulp_store.blp").read_bytes()
+    data = STORE.read_bytes()
     with frames.open(DistantSource(data)) as store:
         handle = pickle.dumps(store)
     with pickle.loads(handle) as other:
