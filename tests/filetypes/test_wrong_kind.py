@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.cli.console.inputfile import open_input
 from bloscpack.exceptions import (
     FormatError,
     IsAFolderError,
@@ -18,6 +19,7 @@ from bloscpack.exceptions import (
     UnsupportedError,
     WrongKindError,
 )
+from bloscpack.filetypes import identify
 from bloscpack.format.filekind import DATASET, GULP_DIRECTORY, GULP_FILE, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
 from bloscpack.integrations.axislabels import Labels
@@ -106,28 +108,15 @@ def folder_with(folder: Path, *names: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        ((), "it is empty"),
-        (("a.mp4", "b.mp4"), "it holds videos (.mp4); 'blpk frames create"),
-        (("x.npy",), "it holds NumPy arrays (.npy)"),
-        (("zarr.json",), "a Zarr store, which zarr.open reads"),
-        (("data_0.gulp",), "1 .gulp and 0 .gmeta files"),
-        (("a.blp", "b.blp"), "Bloscpack files (.blp); name the files"),
-        (("notes.odt",), "it holds 'notes.odt'; 'blpk frames create"),
-    ],
-)
-def test_a_folder_that_is_not_a_gulp_directory_is_refused(
-    tmp_path: Path, names: tuple[str, ...], words: str
+def test_a_folder_is_refused_without_a_type_of_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = folder_with(tmp_path / "vids", *names)
-    for call in (bp.frames.open, lambda path: bp.convert(path, tmp_path / "out.blp")):
-        with pytest.raises(NotBloscpackError) as caught:
-            call(folder)
-        assert str(caught.value).startswith(f"{folder}: a folder without pairs of .gulp and .gmeta")
-        assert words in str(caught.value)
-    assert not (tmp_path / "out.blp").exists()
+    files = tuple(each for each in identify.FILETYPES if not each.is_folder)
+    monkeypatch.setattr(identify, "FILETYPES", files)
+    folder = folder_with(tmp_path / "vids", "a.mp4")
+    for call in (bp.frames.open, lambda path: open_input(path, folders=True)):
+        with pytest.raises(IsAFolderError, match=r"vids: a folder, not a file: it holds videos"):
+            call(str(folder))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from ...container.reader import Container
 from ...exceptions import FileNotFound, WrongKindError
 from ...filetypes.identify import identify
 from ...filetypes.table import FileType
-from ...format.filekind import HEAD_NBYTES, wrong_kind
+from ...format.filekind import HEAD_NBYTES, not_a_file, wrong_kind
+from ...storage.folder.filelist import ListedFolder
 from ...storage.protocol import ByteSource
 from ...storage.url import is_url, shown_name
 from .options import STDIO
@@ -60,6 +61,8 @@ def open_input(name: str, *, folders: bool = False) -> tuple[FileType, Any]:
         The file cannot be read.
     """
     filetype, source = identify(readable(name), folders=folders)
+    if filetype is None and isinstance(source, ListedFolder):
+        raise not_a_file(source.names).at(path=name)
     if filetype is None:
         raise refused(name, source)
     return filetype, source
