@@ -156,7 +156,8 @@ def copy_to_array(src: Any, storage_options: Mapping[str, Any] | None, job: Copy
     FormatError
         The source is damaged, or the copy differs.
     """
-    if job.coding.keys() - {"codec"} or job.verbatim or job.quality or job.preset:
+    others = job.coding.keys() - {"codec"}
+    if others or job.verbatim or (job.quality, job.preset) != (None, None):
         raise ValueError("quality, preset, verbatim, crf and tile are not for an array")
     if isinstance(src, list | tuple):
         raise TypeError("an array is copied from one file, not from a list")

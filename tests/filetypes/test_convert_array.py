@@ -13,12 +13,14 @@ from bloscpack.exceptions import (
     BloscpackError,
     FormatError,
     IsAFolderError,
+    NoSuchCodec,
     ObjectNumpyArrayRejection,
     TruncatedError,
     UnsupportedError,
     WrongKindError,
 )
 from bloscpack.filetypes import arraycopy
+from bloscpack.format.header import FEATURE_ARRAY_CHUNKS
 from bloscpack.format.rounding import ATTRIBUTE
 
 from ..strategies import AnyArray, dtypes, fill, shapes
@@ -144,6 +146,15 @@ def test_lost_attrs(tmp_path: Path, array: AnyArray, monkeypatch: Any) -> None:
         bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="array")
 
 
+@pytest.mark.parametrize(("codec", "features"), [("auto", FEATURE_ARRAY_CHUNKS), ("lz4", 0)])
+def test_codec(array: AnyArray, tmp_path: Path, codec: str, features: int) -> None:
+    bp.save(tmp_path / "a.blp", array)
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="array", codec=codec)
+    assert bp.load(tmp_path / "b.blp").tobytes() == array.tobytes()
+    with bp.open(tmp_path / "b.blp") as a:
+        assert a.header.features == features
+
+
 class TestErrors:
     @pytest.fixture
     def path(self, tmp_path: Path, array: AnyArray) -> Path:
@@ -161,6 +172,9 @@ class TestErrors:
         self.fails(path, ValueError, "keepbits is for an array", to="frames", keepbits=3)
         for name, value in {"quality": 90, "crf": 3, "preset": "fast", "verbatim": True}.items():
             self.fails(path, ValueError, "are not for an array", **{name: value})
+        for name, value in {"quality": 0, "preset": "", "tile": 64}.items():
+            self.fails(path, ValueError, "are not for an array", **{name: value})
+        self.fails(path, NoSuchCodec, "codec 'hevc' does not exist", codec="hevc")
         self.fails([path, path], TypeError, "from one file")
         self.fails(path, ValueError, "keepbits must be 1 to 23", keepbits=24)
         self.fails(path, TypeError, "keepbits must be an integer", keepbits="3")
