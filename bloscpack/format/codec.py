@@ -11,6 +11,7 @@ nothing. The module of array chunks is imported when the first one occurs.
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -364,7 +365,7 @@ def extent_of_range(head: BytesLike, start: int, stop: int) -> tuple[int, int]:
     extent = _blosc.extent_of_range(head, start, stop)
     # The kernel does not look at the version, and leaves other chunks to C-Blosc as a whole.
     if (extent is None or not extent[0]) and head[:1] == bytes((ARRAY_CHUNK_VERSION,)):
-        return _array_head(head).extent_of_range(start, stop)
+        return _known_head(bytes(head)).extent_of_range(start, stop)
     if extent is None:
         raise CodecError(f"the chunk has no blocks for its bytes {start} to {stop}")
     return extent
@@ -382,7 +383,7 @@ def decode_blocks_into(
     if code != len(out):
         header = ChunkHeader.unpack(head)
         if header.is_array:
-            _array_head(head).decode_range_into(stored, low, start, out)
+            _known_head(bytes(head)).decode_range_into(stored, low, start, out)
             return
         raise _decode_error(header, len(out), code)
 
@@ -391,6 +392,12 @@ def _array_head(view: BytesLike) -> "ArrayChunkHead":
     from .arraychunk import ArrayChunkHead
 
     return ArrayChunkHead.unpack(view)
+
+
+# A read of some blocks asks for their extent and decodes them, often of one chunk many times.
+@lru_cache(maxsize=16)
+def _known_head(head: bytes) -> "ArrayChunkHead":
+    return _array_head(head)
 
 
 def _check_whole(chunk: BytesLike) -> ChunkHeader:
