@@ -3,23 +3,26 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import ceil, prod
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..container.appender import DEFAULT_CODEC, default_clevel, default_shuffle
 from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES
 from ..container.growth import SPARE_PER_CHUNK, new_section
-from ..container.writer import Chunking, build_header
+from ..container.writer import Chunking, build_header, features_of
 from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
-from ..format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID, UNKNOWN, Header
+from ..format.header import UNKNOWN, Header
 from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..format.rounding import Rounding
 from ..types import AnyArray
 from .arraymetadata import Description, array_metadata, stored_view
 from .dtype import Dtype
+
+if TYPE_CHECKING:  # most files need none
+    from .chunkcodec.chunkencoder import ArrayItems
 
 Chunks: TypeAlias = int | tuple[int, ...] | str | None
 """Rows per chunk, the shape of a chunk, "auto", or None for the default."""
@@ -225,7 +228,7 @@ def plan_layout(
         offsets=True,
         max_app_chunks=SPARE_PER_CHUNK * chunking.nchunks,
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
-        features=features_of(division, params),
+        features=features_of(params, has_grid=isinstance(division, ChunkGrid)),
     )
     return Layout(header, new_section(metadata), division, params)
 
@@ -337,6 +340,16 @@ def _cut_evenly(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     return tuple(lengths[axis] for axis in range(len(shape)))
 
 
+def item_encoder(description: Description) -> "ArrayItems | None":
+    """Return the encoder for array chunks; None if the dtype has none."""
+    from .chunkcodec.chunkencoder import ArrayItems, kind_of
+
+    dtype, shape, is_fortran = description
+    if kind_of(dtype) is None:
+        return None
+    return ArrayItems(dtype, shape[-2::-1] if is_fortran else shape[1:])
+
+
 def plan_content(
     description: Description,
     division: Chunking | ChunkGrid | None = None,
@@ -364,19 +377,11 @@ def plan_content(
     typesize = typesize_of(dtype)
     items = None
     if codec == AUTO:
-        from .chunkcodec.chunkencoder import item_encoder
-
         codec, items = DEFAULT_CODEC, item_encoder(description)
     level = default_clevel(codec) if clevel is None else clevel
     filter_ = _shuffle_for(shuffle, typesize)
     params = CodecParams(codec, level, filter_, typesize, rounding=rounding, items=items)
     return metadata, params
-
-
-def features_of(division: Chunking | ChunkGrid, params: CodecParams) -> int:
-    """Return the features of the format that a file needs."""
-    features = FEATURE_GRID if isinstance(division, ChunkGrid) else 0
-    return features | (FEATURE_ARRAY_CHUNKS if params.items is not None else 0)
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:

@@ -25,7 +25,7 @@ from ..types import AnyArray, BytesLike
 from .arraylike import as_array
 from .arraymetadata import Description, check_nbytes, stored_view, unpack_array_metadata
 from .dtype import Dtype
-from .layout import cut_grid
+from .layout import cut_grid, item_encoder
 
 
 class GridRows:
@@ -119,11 +119,7 @@ class RowAppender:
         self._metadata = metadata
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
         self._rounding = Rounding.stored(metadata, self.dtype, appender.chunk_size)
-        items = None
-        if appender.has_array_chunks:
-            from .chunkcodec.chunkencoder import item_encoder
-
-            items = item_encoder(description)
+        items = item_encoder(description) if appender.has_array_chunks else None
         appender.encode_with(self._rounding, items)
         self._committed = self._encoded_attrs()
         self.committed_attrs = json.loads(self._committed)

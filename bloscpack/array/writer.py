@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..container.appender import Appender
+from ..container.writer import features_of
 from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.header import UNKNOWN, Header, version_for
@@ -15,7 +16,7 @@ from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
 from ..storage.sink import upload_for
 from ..storage.url import refuse_flush
-from .layout import Chunks, divide, features_of, plan_content
+from .layout import Chunks, divide, plan_content
 from .rowappender import GridRows, RowAppender, described_rows
 
 
@@ -119,7 +120,8 @@ class Writer:
         )
         row = checksum_by_name(checksum)
         cutter = None
-        size, features = UNKNOWN, features_of(division, params)
+        features = features_of(params, has_grid=isinstance(division, ChunkGrid))
+        size = UNKNOWN
         if isinstance(division, ChunkGrid):
             cutter = GridRows(replace(division, itemsize=description[0].itemsize))
         else:

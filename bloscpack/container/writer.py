@@ -11,7 +11,15 @@ from xxhash import xxh3_64_digest
 
 from ..format.checksum import Checksum
 from ..format.codec import CodecParams, encode
-from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for
+from ..format.header import (
+    FEATURE_ARRAY_CHUNKS,
+    FEATURE_GRID,
+    OFFSET_SIZE,
+    UNUSED_ENTRY,
+    Header,
+    pack_offsets,
+    version_for,
+)
 from ..format.trailer import pack_trailer
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink
@@ -62,6 +70,12 @@ class Chunking(NamedTuple):
             return
         for start in range(0, self.nchunks * self.chunk_size, self.chunk_size):
             yield content[start : start + self.chunk_size]
+
+
+def features_of(params: CodecParams, *, has_grid: bool = False) -> int:
+    """Return the features of the format that a file of such chunks needs."""
+    features = FEATURE_GRID if has_grid else 0
+    return features | (FEATURE_ARRAY_CHUNKS if params.items is not None else 0)
 
 
 def build_header(

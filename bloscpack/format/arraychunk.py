@@ -285,15 +285,7 @@ class Plan:
             ends.append(at)
         return b"".join(
             (
-                _HEADER.pack(
-                    VERSION,
-                    REVISION,
-                    0,
-                    self.itemsize,
-                    self.nbytes,
-                    self.blocksize,
-                    at,
-                ),
+                _HEADER.pack(VERSION, REVISION, 0, self.itemsize, self.nbytes, self.blocksize, at),
                 _GEOMETRY.pack(
                     head_nbytes, plan_nbytes, len(self.planes), *self.shape, *self.block
                 ),

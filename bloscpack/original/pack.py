@@ -15,11 +15,11 @@ from ..array.arraymetadata import array_metadata
 from ..array.dtype import Dtype
 from ..array.layout import is_fortran, stored_bytes, typesize_of
 from ..container.reader import Container
-from ..container.writer import Chunking, build_header, write_container, write_stream
+from ..container.writer import Chunking, build_header, features_of, write_container, write_stream
 from ..exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
 from ..format.checksum import Checksum, checksum_by_name
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams
-from ..format.header import FEATURE_ARRAY_CHUNKS, Header
+from ..format.header import Header
 from ..format.metadata import JSON_MAGIC, META_CODECS, pack_section
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import read_fully
@@ -175,7 +175,7 @@ class _Packing:
             offsets=bool(self.args.offsets),
             max_app_chunks=resolve_max_app_chunks(self.args, chunking.nchunks),
             meta_checksum=self.section.checksum,
-            features=FEATURE_ARRAY_CHUNKS if self.params.items is not None else 0,
+            features=features_of(self.params),
         )
 
     def write(

@@ -26,7 +26,6 @@ from ...format.arraychunk import (
 )
 from ...format.codec import CodecParams, encode
 from ...types import AnyArray, BytesLike
-from ..arraymetadata import Description
 from .chunkmaps import Mapped, distinct, maps_of
 
 # 64 KiB is the knee: 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a row slower.
@@ -90,14 +89,6 @@ class ArrayItems:
         nitems = nbytes // self.dtype.itemsize
         row = prod(self.row_shape)
         return (nitems // row, *self.row_shape) if row and nitems % row == 0 else (nitems,)
-
-
-def item_encoder(description: Description) -> ArrayItems | None:
-    """Return the encoder for chunks of an array; None if its dtype has only Blosc chunks."""
-    dtype, shape, is_fortran = description
-    if kind_of(dtype) is None:
-        return None
-    return ArrayItems(dtype, shape[-2::-1] if is_fortran else shape[1:])
 
 
 def encode_chunk(
@@ -215,8 +206,7 @@ def _encode_planes(items: AnyArray, kind: str, shape: Shape, limit: int) -> byte
     if encoded is None:
         return None
     chunk = plan.pack(encoded[1], encoded[0])
-    most = MAX_EXPANSION * len(chunk) + FREE_EXPANSION
-    return chunk if plan.nbytes <= most else None
+    return chunk if plan.nbytes <= MAX_EXPANSION * len(chunk) + FREE_EXPANSION else None
 
 
 def _bytes(array: AnyArray) -> memoryview:
