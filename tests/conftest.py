@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +28,9 @@ from hypothesis import HealthCheck, settings
 from bloscpack.exceptions import BloscpackWarning
 
 from . import clientlist, threadlist
+
+if TYPE_CHECKING:
+    from .servers import FileServer
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
@@ -93,6 +96,15 @@ def retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
     monkeypatch.setattr(retry, "sleep", sleep)
+
+
+@pytest.fixture
+def http() -> "Iterator[FileServer]":
+    """A web server without files."""
+    from .servers import FileServer, running  # on use, as above
+
+    with running(FileServer()) as server:
+        yield server
 
 
 class Warned:

@@ -34,12 +34,6 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture
-def http() -> Iterator[FileServer]:
-    with running(FileServer()) as server:
-        yield server
-
-
 def test_requests(http: FileServer, path: Path) -> None:
     http.files["/a.bzna"] = path.read_bytes()
     with bp.frames.open(path) as local, bp.frames.open(http.url("a.bzna")) as source:

@@ -28,12 +28,17 @@ def test_standard_input(blpk: Blpk, tmp_path: Path) -> None:
 
 def test_existing_files_are_not_replaced(blpk: Blpk, tmp_path: Path) -> None:
     write_store(tmp_path / "clips.blp")
-    (tmp_path / "x.blp").write_text("mine")
-    ended = blpk("convert", "clips.blp", "x.blp")
+    check_not_replaced(blpk, "clips.blp", tmp_path / "x.blp")
+
+
+def check_not_replaced(blpk: Blpk, source: str, target: Path) -> None:
+    """Convert to a file that exists, without and with --force."""
+    target.write_text("mine")
+    ended = blpk("convert", source, target.name)
     assert (ended.code, ended.out) == (1, "")
     assert "exists already" in ended.err
-    assert (tmp_path / "x.blp").read_text() == "mine"
-    assert blpk("convert", "clips.blp", "x.blp", "--force").code == 0
+    assert target.read_text() == "mine"
+    assert blpk("convert", source, target.name, "--force").code == 0
 
 
 @pytest.mark.parametrize(

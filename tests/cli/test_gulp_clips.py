@@ -12,6 +12,7 @@ from bloscpack.media import image
 from ..servers import FileServer, running
 from .clipfiles import CLIPS, pixels
 from .conftest import Blpk, flip
+from .test_convert import check_not_replaced
 
 pytest.importorskip("simplejpeg", reason="a gulp directory holds JPEG")
 
@@ -70,12 +71,7 @@ def test_options_of_convert(blpk: Blpk, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("gulp")
 def test_existing_files_are_not_replaced(blpk: Blpk, tmp_path: Path) -> None:
-    (tmp_path / "x.blp").write_text("mine")
-    ended = blpk("convert", "gulp", "x.blp")
-    assert (ended.code, ended.out) == (1, "")
-    assert "exists already" in ended.err
-    assert (tmp_path / "x.blp").read_text() == "mine"
-    assert blpk("convert", "gulp", "x.blp", "--force").code == 0
+    check_not_replaced(blpk, "gulp", tmp_path / "x.blp")
     assert blpk("convert", "gulp", "gulp", "--to", "gulp", "-f").code == 1
 
 

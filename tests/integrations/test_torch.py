@@ -297,15 +297,19 @@ def test_paths_are_opened_where_they_are_read(tmp_path: Path) -> None:
     with bp.frames.create(path) as store:
         for id_, frames in clips().items():
             store.append(id_, frames, {"label": len(frames)})
-    dataset = FrameDataset(path, length=2, start="first", label="label")
-    sent = pickle.dumps(dataset)
+    check_opened_where_read(path)
+
+
+def check_opened_where_read(path: Path) -> None:
+    """Send a dataset of `clips` at `path` to another process, in effect."""
+    sent = pickle.dumps(FrameDataset(path, length=2, start="first", label="label"))
     assert len(sent) < 2000
     copy = pickle.loads(sent)
     assert [copy[k]["label"] for k in range(3)] == [10, 3, 7]
     with bp.frames.open(path) as source:
         assert np.array_equal(copy[2]["frames"], source["c"][:2])
     with pytest.raises(FileNotFoundError):
-        FrameDataset(tmp_path / "nothing")
+        FrameDataset(path.with_name("nothing"))
 
 
 def test_a_pattern_is_expanded_once(tmp_path: Path) -> None:

@@ -58,12 +58,6 @@ def remote(running_remote: Remote) -> Remote:
 
 
 @pytest.fixture
-def http() -> Iterator[FileServer]:
-    with running(FileServer()) as server:
-        yield server
-
-
-@pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Replace the waits between tries by a list of their lengths."""
     found: list[float] = []
