@@ -32,6 +32,7 @@ Part = TypeVar("Part")
 _AHEAD = 8
 MAX_WAITING_NBYTES = 256 << 20
 _SECONDS_TO_END = 5.0
+_SECONDS_BETWEEN_SIGNAL_CHECKS = 0.5
 
 _READY, _PART, _DONE = range(3)
 
@@ -336,7 +337,11 @@ class Workers(Generic[Task, Part]):
         if self._waiting_nbytes >= self._max_waiting_nbytes:
             listening = [each for each in listening if each.job is job] or listening
         pipes = {each.pipe: each for each in listening}
-        for pipe in wait(list(pipes)):
+        # A signal that arrives just before the system call, or in another thread, does not end the
+        # wait. Python handles it between two calls, so an endless wait would lose a Ctrl-C.
+        while not (ready := wait(list(pipes), _SECONDS_BETWEEN_SIGNAL_CHECKS)):
+            pass
+        for pipe in ready:
             self._take_message(pipes[pipe])
 
     def _take_message(self, worker: _Worker[Task, Part]) -> None:

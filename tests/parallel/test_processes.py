@@ -132,3 +132,35 @@ def test_workers_end_with_their_parent(number: signal.Signals) -> None:
     # The pipes close when the last process that holds them exits.
     parent.communicate(timeout=240)
     assert parent.returncode != 0
+
+
+CTRL_C_IN_ANOTHER_THREAD = """
+    import os, signal, threading, time
+    from bloscpack.parallel.processes import map_in_processes
+
+    def work(shared, item):
+        os.write(1, b".")
+        threading.Event().wait()
+
+    def interrupt():
+        time.sleep(1.0)  # the main thread waits for the workers by then
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    try:
+        for _ in map_in_processes(work, None, range(2), 2):
+            pass
+    except KeyboardInterrupt:
+        os.write(1, b"interrupted")
+"""
+
+
+def test_an_interrupt_that_does_not_end_the_wait_is_handled() -> None:
+    """The signal is handled in another thread, as if it came just before the system call."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(CTRL_C_IN_ANOTHER_THREAD)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        timeout=240,
+    )
+    assert done.stdout.endswith(b"interrupted"), done.stderr.decode()
