@@ -143,7 +143,7 @@ CTRL_C_IN_ANOTHER_THREAD = """
         threading.Event().wait()
 
     def interrupt():
-        time.sleep(1.0)  # the main thread waits for the workers by then
+        time.sleep(1.0)  # the main thread now waits for the workers
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
