@@ -27,13 +27,6 @@
 #else
 #define VECTORISED
 #endif
-/* The same for loops of shifts, for which BMI2 has better instructions. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) \
-    && !defined(__SANITIZE_ADDRESS__)
-#define SHIFTING __attribute__((target_clones("bmi2", "default")))
-#else
-#define SHIFTING
-#endif
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -55,6 +48,8 @@ size_t ZSTD_compressSequences(ZSTD_CCtx *, void *, size_t, const ZSTD_Sequence *
                               const void *, size_t);
 size_t ZSTD_findFrameCompressedSize(const void *, size_t);
 unsigned ZSTD_isError(size_t);
+/* Of C-Blosc: n bytes, of which those of equal significance lie together, to items. */
+void blosc_internal_unshuffle(const size_t itemsize, const size_t n, const uint8_t *, const uint8_t *);
 /* Parameters of ZSTD_CCtx_setParameter (zstd.h, release 1.5). */
 enum {
     ZSTD_LEVEL = 100,
@@ -333,36 +328,69 @@ static void pack_bits(const uint8_t *bytes, size_t n, int width, uint8_t *bits)
         *bits = (uint8_t)v;
 }
 
-/* Whether the plan has all n tokens; `widest` is the largest number of bits of one of them. Buckets
- * are in the order of their number of bits, and frequent residuals, behind them, have none. */
-static bool check_tokens(const uint8_t *tokens, size_t n, const PlanePlan *plan, unsigned *widest)
+/* Bytes shifted left by 1 to 7 bits, added to `below`, which has as many bits in each byte. */
+VECTORISED static void add_shifted(const uint8_t *bytes, uint8_t *restrict below, size_t n, int shift)
+{
+    const uint64_t kept = (0xFFu >> shift) * UINT64_C(0x0101010101010101);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const uint64_t v = get64(below + i) | (get64(bytes + i) & kept) << shift;
+        memcpy(below + i, &v, 8);
+    }
+    for (; i < n; i++)
+        below[i] = (uint8_t)(below[i] | bytes[i] << shift);
+}
+
+/* The bits that leave bytes which are shifted left by 1 to 7 bits. */
+VECTORISED static void take_shifted_out(const uint8_t *bytes, uint8_t *restrict above, size_t n,
+                                        int shift)
+{
+    const uint64_t kept = (0xFFu >> (8 - shift)) * UINT64_C(0x0101010101010101);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const uint64_t v = get64(bytes + i) >> (8 - shift) & kept;
+        memcpy(above + i, &v, 8);
+    }
+    for (; i < n; i++)
+        above[i] = (uint8_t)(bytes[i] >> (8 - shift));
+}
+
+/* Whether the plan has all n tokens. */
+VECTORISED static bool are_tokens(const uint8_t *tokens, size_t n, const PlanePlan *plan)
+{
+    uint8_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = tokens[i] > most ? tokens[i] : most;
+    return most < plan->ntokens;
+}
+
+/* The largest number of bits of a token. Buckets are in the order of their number of bits, and frequent
+ * residuals, behind them, have none. */
+static inline unsigned widest_of(const uint8_t *tokens, size_t n, const PlanePlan *plan)
 {
     const uint8_t last = (uint8_t)(plan->ntokens - plan->nvalues - 1);
-    uint8_t most = 0, bucket = 0;
+    uint8_t bucket = 0;
     size_t i = 0;
 #if defined(__SSE2__)
-    __m128i mosts = _mm_setzero_si128(), buckets = mosts, lasts = _mm_set1_epi8((char)last);
-    uint8_t found[2][16];
+    __m128i buckets = _mm_setzero_si128();
+    const __m128i lasts = _mm_set1_epi8((char)last);
     for (; i + 16 <= n; i += 16) {
         const __m128i t = _mm_loadu_si128((const __m128i *)(tokens + i));
         const __m128i is_bucket = _mm_cmpeq_epi8(_mm_min_epu8(t, lasts), t);
-        mosts = _mm_max_epu8(mosts, t);
         buckets = _mm_max_epu8(buckets, _mm_and_si128(t, is_bucket));
     }
-    _mm_storeu_si128((__m128i *)found[0], mosts);
-    _mm_storeu_si128((__m128i *)found[1], buckets);
-    for (int j = 0; j < 16; j++) {
-        most = found[0][j] > most ? found[0][j] : most;
-        bucket = found[1][j] > bucket ? found[1][j] : bucket;
-    }
+    buckets = _mm_max_epu8(buckets, _mm_srli_si128(buckets, 8));
+    buckets = _mm_max_epu8(buckets, _mm_srli_si128(buckets, 4));
+    buckets = _mm_max_epu8(buckets, _mm_srli_si128(buckets, 2));
+    buckets = _mm_max_epu8(buckets, _mm_srli_si128(buckets, 1));
+    bucket = (uint8_t)_mm_cvtsi128_si32(buckets);
 #endif
-    for (; i < n; i++) {
-        most = tokens[i] > most ? tokens[i] : most;
+    for (; i < n; i++)
         bucket = tokens[i] <= last && tokens[i] > bucket ? tokens[i] : bucket;
-    }
-    *widest = plan->nbits[bucket];
-    return most < plan->ntokens;
+    return plan->nbits[bucket];
 }
+
+#define LOW_BITS(v, n) ((v) & (((uint64_t)1 << (n)) - 1))
 
 /* ------------------------------------------------------------- running sums */
 
@@ -439,26 +467,6 @@ static void sum64(uint64_t *a, size_t n, uint64_t carry)
 
 /* --------------------------------------------------------------- byte order */
 
-VECTORISED static void join_bytes(const uint8_t *bytes, uint8_t *restrict items, size_t n,
-                                  size_t itemsize)
-{
-    if (itemsize == 2) {
-        for (size_t i = 0; i < n; i++) {
-            items[2 * i] = bytes[i];
-            items[2 * i + 1] = bytes[n + i];
-        }
-    } else if (itemsize == 4) {
-        uint32_t *restrict out = (uint32_t *)items;
-        for (size_t i = 0; i < n; i++)
-            out[i] = bytes[i] | (uint32_t)bytes[n + i] << 8 | (uint32_t)bytes[2 * n + i] << 16
-                     | (uint32_t)bytes[3 * n + i] << 24;
-    } else {
-        for (size_t j = 0; j < itemsize; j++)
-            for (size_t i = 0; i < n; i++)
-                items[i * itemsize + j] = bytes[j * n + i];
-    }
-}
-
 VECTORISED static void split_bytes(const uint8_t *items, uint8_t *restrict bytes, size_t n,
                                    size_t itemsize)
 {
@@ -466,6 +474,8 @@ VECTORISED static void split_bytes(const uint8_t *items, uint8_t *restrict bytes
         for (size_t i = 0; i < n; i++)
             bytes[j * n + i] = items[i * itemsize + j];
 }
+
+#include "arrayvectors.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -656,17 +666,36 @@ static bool items_of_work(const PlanePlan *plan, const void *work, void *items, 
 
 /* --------------------------------------------------------------- exceptions */
 
-/* Replace the items whose bits are set in the mask; `values` are their bytes, plane by plane. */
-static void put_exceptions(const uint8_t *mask, const uint8_t *values, size_t count, uint8_t *items,
-                           size_t n, size_t itemsize)
+#define SCATTER(TYPE)                                                                              \
+    do {                                                                                           \
+        const TYPE *from = (const TYPE *)values;                                                   \
+        TYPE *to = (TYPE *)items;                                                                  \
+        for (size_t i = 0; i < n; i += 64) {                                                       \
+            uint64_t bits = 0;                                                                     \
+            size_t left = (n - i + 7) / 8;                                                         \
+            memcpy(&bits, mask + i / 8, left < 8 ? left : 8);                                      \
+            if (bits == UINT64_MAX) {                                                              \
+                memcpy(to + i, from, 64 * sizeof(TYPE));                                           \
+                from += 64;                                                                        \
+                continue;                                                                          \
+            }                                                                                      \
+            for (; bits; bits &= bits - 1)                                                         \
+                to[i + (size_t)__builtin_ctzll(bits)] = *from++;                                   \
+        }                                                                                          \
+    } while (0)
+
+/* Replace the aligned items whose bits are set in the mask by `values`, which are aligned too. */
+static void put_exceptions(const uint8_t *mask, const uint8_t *values, uint8_t *items, size_t n,
+                           size_t itemsize)
 {
-    size_t k = 0;
-    for (size_t i = 0; i < n; i += 8)
-        for (unsigned bits = mask[i / 8]; bits; bits &= bits - 1, k++) {
-            uint8_t *item = items + (i + (size_t)__builtin_ctz(bits)) * itemsize;
-            for (size_t j = 0; j < itemsize; j++)
-                item[j] = values[j * count + k];
-        }
+    if (itemsize == 1)
+        SCATTER(uint8_t);
+    else if (itemsize == 2)
+        SCATTER(uint16_t);
+    else if (itemsize == 4)
+        SCATTER(uint32_t);
+    else
+        SCATTER(uint64_t);
 }
 
 static size_t encode_exceptions(Scratch *s, const uint8_t *mask, const uint8_t *items, size_t n,
@@ -729,24 +758,45 @@ static Place place_of(const ChunkPlan *plan, size_t index)
     return place;
 }
 
-#define INTERLEAVE(TYPE)                                                                           \
+/* Planes of n items each, one behind the other, to points; a number of planes that is known when this
+ * is compiled makes vectors possible. */
+#define INTERLEAVE(TYPE, PLANES)                                                                   \
     do {                                                                                           \
-        const TYPE *from = (const TYPE *)items;                                                    \
+        const TYPE *restrict from = (const TYPE *)items;                                           \
         for (size_t i = 0; i < n; i++)                                                             \
-            memcpy(out + i * step, from + i, sizeof(TYPE));                                        \
+            for (size_t p = 0; p < (PLANES); p++)                                                  \
+                memcpy(out + (i * (PLANES) + p) * sizeof(TYPE), from + p * count + i,              \
+                       sizeof(TYPE));                                                              \
+    } while (0)
+#define INTERLEAVE_EACH(PLANES)                                                                    \
+    do {                                                                                           \
+        if (itemsize == 1)                                                                         \
+            INTERLEAVE(uint8_t, PLANES);                                                           \
+        else if (itemsize == 2)                                                                    \
+            INTERLEAVE(uint16_t, PLANES);                                                          \
+        else if (itemsize == 4)                                                                    \
+            INTERLEAVE(uint32_t, PLANES);                                                          \
+        else                                                                                       \
+            INTERLEAVE(uint64_t, PLANES);                                                          \
     } while (0)
 
-/* n items of one plane to their places in the points. */
-static void interleave(const uint8_t *items, size_t n, size_t itemsize, uint8_t *out, size_t step)
+/* n points from planes of `count` items each, which start at `items`. */
+VECTORISED static void interleave(const uint8_t *items, size_t n, size_t count, size_t itemsize,
+                                  size_t nplanes, uint8_t *restrict out)
 {
-    if (itemsize == 1)
-        INTERLEAVE(uint8_t);
-    else if (itemsize == 2)
-        INTERLEAVE(uint16_t);
-    else if (itemsize == 4)
-        INTERLEAVE(uint32_t);
-    else
-        INTERLEAVE(uint64_t);
+    switch (nplanes) {
+    case 2:
+        INTERLEAVE_EACH(2);
+        break;
+    case 3:
+        INTERLEAVE_EACH(3);
+        break;
+    case 4:
+        INTERLEAVE_EACH(4);
+        break;
+    default:
+        INTERLEAVE_EACH(nplanes);
+    }
 }
 
 static const uint8_t *decode_work(const PlanePlan *plan, const uint8_t *p, const uint8_t *end,
@@ -768,16 +818,15 @@ static const uint8_t *decode_work(const PlanePlan *plan, const uint8_t *p, const
 static bool decode_block(const ChunkPlan *plan, const Place *place, const uint8_t *p,
                          const uint8_t *end, uint8_t *out, size_t stride, Scratch *s)
 {
-    const size_t itemsize = plan->itemsize, slice = place->h * place->w, n = place->d * slice;
-    const size_t step = itemsize * plan->nplanes;
+    const size_t itemsize = plan->itemsize, nplanes = plan->nplanes;
+    const size_t slice = place->h * place->w, n = place->d * slice;
     /* A block that is one run of aligned items is decoded in place. */
-    const bool in_place = plan->nplanes == 1 && (place->d == 1 || stride == slice)
+    const bool in_place = nplanes == 1 && (place->d == 1 || stride == slice)
                           && ((uintptr_t)out & (itemsize - 1)) == 0;
-    for (size_t index = 0; index < plan->nplanes; index++) {
+    const uint8_t *before = NULL;
+    for (size_t index = 0; index < nplanes; index++) {
         const PlanePlan *plane = plan->planes + index;
-        const bool same = is_identity(plane, itemsize);
-        uint8_t *work = s->work[index % 2], *items = in_place ? out : s->items;
-        const uint8_t *before = s->work[(index + 1) % 2];
+        uint8_t *items = in_place ? out : s->items + index * n * itemsize, *work;
         size_t count;
         if (end - p < 4)
             return false;
@@ -789,37 +838,28 @@ static bool decode_block(const ChunkPlan *plan, const Place *place, const uint8_
             p = decode_stream(p, end, s->mask, (n + 7) / 8, s, true);
             if (!p || !is_bitmap(s->mask, n, count))
                 return false;
-            p = decode_stream(p, end, s->values, count * itemsize, s, true);
+            p = decode_stream(p, end, s->spare, count * itemsize, s, true);
             if (!p)
                 return false;
+            blosc_internal_unshuffle(itemsize, count * itemsize, s->spare, s->values);
         }
-        if (same && in_place)
-            work = out;
+        /* The plane after this one may need the work integers, without the exceptions. */
+        work = is_identity(plane, itemsize) && (count == 0 || nplanes == 1) ? items
+                                                                            : s->work[index % 2];
         p = decode_work(plane, p, end, work, before, place, s);
-        if (!p)
+        if (!p || (work != items && !items_of_work(plane, work, items, n, itemsize)))
             return false;
-        if (same) {
-            if (!in_place) {
-                items = work;
-                if (count) { /* the plane after this one needs the work integers */
-                    memcpy(s->items, work, n * itemsize);
-                    items = s->items;
-                }
-            }
-        } else if (!items_of_work(plane, work, items, n, itemsize)) {
-            return false;
-        }
         if (count)
-            put_exceptions(s->mask, s->values, count, items, n, itemsize);
-        if (in_place)
-            continue;
-        for (size_t z = 0; z < place->d; z++) {
-            uint8_t *to = out + z * stride * step + index * itemsize;
-            if (plan->nplanes == 1)
-                memcpy(to, items + z * slice * itemsize, slice * itemsize);
-            else
-                interleave(items + z * slice * itemsize, slice, itemsize, to, step);
-        }
+            put_exceptions(s->mask, s->values, items, n, itemsize);
+        before = work;
+    }
+    for (size_t z = 0; z < place->d && !in_place; z++) {
+        const uint8_t *items = s->items + z * slice * itemsize;
+        uint8_t *to = out + z * stride * nplanes * itemsize;
+        if (nplanes == 1)
+            memcpy(to, items, slice * itemsize);
+        else
+            interleave(items, slice, n, itemsize, nplanes, to);
     }
     return p == end;
 }

@@ -80,6 +80,7 @@ cdef extern from "arraychunk.h" nogil:
         PlanePlan planes[16]
     ctypedef struct Place:
         size_t d, h, w, first
+    int use_vectors(int)
     uint32_t get32(const uint8_t *)
     size_t nblocks_on(const ChunkPlan *, int)
     Place place_of(const ChunkPlan *, size_t)
@@ -107,6 +108,17 @@ cdef enum:
 
 DAMAGED_BLOCK = REFUSED_BLOCK
 NO_MEMORY = REFUSED_MEMORY
+
+
+def limit_vectors(int most):
+    """Select how residuals become integers: portable code (0) or AVX2 (1).
+
+    Returns what will be used, limited by the processor. For tests; 1 is the default.
+    """
+    return use_vectors(most)
+
+
+limit_vectors(1)
 
 
 cdef class Workspace:

@@ -87,26 +87,42 @@ static void NAME(predict)(const WORK *work, const WORK *plane_before, WORK *out,
     NAME(fold_all)(out, n);
 }
 
+/* Folded residuals of a row to integers: sums from `sum` on, to which the row above is added unless it
+ * is NULL. */
+static void NAME(restore_row)(WORK *row, const WORK *above, size_t w, WORK sum)
+{
+    size_t x = BY_VECTORS(JOIN(restore_row_avx2_, BITS)(row, above, w, &sum));
+    if (x == 0) {
+        NAME(unfold_all)(row, w);
+        JOIN(sum, BITS)(row, w, sum);
+        if (above)
+            NAME(add)(row, above, w);
+        return;
+    }
+    for (; x < w; x++) {
+        sum = (WORK)(sum + ((row[x] >> 1) ^ (WORK)(0 - (WORK)(row[x] & 1))));
+        row[x] = (WORK)(sum + (above ? above[x] : 0));
+    }
+}
+
 /* Folded residuals of a slice to work integers; one row after the other, as rows stay in the cache. */
 static void NAME(unpredict_slice)(WORK *row, size_t h, size_t w, int predictor)
 {
     for (size_t y = 0; y < h; y++, row += w) {
         const WORK *above = row - w;
-        NAME(unfold_all)(row, w);
+        const WORK first = y ? above[0] : 0;
         if (predictor == PREDICT_UP && y) {
+            NAME(unfold_all)(row, w);
             NAME(add)(row, above, w);
         } else if (predictor == PREDICT_SECOND) {
-            WORK value = (WORK)(row[0] + (y ? above[0] : 0)), slope = 0;
-            row[0] = value;
-            for (size_t x = 1; x < w; x++) {
-                slope = (WORK)(slope + row[x]);
-                row[x] = value = (WORK)(value + slope);
-            }
+            /* Differences, then sums of these; the first residual is one of them. */
+            NAME(restore_row)(row + 1, NULL, w - 1, 0);
+            NAME(unfold_all)(row, 1);
+            JOIN(sum, BITS)(row, w, first);
         } else if (predictor == PREDICT_LORENZO && y) {
-            JOIN(sum, BITS)(row, w, 0);
-            NAME(add)(row, above, w);
+            NAME(restore_row)(row, above, w, 0);
         } else {
-            JOIN(sum, BITS)(row, w, y ? above[0] : 0);
+            NAME(restore_row)(row, NULL, w, first);
         }
     }
 }
@@ -139,7 +155,7 @@ static const uint8_t *NAME(decode_planes)(const uint8_t *p, const uint8_t *end, 
     for (size_t j = 0; p && j < WIDTH; j++)
         p = decode_stream(p, end, bytes + j * n, n, s, true);
     if (p && WIDTH > 1)
-        join_bytes(bytes, (uint8_t *)r, n, WIDTH);
+        blosc_internal_unshuffle(WIDTH, n * WIDTH, bytes, (uint8_t *)r);
     return p;
 }
 
@@ -155,27 +171,12 @@ static size_t NAME(encode_planes)(const WORK *r, uint8_t *out, size_t n, Scratch
 
 /* --------------------------------------------------------------- quotients */
 
-VECTORISED static void NAME(scale_quotients)(const uint8_t *quotients, WORK *restrict r, size_t n,
-                                             int shift)
-{
-    if (shift < BITS)
-        for (size_t i = 0; i < n; i++)
-            r[i] = (WORK)((WORK)quotients[i] << shift);
-    else
-        memset(r, 0, n * sizeof(WORK));
-}
-
-VECTORISED static void NAME(add_bytes)(const uint8_t *bytes, WORK *restrict r, size_t n, int shift)
-{
-    for (size_t i = 0; i < n; i++)
-        r[i] = (WORK)(r[i] | (WORK)((WORK)bytes[i] << shift));
-}
-
 /* The m residuals of one class. */
 static const uint8_t *NAME(decode_class)(const uint8_t *p, const uint8_t *end, WORK *r, size_t m,
                                          Scratch *s)
 {
-    size_t count, low, found = 0;
+    uint8_t *bytes = WIDTH > 1 ? s->residuals : (uint8_t *)r;
+    size_t count, low, whole, found = 0;
     int shift;
     if (end - p < 1 + 4)
         return NULL;
@@ -187,14 +188,23 @@ static const uint8_t *NAME(decode_class)(const uint8_t *p, const uint8_t *end, W
     low = m * (size_t)(shift / 8) + (m * (size_t)(shift % 8) + 7) / 8;
     if (!p || low + count * WIDTH > (size_t)(end - p))
         return NULL;
-    NAME(scale_quotients)(s->tokens, r, m, shift);
-    for (int j = 0; j < shift / 8; j++, p += m)
-        NAME(add_bytes)(p, r, m, 8 * j);
+    whole = (size_t)(shift / 8);
+    memcpy(bytes, p, whole * m);
+    p += whole * m;
+    bytes += whole * m;
     if (shift % 8) {
-        unpack_bits(p, m, shift % 8, s->rest);
-        NAME(add_bytes)(s->rest, r, m, shift / 8 * 8);
+        unpack_bits(p, m, shift % 8, bytes);
         p += (m * (size_t)(shift % 8) + 7) / 8;
+        add_shifted(s->tokens, bytes, m, shift % 8);
+        if (++whole < WIDTH)
+            take_shifted_out(s->tokens, bytes + m, m, shift % 8);
+    } else if (whole < WIDTH) {
+        memcpy(bytes, s->tokens, m);
     }
+    if (++whole < WIDTH)
+        memset(s->residuals + whole * m, 0, (WIDTH - whole) * m);
+    if (WIDTH > 1)
+        blosc_internal_unshuffle(WIDTH, m * WIDTH, s->residuals, (uint8_t *)r);
     for (size_t i = 0; i < m; i++) {
         const uint8_t *at = memchr(s->tokens + i, 255, m - i);
         if (!at)
@@ -404,28 +414,28 @@ static inline uint64_t NAME(peek)(const uint8_t *p, size_t at)
 }
 
 /* Residuals of n tokens whose bits start at position `at` of `p`; return the position after them. One
- * load has the bits of `per_load` residuals, of which there is a whole number. */
-static inline __attribute__((always_inline)) size_t NAME(join_run)(const PlanePlan *plan,
-                                                                   const uint8_t *restrict tokens,
-                                                                   const uint8_t *restrict p, size_t at,
-                                                                   WORK *restrict r, size_t n,
-                                                                   const size_t per_load)
-{
-    const uint64_t *restrict bases = plan->bases;
-    const uint8_t *restrict widths = plan->nbits;
-    for (size_t i = 0; i < n; i += per_load) {
-        const uint64_t v = get64(p + (at >> 3));
-        const unsigned first = at & 7;
-        unsigned skip = first;
-        for (size_t j = i; j < i + per_load; j++) {
-            const unsigned t = tokens[j], width = widths[t];
-            r[j] = (WORK)(bases[t] + (v >> skip & (((uint64_t)1 << width) - 1)));
-            skip += width;
-        }
-        at += skip - first;
+ * load has the bits of `per_load` residuals, of which there is a whole number. LOW(v, n) are the lowest
+ * n bits of v. */
+#define JOIN_RUN(name, ATTRIBUTES, LOW)                                                            \
+    ATTRIBUTES static inline __attribute__((always_inline)) size_t name(                           \
+        const PlanePlan *plan, const uint8_t *restrict tokens, const uint8_t *restrict p,          \
+        size_t at, WORK *restrict r, size_t n, const size_t per_load)                              \
+    {                                                                                              \
+        const uint64_t *restrict bases = plan->bases;                                              \
+        const uint8_t *restrict widths = plan->nbits;                                              \
+        for (size_t i = 0; i < n; i += per_load) {                                                 \
+            const unsigned first = at & 7;                                                         \
+            const uint64_t v = get64(p + (at >> 3));                                               \
+            unsigned skip = first;                                                                 \
+            for (size_t j = i; j < i + per_load; j++) {                                            \
+                const unsigned t = tokens[j], width = widths[t];                                   \
+                r[j] = (WORK)(bases[t] + LOW(v >> skip, width));                                   \
+                skip += width;                                                                     \
+            }                                                                                      \
+            at += skip - first;                                                                    \
+        }                                                                                          \
+        return at;                                                                                 \
     }
-    return at;
-}
 
 /* The same for residuals of more than 57 bits. */
 static size_t NAME(join_wide)(const PlanePlan *plan, const uint8_t *tokens, const uint8_t *p,
@@ -443,22 +453,41 @@ enum { NAME(BATCH) = 96 };
 
 /* The same for a batch, or fewer at the end; `widest` is the largest number of bits of a residual.
  * A load has 57 bits from any position. */
-SHIFTING static size_t NAME(join_bins)(const PlanePlan *plan, const uint8_t *tokens,
-                                       const uint8_t *p, size_t at, WORK *r, size_t n, unsigned widest)
+#define JOIN_BATCH(name, run, ATTRIBUTES)                                                          \
+    ATTRIBUTES static size_t name(const PlanePlan *plan, const uint8_t *tokens, const uint8_t *p,  \
+                                  size_t at, WORK *r, size_t n, unsigned widest)                   \
+    {                                                                                              \
+        if (n < NAME(BATCH) || widest > 57 / 2)                                                    \
+            return run(plan, tokens, p, at, r, n, 1);                                              \
+        if (widest <= 57 / 8)                                                                      \
+            return run(plan, tokens, p, at, r, NAME(BATCH), 8);                                    \
+        if (widest <= 57 / 6)                                                                      \
+            return run(plan, tokens, p, at, r, NAME(BATCH), 6);                                    \
+        if (widest <= 57 / 4)                                                                      \
+            return run(plan, tokens, p, at, r, NAME(BATCH), 4);                                    \
+        if (widest <= 57 / 3)                                                                      \
+            return run(plan, tokens, p, at, r, NAME(BATCH), 3);                                    \
+        return run(plan, tokens, p, at, r, NAME(BATCH), 2);                                        \
+    }
+
+JOIN_RUN(NAME(join_run), , LOW_BITS)
+JOIN_BATCH(NAME(join_batch), NAME(join_run), )
+#ifdef HAVE_AVX2
+JOIN_RUN(NAME(join_run_bmi2_), BMI2, _bzhi_u64)
+JOIN_BATCH(NAME(join_batch_bmi2_), NAME(join_run_bmi2_), BMI2)
+#endif
+
+static inline size_t NAME(join_bins)(const PlanePlan *plan, const uint8_t *tokens, const uint8_t *p,
+                                     size_t at, WORK *r, size_t n)
 {
+    const unsigned widest = widest_of(tokens, n, plan);
     if (BITS == 64 && widest > 57)
         return NAME(join_wide)(plan, tokens, p, at, r, n);
-    if (n < NAME(BATCH) || widest > 57 / 2)
-        return NAME(join_run)(plan, tokens, p, at, r, n, 1);
-    if (widest <= 57 / 8)
-        return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 8);
-    if (widest <= 57 / 6)
-        return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 6);
-    if (widest <= 57 / 4)
-        return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 4);
-    if (widest <= 57 / 3)
-        return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 3);
-    return NAME(join_run)(plan, tokens, p, at, r, NAME(BATCH), 2);
+#ifdef HAVE_AVX2
+    if (vectors)
+        return NAME(join_batch_bmi2_)(plan, tokens, p, at, r, n, widest);
+#endif
+    return NAME(join_batch)(plan, tokens, p, at, r, n, widest);
 }
 
 static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p, const uint8_t *end,
@@ -468,13 +497,12 @@ static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p,
     enum { BATCH = NAME(BATCH), BATCH_NBYTES = BATCH * WIDTH + 16 };
     uint8_t tail[2 * BATCH_NBYTES] = {0};
     const uint8_t *tokens = s->tokens;
-    unsigned widest;
     size_t at = 0, i = 0, left, count;
     p = decode_stream(p, end, s->tokens, n, s, true);
-    if (!p || !check_tokens(tokens, n, plan, &widest))
+    if (!p || !are_tokens(tokens, n, plan))
         return NULL;
     for (; n - i >= BATCH && (size_t)(end - p) >= (at >> 3) + BATCH_NBYTES; i += BATCH)
-        at = NAME(join_bins)(plan, tokens + i, p, at, r + i, BATCH, widest);
+        at = NAME(join_bins)(plan, tokens + i, p, at, r + i, BATCH);
     /* The rest, less than a batch of items or of its bytes, from a copy with zeros behind: nothing
      * after the block is read. */
     p += at >> 3;
@@ -483,7 +511,7 @@ static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p,
     memcpy(tail, p, left < BATCH_NBYTES ? left : BATCH_NBYTES);
     for (; i < n; i += count) {
         count = n - i < BATCH ? n - i : BATCH;
-        at = NAME(join_bins)(plan, tokens + i, tail, at, r + i, count, widest);
+        at = NAME(join_bins)(plan, tokens + i, tail, at, r + i, count);
         if (at > 8 * left)
             return NULL;
     }

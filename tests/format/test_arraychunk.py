@@ -1,5 +1,6 @@
 """Array chunks: the kernel agrees with the reference, for sound chunks and damaged ones."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bloscpack._ext import arraychunk as kernel
 from bloscpack.exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
 from bloscpack.format.arraychunk import (
     PLAN_START,
@@ -35,6 +37,15 @@ from ..reference.refused import RefusedError
 ERRORS = (FormatError, CodecError, UnsupportedError)
 
 
+@pytest.fixture(params=[0, 1], ids=["portable", "avx2"])
+def vectors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each decoder that this processor supports."""
+    if kernel.limit_vectors(request.param) < request.param:
+        pytest.skip("the processor has no such instructions")
+    yield
+    kernel.limit_vectors(1)
+
+
 def decoded(chunk: bytes) -> bytes:
     out = bytearray(ChunkHeader.unpack(chunk).nbytes)
     decode_into(chunk, out)
@@ -49,6 +60,7 @@ def encoded(work: np.ndarray[Any, Any], plane: PlanePlan, block: tuple[int, int,
     return plan.pack(found[1], found[0])
 
 
+@pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("seed", range(8))
 def test_kernel_agrees_with_the_reference(seed: int) -> None:
     for number in range(25):
@@ -67,6 +79,7 @@ def test_kernel_agrees_with_the_reference(seed: int) -> None:
             assert bytes(out) == points[place].tobytes()
 
 
+@pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("seed", range(8))
 def test_ranges_of_the_content(seed: int) -> None:
     """From a whole chunk, and from its head and only the part that is said to be needed."""
@@ -112,6 +125,7 @@ def test_only_blocks_of_the_range_are_needed() -> None:
                 head.decode_range_into(b"", 0, start, bytearray(stop - start))
 
 
+@pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("seed", range(8))
 def test_kernel_and_reference_agree_on_damage(seed: int) -> None:
     """Both refuse a chunk, or both return the same items."""
@@ -139,18 +153,19 @@ def test_kernel_and_reference_agree_on_damage(seed: int) -> None:
     assert 50 < refused < 290  # damage of both kinds
 
 
+@pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("predictor", [0, 1, 2, 3, 5, 8, 9, 10, 11, 13])
 @pytest.mark.parametrize("coder", Coder)
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_integers_come_back(itemsize: int, coder: Coder, predictor: int) -> None:
     rng = np.random.default_rng(itemsize)
-    shape = (3, 17, 31)
-    walk = np.cumsum(rng.integers(-9, 10, 3 * 17 * 31)).reshape(shape).astype(f"u{itemsize}")
+    shape = (3, 17, 75)  # two vectors of bytes and a rest
+    walk = np.cumsum(rng.integers(-9, 10, 3 * 17 * 75)).reshape(shape).astype(f"u{itemsize}")
     extremes = rng.integers(0, 2, shape, "u8") * np.uint64(2**64 - 1)
     noise = rng.integers(0, 2**64, shape, "u8", endpoint=False)
     for work in (walk, extremes.astype(walk.dtype), noise.astype(walk.dtype), np.zeros_like(walk)):
         plane = PlanePlan(Map.OFFSET, itemsize, predictor, coder, k=1 * (coder == 2), scale=1)
-        for block in ((3, 17, 31), (1, 5, 31), (2, 1, 31)):
+        for block in ((3, 17, 75), (1, 5, 75), (2, 1, 75)):
             chunk = encoded(work, plane, block)
             assert decoded(chunk) == work.tobytes() == decode(chunk)
 
