@@ -338,8 +338,9 @@ static size_t NAME(encode_class)(const WORK *r, uint8_t *out, size_t m, Scratch 
     return (size_t)(out - start);
 }
 
-/* Classes are by the number of bits of twice the mean, each of at least CLASS_MIN groups. */
-enum { NAME(CLASS_MIN) = 8 };
+/* Classes are by the number of bits of twice the mean, each of at least CLASS_MIN groups: what a smaller
+ * one saves is less than its table takes, in bytes and in time. */
+enum { NAME(CLASS_MIN) = 48 };
 
 static size_t NAME(encode_quotients)(const WORK *r, uint8_t *out, size_t n, Scratch *s)
 {
@@ -424,15 +425,15 @@ static inline uint64_t NAME(peek)(const uint8_t *p, size_t at)
         const uint64_t *restrict bases = plan->bases;                                              \
         const uint8_t *restrict widths = plan->nbits;                                              \
         for (size_t i = 0; i < n; i += per_load) {                                                 \
-            const unsigned first = at & 7;                                                         \
-            const uint64_t v = get64(p + (at >> 3));                                               \
-            unsigned skip = first;                                                                 \
+            /* One addition to `at` is all that the next load waits for. */                        \
+            const uint64_t v = get64(p + (at >> 3)) >> (at & 7);                                   \
+            unsigned skip = 0;                                                                     \
             for (size_t j = i; j < i + per_load; j++) {                                            \
                 const unsigned t = tokens[j], width = widths[t];                                   \
                 r[j] = (WORK)(bases[t] + LOW(v >> skip, width));                                   \
                 skip += width;                                                                     \
             }                                                                                      \
-            at += skip - first;                                                                    \
+            at += skip;                                                                            \
         }                                                                                          \
         return at;                                                                                 \
     }
