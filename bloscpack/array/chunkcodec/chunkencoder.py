@@ -38,13 +38,11 @@ TRIAL_SHARE = 8  # the choice of coder encodes one block in eight, and at most N
 RESIDUALS = 1 << 15  # that are counted
 # A residual is frequent if it has this share of the sample, or saves as many bits.
 MIN_SHARE, MIN_WORTH = 4e-4, 4e-3
-# What takes longer to decode must be smaller. Byte planes of integers up to 2 bytes decode in half to
-# two thirds of the time of quotients, and these in two thirds of that of bins.
+# What takes longer to decode must be smaller. Byte planes of integers up to 2 bytes decode in half
+# to two thirds of the time of quotients, and these in two thirds of that of bins.
 NARROW = 2
-DEARNESS = {
-    True: {Coder.PLANES: 1, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.03},
-    False: {Coder.PLANES: 1, Coder.QUOTIENTS: 1, Coder.BINS: 1.003},
-}
+NARROW_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.03}
+WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.003}
 _ON_ROWS = (Predictor.NONE, Predictor.LEFT, Predictor.SECOND)
 _ON_SLICES = (*_ON_ROWS, Predictor.UP, Predictor.LORENZO)
 _AFTER_SLICE = (Predictor.NONE, Predictor.LEFT, Predictor.LORENZO)
@@ -316,8 +314,8 @@ def _choose_coder(
         kernel = Plan(itemsize, shape, block, (trial,)).kernel()
         encoded = kernel.encode([_bytes(work)], [None], [None], room, indices)
         stored = room if encoded is None else len(encoded[0])
-        dearness = DEARNESS[trial.width <= NARROW][trial.coder]
-        sizes.append((stored * scale + len(trial.values)) * dearness)
+        dearness = NARROW_DEARNESS if trial.width <= NARROW else WIDE_DEARNESS
+        sizes.append((stored * scale + len(trial.values)) * dearness[Coder(trial.coder)])
     best = trials[min(range(len(sizes)), key=sizes.__getitem__)]
     return replace(best, predictor=best.predictor | after_plane)
 
