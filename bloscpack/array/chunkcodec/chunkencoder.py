@@ -2,7 +2,7 @@
 
 Two steps choose. The entropy of bucketed residuals of a few blocks, without running a coder, picks
 map and predictor. Trial encodings of these blocks pick the coder. A chunk that Blosc makes smaller
-is a Blosc chunk.
+is a Blosc chunk; two of Blosc's blocks may be enough to know that it does not.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from ...format.arraychunk import (
     MAX_PLANES,
     PLAN_START,
     WIDTHS,
+    ArrayChunkHead,
     Coder,
     Plan,
     PlanePlan,
@@ -42,7 +43,12 @@ MIN_SHARE, MIN_WORTH = 4e-4, 4e-3
 # to two thirds of the time of quotients, and these in two thirds of that of bins.
 NARROW = 2
 NARROW_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.03}
+NEARLY = 1.02
 WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.003}
+# The blocks that C-Blosc chooses for chunks of 1 MiB by default. Two of them are compressed to find
+# out whether an array chunk is smaller, unless there are few.
+BLOSC_BLOCK, MIN_BLOSC_BLOCKS = 1 << 17, 6
+CLEARLY, EVEN = 0.95, 1.1
 _ON_ROWS = (Predictor.NONE, Predictor.LEFT, Predictor.SECOND)
 _ON_SLICES = (*_ON_ROWS, Predictor.UP, Predictor.LORENZO)
 _AFTER_SLICE = (Predictor.NONE, Predictor.LEFT, Predictor.LORENZO)
@@ -110,18 +116,44 @@ def encode_chunk(
     params : CodecParams
         Parameters of the Blosc chunk.
     """
-    blosc = encode(view, params)
     kind = kind_of(dtype)
     if kind is None or prod(shape) == 0:
-        return blosc
+        return encode(view, params)
     itemsize = dtype.itemsize
     if "complex" in dtype.name:
         itemsize, shape = itemsize // 2, (*shape, 2)
     geometry = geometry_of(shape)
     nplanes = prod(shape) // prod(geometry)
     items = np.frombuffer(view, f"u{itemsize}").reshape(*geometry, nplanes)
-    found = _encode_planes(items, kind, geometry, len(blosc))
-    return blosc if found is None else found
+    found = _encode_planes(items, kind, geometry)
+    if found is not None and _is_clearly_smaller(found, view, params):
+        return found
+    blosc = encode(view, params)
+    return blosc if found is None or len(blosc) <= len(found) else found
+
+
+def _is_clearly_smaller(chunk: bytes, view: BytesLike, params: CodecParams) -> bool:
+    """Return whether two of Blosc's blocks show that an array chunk is smaller.
+
+    Blosc compresses each block by itself. The two are compared with their share of the chunk, which
+    must be about as large in the rest of it.
+    """
+    view = memoryview(view)
+    nblocks = -(-view.nbytes // BLOSC_BLOCK)
+    if nblocks < MIN_BLOSC_BLOCKS:
+        return False
+    ends = np.frombuffer(ArrayChunkHead.unpack(chunk).ends, "<u4").astype("f8")
+    sampled = 0.0
+    for index in (nblocks // 4, 3 * nblocks // 4):
+        low, high = index * BLOSC_BLOCK, (index + 1) * BLOSC_BLOCK
+        share = np.interp(
+            [low / view.nbytes, high / view.nbytes], np.linspace(0, 1, len(ends)), ends
+        )
+        size = float(share[1] - share[0])
+        if size > CLEARLY * len(encode(view[low:high], params)):
+            return False
+        sampled += size
+    return len(chunk) * 2 * BLOSC_BLOCK <= EVEN * sampled * view.nbytes
 
 
 def kind_of(dtype: np.dtype[Any]) -> str | None:
@@ -174,7 +206,8 @@ class _Choice:
     size: float
 
 
-def _encode_planes(items: AnyArray, kind: str, shape: Shape, limit: int) -> bytes | None:
+def _encode_planes(items: AnyArray, kind: str, shape: Shape) -> bytes | None:
+    """Return the chunk, or None if it is not smaller than the items."""
     nplanes, point = items.shape[-1], items.shape[-1] * items.itemsize
     if nplanes > MAX_PLANES:
         return None
@@ -192,7 +225,7 @@ def _encode_planes(items: AnyArray, kind: str, shape: Shape, limit: int) -> byte
         before = choice.mapped.work
     plan = Plan(items.itemsize, shape, block, tuple(plans))
     head = sum(len(p.pack(plan.itemsize)) + len(p.stored_dictionary) for p in plans)
-    limit -= PLAN_START + head + 4 * plan.nblocks
+    limit = items.nbytes - (PLAN_START + head + 4 * plan.nblocks)
     if limit <= 0:
         return None
     masks = [choice.mapped.mask for choice in choices]
@@ -296,26 +329,31 @@ def _choose_coder(
     samples = _samples(work, block)
     residuals = np.concatenate([_residuals(s, predictor)[0].reshape(-1) for s in samples])
     plain = PlanePlan(**choice.mapped.fields, predictor=predictor)
-    trials = [replace(plain, coder=Coder.PLANES), replace(plain, coder=Coder.QUOTIENTS)]
-    if choice.predictor and not after_plane:
-        trials.append(replace(plain, coder=Coder.PLANES, predictor=Predictor.NONE))
     values, counts = distinct(residuals[:: max(1, residuals.size // RESIDUALS)])
-    trials += [
-        replace(plain, coder=Coder.BINS, k=k, values=_frequent(values, counts, k))
-        for k in (1, 2, 3)
-        if (8 * plain.width - k + 1) << k <= 256
-    ]
+
+    def bins(k: int) -> PlanePlan:
+        return replace(plain, coder=Coder.BINS, k=k, values=_frequent(values, counts, k))
+
     plan = Plan(itemsize, shape, block, ())
     indices = _sample_indices(shape, block, min(NSAMPLES, max(1, plan.nblocks // TRIAL_SHARE)))
     scale = work.size / sum(prod(plan.block_place(index)[1]) for index in indices)
-    sizes = []
     room = NSAMPLES * 8 * (BLOCK_NBYTES + (1 << 12)) * max(1, 8 // itemsize)
-    for trial in trials:
+    data = [_bytes(work)]
+
+    def size_of(trial: PlanePlan) -> float:
         kernel = Plan(itemsize, shape, block, (trial,)).kernel()
-        encoded = kernel.encode([_bytes(work)], [None], [None], room, indices)
+        encoded = kernel.encode(data, [None], [None], room, indices)
         stored = room if encoded is None else len(encoded[0])
         dearness = NARROW_DEARNESS if trial.width <= NARROW else WIDE_DEARNESS
-        sizes.append((stored * scale + len(trial.values)) * dearness[Coder(trial.coder)])
+        return (stored * scale + len(trial.values)) * dearness[Coder(trial.coder)]
+
+    trials = [replace(plain, coder=Coder.PLANES), replace(plain, coder=Coder.QUOTIENTS), bins(2)]
+    if choice.predictor and not after_plane:
+        trials.append(replace(plain, coder=Coder.PLANES, predictor=Predictor.NONE))
+    sizes = [size_of(trial) for trial in trials]
+    if sizes[2] < NEARLY * min(sizes):  # other buckets may be better
+        trials += [bins(k) for k in (1, 3) if (8 * plain.width - k + 1) << k <= 256]
+        sizes += [size_of(trial) for trial in trials[len(sizes) :]]
     best = trials[min(range(len(sizes)), key=sizes.__getitem__)]
     return replace(best, predictor=best.predictor | after_plane)
 
