@@ -90,6 +90,13 @@ def timings(
     return lines
 
 
+def by_case(head: str, cases: Sequence[Case], cell: Cell) -> Lines:
+    """Return a line for each race and a column for each contender."""
+    names = [*dict.fromkeys(name for case in cases for name in case.seconds)]
+    lines: Lines = [(head, *names)]
+    return lines + [(case.title, *(cell(case, name) for name in names)) for case in cases]
+
+
 def grid(head: str, columns: dict[str, Any], cell: Callable[[Any, str], str]) -> Lines:
     """Return a column for each entry, and a line for each name that is in one of these dicts."""
     dicts = [found for found in columns.values() if isinstance(found, dict)]

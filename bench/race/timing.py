@@ -52,17 +52,17 @@ class Timing:
         return median(self.seconds)
 
 
-def loop_of(call: Call) -> Loop:
+def loop_of(call: Call, clock: Callable[[], float] = perf_counter) -> Loop:
     """Return the loop that runs `call` in this process, the garbage collector off."""
 
     def loop(count: int) -> float:
         was_enabled = gc.isenabled()
         gc.disable()
         try:
-            start = perf_counter()
+            start = clock()
             for _ in range(count):
                 call()
-            return perf_counter() - start
+            return clock() - start
         finally:
             if was_enabled:
                 gc.enable()
@@ -70,16 +70,21 @@ def loop_of(call: Call) -> Loop:
     return loop
 
 
-def timed_loop(call: Call, before: Call = lambda: None, after: Call = lambda: None) -> Loop:
+def timed_loop(
+    call: Call,
+    before: Call = lambda: None,
+    after: Call = lambda: None,
+    clock: Callable[[], float] = perf_counter,
+) -> Loop:
     """Return the loop that runs `before` and `after`, untimed, around every call."""
 
     def loop(count: int) -> float:
         seconds = 0.0
         for _ in range(count):
             before()
-            start = perf_counter()
+            start = clock()
             call()
-            seconds += perf_counter() - start
+            seconds += clock() - start
             after()
         return seconds
 

@@ -3,7 +3,19 @@
 from collections.abc import Iterator
 from typing import Any
 
-from race.page import DOCS, Lines, Page, Run, Table, Target, at_least, cases_of, grid, timings
+from race.page import (
+    DOCS,
+    Lines,
+    Page,
+    Run,
+    Table,
+    Target,
+    at_least,
+    by_case,
+    cases_of,
+    grid,
+    timings,
+)
 from race.races import Case
 
 from remote.cases import COUNTS
@@ -87,7 +99,7 @@ def tables_of(run: Run) -> list[Table]:
         Table(
             "Through Dask",
             "MB/s of decoded bytes; in brackets how many times as fast as zarr without checksums.",
-            _speeds(cases_of(run, "dask/")),
+            by_case("what, codec, scheduler", cases_of(run, "dask/"), _speed),
         ),
     ]
 
@@ -111,13 +123,6 @@ def _time(case: Case, name: str) -> str:
     milliseconds = 1e3 * seconds
     shown = f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.1f}"
     return shown if ours is None or name == OURS else f"{shown} ({seconds / ours:.1f})"
-
-
-def _speeds(cases: list[Case]) -> Lines:
-    names = list(dict.fromkeys(name for case in cases for name in case.seconds))
-    lines: Lines = [("what, codec, scheduler", *names)]
-    lines += [(case.title, *(_speed(case, name) for name in names)) for case in cases]
-    return lines
 
 
 def _speed(case: Case, name: str) -> str:
