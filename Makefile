@@ -7,6 +7,7 @@ ALL := .venv-all
 CHECK := .venv-check
 BENCH := .venv-bench
 PEERS := .venv-peers
+ARRAYS := .venv-arrays
 FRAMES := .venv-frames
 VRS := .venv-vrs
 BENZINA := .venv-benzina
@@ -22,8 +23,8 @@ define environment
 	$(@D)/bin/python $(PIP) --editable . --group $(1)
 endef
 
-.PHONY: demo test test-all check bench bench-peers bench-frames bench-vrs bench-benzina \
-	bench-remote sanitize clean
+.PHONY: demo test test-all check bench bench-peers bench-arrays bench-frames bench-vrs \
+	bench-benzina bench-remote sanitize clean
 
 # Save a sensor array and a clip beside other formats; seek, slice, verify; pack FILE, if named.
 demo: $(DEMO)/.ready
@@ -60,6 +61,10 @@ endef
 # blosc2, zarr, zarrs, tensorstore, h5py, numpy and bloscpack 0.16.
 bench-peers: $(PEERS)/.ready
 	$(call race,peers)
+
+# Codecs of arrays: blosc2, zarr, h5py, tensorstore, pcodec, OpenZL, Vortex, fpzip, JPEG XL.
+bench-arrays: $(ARRAYS)/.ready
+	$(call race,arrays)
 
 # GulpIO2, PNG, FFV1, webdataset and h5py at keeping frames.
 bench-frames: $(FRAMES)/.ready
@@ -105,6 +110,10 @@ $(PEERS)/.ready: $(SOURCES)
 	$(call environment,peers)
 	touch $@
 
+$(ARRAYS)/.ready: $(SOURCES)
+	$(call environment,arrays-bench)
+	touch $@
+
 # As declared, GulpIO2 would bring Pillow-SIMD, which takes the place of Pillow.
 $(FRAMES)/.ready: $(SOURCES)
 	$(call environment,frames-bench)
@@ -126,5 +135,5 @@ $(REMOTE)/.ready: $(SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(DEMO) $(TEST) $(ALL) $(CHECK) $(BENCH) $(PEERS) $(FRAMES) $(VRS) $(BENZINA) $(REMOTE) \
-		.oracle .gulp-oracle .vrs-oracle .benzina-oracle build bloscpack.egg-info bloscpack/_ext/*.so
+	rm -rf $(DEMO) $(TEST) $(ALL) $(CHECK) $(BENCH) $(PEERS) $(ARRAYS) $(FRAMES) $(VRS) $(BENZINA) \
+		$(REMOTE) .oracle .gulp-oracle .vrs-oracle .benzina-oracle build bloscpack.egg-info bloscpack/_ext/*.so

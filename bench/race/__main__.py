@@ -18,7 +18,7 @@ from typing import Any
 from race.page import Page
 from race.races import Benchmark, folder_in_memory
 
-FOLDERS = ("core", "peers", "frames", "vrs", "benzina", "remote")
+FOLDERS = ("core", "peers", "arrays", "frames", "vrs", "benzina", "remote")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

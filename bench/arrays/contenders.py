@@ -1,0 +1,109 @@
+"""Contenders that keep an array in a file; all of them work in one process, on one thread."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+from race import races
+from race.timing import OURS, Loop, timed_loop
+
+from arrays.data import Sample
+
+AUTO = "bloscpack, auto"
+BLOSC2, ZARR, PCODEC, JPEGXL = "blosc2", "zarr", "pcodec 8", "JPEG XL e3"
+CUBE = "cube"  # the work of those that have chunks along every axis
+
+TABLE = {
+    OURS: "arrays.formats:Ours",
+    AUTO: "arrays.formats:Auto",
+    BLOSC2: "arrays.formats:Blosc2",
+    "blosc2, bytedelta": "arrays.formats:ByteDelta",
+    ZARR: "arrays.formats:Zarr",
+    "zarr, Blosc": "arrays.formats:ZarrBlosc",
+    "zarr, PCodec": "arrays.formats:ZarrPCodec",
+    "h5py, gzip": "arrays.formats:Hdf5",
+    "h5py, Blosc": "arrays.formats:Hdf5Blosc",
+    "tensorstore": "arrays.formats:Tensorstore",
+    "tensorstore, zstd": "arrays.formats:TensorstoreZstd",
+    PCODEC: "arrays.codecs:PCodec",
+    "pcodec 12": "arrays.codecs:PCodec12",
+    "OpenZL": "arrays.codecs:OpenZL",
+    "Vortex": "arrays.formats:Vortex",
+    "Vortex, compact": "arrays.formats:VortexCompact",
+    "fpzip": "arrays.codecs:FpZip",
+    JPEGXL: "arrays.codecs:JpegXL",
+}
+
+
+class Contender(races.Contender):
+    """A library with its options.
+
+    Attributes
+    ----------
+    modules : tuple of str
+        What must be installed; the first is imported as `lib`.
+    itemsizes : tuple of int
+        Sizes of items that it takes.
+    """
+
+    modules: tuple[str, ...] = ()
+    itemsizes: tuple[int, ...] = (1, 2, 4, 8)
+
+    def __init__(self) -> None:
+        self.lib: Any = [*map(import_module, self.modules), None][0]
+
+    def suited(self, sample: Sample) -> np.ndarray | None:
+        """Return the array as the library takes it; None if it does not."""
+        return sample.plain if sample.array.itemsize in self.itemsizes else None
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that differ from the defaults."""
+        return {}
+
+    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        """Write an array to a new path, in chunks of that shape or by default of its choice."""
+        raise NotImplementedError
+
+    def open(self, path: Path) -> Any:
+        """Open for reading: a context, whose handle is indexed and returns arrays."""
+        raise NotImplementedError
+
+    def read(self, handle: Any, like: np.ndarray) -> np.ndarray:
+        """Read all into a new array with the shape and dtype of `like`."""
+        found: np.ndarray = handle[...]
+        return found
+
+    def cbytes(self, path: Path) -> int:
+        """Return the bytes of compressed data, without the headers of the file."""
+        return races.size_of(path)
+
+    def reading(self, path: Path, like: np.ndarray) -> Loop:
+        """Return the loop that reads all, each time by a new handle; opening it is not timed."""
+        held, handles = ExitStack(), []
+
+        def renew() -> None:
+            held.close()
+            handles[:] = [held.enter_context(self.open(path))]
+
+        def read() -> None:
+            self.read(handles[0], like)
+
+        return timed_loop(read, renew, held.close, clock=process_time)
+
+
+class Codec(Contender):
+    """A codec without a file format: the file has its bytes only."""
+
+    def encode(self, array: np.ndarray) -> bytes:
+        raise NotImplementedError
+
+    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        path.write_bytes(self.encode(array))
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[bytes]:
+        yield path.read_bytes()

@@ -1,0 +1,216 @@
+"""Files of bloscpack and of other formats, with default options and with better ones."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+from peers.with_bloscpack import chunk_places
+from race.timing import OURS, Loop, loop_of
+
+import bloscpack as bp
+from arrays.contenders import AUTO, BLOSC2, CUBE, ZARR, Contender
+from arrays.data import Sample
+
+
+class Ours(Contender):
+    name = OURS
+    note = "`bp.save` with its defaults, byte shuffle and zstd-3; `bp.load`, opening included"
+    works = (CUBE,)
+
+    def suited(self, sample: Sample) -> np.ndarray:
+        return sample.array
+
+    def write(
+        self, path: Path, array: np.ndarray, chunks: Any = None, nthreads: int | None = 1
+    ) -> None:
+        bp.save(path, array, chunks=chunks, nthreads=nthreads, **self.options())
+
+    def open(self, path: Path) -> Any:
+        return bp.open(path)
+
+    def cbytes(self, path: Path) -> int:
+        return sum(size for _, size in chunk_places(path))
+
+    def reading(self, path: Path, like: np.ndarray) -> Loop:
+        return loop_of(lambda: bp.load(path, nthreads=1), clock=process_time)
+
+
+class Auto(Ours):
+    name = AUTO
+    note = '`bp.save(..., codec="auto")`, otherwise the same: array chunks'
+
+    def options(self) -> dict[str, Any]:
+        return {"codec": "auto"}
+
+
+class Blosc2(Contender):
+    name = BLOSC2
+    note = "`blosc2.asarray` with its defaults, byte shuffle and zstd-5"
+    libraries = "blosc2 {blosc2}"
+    modules = ("blosc2",)
+
+    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        cparams = self.lib.CParams(nthreads=1, **self.options())
+        self.lib.asarray(array, chunks=chunks, urlpath=str(path), mode="w", cparams=cparams)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        yield self.lib.open(str(path), mode="r", dparams=self.lib.DParams(nthreads=1))
+
+    def cbytes(self, path: Path) -> int:
+        return int(self.lib.open(str(path), mode="r").schunk.cbytes)
+
+
+class ByteDelta(Blosc2):
+    name = "blosc2, bytedelta"
+    note = "the filters byte shuffle and bytedelta, zstd-9"
+
+    def options(self) -> dict[str, Any]:
+        filters = [self.lib.Filter.SHUFFLE, self.lib.Filter.BYTEDELTA]
+        return {"clevel": 9, "filters": filters, "filters_meta": [0, 0]}
+
+
+class Zarr(Contender):
+    name = ZARR
+    note = "format 3 with its defaults: Zstandard at level 0, no shuffle, chunks of its choice"
+    libraries = "zarr {zarr}"
+    modules = ("zarr",)
+
+    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        options = {"chunks": chunks or "auto", **self.options()}
+        self.lib.create_array(str(path), data=array, **options)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        yield self.lib.open_array(str(path), mode="r", zarr_format=3)
+
+    def cbytes(self, path: Path) -> int:
+        return sum(entry.stat().st_size for entry in path.glob("c/**/*") if entry.is_file())
+
+
+class ZarrBlosc(Zarr):
+    name = "zarr, Blosc"
+    note = "its Blosc codec with byte shuffle and zstd-5"
+    works = (CUBE,)
+
+    def options(self) -> dict[str, Any]:
+        blosc = self.lib.codecs.BloscCodec(cname="zstd", clevel=5, shuffle="shuffle")
+        return {"compressors": [blosc]}
+
+
+class ZarrPCodec(Zarr):
+    name = "zarr, PCodec"
+    note = "its serializer PCodec, level 8, of numcodecs; a single chunk, as it needs"
+    libraries = "numcodecs {numcodecs}"
+    modules = ("zarr", "zarr.codecs.numcodecs", "pcodec")
+    itemsizes = (2, 4, 8)
+
+    def __init__(self) -> None:
+        super().__init__()
+        warnings.filterwarnings("ignore", "Numcodecs codecs are not in the Zarr")
+
+    def options(self) -> dict[str, Any]:
+        return {"serializer": self.lib.codecs.numcodecs.PCodec(level=8), "compressors": None}
+
+    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        super().write(path, array, array.shape)
+
+
+class Hdf5(Contender):
+    name = "h5py, gzip"
+    note = "byte shuffle and gzip-4, which every HDF5 has; chunks of its choice"
+    libraries = "h5py {h5py}, hdf5plugin {hdf5plugin}"
+    modules = ("h5py", "hdf5plugin")
+
+    def options(self) -> Any:
+        return {"compression": "gzip", "shuffle": True}
+
+    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        with self.lib.File(path, "w") as file:
+            file.create_dataset("array", data=array, chunks=chunks, **self.options())
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        with self.lib.File(path, "r") as file:
+            yield file["array"]
+
+    def cbytes(self, path: Path) -> int:
+        with self.open(path) as dataset:
+            return int(dataset.id.get_storage_size())
+
+
+class Hdf5Blosc(Hdf5):
+    name = "h5py, Blosc"
+    note = "the Blosc filter of hdf5plugin with byte shuffle and zstd-5; chunks of its choice"
+    works = (CUBE,)
+
+    def options(self) -> Any:
+        return import_module("hdf5plugin").Blosc(cname="zstd", clevel=5, shuffle=1)
+
+
+class Tensorstore(Contender):
+    name = "tensorstore"
+    note = "its zarr driver with its defaults, byte shuffle and lz4-5; one chunk"
+    libraries = "tensorstore {tensorstore}"
+    modules = ("tensorstore",)
+
+    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        spec = self._spec(path) | {"metadata": self.options()}
+        store = self.lib.open(spec, create=True, dtype=array.dtype, shape=array.shape)
+        store.result().write(array).result()
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        context = self.lib.Context({"data_copy_concurrency": {"limit": 1}})
+        yield self.lib.open(self._spec(path), context=context).result()
+
+    def read(self, handle: Any, like: np.ndarray) -> np.ndarray:
+        found: np.ndarray = handle.read().result()
+        return found
+
+    def cbytes(self, path: Path) -> int:
+        return sum(entry.stat().st_size for entry in path.glob("[0-9]*"))
+
+    def _spec(self, path: Path) -> dict[str, Any]:
+        return {"driver": "zarr", "kvstore": {"driver": "file", "path": str(path)}}
+
+
+class TensorstoreZstd(Tensorstore):
+    name = "tensorstore, zstd"
+    note = "the same with zstd-5"
+
+    def options(self) -> dict[str, Any]:
+        return {"compressor": {"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": 1}}
+
+
+class Vortex(Contender):
+    name = "Vortex"
+    note = "a file of one column, with its defaults"
+    libraries = "vortex-data {vortex-data}"
+    modules = ("vortex", "pyarrow")
+    preset = "default"
+
+    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        options = getattr(self.lib.io.VortexWriteOptions, self.preset)()
+        column = self.lib.array(import_module("pyarrow").array(array.reshape(-1)))
+        options.write(column, str(path))
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        yield self.lib.open(str(path))
+
+    def read(self, handle: Any, like: np.ndarray) -> np.ndarray:
+        column = handle.scan().read_all()
+        found: np.ndarray = column.to_numpy(zero_copy_only=False).reshape(like.shape)
+        return found
+
+
+class VortexCompact(Vortex):
+    name = "Vortex, compact"
+    note = "the same with its compact encodings, pcodec and Zstandard"
+    preset = "compact"
