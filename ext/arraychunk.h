@@ -725,6 +725,7 @@ static size_t encode_exceptions(Scratch *s, const uint8_t *mask, const uint8_t *
 
 typedef struct {
     size_t itemsize, nplanes;
+    bool is_big_endian;
     size_t shape[3], block[3];
     PlanePlan planes[MAX_PLANES];
 } ChunkPlan;
@@ -814,6 +815,19 @@ static const uint8_t *decode_work(const PlanePlan *plan, const uint8_t *p, const
     }
 }
 
+VECTORISED static void reverse_bytes(uint8_t *items, size_t n, size_t itemsize)
+{
+    if (itemsize == 2)
+        for (size_t i = 0; i < n; i++)
+            ((uint16_t *)items)[i] = __builtin_bswap16(((uint16_t *)items)[i]);
+    else if (itemsize == 4)
+        for (size_t i = 0; i < n; i++)
+            ((uint32_t *)items)[i] = __builtin_bswap32(((uint32_t *)items)[i]);
+    else if (itemsize == 8)
+        for (size_t i = 0; i < n; i++)
+            ((uint64_t *)items)[i] = __builtin_bswap64(((uint64_t *)items)[i]);
+}
+
 /* Decode a block to `out`, where its slices are `stride` points apart; return whether it is sound. */
 static bool decode_block(const ChunkPlan *plan, const Place *place, const uint8_t *p,
                          const uint8_t *end, uint8_t *out, size_t stride, Scratch *s)
@@ -853,6 +867,8 @@ static bool decode_block(const ChunkPlan *plan, const Place *place, const uint8_
             put_exceptions(s->mask, s->values, items, n, itemsize);
         before = work;
     }
+    if (plan->is_big_endian)
+        reverse_bytes(in_place ? out : s->items, n * nplanes, itemsize);
     for (size_t z = 0; z < place->d && !in_place; z++) {
         const uint8_t *items = s->items + z * slice * itemsize;
         uint8_t *to = out + z * stride * nplanes * itemsize;

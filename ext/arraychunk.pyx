@@ -75,6 +75,7 @@ cdef extern from "arraychunk.h" nogil:
     ctypedef struct ChunkPlan:
         size_t itemsize
         size_t nplanes
+        bint is_big_endian
         size_t shape[3]
         size_t block[3]
         PlanePlan planes[16]
@@ -213,7 +214,8 @@ cdef class Kernel:
 
     Parameters: bytes per item; points of the chunk and of a block on each axis; and for each plane
     (map, width, predictor, coder, shift, k, offset, scale, divisor, values, dictionary). `values`
-    are the frequent residuals and `dictionary` the entries, as contiguous bytes.
+    are the frequent residuals and `dictionary` the entries, as contiguous bytes. With `is_big_endian`
+    the bytes of decoded items are in reverse order; encoding and the dictionary know nothing of it.
     """
 
     cdef ChunkPlan plan
@@ -221,13 +223,14 @@ cdef class Kernel:
     cdef size_t block_points
     cdef list kept
 
-    def __init__(self, size_t itemsize, shape, block, planes):
+    def __init__(self, size_t itemsize, shape, block, planes, bint is_big_endian=False):
         cdef int axis
         cdef size_t nbytes = itemsize * len(planes)
         if itemsize not in (1, 2, 4, 8) or not 1 <= len(planes) <= MAX_PLANES:
             raise ValueError("itemsize must be 1, 2, 4 or 8, with 1 to 16 planes")
         self.plan.itemsize = itemsize
         self.plan.nplanes = len(planes)
+        self.plan.is_big_endian = is_big_endian
         self.nblocks = 1
         self.block_points = 1
         for axis in range(3):

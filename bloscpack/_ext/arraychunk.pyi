@@ -15,6 +15,7 @@ class Kernel:
         planes: Sequence[
             tuple[int, int, int, int, int, int, int, int, float, bytes, bytes],
         ],
+        is_big_endian: bool = False,
     ) -> None: ...
     def decode_into(
         self,

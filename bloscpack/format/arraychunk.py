@@ -38,7 +38,7 @@ MIN_CHUNK_PER_DICTIONARY = 16  # a dictionary has at most nbytes / 16 bytes
 WIDTHS = (1, 2, 4, 8)
 
 _HEADER = Struct("<BBBBIII")
-_GEOMETRY = Struct("<IHBx6I")
+_GEOMETRY = Struct("<IHBB6I")
 _FIELDS = Struct("<BBBBBBHQQ")
 _END_SIZE = 4
 _BLOSC_MEMCPY, _BLOSC_ZSTD = 0x02, 4  # flag and stream format of a Blosc-1 chunk
@@ -213,12 +213,15 @@ class Plan:
         Points of the chunk and of a block on each axis; a point has one item of each plane.
     planes : tuple of PlanePlan
         At most 16.
+    is_big_endian : bool, optional
+        The bytes of each item are in reverse order.
     """
 
     itemsize: int
     shape: tuple[int, int, int]
     block: tuple[int, int, int]
     planes: tuple[PlanePlan, ...]
+    is_big_endian: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -271,6 +274,7 @@ class Plan:
                 )
                 for plane in self.planes
             ],
+            self.is_big_endian,
         )
 
     def pack(self, sizes: list[int], blocks: bytes) -> bytes:
@@ -287,7 +291,12 @@ class Plan:
             (
                 _HEADER.pack(VERSION, REVISION, 0, self.itemsize, self.nbytes, self.blocksize, at),
                 _GEOMETRY.pack(
-                    head_nbytes, plan_nbytes, len(self.planes), *self.shape, *self.block
+                    head_nbytes,
+                    plan_nbytes,
+                    len(self.planes),
+                    self.is_big_endian,
+                    *self.shape,
+                    *self.block,
                 ),
                 packed,
                 Struct(f"<{len(ends)}I").pack(*ends),
@@ -339,7 +348,7 @@ class ArrayChunkHead:
         """
         header = ArrayChunkHeader(*unpack_fields(_HEADER, view, 0, "array chunk header"))
         header.check()
-        head_nbytes, plan_nbytes, nplanes, *sides = unpack_fields(
+        head_nbytes, plan_nbytes, nplanes, byte_order, *sides = unpack_fields(
             _GEOMETRY, view, _HEADER.size, "array chunk plan"
         )
         if not PLAN_START <= head_nbytes <= header.cbytes:
@@ -352,8 +361,10 @@ class ArrayChunkHead:
             raise TruncatedError(
                 f"array chunk head: found {len(view)} of {head_nbytes} bytes", offset=len(view)
             )
-        if view[_HEADER.size + 7]:
-            raise FormatError("array chunk plan: the reserved byte is not 0")
+        if byte_order > (header.itemsize > 1):
+            raise FormatError(
+                f"array chunk plan: byte order {byte_order} of items of {header.itemsize} bytes"
+            )
         shape = (sides[0], sides[1], sides[2])
         block = (sides[3], sides[4], sides[5])
         _check_geometry(header, nplanes, shape, block)
@@ -378,7 +389,7 @@ class ArrayChunkHead:
         if int.from_bytes(ends[-_END_SIZE:], "little") != header.cbytes:
             raise FormatError("array chunk: the last block does not end with the chunk")
         planes = _with_dictionaries(view[table:], planes, stored_sizes, header.itemsize)
-        plan = Plan(header.itemsize, shape, block, tuple(planes))
+        plan = Plan(header.itemsize, shape, block, tuple(planes), bool(byte_order))
         return cls(header, plan, ends, plan.kernel())
 
     def extent(self, index: int) -> tuple[int, int]:

@@ -247,7 +247,7 @@ def chunk() -> bytes:
         (22, b"\x00", FormatError, "0 planes"),
         (22, b"\x11", FormatError, "17 planes"),
         (22, b"\x02", FormatError, "are not 16384"),
-        (23, b"\x01", FormatError, "reserved byte"),
+        (23, b"\x02", FormatError, "byte order 2 of items of 4 bytes"),
         (24, bytes(4), FormatError, "in a chunk of"),
         (36, bytes(4), FormatError, "in a chunk of"),
         (44, b"\x20", FormatError, "cut several rows"),

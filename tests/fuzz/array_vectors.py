@@ -24,7 +24,7 @@ def random_plan(rng: Random, *, largest: int = 3000) -> Plan:
     nbytes = prod(shape) * itemsize
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         planes.append(_random_plane(rng, itemsize, nbytes, planes))
-    return Plan(itemsize, shape, block, tuple(planes))
+    return Plan(itemsize, shape, block, tuple(planes), itemsize > 1 and rng.random() < 0.2)
 
 
 def _random_plane(rng: Random, itemsize: int, nbytes: int, planes: list[PlanePlan]) -> PlanePlan:

@@ -71,9 +71,10 @@ def unpack_header(view: bytes) -> Head:
 def decode(chunk: bytes) -> bytes:
     _, itemsize, nbytes, blocksize, cbytes = unpack_header(chunk)
     need(cbytes == len(chunk) >= 48, "format", "another size")
-    head, plan_nbytes, nplanes, reserved, *sides = struct.unpack_from("<IHBB6I", chunk, 16)
+    head, plan_nbytes, nplanes, byte_order, *sides = struct.unpack_from("<IHBB6I", chunk, 16)
     shape, block = sides[:3], sides[3:]
-    need(1 <= nplanes <= 16 and reserved == 0 and head <= cbytes, "format", "geometry")
+    need(1 <= nplanes <= 16 and head <= cbytes, "format", "geometry")
+    need(byte_order <= (itemsize > 1), "format", "byte order")
     need(all(1 <= b <= s for b, s in zip(block, shape, strict=True)), "format", "block")
     need(block[2] == shape[2] or block[:2] == [1, 1], "format", "a cut row")
     need(math.prod(shape) * nplanes * itemsize == nbytes, "format", "nbytes")
@@ -137,7 +138,7 @@ def decode(chunk: bytes) -> bytes:
             target[..., p], work = decode_plane(reader, plane, target.shape[:3], itemsize, work)
         need(reader.at == end, "format", "a block is longer than its planes")
         start = end
-    return out.tobytes()
+    return (out.byteswap() if byte_order else out).tobytes()
 
 
 def base_of(plane: Plane) -> int:

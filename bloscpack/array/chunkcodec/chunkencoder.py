@@ -64,7 +64,7 @@ class ArrayItems:
     Attributes
     ----------
     dtype : numpy.dtype
-        Their type, little-endian and of 1, 2, 4 or 8 bytes, or complex of two of these.
+        Their type, of 1, 2, 4 or 8 bytes, or complex of two of these.
     row_shape : tuple of int
         Shape of the array as it is stored, without its first axis.
     """
@@ -109,8 +109,8 @@ def encode_chunk(
     view : buffer
         Contiguous bytes of the items in C order.
     dtype : numpy.dtype
-        Their type. Items that are not little-endian, or not of 1, 2, 4 or 8 bytes (complex
-        numbers are two of those), give a Blosc chunk.
+        Their type. Items that are not of 1, 2, 4 or 8 bytes (complex numbers are two of those)
+        give a Blosc chunk.
     shape : sequence of int
         Items of the chunk on each axis.
     params : CodecParams
@@ -124,8 +124,10 @@ def encode_chunk(
         itemsize, shape = itemsize // 2, (*shape, 2)
     geometry = geometry_of(shape)
     nplanes = prod(shape) // prod(geometry)
-    items = np.frombuffer(view, f"u{itemsize}").reshape(*geometry, nplanes)
-    found = _encode_planes(items, kind, geometry)
+    is_big_endian = dtype.str[0] == ">"
+    items = np.frombuffer(view, f">u{itemsize}" if is_big_endian else f"<u{itemsize}")
+    items = items.astype(f"u{itemsize}", copy=False).reshape(*geometry, nplanes)
+    found = _encode_planes(items, kind, geometry, is_big_endian)
     if found is not None and _is_clearly_smaller(found, view, params):
         return found
     blosc = encode(view, params)
@@ -161,8 +163,6 @@ def kind_of(dtype: np.dtype[Any]) -> str | None:
     is_complex = "complex" in dtype.name  # those of ml_dtypes have no kind of their own
     size = dtype.itemsize // 2 if is_complex else dtype.itemsize
     if dtype.fields or dtype.subdtype or size not in WIDTHS:
-        return None
-    if size > 1 and dtype.str[0] == ">":
         return None
     if is_complex or dtype.kind == "f" or dtype.name.startswith(_FLOAT_NAMES):
         return "f"
@@ -206,7 +206,7 @@ class _Choice:
     size: float
 
 
-def _encode_planes(items: AnyArray, kind: str, shape: Shape) -> bytes | None:
+def _encode_planes(items: AnyArray, kind: str, shape: Shape, is_big_endian: bool) -> bytes | None:
     """Return the chunk, or None if it is not smaller than the items."""
     nplanes, point = items.shape[-1], items.shape[-1] * items.itemsize
     if nplanes > MAX_PLANES:
@@ -223,7 +223,7 @@ def _encode_planes(items: AnyArray, kind: str, shape: Shape) -> bytes | None:
     for choice in choices:
         plans.append(_choose_coder(choice, before, shape, block, items.itemsize))
         before = choice.mapped.work
-    plan = Plan(items.itemsize, shape, block, tuple(plans))
+    plan = Plan(items.itemsize, shape, block, tuple(plans), is_big_endian)
     head = sum(len(p.pack(plan.itemsize)) + len(p.stored_dictionary) for p in plans)
     limit = items.nbytes - (PLAN_START + head + 4 * plan.nblocks)
     if limit <= 0:

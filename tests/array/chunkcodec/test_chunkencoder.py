@@ -29,8 +29,8 @@ from ...reference.arraychunk import decode
 AnyArray = np.ndarray[Any, Any]
 
 NUMPY = ["?", "i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8",
-         "<c16", "<M8[ns]", "<m8[D]"]  # fmt: skip
-FOREIGN = [">i2", ">f8", "V3", "S5", "<U2", "<f16", "i4,f4"]
+         "<c16", "<M8[ns]", "<m8[D]", ">i2", ">u4", ">f4", ">f8", ">c8", ">M8[s]"]  # fmt: skip
+FOREIGN = ["V3", "S5", "<U2", "<f16", "i4,f4"]
 ML_DTYPES = sorted(
     name
     for name in dir(ml_dtypes)
@@ -189,3 +189,12 @@ def test_all_shapes_have_blocks_within_the_limits() -> None:
                 assert all(1 <= b <= s for b, s in zip(block, sides, strict=True))
                 assert prod(block) * point <= MAX_BLOCK_NBYTES // 2
                 assert block[2] == sides[2] or block[:2] == (1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["i2", "i4", "f4", "f8", "c8"])
+def test_byte_order_does_not_change_the_size(dtype: str) -> None:
+    rng = np.random.default_rng(8)
+    little = np.cumsum(rng.integers(-9, 10, (80, 300)), axis=1).astype(f"<{dtype}")
+    chunk = check(little.astype(f">{dtype}"))
+    assert chunk[0] == ARRAY_CHUNK_VERSION
+    assert len(chunk) == len(check(little))
