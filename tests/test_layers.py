@@ -32,7 +32,7 @@ ROOMS = {
     "vrs": {"numpy", "xxhash", "pillow_jxl", "compression", "zstandard"},
     "original": {"numpy"},
     "filetypes": {"numpy"},
-    "integrations": {"numpy", "dask", "torch", "xarray", "zarr"},
+    "integrations": {"numpy", "dask", "numcodecs", "torch", "xarray", "zarr"},
     "cli": {"numpy"},
     "package": set[str](),
 }
@@ -65,6 +65,7 @@ ONLY_IN = {
     "xarray": {"integrations.xarray"},
     "zarr": {"integrations.zarr"},
     "dask": {"integrations.dask"},
+    "numcodecs": {"integrations.numcodecs"},
     "fsspec": {
         "storage.remote.client",
         "storage.remote.retry",
@@ -184,6 +185,7 @@ THIN = {
     "gulp.clipmetadata": "the part of clips that conversions share",
     "gulp.ingest.chunkwriter": "a class of GulpIO2, which programs may replace",
     "integrations.cluster": "imports Dask on use",
+    "integrations.numcodecs": "numcodecs imports it by name",
     "notice": "every room uses it",
     "parallel.imports": "every room uses it",
     "parallel.scratch": "used by several rooms",

@@ -384,6 +384,12 @@ def plan_content(
     return metadata, params
 
 
+def auto_params(description: Description) -> CodecParams:
+    """Return the compression parameters of ``codec="auto"`` and otherwise the defaults."""
+    options: dict[str, Any] = {"clevel": None, "shuffle": "auto", "attrs": None, "keepbits": None}
+    return plan_content(description, codec=AUTO, **options)[1]
+
+
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:
     if shuffle == "auto":
         return default_shuffle(typesize)

@@ -1,8 +1,8 @@
-"""References to the chunks of a file, by which Zarr readers find them without this package.
+"""References to the chunks of a file, by which Zarr readers find them.
 
-If chunks are whole rows, they are Blosc chunks that numcodecs can decode. A reference gives the
-offset and size of a chunk, without the checksum behind it. Zarr cannot read a short last chunk, so
-it is padded and stored in the references.
+If chunks are whole rows or those of a grid, Zarr decodes them: Blosc chunks by numcodecs alone,
+array chunks by our codec. A reference gives the offset and size of a chunk, without the checksum
+behind it. Zarr cannot read a short last chunk, so it is padded and stored in the references.
 """
 
 import os
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..array.array import Array
+from ..array.layout import auto_params
 from ..container.reader import Container
 from ..exceptions import FormatError, UnsupportedError
 from ..format.codec import ChunkHeader, CodecParams, encode
@@ -24,7 +25,7 @@ from ..storage.remote.prefetch import prefetched
 from ..storage.url import is_url, shown
 from ..types import Progress
 from .axislabels import Coord, Labels
-from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
+from .zarrlayout import ARRAY_CHUNK_CODEC, ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
 __all__ = ["kerchunk_references"]
 
@@ -44,7 +45,9 @@ def kerchunk_references(
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Return references by which Zarr and xarray read an array without this package.
+    """Return references by which Zarr and xarray read the chunks of a file themselves.
+
+    Their readers do not need this package, unless the file has array chunks (``codec="auto"``).
 
     Parameters
     ----------
@@ -74,8 +77,8 @@ def kerchunk_references(
     ------
     UnsupportedError
         Zarr cannot read the chunks: they are neither whole rows nor parts of a grid that divides
-        the array, they are compressed with Snappy or codec="auto", or Zarr does not have the
-        dtype. Or the attrs do not fit the array.
+        the array, they are compressed with Snappy, or Zarr does not have the dtype. Or the attrs
+        do not fit the array.
     FormatError
         The file is damaged, or of another type.
     TypeError
@@ -87,7 +90,8 @@ def kerchunk_references(
     -----
     References are valid for this state of the file: create new ones after rows were appended.
     Readers do not compare checksums, and zarr reads a missing file as fill values;
-    `bloscpack.as_zarr` has neither problem, if this package is installed.
+    `bloscpack.as_zarr` has neither problem. Array chunks have the codec ``bloscpack_array_chunk``,
+    which numcodecs finds if this package is installed; other readers raise an error.
 
     Examples
     --------
@@ -145,15 +149,7 @@ def _array_refs(
         return _head_refs(labels.name, layout, labels.dims, attrs)
     nbytes = prod(layout.chunks) * layout.dtype.itemsize
     _check_grid(array, nbytes)
-    first = container.fetch(0).header
-    compressor = {
-        "id": "blosc",
-        "cname": _codec_of(first),
-        "clevel": 5,
-        "shuffle": int(first.shuffle),
-        "blocksize": 0,
-    }
-    refs = _head_refs(labels.name, layout, labels.dims, attrs, compressor)
+    refs = _head_refs(labels.name, layout, labels.dims, attrs, _compressor(container))
     extents = _table_extents
     if verify or not container.header.offsets:
         extents = _checked_extents
@@ -163,7 +159,7 @@ def _array_refs(
         if progress is not None:
             progress(done, len(keys))
     if container.last_chunk < nbytes:
-        refs[keys[-1]] = _inline(_filled(container, nbytes))
+        refs[keys[-1]] = _inline(_filled(container, array, nbytes))
     return refs
 
 
@@ -197,11 +193,6 @@ def _head_refs(
 def _check_grid(array: Array, nbytes: int) -> None:
     """Raise unless each chunk is one of the Zarr grid: `nbytes` bytes, the last one at most."""
     container = array._open_container()
-    if container.header.features & FEATURE_ARRAY_CHUNKS:
-        raise UnsupportedError(
-            "the file may have array chunks, which numcodecs cannot decode; read the array with "
-            "bloscpack.as_zarr or bloscpack.load, or save it again with codec='zstd'"
-        )
     # In version 2 of the Bloscpack format the last chunk may be larger than the others.
     if array.chunks is None or container.last_chunk > nbytes:
         raise UnsupportedError(
@@ -219,8 +210,27 @@ def _check_grid(array: Array, nbytes: int) -> None:
         )
 
 
+def _has_array_chunks(container: Container) -> bool:
+    """Return whether the file may have array chunks, beside Blosc chunks."""
+    return bool(container.header.features & FEATURE_ARRAY_CHUNKS)
+
+
+def _compressor(container: Container) -> dict[str, Any]:
+    """Return the codec of numcodecs that decodes all chunks."""
+    if _has_array_chunks(container):
+        return {"id": ARRAY_CHUNK_CODEC}
+    first = container.fetch(0).header
+    return {
+        "id": "blosc",
+        "cname": _codec_of(first),
+        "clevel": 5,
+        "shuffle": int(first.shuffle),
+        "blocksize": 0,
+    }
+
+
 def _codec_of(header: ChunkHeader) -> str:
-    """Return the codec of a chunk.
+    """Return the codec of a Blosc chunk.
 
     Raises
     ------
@@ -243,7 +253,8 @@ def _checked_extents(container: Container) -> Iterator[Extent]:
     for group in prefetched(container.source, range(container.nchunks), container.extent):
         for index in group:
             offset, _, header = container.fetch(index)
-            _codec_of(header)
+            if not _has_array_chunks(container):
+                _codec_of(header)
             yield offset, header.cbytes
     container.check_end()
 
@@ -256,7 +267,8 @@ def _table_extents(container: Container) -> Iterator[Extent]:
     offsets = container.read_offsets()
     size = container.header.checksum.nbytes
     last = container.fetch(container.nchunks - 1)
-    _codec_of(last.header)
+    if not _has_array_chunks(container):
+        _codec_of(last.header)
     extents = [(offset, following - offset - size) for offset, following in pairwise(offsets)]
     extents.append((last.offset, last.header.cbytes))
     if last.offset != offsets[-1]:
@@ -267,12 +279,19 @@ def _table_extents(container: Container) -> Iterator[Extent]:
     yield from extents
 
 
-def _filled(container: Container, nbytes: int) -> bytes:
-    """Return the last chunk, padded with zeros to `nbytes`, compressed like the first."""
-    header = container.fetch(0).header
+def _filled(container: Container, array: Array, nbytes: int) -> bytes:
+    """Return the last chunk, padded with zeros to `nbytes`, compressed like the others."""
     content = bytearray(nbytes)
     container.read_chunk_into(container.nchunks - 1, memoryview(content)[: container.last_chunk])
-    return encode(content, CodecParams(_codec_of(header), 5, header.shuffle, header.typesize or 1))
+    return encode(content, _params(container, array))
+
+
+def _params(container: Container, array: Array) -> CodecParams:
+    """Return the parameters of new chunks like those of the file."""
+    if _has_array_chunks(container):
+        return auto_params((array.dtype, array.shape, array.is_fortran))
+    header = container.fetch(0).header
+    return CodecParams(_codec_of(header), 5, header.shuffle, header.typesize or 1)
 
 
 def _inline(data: bytes) -> str:

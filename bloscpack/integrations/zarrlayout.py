@@ -19,6 +19,8 @@ from ..storage.protocol import errors_at
 
 ARRAY_KEY = ".zarray"
 ATTRS_KEY = ".zattrs"
+# Name of our codec in numcodecs; an entry point in pyproject.toml.
+ARRAY_CHUNK_CODEC = "bloscpack_array_chunk"
 
 # Largest item in bytes, for kinds that have a limit: Zarr does not have 80-bit or 128-bit floats.
 _MAX_ITEMSIZE = {"f": 8, "c": 16}

@@ -259,12 +259,6 @@ def test_a_file_of_mixed_chunks(path: Path, array: AnyArray) -> None:
     assert_same(bp.open(path)[29:61, ::3], array[29:61, ::3])
 
 
-def test_references_of_kerchunk_are_refused(path: Path, array: AnyArray) -> None:
-    bp.save(path, array, chunks=30, codec="auto")
-    with pytest.raises(UnsupportedError, match=r"array chunks.*as_zarr"):
-        bp.kerchunk_references(path)
-
-
 def test_header_of_a_later_revision(path: Path, array: AnyArray) -> None:
     bp.save(path, array, chunks=30, codec="auto", checksum="None")
     with bp.open(path) as a:

@@ -38,6 +38,7 @@ MODULES = {
     "bloscpack.gulp.utils": None,
     "bloscpack.integrations.dask": "dask",
     "bloscpack.integrations.kerchunk": None,
+    "bloscpack.integrations.numcodecs": "numcodecs",
     "bloscpack.integrations.torch": "torch",
     "bloscpack.integrations.xarray": "xarray",
     "bloscpack.integrations.zarr": "zarr",
