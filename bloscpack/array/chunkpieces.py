@@ -121,21 +121,27 @@ def _cut(side: range, wanted: range | Picked) -> _Cut | None:
 def _piece(cuts: Sequence[_Cut], scales: Sequence[int], start: int) -> Piece:
     """Return the piece of a box; `start` is the item that the chunk begins with."""
     first = last = origin = -start
-    steps = []
-    for cut, scale in zip(cuts, scales, strict=True):
-        first += cut.begin * scale
-        last += cut.end * scale
-        origin += cut.origin * scale
-        steps.append(cut.step * scale)
-    is_whole = all(cut.source is _ALL and type(cut.target) is slice for cut in cuts)
+    lengths, steps, target, source = [], [], [], []
+    is_whole = True
+    # One loop and no generators: this runs for every chunk of a selection.
+    for (begin, end, at, length, step, place, taken), scale in zip(cuts, scales, strict=True):
+        first += begin * scale
+        last += end * scale
+        origin += at * scale
+        lengths.append(length)
+        steps.append(step * scale)
+        target.append(place)
+        source.append(taken)
+        if taken is not _ALL or type(place) is not slice:
+            is_whole = False
     return Piece(
         first,
         last,
         origin,
-        tuple(cut.length for cut in cuts),
+        tuple(lengths),
         tuple(steps),
-        tuple(cut.target for cut in cuts),
-        None if is_whole else tuple(cut.source for cut in cuts),
+        tuple(target),
+        None if is_whole else tuple(source),
     )
 
 

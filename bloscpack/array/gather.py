@@ -321,8 +321,9 @@ def _read_pieces_into(
     item = target.dtype
     itemsize = item.itemsize
     # The span of the selected items: Blosc blocks outside of it are not decoded.
-    low = min(piece.first for piece in found)
-    high = max(piece.last for piece in found) + 1
+    low, high = found[0].first, found[0].last + 1
+    for piece in found[1:]:
+        low, high = min(low, piece.first), max(high, piece.last + 1)
     out = _landing_run(found, target)
     if out is not None:
         container.read_bytes_into(chunk, low * itemsize, stored_view(out, False))
