@@ -1,13 +1,11 @@
 """Page docs/benchmarks-arrays.md: its text, tables and plot."""
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 from peers.whole import threads_name
-from race.page import DOCS, Lines, Page, Run, Table, by_case, case_of, cases_of, duration
+from race.page import DOCS, Lines, Page, Run, Table, by_case, cases_of, duration
 from race.races import Case
 from race.timing import OURS
 
@@ -54,19 +52,17 @@ class Figures:
         self.sizes: dict[str, dict[str, float]] = {
             name: dict(found) for name, found in run.get("sizes", {}).items()
         }
-        self.reads = {name: _best(case_of(run, f"read/{name}")) for name in self.sizes}
-        self.writes = {name: _best(case_of(run, f"write/{name}")) for name in self.sizes}
+        cases = {case.key: case.best() for case in cases_of(run)}
+        self.reads = {name: cases[f"read/{name}"] for name in self.sizes}
+        self.writes = {name: cases[f"write/{name}"] for name in self.sizes}
         self.names = [*dict.fromkeys(one for found in self.sizes.values() for one in found)]
+        self.peers = [one for one in self.names if one not in (OURS, AUTO)]
         measured = [name for name in self.sizes if self.arrays[name]["is_measured"]]
         self.chosen = measured or [*self.sizes]
         for found in self.sizes.values():
-            others = {one: size for one, size in found.items() if one not in (OURS, AUTO)}
-            for label, names in (
-                (_PEERS, others.keys()),
-                (_DEFAULTS, others.keys() & {BLOSC2, ZARR}),
-            ):
-                if names:
-                    found[label] = min(others[one] for one in names)
+            for label, names in ((_DEFAULTS, (BLOSC2, ZARR)), (_PEERS, self.peers)):
+                if sizes := [found[one] for one in names if one in found]:
+                    found[label] = min(sizes)
 
     def ratio(self, table: dict[str, Any], one: str, base: str, names: Iterable[str]) -> str:
         """Return the mean of `one` over `base` among the arrays of which both have a figure."""
@@ -107,7 +103,7 @@ class Figures:
         """Return a line for each array."""
         lines: Lines = [("array", "dtype, shape", OURS, AUTO, _PEERS, "read", f"read, {AUTO}")]
         for name, found in self.sizes.items():
-            others = {size: one for one, size in found.items() if one in self.names}
+            others = {size: one for one, size in found.items() if one in self.peers}
             times = {one: self.arrays[name]["nbytes"] / size for one, size in found.items()}
             line = [name, self.arrays[name]["about"]]
             line += [f"{times[one]:.2f}" if one in times else "-" for one in (OURS, AUTO)]
@@ -115,11 +111,6 @@ class Figures:
             line += [self.speed(self.reads, one, [name]) for one in (OURS, AUTO)]
             lines.append(tuple(line))
         return lines
-
-
-def _best(case: Case | None) -> dict[str, float]:
-    """Return the seconds of the best round by contender."""
-    return {} if case is None else {name: min(found) for name, found in case.seconds.items()}
 
 
 def _shared(case: Case, name: str) -> str:
@@ -183,15 +174,6 @@ def tables_of(run: Run) -> list[Table]:
     ]
 
 
-def _draw(run: Run, folder: Path) -> None:
-    try:
-        from arrays.plot import draw
-    except ImportError as err:
-        print(f"no plot: {err}", file=sys.stderr)
-    else:
-        draw(Figures(run)).savefig(folder / _PLOT, metadata={"Date": None})
-
-
 PAGE = Page(
     lambda run: _INTRODUCTION,
     {"Contenders:": "notes"},
@@ -199,5 +181,5 @@ PAGE = Page(
     lambda run: [],
     DOCS / "benchmarks-arrays.md",
     _REMARKS,
-    _draw,
+    (_PLOT, "arrays.plot"),
 )

@@ -67,7 +67,7 @@ def ratios(cases: list[Case]) -> Lines:
     for case in cases:
         if OURS not in case.seconds:
             continue
-        best = {name: min(seconds) for name, seconds in case.seconds.items()}
+        best = case.best()
         line = [case.title, duration(best[OURS]), duration(case.median(OURS) or 0.0)]
         line.append(_speed(case, best[OURS]))
         for who in (BARE, ORIGINAL):

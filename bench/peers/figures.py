@@ -1,8 +1,6 @@
 """Part of docs/benchmarks.md on limit and peers: its text, tables and targets."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from race.page import (
     DOCS,
@@ -272,15 +270,6 @@ def _truncation(run: Run) -> Iterator[Target]:
         yield Target.judged("truncation to 60 %", target, text, count == cut["nwhole"])
 
 
-def _draw(run: Run, folder: Path) -> None:
-    try:
-        from peers.plot import draw
-    except ImportError as err:
-        print(f"no plot: {err}", file=sys.stderr)
-    else:
-        draw(run).savefig(folder / _PLOT, metadata={"Date": None})
-
-
 PAGE = Page(
     lambda run: _INTRODUCTION,
     {"What each contender checks, with its defaults:": "notes"},
@@ -288,5 +277,5 @@ PAGE = Page(
     targets_of,
     DOCS / "benchmarks.md",
     f"{_LIMITS}\n![Speeds and times of all contenders]({_PLOT})\n",
-    _draw,
+    (_PLOT, "peers.plot"),
 )

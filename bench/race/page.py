@@ -2,9 +2,11 @@
 
 import platform
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import fill
@@ -207,8 +209,9 @@ class Page:
         Markdown below the targets.
     path : Path
         The page, which may have parts of other benchmarks.
-    draw : callable, optional
-        Draws a run into the folder of the page.
+    plot : tuple of str, optional
+        Name of a picture in the folder of the page, and the module whose ``draw`` returns it from a
+        run, as a figure of matplotlib.
     """
 
     introduction: Callable[[Run], str]
@@ -217,7 +220,7 @@ class Page:
     targets: Callable[[Run], list[Target]]
     path: Path
     remarks: str = ""
-    draw: Callable[[Run, Path], object] = lambda run, folder: None
+    plot: tuple[str, str] | None = None
 
     def markdown(self, run: Run) -> str:
         """Return the page of a run."""
@@ -241,7 +244,14 @@ class Page:
         by_heading = {part.partition("\n")[0]: part for part in parts}
         by_heading[text.partition("\n")[0]] = text
         path.write_text("\n".join(by_heading.values()), "utf-8")
-        self.draw(run, path.parent)
+        if self.plot is not None:
+            name, module = self.plot
+            try:
+                figure = import_module(module).draw(run)
+            except ImportError as err:
+                print(f"no plot: {err}", file=sys.stderr)
+            else:
+                figure.savefig(path.parent / name, metadata={"Date": None})
 
     def text(self, run: Run) -> list[str]:
         """Return tables and targets as lines for a terminal, the targets last."""

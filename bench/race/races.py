@@ -85,6 +85,10 @@ class Case:
         found = self.seconds.get(name)
         return Timing(tuple(found)).median if found else None
 
+    def best(self) -> dict[str, float]:
+        """Return the seconds of the fastest round by contender."""
+        return {name: min(found) for name, found in self.seconds.items()}
+
 
 class Races:
     """Base of the runs of all benchmarks; a subclass makes the data and defines the races.

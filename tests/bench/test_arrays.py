@@ -86,6 +86,16 @@ def test_every_bit_is_compared(bench, wrong):
         require_same(wrong, wanted, "it", "the array")
 
 
+def test_the_clock_of_a_loop_can_be_another(bench):
+    from race.timing import loop_of, timed_loop
+
+    ticks = iter([1.0, 4.0, 10.0, 11.0, 20.0, 22.0])
+    clock = lambda: next(ticks)  # noqa: E731
+
+    assert loop_of(lambda: None, clock=clock)(2) == 3.0
+    assert timed_loop(lambda: None, clock=clock)(2) == 1.0 + 2.0
+
+
 def test_measured_arrays_are_read_where_they_are_present(bench, tmp_path, monkeypatch):
     import lzma
 
