@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -75,7 +76,13 @@ def test_damaged_chunks(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None
 
 
 def test_damaged_array_chunks(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
-    run("arrays", fuzz_seed, 2 * fuzz_count, tmp_path)
+    run("arrays", fuzz_seed, 21 * fuzz_count, tmp_path)
+
+
+def test_damaged_files_with_array_chunks_or_a_grid(
+    fuzz_count: int, fuzz_seed: str, tmp_path: Path
+) -> None:
+    run("gridfiles", fuzz_seed, 4 * fuzz_count, tmp_path)
 
 
 def test_damaged_stores(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
@@ -140,6 +147,10 @@ def test_vectors_are_read_before_they_are_damaged() -> None:
     assert len(vectors) > (220 if FILES else 70)
     assert sum(vector.is_small for vector in vectors) > 70
     assert {vector.data[4] for vector in vectors} == {1, 2, 3, 4}
+    kinds = Counter((vector.has_grid, vector.has_array_chunks) for vector in vectors)
+    assert kinds[True, False] >= 3
+    assert kinds[False, True] >= 9
+    assert kinds[True, True] >= 1
     for vector in vectors:
         assert vector.array.nbytes == len(vector.payload)
         assert vector.fields
@@ -214,12 +225,15 @@ def test_the_judge_sees_bytes_that_were_not_written(monkeypatch: pytest.MonkeyPa
         ("load", OverflowError("too large")),
         ("verify", RecursionError("too deep")),
         ("open", MemoryError()),
+        ("Array.read_chunk", bytes(480)),
+        ("Array.iter_chunks", [bytes(480)]),
     ],
 )
+@pytest.mark.parametrize("file", ["array_big_endian", "array_auto_grid"])
 def test_the_judge_sees_faults(
-    name: str, stands_for: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    file: str, name: str, stands_for: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    vector = next(one for one in load_vectors() if one.name == "array_big_endian")
+    vector = next(one for one in load_vectors() if one.name == file)
     assert Judge(vector, vector.data, True, tmp_path).check(Random(1)) == []
 
     def faulty(*_: object) -> object:
@@ -227,9 +241,10 @@ def test_the_judge_sees_faults(
             raise stands_for
         return stands_for
 
-    monkeypatch.setattr(bp, name, faulty)
+    monkeypatch.setattr(f"bloscpack.{name}", faulty)
     faults = Judge(vector, vector.data, True, tmp_path).check(Random(1))
-    assert any(fault.startswith(name) for fault in faults), faults
+    reported = name.removeprefix("Array.")
+    assert any(fault.startswith(reported) for fault in faults), faults
 
 
 def test_a_crash_is_a_failed_case(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ It is a separate program, so that a crash or unbounded memory use ends it and no
 
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
-KIND is ``files``, ``chunks``, ``arrays`` (array chunks), ``stores``, ``recordings`` or
-``datasets``. Faults go to standard output, one JSON object per line. The file PROGRESS holds the
-number of the current case, which identifies it after a crash. To repeat one case, run it with COUNT
-1.
+KIND is ``files``, ``gridfiles`` (files with array chunks or a grid), ``chunks``, ``arrays`` (array
+chunks), ``stores``, ``recordings`` or ``datasets``. Faults go to standard output, one JSON object
+per line. The file PROGRESS holds the number of the current case, which identifies it after a crash.
+To repeat one case, run it with COUNT 1.
 """
 
 import json
@@ -39,12 +39,14 @@ def peak_nbytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def files_case() -> Case:
+def files_case(*, only_arrays: bool = False) -> Case:
+    """Return the case of damaged files; `only_arrays`: those with array chunks or a grid."""
     from judge import Judge
     from mutation import damage, seal
     from vectors import load_vectors
 
-    vectors = load_vectors()
+    vectors = [one for one in load_vectors() if one.features or not only_arrays]
+    most_sealed = 0.3 if only_arrays else 0.7  # damage under a valid digest reaches the decoders
     small = [vector for vector in vectors if vector.is_small]
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     for vector in vectors:
@@ -54,7 +56,7 @@ def files_case() -> Case:
         vector = rng.choice(vectors if rng.random() < 0.04 else small)
         data = bytearray(vector.data)
         what = f"{vector.name}: {damage(rng, data, vector.fields)}"
-        sealed = rng.random() < 0.7
+        sealed = rng.random() < most_sealed
         if not sealed:
             seal(data, vector.layout)
             what += ", sealed again"
@@ -63,6 +65,10 @@ def files_case() -> Case:
         return what, judge.check(rng), honest
 
     return run
+
+
+def gridfiles_case() -> Case:
+    return files_case(only_arrays=True)
 
 
 def chunks_case() -> Case:
@@ -116,6 +122,7 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
     warnings.simplefilter("ignore", BloscpackWarning)  # damage is expected here
     cases = {
         "files": files_case,
+        "gridfiles": gridfiles_case,
         "chunks": chunks_case,
         "arrays": arrays_case,
         "stores": stores_case,

@@ -12,6 +12,7 @@ import bloscpack as bp
 from bloscpack.append import append_fp
 from bloscpack.container.reader import Container
 from bloscpack.format.checksum import CHECKSUMS
+from bloscpack.format.codec import ARRAY_CHUNK_VERSION
 from bloscpack.storage.memory import MemorySource
 from tests.conftest import Some
 
@@ -47,10 +48,15 @@ def packed_array(array: np.ndarray, **options: object) -> bytes:
     )
 
 
-def saved(array: np.ndarray, **options: object) -> bytes:
+def saved(array: np.ndarray, *, chunks: object = 4, **options: object) -> bytes:
     file = io.BytesIO()
-    bp.save(file, array, chunks=4, **options)
+    bp.save(file, array, chunks=chunks, **options)
     return file.getvalue()
+
+
+# Rising numbers, whose differences take fewer bytes than the numbers.
+NOISE = np.random.default_rng(2).integers(-3, 4, 360)
+STEPS = (np.arange(360) * 1000 + NOISE).reshape(12, 30).astype("<i4")
 
 
 def with_trailing_bytes() -> bytes:
@@ -80,6 +86,10 @@ FILES = {
     "saved": saved(np.arange(10.0)),
     "saved, version 4": saved(np.arange(10, dtype="u2"), checksum="xxh3_64", attrs={"unit": "m"}),
     "trailing bytes": with_trailing_bytes(),
+    "grid": saved(np.arange(40, dtype="<u2").reshape(5, 8), chunks=(2, 3), attrs={"unit": "m"}),
+    "grid of Fortran order": saved(np.arange(24).reshape(2, 3, 4).T, chunks=(3, 2, 2)),
+    "array chunks": saved(STEPS, codec="auto"),
+    "array chunks in a grid": saved(STEPS, codec="auto", chunks=(8, 20)),
     "version 1": b"blpk\1\0\0\0\2" + bytes(7) + memcpy_chunk(b"abc") * 2,
     "version 2": b"blpk\2" + file_of([memcpy_chunk(b"abc")] * 2, checksum="md5")[5:],
 }
@@ -90,6 +100,14 @@ def sound_nbytes(data: bytes) -> int:
     container = Container(MemorySource(data))
     last = container.fetch(container.nchunks - 1)
     return last.offset + len(last.data) + container.header.checksum.nbytes
+
+
+@pytest.mark.parametrize("name", ["array chunks", "array chunks in a grid"])
+def test_these_files_have_array_chunks(name: str) -> None:
+    with bp.open(FILES[name]) as array:
+        container = array._container
+        versions = {container.fetch(i).header.version for i in range(container.nchunks)}
+    assert ARRAY_CHUNK_VERSION in versions
 
 
 @pytest.mark.parametrize("name", FILES)
