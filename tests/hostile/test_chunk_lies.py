@@ -1,4 +1,4 @@
-"""Blosc chunks with false contents, passed to the kernel and in files.
+"""Chunks with false contents, passed to the kernel and in files.
 
 This covers the positions and sizes that C-Blosc checks itself, and also those that it does not.
 """
@@ -26,6 +26,7 @@ from crafted import (
 import bloscpack as bp
 from bloscpack._ext import blosc as kernel
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
+from bloscpack.format.arraychunk import Coder, Map, Plan, PlanePlan, Predictor
 from bloscpack.format.codec import ChunkHeader, CodecParams, decode_into, decode_range_into, encode
 
 MAX = (1 << 31) - 1
@@ -286,6 +287,38 @@ def test_garbage_that_promises_gigabytes(survive: Survive, flags: int, nbytes: i
         file = file_of([data], offsets=offsets)
         outcomes = survive(file, honest_nbytes=5 * len(data), only=WHOLE_WAYS)
         assert outcomes["load"].what == "refused"
+
+
+@pytest.mark.parametrize("nsound", [0, 1])
+@pytest.mark.parametrize("nbytes", [2_000_000_000, 100_000_000])
+def test_array_chunk_that_promises_gigabytes(survive: Survive, nbytes: int, nsound: int) -> None:
+    """The plan is valid, but blocks do not decode: no memory may be touched before."""
+    data = array_chunk(nbytes, b"x" * 40, nsound)
+    assert len(data) < nbytes < 8192 * len(data)
+    ChunkHeader.unpack(data)
+    for offsets in (False, True):
+        file = file_of([data], offsets=offsets)
+        outcomes = survive(file, honest_nbytes=5 * len(data), only=WHOLE_WAYS)
+        assert outcomes["load"].what == "refused"
+        assert "block is damaged" in outcomes["load"].message
+
+
+def test_array_chunk_that_promises_more_than_its_size_allows(survive: Survive) -> None:
+    """Constant blocks would decode to 32,768 times their size."""
+    data = array_chunk(2_000_000_000, b"", 7630)
+    assert 8192 * len(data) + 65536 < 2_000_000_000
+    outcomes = survive(file_of([data]), honest_nbytes=5 * len(data), only=WHOLE_WAYS)
+    assert {one.what for one in outcomes.values()} == {"refused"}
+    assert "cannot decode to" in outcomes["load"].message
+
+
+def array_chunk(nbytes: int, garbage: bytes, nsound: int) -> bytes:
+    """Return an array chunk of zeros; its blocks from `nsound` on are garbage."""
+    plane = PlanePlan(Map.OFFSET, 1, Predictor.NONE, Coder.PLANES, scale=1)
+    plan = Plan(1, (1, 1, nbytes), (1, 1, 1 << 18), (plane,))
+    sound = bytes(8)  # no exceptions, and a constant stream
+    blocks = [sound if index < nsound else garbage for index in range(plan.nblocks)]
+    return plan.pack([len(block) for block in blocks], b"".join(blocks))
 
 
 @pytest.mark.parametrize("blocksize", [(1 << 31) // 3 - 400, 1 << 29])
