@@ -6,7 +6,7 @@ from typing import Any
 from ..array.layout import AUTO
 from ..container.appender import DEFAULT_CODEC
 from ..filetypes.convert import convert
-from ..filetypes.table import TARGETS
+from ..filetypes.table import ARRAY_TARGETS, TARGETS
 from ..format.codec import CODECS
 from .console.inputfile import check_input, readable
 from .console.options import add_json_option, count
@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "dataset, are copied byte for byte, and every frame is compared. A VRS recording becomes a "
         "frame store with all its records and tags: its fields and frames are clips. Such a store "
         "can be converted back to a recording; the checksums are compared. --to array copies an "
-        "array, from a Bloscpack or .npy file to a Bloscpack file."
+        "array, from a Bloscpack or .npy file to a Bloscpack file; --to v3 does so in format "
+        "version 3, which bloscpack 0.16 reads."
     )
     parser.add_argument(
         "sources",
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(each.name for each in TARGETS),
         help="type of DST (default: a Benzina dataset if DST ends in .bzna; from a frame store a "
         "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording; "
-        "otherwise a frame store; array with --keepbits)",
+        "otherwise a frame store; array with --keepbits, --chunks or --access)",
     )
     parser.add_argument(
         "--quality",
@@ -80,6 +81,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tile", metavar="PIXELS", type=count, help="for a Benzina dataset (default: 512)"
     )
     parser.add_argument(
+        "--chunks",
+        metavar="CHUNKS",
+        type=_chunks,
+        help=f"for an array: rows per chunk, shape of a chunk (16,256,256), or {AUTO} (default: "
+        "those of SRC)",
+    )
+    parser.add_argument(
+        "--access",
+        choices=("rows", "tiles", "series"),
+        help=f"for an array, with --chunks {AUTO}: what is read most",
+    )
+    parser.add_argument(
         "--keepbits",
         metavar="N",
         type=count,
@@ -99,11 +112,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_option(parser)
 
 
+def _chunks(text: str) -> int | tuple[int, ...] | str:
+    """Parse rows per chunk, or a shape with commas."""
+    if text == AUTO:
+        return AUTO
+    sides = tuple(count(side) for side in text.split(","))
+    return sides if "," in text else sides[0]
+
+
 def run(args: argparse.Namespace) -> int:
     """Convert."""
     if args.videos_per_chunk == 0:
         raise UsageError("--videos-per-chunk must be at least 1")
-    is_array = args.to == "array" or args.keepbits is not None
+    given = (args.keepbits, args.chunks, args.access)
+    is_array = args.to in ARRAY_TARGETS or any(value is not None for value in given)
     if is_array and len(args.sources) > 1:
         raise UsageError("an array is copied from one file")
     console = Console(args)
@@ -125,6 +147,8 @@ def run(args: argparse.Namespace) -> int:
             crf=args.crf,
             codec=args.codec,
             tile=args.tile,
+            chunks=args.chunks,
+            access=args.access,
             keepbits=args.keepbits,
             overwrite=args.force,
             allow_empty=args.allow_empty,

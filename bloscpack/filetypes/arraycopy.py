@@ -1,6 +1,7 @@
 """Copy of an array, in a Bloscpack file or a ``.npy`` file, to a new Bloscpack file.
 
-Rows are read, written and compared in blocks of whole chunks, so memory holds one block.
+Rows are read, written and compared in blocks of whole chunks, so memory holds one block: of a grid,
+all chunks with the same rows.
 """
 
 import io
@@ -16,18 +17,20 @@ from ..array.array import Array
 from ..array.arraymetadata import new_array, stored_view
 from ..array.attrs import plain
 from ..array.dtype import Dtype
-from ..array.layout import stored_bytes
+from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob, parts
 from ..container.appender import DEFAULT_CODEC
 from ..exceptions import FormatError, TruncatedError, UnsupportedError
+from ..format.codec import CODECS
 from ..format.filekind import NPY_MAGIC
+from ..format.header import DEFAULT_VERSION
 from ..format.rounding import ATTRIBUTE, Rounding
 from ..storage import disk
 from ..storage.file import open_source
 from ..storage.journal import replacing
 from ..storage.protocol import ByteSource
 from ..storage.update import temporary_path
-from ..types import AnyArray, Progress
+from ..types import DEFAULT_BLOCK, AnyArray, Progress, nbytes_of
 from .copyjob import Conversion, CopyJob, check_target, vanishing
 
 # numpy reads no header of more than 10,000 bytes.
@@ -44,8 +47,8 @@ class ArraySource(NamedTuple):
         The array; ranges of its rows are read when they are taken.
     is_fortran : bool
         Whether it is stored in Fortran order.
-    chunks : int or None
-        Rows per chunk; None for the default.
+    chunks : int, tuple of int or None
+        Rows per chunk, or shape of the chunks of a grid; None for the default.
     attrs : dict
         Its attrs.
     keepbits : int or None
@@ -54,7 +57,7 @@ class ArraySource(NamedTuple):
 
     rows: Any
     is_fortran: bool
-    chunks: int | None
+    chunks: Chunks
     attrs: dict[str, Any]
     keepbits: int | None
 
@@ -63,6 +66,14 @@ class ArraySource(NamedTuple):
         """Number of rows; 1 for an array without dimensions."""
         shape = self.rows.shape
         return int(shape[-1 if self.is_fortran else 0]) if shape else 1
+
+    @property
+    def band_nbytes(self) -> int:
+        """Decoded size of all chunks of a grid with the same rows; 0 if there is no grid."""
+        if not isinstance(self.chunks, tuple):
+            return 0
+        rows_per_chunk = self.chunks[-1 if self.is_fortran else 0]
+        return int(rows_per_chunk * self.rows.nbytes // self.nrows)
 
 
 def array_source(source: ByteSource, *, nthreads: int | None) -> ArraySource:
@@ -81,9 +92,7 @@ def array_source(source: ByteSource, *, nthreads: int | None) -> ArraySource:
     array = Array(source, nthreads=nthreads)
     rounding = Rounding.stored(array._known_container().metadata, array.dtype, 0)
     keepbits = None if rounding is None else rounding.keepbits
-    return ArraySource(
-        array, array.is_fortran, _rows_per_chunk(array), plain(array.attrs), keepbits
-    )
+    return ArraySource(array, array.is_fortran, _chunks(array), plain(array.attrs), keepbits)
 
 
 class _NpyRows:
@@ -105,10 +114,12 @@ class _NpyRows:
             self.shape, self.is_fortran, self.dtype = _NPY_HEADERS[version](stream)
         except ValueError as err:
             raise FormatError(f".npy file: {err}").at(path=source.name) from err
-        self._axis = len(self.shape) - 1 if self.is_fortran else 0
         self._start = stream.tell()
         if not all(type(length) is int and length >= 0 for length in self.shape):
             raise FormatError(f".npy file: shape {self.shape!r:.80}").at(path=source.name)
+        # With fewer than two axes longer than 1, both orders have the same bytes.
+        self.is_fortran = self.is_fortran and sum(length != 1 for length in self.shape) > 1
+        self._axis = len(self.shape) - 1 if self.is_fortran else 0
         nbytes = prod(self.shape) * self.dtype.itemsize
         if source.size() - self._start < nbytes and not self.dtype.hasobject:
             raise TruncatedError(
@@ -134,23 +145,32 @@ class _NpyRows:
     __getitem__ = read
 
 
-def _rows_per_chunk(array: Array) -> int | None:
-    """Return the number of rows of a chunk; None if chunks do not consist of whole rows."""
+def _chunks(array: Array) -> Chunks:
+    """Return the rows of a chunk, or its shape in a grid; None if chunks cut rows."""
     if not array.shape or not array.nbytes:
         return None
+    if array.header.chunk_size < 0:
+        return array.chunks
     row_nbytes = array.nbytes // array.shape[-1 if array.is_fortran else 0]
     nrows, rest = divmod(array.header.chunk_size, row_nbytes)
     return nrows if nrows > 0 and not rest else None
 
 
-def copy_to_array(src: Any, storage_options: Mapping[str, Any] | None, job: CopyJob) -> Conversion:
+def copy_to_v3(src: Any, storage_options: Mapping[str, Any] | None, job: CopyJob) -> Conversion:
+    """Copy an array to a Bloscpack file of version 3. Raises as `copy_to_array` does."""
+    return copy_to_array(src, storage_options, job, is_v3=True)
+
+
+def copy_to_array(
+    src: Any, storage_options: Mapping[str, Any] | None, job: CopyJob, *, is_v3: bool = False
+) -> Conversion:
     """Copy an array to a Bloscpack file.
 
     Raises
     ------
     TypeError, ValueError
         `keepbits` is out of range, or exceeds the bits to which the items were rounded before; or
-        an option is not for arrays.
+        an option is not for arrays, or needs version 4 if the copy must be of version 3.
     UnsupportedError
         The items are not floats that can be rounded.
     FormatError
@@ -170,7 +190,7 @@ def copy_to_array(src: Any, storage_options: Mapping[str, Any] | None, job: Copy
         keepbits = source.keepbits if job.keepbits is None else job.keepbits
         if keepbits is not None:
             _check_dtype(source.rows.dtype)
-        _write(source, temporary, keepbits, job)
+        _write(source, temporary, keepbits, job, is_v3=is_v3)
         with replacing(job.target):
             disk.replace(temporary, job.target)
             disk.sync_folder(os.path.dirname(job.target))
@@ -184,33 +204,44 @@ def _check_dtype(dtype: Dtype) -> None:
         raise UnsupportedError(str(err)) from err
 
 
-def _write(source: ArraySource, path: str, keepbits: int | None, job: CopyJob) -> None:
+def _write(
+    source: ArraySource, path: str, keepbits: int | None, job: CopyJob, *, is_v3: bool
+) -> None:
     """Write a copy to a new file, and compare it."""
     rows, attrs = source.rows, source.attrs
     if keepbits is not None and _is_rounded_further(attrs, keepbits):
         attrs = {key: value for key, value in attrs.items() if key != ATTRIBUTE}
+    division: dict[str, Any] = {"chunks": None if is_v3 and source.band_nbytes else source.chunks}
+    division.update(job.division)
     with parts(
         path,
         shape=rows.shape,
         dtype=rows.dtype,
         order="F" if source.is_fortran else "C",
-        chunks=source.chunks,
+        **division,
         attrs=attrs,
         codec=job.coding.get("codec", DEFAULT_CODEC),
         keepbits=keepbits,
         sample=rows,
     ) as writing:
+        if is_v3 and writing._header.format_version != DEFAULT_VERSION:
+            raise ValueError(
+                "version 3 has chunks of whole rows, compressed by Blosc: chunks must be a number "
+                f"of rows, and codec one of {', '.join(CODECS)}"
+            )
         # Comparing counts as much as writing.
         note = _Counter(job.progress, writing.nbytes * (2 if job.verify else 1)).add
         records = []
-        for start, stop in writing.split():
+        # Each chunk of a grid is decoded at most twice, even if the copy has chunks of few rows.
+        ranges = writing.split(max(nbytes_of(DEFAULT_BLOCK), source.band_nbytes))
+        for start, stop in ranges:
             block = rows.read(_place(writing, start, stop))
             records.append(writing.write(start, block, nthreads=job.nthreads))
             note(block.nbytes)
         writing.commit(records, verify=False)
         if job.verify:
             with Array(path, nthreads=job.nthreads) as copy:
-                _compare(source, copy, writing, keepbits, note)
+                _compare(source, copy, writing, ranges, keepbits, note)
 
 
 def _is_rounded_further(attrs: Mapping[str, Any], keepbits: int) -> bool:
@@ -241,6 +272,7 @@ def _compare(
     source: ArraySource,
     copy: Array,
     job: PartsJob,
+    ranges: list[tuple[int, int]],
     keepbits: int | None,
     note: Callable[[int], None],
 ) -> None:
@@ -254,7 +286,7 @@ def _compare(
     rounding = None if keepbits is None else Rounding.of(copy.dtype, keepbits)
     if copy.attrs != source.attrs | ({} if keepbits is None else {ATTRIBUTE: keepbits}):
         raise FormatError("the copy differs from its source and was removed: the attrs")
-    for start, stop in job.split():
+    for start, stop in ranges:
         place = _place(job, start, stop)
         expected: Any = stored_bytes(source.rows.read(place))
         if rounding is not None:

@@ -21,7 +21,7 @@ from ..types import Progress
 from .copyjob import Conversion, CopyJob, check_target
 from .identify import identify
 from .open import frames_of, open_frames
-from .table import TARGETS, FileType, Target
+from .table import ARRAY_TARGETS, TARGETS, FileType, Target
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
@@ -41,6 +41,8 @@ def convert(
     crf: float | None = None,
     codec: str | None = None,
     tile: int | None = None,
+    chunks: int | tuple[int, ...] | str | None = None,
+    access: str | None = None,
     keepbits: int | None = None,
     overwrite: bool = False,
     allow_empty: bool = False,
@@ -54,14 +56,16 @@ def convert(
     src : path or URL, sequence of these, or source of clips
         A source of clips, anything that `bloscpack.frames.open` opens, or a folder of pictures,
         each file a clip. Several paths are frame stores, or the files of one VRS recording. For
-        ``to="array"`` a Bloscpack file of an array, or a ``.npy`` file.
+        ``to="array"`` and ``to="v3"`` a Bloscpack file of an array, or a ``.npy`` file.
     dst : str or PathLike
         The new file or folder. It appears only when it is complete.
-    to : {"frames", "gulp", "vrs", "benzina", "images", "array"}, optional
+    to : {"frames", "gulp", "vrs", "benzina", "images", "array", "v3"}, optional
         Type of the copy. By default a Benzina dataset if the name of `dst` ends in ".bzna"; a VRS
         recording if it ends in ".vrs" and `src` is a store that holds one; for another store a
         Gulp directory, unless the name ends in ".blp"; a frame store for everything else. "array",
-        also meant by `keepbits`, writes an array as `bloscpack.save` does.
+        also meant by `keepbits`, `chunks` and `access`, writes an array as `bloscpack.save` does,
+        with the chunks of `src`. "v3" writes it in format version 3, which bloscpack 0.16 reads: in
+        chunks of whole rows, by Blosc alone.
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
@@ -89,6 +93,9 @@ def convert(
     tile : int, optional
         Edge length in pixels of the square tiles of a Benzina dataset, 512 by default. Frames are
         whole numbers of tiles.
+    chunks, access : optional
+        Chunks of an array, see `bloscpack.save`. By default those of `src`. All chunks with the
+        same rows are in memory at once.
     keepbits : int, optional
         Mantissa bits to keep of the floats of an array, see `bloscpack.save`. By default those that
         were kept before.
@@ -154,6 +161,7 @@ def convert(
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True)
     """
     given = {"crf": crf, "codec": codec, "tile": tile}
+    divided = {"chunks": chunks, "access": access}
     job = CopyJob(
         target=os.path.realpath(dst),
         name=os.fspath(dst),
@@ -164,16 +172,19 @@ def convert(
         videos_per_chunk=videos_per_chunk,
         verbatim=verbatim,
         coding={name: value for name, value in given.items() if value is not None},
+        division={name: value for name, value in divided.items() if value is not None},
         keepbits=keepbits,
         overwrite=overwrite,
         allow_empty=allow_empty,
         nthreads=nthreads,
     )
-    if keepbits is not None and to not in (None, "array"):
-        raise ValueError('keepbits is for an array (to="array")')
-    if to == "array" or keepbits is not None:
-        array: Conversion = _named("array").copy(src, storage_options, job)
+    if to is None and (keepbits is not None or job.division):
+        to = "array"
+    if to in ARRAY_TARGETS:
+        array: Conversion = _named(to).copy(src, storage_options, job)
         return array
+    if keepbits is not None or job.division:
+        raise ValueError('keepbits, chunks and access are for an array (to="array" or "v3")')
     with ExitStack() as stack:
         filetype, src, storage_options = _identified(src, storage_options, stack)
         if filetype and filetype.copy and to in (None, "frames", filetype.name):

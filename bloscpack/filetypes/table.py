@@ -177,4 +177,6 @@ TARGETS = (
     Target("benzina", on_use("filetypes.benzinacopy", "copy_to_dataset"), ".bzna"),
     Target("images", on_use("filetypes.picturecopy", "copy_to_pictures"), is_folder=True),
     Target("array", on_use("filetypes.arraycopy", "copy_to_array")),
+    Target("v3", on_use("filetypes.arraycopy", "copy_to_v3")),
 )
+ARRAY_TARGETS = ("array", "v3")

@@ -90,6 +90,23 @@ class TestArrays:
         assert ended.out == "b.blp: array of 5 rows, rounded to 1 mantissa bits\n"
         assert bp.load("b.blp").tolist() == [0, 1, 2, 3, 4]
 
+    def test_chunks(self, blpk: Blpk, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", np.zeros((64, 300, 300), "u2"))
+        assert blpk("convert", "a.npy", "b.blp", "--chunks", "16,100,100").code == 0
+        assert bp.open("b.blp").chunks == (16, 100, 100)
+        ended = blpk("convert", "b.blp", "c.blp", "--chunks", "auto", "--access", "series")
+        assert ended.out == "c.blp: array of 64 rows\n"
+        assert bp.open("c.blp").chunks[0] == 64
+        assert blpk("convert", "c.blp", "d.blp", "--to", "v3", "--chunks", "8").code == 0
+        with bp.open("d.blp") as copy:
+            assert (copy.header.format_version, copy.chunks) == (3, (8, 300, 300))
+        ended = blpk("convert", "c.blp", "e.blp", "--to", "v3", "--codec", "auto")
+        assert (ended.code, ended.out) == (1, "")
+        assert "version 3 has chunks of whole rows" in ended.err
+        ended = blpk("convert", "c.blp", "e.blp", "--chunks", "8,,8")
+        assert (ended.code, ended.out) == (2, "")
+        assert not (tmp_path / "e.blp").exists()
+
     def test_errors(self, blpk: Blpk, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", np.arange(5))
         ended = blpk("convert", "a.npy", "b.blp", "--keepbits", "3")

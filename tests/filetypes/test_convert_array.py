@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import bloscpack as bp
+from bloscpack.container.reader import Container
 from bloscpack.exceptions import (
     BloscpackError,
     FormatError,
@@ -20,10 +21,10 @@ from bloscpack.exceptions import (
     WrongKindError,
 )
 from bloscpack.filetypes import arraycopy
-from bloscpack.format.header import FEATURE_ARRAY_CHUNKS
+from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
 from bloscpack.format.rounding import ATTRIBUTE
 
-from ..strategies import AnyArray, dtypes, fill, shapes
+from ..strategies import AnyArray, chunk_shapes, dtypes, fill, shapes
 
 
 @pytest.fixture
@@ -155,6 +156,83 @@ def test_codec(array: AnyArray, tmp_path: Path, codec: str, features: int) -> No
         assert a.header.features == features
 
 
+class TestChunks:
+    @pytest.fixture(params=["C", "F"])
+    def cube(self, request: Any) -> AnyArray:
+        return np.asarray(fill(np.dtype("<i2"), (20, 31, 17), 1), order=request.param)
+
+    @pytest.mark.parametrize("chunks", [(7, 8, 9), 3, None])
+    def test_those_of_the_source(self, chunks: Any, tmp_path: Path, cube: AnyArray) -> None:
+        bp.save(tmp_path / "a.blp", cube, chunks=chunks, attrs={"a": 1})
+        bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="array")
+        assert (tmp_path / "a.blp").read_bytes() == (tmp_path / "b.blp").read_bytes()
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"chunks": (5, 31, 4)}, {"chunks": 4}, {"chunks": "auto", "access": "tiles"}],
+    )
+    def test_others(self, options: Any, tmp_path: Path, cube: AnyArray) -> None:
+        bp.save(tmp_path / "a.blp", cube, chunks=(7, 8, 9))
+        np.save(tmp_path / "a.npy", cube)
+        bp.save(tmp_path / "saved.blp", cube, **options)
+        for name in ("a.blp", "a.npy"):
+            bp.convert(tmp_path / name, tmp_path / "b.blp", overwrite=True, **options)
+            assert (tmp_path / "b.blp").read_bytes() == (tmp_path / "saved.blp").read_bytes()
+
+    def test_each_chunk_of_a_grid_is_decoded_twice_at_most(
+        self, tmp_path: Path, cube: AnyArray, monkeypatch: Any
+    ) -> None:
+        bp.save(tmp_path / "a.blp", cube, chunks=(7, 8, 9))
+        monkeypatch.setattr(arraycopy, "DEFAULT_BLOCK", 1)
+        with bp.open(tmp_path / "a.blp") as a:
+            nchunks = a.nchunks
+        seen = []
+        fetch = Container.fetch
+
+        def counted(self: Container, index: int, *args: Any, **options: Any) -> Any:
+            seen.append(index)
+            return fetch(self, index, *args, **options)
+
+        monkeypatch.setattr(Container, "fetch", counted)
+        bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="v3", chunks=2, verify=False)
+        monkeypatch.undo()
+        assert max(seen.count(index) for index in range(nchunks)) <= 2
+        assert is_same(bp.load(tmp_path / "b.blp"), cube)
+
+
+class TestVersion3:
+    @given(
+        dtype=dtypes,
+        shape=shapes,
+        order=st.sampled_from("CF"),
+        codec=st.sampled_from(["auto", "zstd"]),
+        data=st.data(),
+    )
+    def test_the_bytes_of_save(
+        self, dtype: Any, shape: Any, order: Any, codec: str, data: Any, tmp_path_factory: Any
+    ) -> None:
+        folder = tmp_path_factory.getbasetemp()
+        array = np.asarray(fill(dtype, shape, 1), order=order)
+        chunks = data.draw(chunk_shapes(shape)) if shape else None
+        bp.save(folder / "a.blp", array, chunks=chunks, codec=codec, attrs={"a": [1]})
+        bp.convert(folder / "a.blp", folder / "v3.blp", to="v3", overwrite=True)
+        with bp.open(folder / "a.blp") as source:
+            if source.header.features & FEATURE_GRID or not array.nbytes:
+                chunks = None
+        array = bp.load(folder / "a.blp")  # with the same bytes between fields
+        bp.save(folder / "saved.blp", array, chunks=chunks, attrs={"a": [1]})
+        assert (folder / "v3.blp").read_bytes() == (folder / "saved.blp").read_bytes()
+        with bp.open(folder / "v3.blp") as copy:
+            assert copy.header.format_version == 3
+
+    @pytest.mark.parametrize("options", [{"codec": "auto"}, {"chunks": (20, 7)}])
+    def test_what_needs_version_4(self, options: Any, tmp_path: Path, array: AnyArray) -> None:
+        bp.save(tmp_path / "a.blp", array)
+        with pytest.raises(ValueError, match="version 3 has chunks of whole rows"):
+            bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="v3", **options)
+        assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
+
+
 class TestErrors:
     @pytest.fixture
     def path(self, tmp_path: Path, array: AnyArray) -> Path:
@@ -169,7 +247,9 @@ class TestErrors:
         assert sorted(folder.iterdir()) == before
 
     def test_options(self, path: Path) -> None:
-        self.fails(path, ValueError, "keepbits is for an array", to="frames", keepbits=3)
+        for name, value in {"keepbits": 3, "chunks": 5, "access": "rows"}.items():
+            self.fails(path, ValueError, "access are for an array", to="frames", **{name: value})
+        self.fails(path, ValueError, "needs chunks='auto'", access="rows")
         for name, value in {"quality": 90, "crf": 3, "preset": "fast", "verbatim": True}.items():
             self.fails(path, ValueError, "are not for an array", **{name: value})
         for name, value in {"quality": 0, "preset": "", "tile": 64}.items():

@@ -3,10 +3,12 @@
 import hashlib
 import json
 from ast import literal_eval
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import bloscpack as bp
 from tests.conftest import SMALL_VECTORS
 
 from .test_original_reads_ours import UNPACK, UNPACK_ARRAY, Oracle
@@ -46,6 +48,18 @@ def test_the_original_finds_what_is_described(oracle: Oracle, name: str) -> None
         assert np.dtype(literal_eval(dtype)) == np.dtype(literal_eval(metadata["dtype"]))
         assert (shape, order) == (metadata["shape"], metadata["order"])
         assert sha256(items) == twin["array"]["sha256"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, twin in TWINS.items() if "array" in twin and name in OTHERWISE],
+)
+def test_the_original_reads_version_3_made_of_it(oracle: Oracle, name: str, tmp_path: Path) -> None:
+    bp.convert(FOLDER / f"{name}.blp", tmp_path / "v3.blp", to="v3")
+    _, shape, order, items = oracle(UNPACK_ARRAY, data=(tmp_path / "v3.blp").read_bytes())
+    metadata = TWINS[name]["metadata"]
+    assert (shape, order) == (metadata["shape"], metadata["order"])
+    assert sha256(items) == TWINS[name]["array"]["sha256"]
 
 
 @pytest.mark.parametrize("name", OTHERWISE)
