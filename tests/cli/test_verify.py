@@ -1,6 +1,9 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import bloscpack as bp
 
 from .conftest import Blpk, flip
 
@@ -42,12 +45,22 @@ def test_json(blpk: Blpk, packed: Path, plain: Path, ramp: Path) -> None:
     assert (one["status"], one["nchunks"], one["nbytes"]) == ("damaged", 10, 10_000)
     (damage,) = one["damage"]
     fields = ["what", "index", "offset", "end", "first", "last", "rows", "clip", "frames"]
-    assert list(damage) == fields
+    assert list(damage) == [*fields, "region"]
+    assert damage["region"] is None
     assert (damage["index"], damage["first"], damage["last"]) == (9, 9000, 10_000)
     assert (two["status"], two["nchunks"], two["damage"]) == ("foreign", None, [])
     assert "not a Bloscpack file" in two["error"]
     assert (three["status"], three["error"]) == ("failed", "file 'nope' does not exist!")
     assert (four["status"], four["error"], four["damage"]) == ("ok", None, [])
+
+
+def test_the_region_of_a_chunk_in_a_grid(blpk: Blpk, tmp_path: Path) -> None:
+    bp.save(tmp_path / "grid.blp", np.arange(6000).reshape(10, 20, 30), chunks=(4, 5, 6))
+    with bp.open(tmp_path / "grid.blp") as a:
+        region = a.chunk_region(47)
+        flip(tmp_path / "grid.blp", a._open_container().read_offsets()[47] + 20)
+    (damage,) = blpk("verify", "--json", "grid.blp").json["files"][0]["damage"]
+    assert damage["region"] == [[side.start, side.stop] for side in region]
 
 
 def test_weight_of_exit_codes(blpk: Blpk, packed: Path, plain: Path, ramp: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
 
-_DAMAGE = "what", "index", "offset", "end", "first", "last", "rows", "clip", "frames"
+_DAMAGE = ("what", "index", "offset", "end", "first", "last", "rows", "clip", "frames", "region")
 
 
 class ReportForm(NamedTuple):
