@@ -50,6 +50,8 @@ size_t ZSTD_findFrameCompressedSize(const void *, size_t);
 unsigned ZSTD_isError(size_t);
 /* Of C-Blosc: n bytes, of which those of equal significance lie together, to items. */
 void blosc_internal_unshuffle(const size_t itemsize, const size_t n, const uint8_t *, const uint8_t *);
+/* The inverse of it. */
+void blosc_internal_shuffle(const size_t itemsize, const size_t n, const uint8_t *, const uint8_t *);
 /* Parameters of ZSTD_CCtx_setParameter (zstd.h, release 1.5). */
 enum {
     ZSTD_LEVEL = 100,
@@ -64,7 +66,6 @@ enum {
     MAX_CLASSES = 16,
     MAX_ENTRIES = 8192,
     GROUP = 64,
-    ESTIMATE_K = 2,
     /* Vector loops and 8-byte loads may touch bytes after the items. */
     SLACK = 64,
 };
@@ -86,8 +87,15 @@ typedef struct {
     uint64_t bases[256];    /* of coder 2: residual and number of bits of each token */
     uint8_t nbits[256];
     unsigned ntokens;
-    uint16_t first_value[257]; /* index of the first frequent residual in the bucket of a token */
 } PlanePlan;
+
+/* How often ordinary frames were larger than literals in the last streams of one kind. After each loss
+ * twice as many streams are not tried. */
+typedef struct {
+    uint8_t losses, wait;
+} Matches;
+
+enum { MATCHES_OF_TOKENS = 8, MATCHES_OF_CLASSES, MATCHES_OF_MASK, MATCHES_OF_VALUES, MATCHES_KINDS };
 
 /* Memory for one block. */
 typedef struct {
@@ -98,7 +106,7 @@ typedef struct {
     size_t encoded_room;
     uint8_t *work[2], *residuals, *spare, *items;
     uint8_t *mask, *values; /* of the exceptions: bitmap, and their bytes */
-    int matches_lost; /* streams since an ordinary frame was smaller */
+    Matches *matches_of; /* of the encoder: for each kind of streams of the plane */
 } Scratch;
 
 static inline uint32_t get32(const uint8_t *p)
@@ -217,75 +225,148 @@ static size_t encode_literals(Scratch *s, const uint8_t *bytes, size_t n, uint8_
     return ZSTD_compressSequences(s->literals, out, room, blocks, count, bytes, n);
 }
 
-/* Ordinary frames must be 3 % smaller: matches take longer to decode. If they were not for 4 streams,
- * only every 8th stream is tried. */
-enum { MATCHES_NONE, MATCHES_ADAPTIVE, MATCHES_TRIED };
-enum { SPARSE_MIN = 64, PATIENCE = 4, RETRY = 8 };
+/* Ordinary frames must be 3 % smaller: matches take longer to decode. */
+enum { SPARSE_MIN = 64, MAX_LOSSES = 4 };
 
 static bool is_much_smaller(size_t size, size_t than)
 {
     return !ZSTD_isError(size) && size + than * 3 / 100 < than;
 }
 
-static size_t encode_stream(Scratch *s, const uint8_t *bytes, size_t n, uint8_t *out,
-                            int matches, bool may_be_sparse)
+static void count_bytes(const uint8_t *bytes, size_t n, uint32_t *histogram)
 {
+    /* Four tables, since equal bytes in a row would wait for each other. */
+    uint32_t counts[4][256] = {{0}};
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (size_t j = 0; j < 4; j++)
+            counts[j][bytes[i + j]]++;
+    for (; i < n; i++)
+        counts[0][bytes[i]]++;
+    for (size_t j = 0; j < 256; j++)
+        histogram[j] = counts[0][j] + counts[1][j] + counts[2][j] + counts[3][j];
+}
+
+/* Whether one byte may be so common that a stream may be sparse or constant, by an eighth of it. */
+static bool may_have_common(const uint8_t *bytes, size_t n)
+{
+    enum { RUN = 64, STEP = 512 };
     uint32_t histogram[256] = {0};
+    uint32_t most = 0;
+    size_t count = 0;
+    if (n < 8 * STEP)
+        return true;
+    for (size_t at = 0; at + RUN <= n; at += STEP, count += RUN)
+        for (size_t i = at; i < at + RUN; i++)
+            histogram[bytes[i]]++;
+    for (int i = 0; i < 256; i++)
+        most = histogram[i] > most ? histogram[i] : most;
+    return 2 * (size_t)most > count;
+}
+
+static double bits_of_share(double count, double total)
+{
+    return count > 0 ? count * log2(total / count) : 0;
+}
+
+/* Whether a sparse stream is surely smaller than literals: Huffman codes take a whole bit for each
+ * common byte, and one more for each other than these alone. */
+static bool is_sparse(const uint32_t *histogram, int common, size_t n)
+{
+    const double most = histogram[common], rest = (double)n - most;
+    /* Both have the codes of the other bytes. The bitmap takes its entropy, or an eighth at least. */
+    double bitmap = bits_of_share(most, (double)n) + bits_of_share(rest, (double)n);
+    bitmap = bitmap > (double)n / 8 ? bitmap : (double)n / 8;
+    return 8 * 256 + bitmap * 1.1 < 0.9 * (double)n;
+}
+
+/* `tries_matches`: try an ordinary frame too; it is set to whether one is part of the stream. */
+static size_t encode_stream_by(Scratch *s, const uint8_t *bytes, size_t n, uint8_t *out,
+                               bool *tries_matches, bool may_be_sparse)
+{
+    uint32_t histogram[256];
     size_t best = n, size, count, room = s->encoded_room;
     int mode = STREAM_STORED, common = 0;
     uint8_t *data = out + STREAM_HEAD;
-    for (size_t i = 0; i < n; i++)
-        histogram[bytes[i]]++;
-    for (int i = 1; i < 256; i++)
-        if (histogram[i] > histogram[common])
-            common = i;
-    if (n == 0 || histogram[common] == n) {
-        put32(out, n ? (size_t)common : 0);
-        return STREAM_HEAD;
+    const bool matches = *tries_matches;
+    bool sparse_only = false;
+    *tries_matches = false;
+    if (may_have_common(bytes, n)) {
+        count_bytes(bytes, n, histogram);
+        for (int i = 1; i < 256; i++)
+            if (histogram[i] > histogram[common])
+                common = i;
+        if (n == 0 || histogram[common] == n) {
+            put32(out, n ? (size_t)common : 0);
+            return STREAM_HEAD;
+        }
+        may_be_sparse = may_be_sparse && n > SPARSE_MIN && 100 * (size_t)histogram[common] > 55 * n;
+        if (may_be_sparse)
+            sparse_only = is_sparse(histogram, common, n);
+    } else {
+        may_be_sparse = false;
     }
-    size = encode_literals(s, bytes, n, s->encoded, room);
-    if (!ZSTD_isError(size) && size < best) {
-        best = size;
-        mode = STREAM_ZSTD;
-        memcpy(data, s->encoded, best);
+    if (!sparse_only) {
+        size = encode_literals(s, bytes, n, s->encoded, room);
+        if (!ZSTD_isError(size) && size < best) {
+            best = size;
+            mode = STREAM_ZSTD;
+            memcpy(data, s->encoded, best);
+        }
     }
-    if (matches == MATCHES_TRIED
-        || (matches == MATCHES_ADAPTIVE
-            && (s->matches_lost < PATIENCE || s->matches_lost % RETRY == 0))) {
+    if (matches) {
         size = ZSTD_compress2(s->matches, s->encoded, room, bytes, n);
         if (is_much_smaller(size, best)) {
             best = size;
             mode = STREAM_ZSTD;
             memcpy(data, s->encoded, best);
-            s->matches_lost = matches == MATCHES_ADAPTIVE ? -1 : s->matches_lost;
+            *tries_matches = true;
         }
     }
-    s->matches_lost += matches == MATCHES_ADAPTIVE;
-    if (may_be_sparse && n > SPARSE_MIN && 100 * (size_t)histogram[common] > 55 * n) {
+    if (may_be_sparse) {
         uint8_t *sparse = s->sparse;
+        bool in_bitmap = matches, in_rest = matches;
         count = 0;
         memset(s->bitmap, 0, (n + 7) / 8);
-        for (size_t i = 0; i < n; i++)
-            if (bytes[i] != common) {
-                s->bitmap[i / 8] |= (uint8_t)(1 << i % 8);
-                s->rest[count++] = bytes[i];
-            }
+        for (size_t i = 0; i < n; i++) {
+            const bool differs = bytes[i] != common;
+            s->bitmap[i / 8] |= (uint8_t)(differs << i % 8);
+            s->rest[count] = bytes[i];
+            count += differs;
+        }
         *sparse = (uint8_t)common;
         put32(sparse + 1, count);
         sparse += SPARSE_HEAD;
-        sparse += encode_stream(s, s->bitmap, (n + 7) / 8, sparse, matches, false);
-        sparse += encode_stream(s, s->rest, count, sparse, matches, false);
+        sparse += encode_stream_by(s, s->bitmap, (n + 7) / 8, sparse, &in_bitmap, false);
+        sparse += encode_stream_by(s, s->rest, count, sparse, &in_rest, false);
         size = (size_t)(sparse - s->sparse);
         if (is_much_smaller(size, best)) {
             best = size;
             mode = STREAM_SPARSE;
             memcpy(data, s->sparse, best);
+            *tries_matches = in_bitmap || in_rest;
         }
     }
     if (mode == STREAM_STORED)
         memcpy(data, bytes, n);
     put32(out, best | (uint32_t)mode << 30);
     return STREAM_HEAD + best;
+}
+
+static size_t encode_stream(Scratch *s, const uint8_t *bytes, size_t n, uint8_t *out,
+                            Matches *matches)
+{
+    bool is_tried = matches->wait == 0, is_used = is_tried;
+    const size_t size = encode_stream_by(s, bytes, n, out, &is_used, true);
+    if (!is_tried) {
+        matches->wait--;
+    } else if (is_used) {
+        matches->losses = 0;
+    } else {
+        matches->losses += matches->losses < MAX_LOSSES;
+        matches->wait = (uint8_t)((1 << matches->losses) - 1);
+    }
+    return size;
 }
 
 /* --------------------------------------------------------------------- bits */
@@ -319,7 +400,17 @@ static void pack_bits(const uint8_t *bytes, size_t n, int width, uint8_t *bits)
 {
     uint64_t v = 0;
     int have = 0;
-    for (size_t i = 0; i < n; i++) {
+    size_t i = 0;
+    /* Eight fields at once: pairs, then fours, then all of them move together. */
+    for (; i + 8 <= n; i += 8, bits += width) {
+        v = get64(bytes + i);
+        v = (v & UINT64_C(0x00FF00FF00FF00FF)) | (v >> 8 & UINT64_C(0x00FF00FF00FF00FF)) << width;
+        v = (v & UINT64_C(0x0000FFFF0000FFFF)) | (v >> 16 & UINT64_C(0x0000FFFF0000FFFF)) << 2 * width;
+        v = (v & UINT32_MAX) | v >> 32 << 4 * width;
+        for (int j = 0; j < width; j++)
+            bits[j] = (uint8_t)(v >> 8 * j);
+    }
+    for (v = 0; i < n; i++) {
         v |= (uint64_t)bytes[i] << have;
         for (have += width; have >= 8; have -= 8, v >>= 8)
             *bits++ = (uint8_t)v;
@@ -465,14 +556,24 @@ static void sum64(uint64_t *a, size_t n, uint64_t carry)
         a[i] = carry = carry + a[i];
 }
 
-/* --------------------------------------------------------------- byte order */
+/* ------------------------------------------------------------ choice of shifts */
 
-VECTORISED static void split_bytes(const uint8_t *items, uint8_t *restrict bytes, size_t n,
-                                   size_t itemsize)
+/* Residuals that the choice of a shift looks at, and quotients that it counts: those by 2 to the power of
+ * QUOTIENT_STEPS times as much are exact up to 255. */
+enum { SHIFT_SAMPLE = 4096, QUOTIENT_STEPS = 4, QUOTIENT_BINS = 256 << QUOTIENT_STEPS };
+
+/* n log2(n) for counts of a sample; set when the module is imported. */
+static float count_logs[SHIFT_SAMPLE + 1];
+
+static void set_count_logs(void)
 {
-    for (size_t j = 0; j < itemsize; j++)
-        for (size_t i = 0; i < n; i++)
-            bytes[j * n + i] = items[i * itemsize + j];
+    for (int n = 1; n <= SHIFT_SAMPLE; n++)
+        count_logs[n] = (float)(n * log2(n));
+}
+
+static inline float count_log(size_t n)
+{
+    return count_logs[n];
 }
 
 #include "arrayvectors.h"
@@ -716,8 +817,9 @@ static size_t encode_exceptions(Scratch *s, const uint8_t *mask, const uint8_t *
                 s->values[j * count + k] = items[i * itemsize + j];
             k++;
         }
-    size += encode_stream(s, s->mask, (n + 7) / 8, out + size, MATCHES_TRIED, true);
-    size += encode_stream(s, s->values, count * itemsize, out + size, MATCHES_TRIED, true);
+    size += encode_stream(s, s->mask, (n + 7) / 8, out + size, s->matches_of + MATCHES_OF_MASK);
+    size += encode_stream(s, s->values, count * itemsize, out + size,
+                          s->matches_of + MATCHES_OF_VALUES);
     return size;
 }
 
@@ -891,7 +993,8 @@ static size_t block_bound(const ChunkPlan *plan, size_t n)
 /* Encode a block from the planes of the whole chunk: work integers, and of those with exceptions a
  * mask of bytes and the items. */
 static size_t encode_block(const ChunkPlan *plan, const Place *place, const uint8_t **works,
-                           const uint8_t **masks, const uint8_t **items, uint8_t *out, Scratch *s)
+                           const uint8_t **masks, const uint8_t **items, uint8_t *out, Scratch *s,
+                           Matches *matches)
 {
     const size_t slice = place->h * place->w, n = place->d * slice;
     const size_t stride = plan->shape[1] * plan->shape[2];
@@ -901,6 +1004,7 @@ static size_t encode_block(const ChunkPlan *plan, const Place *place, const uint
         const size_t width = (size_t)plane->width;
         uint8_t *work = s->work[index % 2];
         const uint8_t *before = s->work[(index + 1) % 2];
+        s->matches_of = matches + index * MATCHES_KINDS;
         if (masks[index]) {
             for (size_t z = 0; z < place->d; z++) {
                 size_t at = place->first + z * stride;

@@ -10,7 +10,7 @@ failures are returned as negative codes, which the caller turns into errors.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.math cimport isfinite
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -42,6 +42,7 @@ cdef extern from "arraychunk.h" nogil:
         CODER_BINS
         AFTER_SLICE
         AFTER_PLANE
+        MATCHES_KINDS
     ctypedef struct PlanePlan:
         int map, width, predictor, coder, shift, k
         size_t nvalues
@@ -53,7 +54,8 @@ cdef extern from "arraychunk.h" nogil:
         uint64_t bases[256]
         uint8_t nbits[256]
         unsigned ntokens
-        uint16_t first_value[257]
+    ctypedef struct Matches:
+        uint8_t losses, wait
     ctypedef struct Scratch:
         ZSTD_DCtx *dctx
         ZSTD_CCtx *literals
@@ -71,7 +73,6 @@ cdef extern from "arraychunk.h" nogil:
         uint8_t *items
         uint8_t *mask
         uint8_t *values
-        int matches_lost
     ctypedef struct ChunkPlan:
         size_t itemsize
         size_t nplanes
@@ -82,6 +83,7 @@ cdef extern from "arraychunk.h" nogil:
     ctypedef struct Place:
         size_t d, h, w, first
     int use_vectors(int)
+    void set_count_logs()
     uint32_t get32(const uint8_t *)
     size_t nblocks_on(const ChunkPlan *, int)
     Place place_of(const ChunkPlan *, size_t)
@@ -89,7 +91,7 @@ cdef extern from "arraychunk.h" nogil:
                       size_t, Scratch *)
     size_t block_bound(const ChunkPlan *, size_t)
     size_t encode_block(const ChunkPlan *, const Place *, const uint8_t **, const uint8_t **,
-                        const uint8_t **, uint8_t *, Scratch *)
+                        const uint8_t **, uint8_t *, Scratch *, Matches *)
     void predict8(const uint8_t *, const uint8_t *, uint8_t *, size_t, size_t, size_t, int, uint8_t *)
     void predict16(const uint16_t *, const uint16_t *, uint16_t *, size_t, size_t, size_t, int,
                    uint16_t *)
@@ -97,10 +99,6 @@ cdef extern from "arraychunk.h" nogil:
                    uint32_t *)
     void predict64(const uint64_t *, const uint64_t *, uint64_t *, size_t, size_t, size_t, int,
                    uint64_t *)
-    double estimate8(const uint8_t *, size_t)
-    double estimate16(const uint16_t *, size_t)
-    double estimate32(const uint32_t *, size_t)
-    double estimate64(const uint64_t *, size_t)
 
 
 cdef enum:
@@ -120,6 +118,7 @@ def limit_vectors(int most):
 
 
 limit_vectors(1)
+set_count_logs()
 
 
 cdef class Workspace:
@@ -305,7 +304,6 @@ cdef class Kernel:
         if plane.nvalues > 256 - base:
             raise ValueError(f"plane {index}: {plane.nvalues} frequent residuals are too many")
         plane.ntokens = base + plane.nvalues
-        memset(plane.first_value, 0, sizeof(plane.first_value))
         for t in range(base):
             m = max(0, <int> (t >> k) - 1)
             plane.nbits[t] = m
@@ -317,10 +315,6 @@ cdef class Kernel:
             before = value
             plane.nbits[base + i] = 0
             plane.bases[base + i] = value
-            for t in range(base):  # buckets after the one that the value is in
-                if plane.bases[t] > value:
-                    plane.first_value[t] = i + 1
-        plane.first_value[base] = plane.nvalues
         return 0
 
     def decode_into(self, const uint8_t[::1] ends not None, const uint8_t[::1] stored not None,
@@ -381,11 +375,13 @@ cdef class Kernel:
         cdef const uint8_t *items_of[16]
         cdef const uint8_t[::1] view
         cdef size_t npoints = self.plan.shape[0] * self.plan.shape[1] * self.plan.shape[2]
-        cdef size_t plane, room, index, size, used = 0
+        cdef size_t plane, room, i, count, used = 0
         cdef Place place
-        cdef bytes buffer
+        cdef bytes buffer, sizes
+        cdef uint64_t *numbers
         cdef uint8_t *out
         cdef Workspace workspace
+        cdef Matches matches[16 * MATCHES_KINDS]
         for plane in range(self.plan.nplanes):
             view = works[plane]
             if <size_t> view.shape[0] != npoints * self.plan.planes[plane].width:
@@ -407,21 +403,25 @@ cdef class Kernel:
         workspace = take_workspace()
         if not workspace.prepare(self.block_points * self.plan.itemsize * self.plan.nplanes, True):
             raise MemoryError("array chunk")
-        workspace.scratch.matches_lost = 0
-        sizes = []
-        for index in range(self.nblocks) if blocks is None else blocks:
-            if index >= self.nblocks:
-                raise IndexError(index)
-            with nogil:
-                place = place_of(&self.plan, index)
-                size = encode_block(&self.plan, &place, work_of, mask_of, items_of, out + used,
-                                    &workspace.scratch)
-            used += size
-            sizes.append(size)
-            if used > limit:
-                break
+        memset(matches, 0, sizeof(matches))
+        indices = list(range(self.nblocks) if blocks is None else blocks)
+        count = len(indices)
+        sizes = PyBytes_FromStringAndSize(NULL, 8 * count)
+        numbers = <uint64_t *> PyBytes_AS_STRING(sizes)
+        for i in range(count):
+            if not 0 <= indices[i] < self.nblocks:
+                raise IndexError(indices[i])
+            numbers[i] = indices[i]
+        with nogil:
+            for i in range(count):
+                place = place_of(&self.plan, numbers[i])
+                numbers[i] = encode_block(&self.plan, &place, work_of, mask_of, items_of, out + used,
+                                          &workspace.scratch, matches)
+                used += numbers[i]
+                if used > limit:
+                    break
         put_back(workspace)
-        return None if used > limit else (buffer[:used], sizes)
+        return None if used > limit else (buffer[:used], [numbers[i] for i in range(count)])
 
 
 cdef class Aligned:
@@ -440,18 +440,153 @@ cdef class Aligned:
         free(self.memory)
 
 
+cdef extern from "arraychoice.h" nogil:
+    ctypedef struct Facts:
+        uint64_t least, most, bits
+    ctypedef struct Quotients:
+        size_t count
+        int32_t least, most
+    Facts facts8(const uint8_t *, size_t, int)
+    Facts facts16(const uint16_t *, size_t, int)
+    Facts facts32(const uint32_t *, size_t, int)
+    Facts facts64(const uint64_t *, size_t, int)
+    void order_items(const void *, size_t, size_t, int, int, uint64_t, void *, int)
+    Quotients quotients_of(const void *, size_t, size_t, double, int32_t *, uint8_t *)
+    size_t ranks_of(const void *, size_t, size_t, uint16_t *, void *, size_t)
+    void estimate_all8(const uint8_t *, size_t, size_t, size_t, size_t, const int *, size_t, uint8_t *,
+                       double *)
+    void estimate_all16(const uint16_t *, size_t, size_t, size_t, size_t, const int *, size_t,
+                        uint16_t *, double *)
+    void estimate_all32(const uint32_t *, size_t, size_t, size_t, size_t, const int *, size_t,
+                        uint32_t *, double *)
+    void estimate_all64(const uint64_t *, size_t, size_t, size_t, size_t, const int *, size_t,
+                        uint64_t *, double *)
+    double estimate_planes(const uint8_t *, size_t, size_t)
+    enum:
+        NPREDICTORS
+
+
+cdef size_t check_items(const uint8_t[::1] items, int itemsize) except 0:
+    """Return the number of aligned items."""
+    if (itemsize not in (1, 2, 4, 8) or items.shape[0] == 0 or items.shape[0] % itemsize
+            or <size_t> &items[0] % itemsize):
+        raise ValueError(f"no aligned items of {itemsize} bytes")
+    return items.shape[0] // itemsize
+
+
+def facts_of(const uint8_t[::1] items not None, int itemsize, int kind):
+    """Return the least and the largest ordered integer of items, and the bits that any item has.
+
+    `kind` is 0 for unsigned integers, 1 for signed ones, 2 for floats.
+    """
+    cdef size_t n = check_items(items, itemsize)
+    cdef Facts facts
+    with nogil:
+        if itemsize == 1:
+            facts = facts8(&items[0], n, kind)
+        elif itemsize == 2:
+            facts = facts16(<const uint16_t *> &items[0], n, kind)
+        elif itemsize == 4:
+            facts = facts32(<const uint32_t *> &items[0], n, kind)
+        else:
+            facts = facts64(<const uint64_t *> &items[0], n, kind)
+    return facts.least, facts.most, facts.bits
+
+
+def order_into(const uint8_t[::1] items not None, int itemsize, int kind, int shift,
+               uint64_t offset, uint8_t[::1] out not None, int width):
+    """Write ordered integers of `width` bytes, shifted right by `shift`, less `offset`, to `out`."""
+    cdef size_t n = check_items(items, itemsize)
+    if (check_items(out, width) != n or width > itemsize or not 0 <= shift < 8 * itemsize
+            or not 0 <= kind <= 2):
+        raise ValueError("an integer of at most their size is needed for each item")
+    with nogil:
+        order_items(&items[0], n, itemsize, kind, shift, offset, &out[0], width)
+
+
+def quotients_into(const uint8_t[::1] items not None, int itemsize, double divisor,
+                   uint8_t[::1] out not None, uint8_t[::1] mask not None):
+    """Write numbers whose quotients by `divisor` are the floats to `out`, as i32.
+
+    `mask` is set to 1 where there is no such number, else to 0. Returns how many there are, the least
+    and the largest.
+    """
+    cdef size_t n = check_items(items, itemsize)
+    cdef Quotients found
+    if check_items(out, 4) != n or <size_t> mask.shape[0] != n or itemsize < 4:
+        raise ValueError("a number and a byte are needed for each float")
+    with nogil:
+        found = quotients_of(&items[0], n, itemsize, divisor, <int32_t *> &out[0], &mask[0])
+    return found.count, found.least, found.most
+
+
+def places_into(const uint8_t[::1] items not None, int itemsize, uint8_t[::1] out not None,
+                uint8_t[::1] entries not None):
+    """Write distinct items to `entries`, as they occur first, and the place of each item to `out`.
+
+    Places are u16. Returns the number of entries, or 0 if there is not enough room for them.
+    """
+    cdef size_t n = check_items(items, itemsize), most = check_items(entries, itemsize), count
+    if check_items(out, 2) != n or most > MAX_ENTRIES:
+        raise ValueError(f"a place is needed for each item, and at most {MAX_ENTRIES} entries")
+    with nogil:
+        count = ranks_of(&items[0], n, itemsize, <uint16_t *> &out[0], &entries[0], most)
+    return count
+
+
+def estimate_predictors(const uint8_t[::1] works not None, int width, size_t d, size_t h, size_t w,
+                        predictors):
+    """Return the bits that windows of `d * h * w` integers may need, for each predictor."""
+    cdef size_t n = check_items(works, width), window = d * h * w, nwindows, count = 0
+    cdef int numbers[NPREDICTORS]
+    cdef double bits[NPREDICTORS]
+    cdef uint8_t *spare
+    if window == 0 or n % window or len(predictors) > NPREDICTORS:
+        raise ValueError(f"no windows of {d} x {h} x {w} integers")
+    nwindows = n // window
+    for predictor in predictors:
+        if predictor & AFTER_PLANE:
+            raise ValueError("the plane before is not known")
+        numbers[count] = predictor
+        bits[count] = 0
+        count += 1
+    spare = <uint8_t *> malloc(3 * window * width)
+    if spare == NULL:
+        raise MemoryError("array chunk")
+    with nogil:
+        if width == 1:
+            estimate_all8(&works[0], nwindows, d, h, w, numbers, count, spare, bits)
+        elif width == 2:
+            estimate_all16(<const uint16_t *> &works[0], nwindows, d, h, w, numbers, count,
+                           <uint16_t *> spare, bits)
+        elif width == 4:
+            estimate_all32(<const uint32_t *> &works[0], nwindows, d, h, w, numbers, count,
+                           <uint32_t *> spare, bits)
+        else:
+            estimate_all64(<const uint64_t *> &works[0], nwindows, d, h, w, numbers, count,
+                           <uint64_t *> spare, bits)
+    free(spare)
+    return [bits[i] for i in range(count)]
+
+
+def entropy_of_bytes(const uint8_t[::1] integers not None, int width):
+    """Return the bits of integers, if their bytes of each significance took their entropy."""
+    cdef size_t n = check_items(integers, width)
+    cdef double bits
+    with nogil:
+        bits = estimate_planes(&integers[0], n, width)
+    return bits
+
+
 def predict_into(const uint8_t[::1] work not None, int width, size_t d, size_t h, size_t w,
                  int predictor, uint8_t[::1] out not None):
-    """Write the residuals of one block of one plane to `out`; return the bits that they may need.
+    """Write the residuals of one block of one plane to `out`.
 
-    For the choice of a predictor. `work` and `out` are `d * h * w` aligned integers of `width` bytes.
+    `work` and `out` are `d * h * w` aligned integers of `width` bytes.
     """
-    cdef size_t n = d * h * w
+    cdef size_t n = check_items(work, width)
     cdef uint8_t *spare
-    cdef double bits
-    if (n == 0 or width not in (1, 2, 4, 8) or <size_t> work.shape[0] != n * width
-            or work.shape[0] != out.shape[0] or predictor & AFTER_PLANE
-            or (<size_t> &work[0] | <size_t> &out[0]) % width):
+    if n != d * h * w or check_items(out, width) != n or predictor & AFTER_PLANE:
         raise ValueError("residuals need as much aligned memory as the integers")
     spare = <uint8_t *> malloc(2 * n * width)
     if spare == NULL:
@@ -459,18 +594,13 @@ def predict_into(const uint8_t[::1] work not None, int width, size_t d, size_t h
     with nogil:
         if width == 1:
             predict8(&work[0], NULL, &out[0], d, h, w, predictor, spare)
-            bits = estimate8(&out[0], n)
         elif width == 2:
             predict16(<const uint16_t *> &work[0], NULL, <uint16_t *> &out[0], d, h, w, predictor,
                       <uint16_t *> spare)
-            bits = estimate16(<const uint16_t *> &out[0], n)
         elif width == 4:
             predict32(<const uint32_t *> &work[0], NULL, <uint32_t *> &out[0], d, h, w, predictor,
                       <uint32_t *> spare)
-            bits = estimate32(<const uint32_t *> &out[0], n)
         else:
             predict64(<const uint64_t *> &work[0], NULL, <uint64_t *> &out[0], d, h, w, predictor,
                       <uint64_t *> spare)
-            bits = estimate64(<const uint64_t *> &out[0], n)
     free(spare)
-    return bits

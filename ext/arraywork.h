@@ -162,10 +162,13 @@ static const uint8_t *NAME(decode_planes)(const uint8_t *p, const uint8_t *end, 
 static size_t NAME(encode_planes)(const WORK *r, uint8_t *out, size_t n, Scratch *s)
 {
     size_t size = 0;
-    split_bytes((const uint8_t *)r, s->spare, n, WIDTH);
-    for (size_t j = 0; j < WIDTH; j++) {
-        size += encode_stream(s, s->spare + j * n, n, out + size, MATCHES_TRIED, true);
+    const uint8_t *bytes = (const uint8_t *)r;
+    if (WIDTH > 1) {
+        blosc_internal_shuffle(WIDTH, n * WIDTH, bytes, s->spare);
+        bytes = s->spare;
     }
+    for (size_t j = 0; j < WIDTH; j++)
+        size += encode_stream(s, bytes + j * n, n, out + size, s->matches_of + j);
     return size;
 }
 
@@ -259,14 +262,13 @@ static inline int NAME(length)(WORK v)
     return v ? 64 - __builtin_clzll((uint64_t)v) : 0;
 }
 
-enum { NAME(SAMPLE) = 4096 };
-
 /* The number of low bits that are stored plainly: the least cost of the entropy of the quotients, the
  * low bits and the escapes, over a sample. */
 static int NAME(choose_shift)(const WORK *r, size_t m)
 {
-    WORK sample[NAME(SAMPLE)];
-    size_t lengths[65] = {0}, nsample = 0, step = m / NAME(SAMPLE) + 1, seen = 0;
+    WORK sample[SHIFT_SAMPLE];
+    uint16_t counts[QUOTIENT_BINS + 1];
+    size_t lengths[65] = {0}, nsample = 0, step = m / SHIFT_SAMPLE + 1, seen = 0;
     int median = 0, most = 0, best = 0;
     double least = 1e300;
     for (size_t i = 0; i < m; i += step) {
@@ -283,20 +285,31 @@ static int NAME(choose_shift)(const WORK *r, size_t m)
     int low = median > 7 ? median - 7 : 0, high = most > 3 ? most - 3 : 0;
     high = high < median - 2 ? median - 2 : high;
     high = high > BITS ? BITS : high;
-    for (int shift = low; shift <= high; shift++) {
-        uint32_t histogram[256] = {0};
+    for (int shift = low, exact = -1; shift <= high; shift++) {
         double cost = (double)shift * (double)nsample;
-        size_t used = 0;
-        for (size_t i = 0; i < nsample; i++) {
-            WORK q = shift < BITS ? (WORK)(sample[i] >> shift) : 0;
-            histogram[q < 255 ? q : 255]++;
-        }
-        cost += (double)histogram[255] * BITS;
-        for (int i = 0; i < 256; i++)
-            if (histogram[i]) {
-                cost -= (double)histogram[i] * log2((double)histogram[i] / (double)nsample);
-                used++;
+        size_t used = 0, bins = QUOTIENT_BINS;
+        /* The quotients by twice as much are counted by adding neighbours, while 255 is exact. */
+        if (shift <= exact) {
+            bins >>= shift + QUOTIENT_STEPS - exact;
+            for (size_t i = 0; i < bins; i++)
+                counts[i] = counts[2 * i] + counts[2 * i + 1];
+        } else {
+            memset(counts, 0, sizeof(counts));
+            for (size_t i = 0; i < nsample; i++) {
+                const uint64_t q = shift < BITS ? sample[i] >> shift : 0;
+                counts[q < QUOTIENT_BINS ? q : QUOTIENT_BINS]++;
             }
+            exact = shift + QUOTIENT_STEPS;
+        }
+        size_t escapes = nsample;
+        float entropy = count_log(nsample);
+        for (int i = 0; i < 255; i++) {
+            entropy -= count_log(counts[i]);
+            escapes -= counts[i];
+            used += counts[i] != 0;
+        }
+        used += escapes != 0;
+        cost += (double)(entropy - count_log(escapes)) + (double)escapes * BITS;
         cost = cost * (double)m / (double)nsample + 4.0 * (double)used;
         if (cost < least) {
             least = cost;
@@ -306,34 +319,51 @@ static int NAME(choose_shift)(const WORK *r, size_t m)
     return best;
 }
 
+/* Quotients of at most 255; return how many are not less. */
+VECTORISED static size_t NAME(divide)(const WORK *r, uint8_t *restrict quotients, size_t m, int shift)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < m; i++) {
+        const WORK q = (WORK)(r[i] >> shift);
+        quotients[i] = (uint8_t)(q < 255 ? q : 255);
+    }
+    for (size_t i = 0; i < m; i++)
+        count += quotients[i] == 255;
+    return count;
+}
+
+VECTORISED static void NAME(take_byte)(const WORK *r, uint8_t *restrict bytes, size_t m, int shift,
+                                       unsigned mask)
+{
+    for (size_t i = 0; i < m; i++)
+        bytes[i] = (uint8_t)(r[i] >> shift & mask);
+}
+
 static size_t NAME(encode_class)(const WORK *r, uint8_t *out, size_t m, Scratch *s)
 {
     const int shift = NAME(choose_shift)(r, m);
     uint8_t *const start = out;
     size_t count = 0;
-    for (size_t i = 0; i < m; i++) {
-        WORK q = shift < BITS ? (WORK)(r[i] >> shift) : 0;
-        s->tokens[i] = (uint8_t)(q < 255 ? q : 255);
-        count += q >= 255;
-    }
+    if (shift < BITS)
+        count = NAME(divide)(r, s->tokens, m, shift);
+    else
+        memset(s->tokens, 0, m);
     *out = (uint8_t)shift;
     put32(out + 1, count);
     out += 1 + 4;
-    out += encode_stream(s, s->tokens, m, out, MATCHES_ADAPTIVE, true);
-    for (int j = 0; j < shift / 8; j++)
-        for (size_t i = 0; i < m; i++)
-            *out++ = (uint8_t)(r[i] >> (8 * j));
+    out += encode_stream(s, s->tokens, m, out, s->matches_of + MATCHES_OF_TOKENS);
+    for (int j = 0; j < shift / 8; j++, out += m)
+        NAME(take_byte)(r, out, m, 8 * j, 255);
     if (shift % 8) {
-        const unsigned mask = (1u << shift % 8) - 1;
-        for (size_t i = 0; i < m; i++)
-            s->rest[i] = (uint8_t)(r[i] >> (shift / 8 * 8) & mask);
+        NAME(take_byte)(r, s->rest, m, shift / 8 * 8, (1u << shift % 8) - 1);
         pack_bits(s->rest, m, shift % 8, out);
         out += (m * (size_t)(shift % 8) + 7) / 8;
     }
-    for (size_t i = 0; i < m; i++)
+    for (size_t i = 0; i < m && count; i++)
         if (s->tokens[i] == 255) {
             memcpy(out, r + i, WIDTH);
             out += WIDTH;
+            count--;
         }
     return (size_t)(out - start);
 }
@@ -396,7 +426,7 @@ static size_t NAME(encode_quotients)(const WORK *r, uint8_t *out, size_t n, Scra
         memcpy(next[s->classes[g]], r + g * GROUP, m * sizeof(WORK));
         next[s->classes[g]] += m;
     }
-    size += encode_stream(s, s->classes, ngroups, out + size, MATCHES_NONE, true);
+    size += encode_stream(s, s->classes, ngroups, out + size, s->matches_of + MATCHES_OF_CLASSES);
     for (unsigned c = 0; c < nclasses; c++)
         size += NAME(encode_class)(next[c] - counts[c], out + size, counts[c], s);
     return size;
@@ -519,85 +549,73 @@ static const uint8_t *NAME(decode_bins)(const PlanePlan *plan, const uint8_t *p,
     return p + ((at + 7) >> 3);
 }
 
-/* The token of a residual, and the number of its bits. */
-static inline unsigned NAME(token)(const PlanePlan *plan, WORK v, int *nbits)
+/* Frequent residuals by their hash: 1 + the index, or 0. */
+enum { NAME(SLOTS) = 1024 };
+
+static inline unsigned NAME(slot)(WORK v)
 {
-    const int k = plan->k;
-    unsigned token;
-    *nbits = 0;
-    if (v >> k < 2) {
-        token = (unsigned)v;
-    } else {
-        const int m = 63 - __builtin_clzll((uint64_t)v) - k;
-        token = ((unsigned)(m + 1) << k) + (unsigned)(v >> m & (((WORK)1 << k) - 1));
-        *nbits = m;
-    }
-    {
-        const WORK *values = plan->values;
-        unsigned low = plan->first_value[token], high = plan->first_value[token + 1], stop = high;
-        while (low < high) {
-            unsigned middle = (low + high) / 2;
-            if (values[middle] < v)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low < stop && values[low] == v) {
-            *nbits = 0;
-            return (unsigned)(BITS - k + 1) * (1u << k) + low;
-        }
-    }
-    return token;
+    return (unsigned)((uint64_t)v * UINT64_C(0x9E3779B97F4A7C15) >> 54);
+}
+
+static inline uint8_t *NAME(put_bits)(uint8_t *bits, uint64_t value, unsigned width,
+                                      uint64_t *gathered, unsigned *have)
+{
+    *gathered |= LOW_BITS(value, width) << *have;
+    *have += width;
+    memcpy(bits, gathered, 8);
+    bits += *have >> 3;
+    *gathered >>= *have & 56;
+    *have &= 7;
+    return bits;
 }
 
 static size_t NAME(encode_bins)(const PlanePlan *plan, const WORK *r, uint8_t *out, size_t n,
                                 Scratch *s)
 {
-    uint8_t *bits = s->spare;
+    uint8_t slots[NAME(SLOTS)], *bits = s->spare, *tokens = s->tokens;
+    const WORK *values = plan->values;
+    const int k = plan->k;
+    const unsigned base = (unsigned)(BITS - k + 1) << k;
     uint64_t gathered = 0;
-    int have = 0;
+    unsigned have = 0;
     size_t size, nbytes;
+    if (plan->nvalues) {
+        memset(slots, 0, sizeof(slots));
+        for (size_t i = 0; i < plan->nvalues; i++) {
+            unsigned slot = NAME(slot)(values[i]);
+            while (slots[slot])
+                slot = (slot + 1) % NAME(SLOTS);
+            slots[slot] = (uint8_t)(i + 1);
+        }
+    }
     for (size_t i = 0; i < n; i++) {
-        int nbits;
-        s->tokens[i] = (uint8_t)NAME(token)(plan, r[i], &nbits);
-        uint64_t value = (uint64_t)r[i] & (((uint64_t)1 << nbits) - 1);
-        while (nbits > 0) {
-            int step = nbits > 32 ? 32 : nbits;
-            gathered |= (value & (((uint64_t)1 << step) - 1)) << have;
-            value >>= step;
-            nbits -= step;
-            for (have += step; have >= 8; have -= 8, gathered >>= 8)
-                *bits++ = (uint8_t)gathered;
+        const WORK v = r[i];
+        const int top = 63 - __builtin_clzll((uint64_t)v | 1);
+        unsigned width = top > k ? (unsigned)(top - k) : 0;
+        unsigned token = (width << k) + (unsigned)(v >> width);
+        if (plan->nvalues) {
+            unsigned slot = NAME(slot)(v);
+            while (slots[slot] && values[slots[slot] - 1] != v)
+                slot = (slot + 1) % NAME(SLOTS);
+            if (slots[slot]) {
+                token = base + slots[slot] - 1;
+                width = 0;
+            }
+        }
+        tokens[i] = (uint8_t)token;
+        if (BITS == 64 && width > 32) {
+            bits = NAME(put_bits)(bits, v, 32, &gathered, &have);
+            bits = NAME(put_bits)(bits, (uint64_t)v >> 32 % BITS, width - 32, &gathered, &have);
+        } else {
+            bits = NAME(put_bits)(bits, v, width, &gathered, &have);
         }
     }
     if (have)
         *bits++ = (uint8_t)gathered;
-    size = encode_stream(s, s->tokens, n, out, MATCHES_ADAPTIVE, true);
+    size = encode_stream(s, tokens, n, out, s->matches_of + MATCHES_OF_TOKENS);
     nbytes = (size_t)(bits - s->spare);
     memcpy(out + size, s->spare, nbytes);
     return size + nbytes;
-}
-
-/* Bits of n folded residuals by coder 2 with k = ESTIMATE_K, if tokens took their entropy. */
-static double NAME(estimate)(const WORK *r, size_t n)
-{
-    uint32_t histogram[256] = {0};
-    double total = 0;
-    for (size_t i = 0; i < n; i++) {
-        const WORK v = r[i];
-        if (v >> ESTIMATE_K < 2) {
-            histogram[v]++;
-        } else {
-            const int m = 63 - __builtin_clzll((uint64_t)v) - ESTIMATE_K;
-            histogram[((m + 1) << ESTIMATE_K) + (int)(v >> m & ((1 << ESTIMATE_K) - 1))]++;
-        }
-    }
-    for (int t = 0; t < 256; t++)
-        if (histogram[t]) {
-            const int m = (t >> ESTIMATE_K) - 1;
-            total += (double)histogram[t] * (log2((double)n / (double)histogram[t]) + (m > 0 ? m : 0));
-        }
-    return total;
 }
 
 /* -------------------------------------------------------------------- both */

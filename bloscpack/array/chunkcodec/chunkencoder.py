@@ -1,8 +1,8 @@
 """Encoding of array chunks: the choice of map, predictor and coder of each plane.
 
-Two steps choose. The entropy of bucketed residuals of a few blocks, without running a coder, picks
-map and predictor. Trial encodings of these blocks pick the coder. A chunk that Blosc makes smaller
-is a Blosc chunk; two of Blosc's blocks may be enough to know that it does not.
+Two steps choose. The entropy of bucketed residuals of a few windows, without running a coder, picks
+map and predictor. Trial encodings of a few blocks pick the coder. A chunk that Blosc makes smaller
+is a Blosc chunk; Blosc encodes all of it only if it may.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._ext.arraychunk import predict_into
+from ..._ext.arraychunk import entropy_of_bytes, estimate_predictors, predict_into
 from ...format.arraychunk import (
     FREE_EXPANSION,
     MAX_EXPANSION,
     MAX_PLANES,
     PLAN_START,
     WIDTHS,
-    ArrayChunkHead,
     Coder,
     Plan,
     PlanePlan,
@@ -27,31 +26,38 @@ from ...format.arraychunk import (
 )
 from ...format.codec import CodecParams, encode
 from ...types import AnyArray, BytesLike
-from .chunkmaps import Mapped, distinct, maps_of
+from .chunkmaps import Candidate, Mapped, bytes_of, distinct, maps_of
 
 # 64 KiB is the knee: 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a row slower.
 BLOCK_NBYTES = 1 << 16
 SLICES = 8  # of a block, if the slice before predicts the next
-NSAMPLES = 4  # blocks that the choice of map and predictor looks at
-SAMPLE_POINTS = 1 << 13  # of each of these blocks
-SAMPLE_ROWS = 8  # at least, as the first row of a block is predicted from the left only
-TRIAL_SHARE = 8  # the choice of coder encodes one block in eight, and at most NSAMPLES
-RESIDUALS = 1 << 15  # that are counted
+# Windows pick map and predictor.
+NWINDOWS, FIRST_WINDOWS, FIRST_MARGIN = 8, 2, 1.1
+RIVAL_MARGIN = 1.03  # predictors that the trial blocks decide on, too
+WINDOW_POINTS = 1 << 12
+WINDOW_SLICES, WINDOW_ROWS, WINDOW_WIDTH = 4, 8, 256
+TRIAL_SHARE = 8  # the choice of coder encodes one block in eight, and at most TRIAL_BLOCKS
+TRIAL_BLOCKS = 2
+RESIDUALS = 1 << 13  # that are counted
 # A residual is frequent if it has this share of the sample, or saves as many bits.
 MIN_SHARE, MIN_WORTH = 4e-4, 4e-3
 # What takes longer to decode must be smaller. Byte planes of integers up to 2 bytes decode in half
 # to two thirds of the time of quotients, and these in two thirds of that of bins.
 NARROW = 2
 NARROW_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.03}
-NEARLY = 1.02
 WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.003}
-# The blocks that C-Blosc chooses for chunks of 1 MiB by default. Two of them are compressed to find
-# out whether an array chunk is smaller, unless there are few.
-BLOSC_BLOCK, MIN_BLOSC_BLOCKS = 1 << 17, 6
-CLEARLY, EVEN = 0.95, 1.1
+# Blosc does not encode all of a chunk that by the trials is smaller by this factor. What repeats
+# is smaller in all of a chunk than in the trials.
+SURE, SURE_IF_REPEATING, REPEATING = 0.97, 0.7, 0.2
+HOPELESS = 1.15
+MIN_SCALE = 3.0  # points of a chunk for each point of the trials
+# Byte planes are tried if their entropy is this near to that of bins, or if Blosc gets as near.
+PLANES_MARGIN, MATCHES_PAY = 1.08, 1.08
+_BINS = (1, 2, 3)  # numbers of explicit bits of coder 2
 _ON_ROWS = (Predictor.NONE, Predictor.LEFT, Predictor.SECOND)
 _ON_SLICES = (*_ON_ROWS, Predictor.UP, Predictor.LORENZO)
 _AFTER_SLICE = (Predictor.NONE, Predictor.LEFT, Predictor.LORENZO)
+_AFTER = Predictor.AFTER_SLICE | Predictor.AFTER_PLANE
 _FLOAT_NAMES = ("float", "bfloat")
 
 Shape = tuple[int, int, int]
@@ -124,38 +130,26 @@ def encode_chunk(
         itemsize, shape = itemsize // 2, (*shape, 2)
     geometry = geometry_of(shape)
     nplanes = prod(shape) // prod(geometry)
+    if nplanes > MAX_PLANES:
+        return encode(view, params)
     is_big_endian = dtype.str[0] == ">"
     items = np.frombuffer(view, f">u{itemsize}" if is_big_endian else f"<u{itemsize}")
     items = items.astype(f"u{itemsize}", copy=False).reshape(*geometry, nplanes)
-    found = _encode_planes(items, kind, geometry, is_big_endian)
-    if found is not None and _is_clearly_smaller(found, view, params):
+    choice = _choose(items, kind, params, is_big_endian=is_big_endian)
+    expected = choice.blosc_nbytes
+    if expected is not None and choice.nbytes > HOPELESS * expected:
+        return encode(view, params)
+    sure = 0.0
+    if expected is not None:
+        sure = expected * (SURE if expected > REPEATING * len(view) else SURE_IF_REPEATING)
+    if choice.nbytes > sure:
+        blosc = encode(view, params)
+        return _encode_items(items, choice, len(blosc) - 1) or blosc
+    found = _encode_items(items, choice, len(view))
+    if found is not None and len(found) <= sure:
         return found
     blosc = encode(view, params)
     return blosc if found is None or len(blosc) <= len(found) else found
-
-
-def _is_clearly_smaller(chunk: bytes, view: BytesLike, params: CodecParams) -> bool:
-    """Return whether two of Blosc's blocks show that an array chunk is smaller.
-
-    Blosc compresses each block by itself. The two are compared with their share of the chunk, which
-    must be about as large in the rest of it.
-    """
-    view = memoryview(view)
-    nblocks = -(-view.nbytes // BLOSC_BLOCK)
-    if nblocks < MIN_BLOSC_BLOCKS:
-        return False
-    ends = np.frombuffer(ArrayChunkHead.unpack(chunk).ends, "<u4").astype("f8")
-    sampled = 0.0
-    for index in (nblocks // 4, 3 * nblocks // 4):
-        low, high = index * BLOSC_BLOCK, (index + 1) * BLOSC_BLOCK
-        share = np.interp(
-            [low / view.nbytes, high / view.nbytes], np.linspace(0, 1, len(ends)), ends
-        )
-        size = float(share[1] - share[0])
-        if size > CLEARLY * len(encode(view[low:high], params)):
-            return False
-        sampled += size
-    return len(chunk) * 2 * BLOSC_BLOCK <= EVEN * sampled * view.nbytes
 
 
 def kind_of(dtype: np.dtype[Any]) -> str | None:
@@ -198,45 +192,125 @@ def _even(side: int, step: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """A map and a predictor of one plane, and the size that is expected."""
+class _PlaneChoice:
+    """A map and a predictor of one plane, and the sizes by predictors that are nearly as good."""
 
     mapped: Mapped
     predictor: int
-    size: float
+    rivals: dict[int, float]
 
 
-def _encode_planes(items: AnyArray, kind: str, shape: Shape, is_big_endian: bool) -> bytes | None:
-    """Return the chunk, or None if it is not smaller than the items."""
-    nplanes, point = items.shape[-1], items.shape[-1] * items.itemsize
-    if nplanes > MAX_PLANES:
-        return None
-    planes = []
-    choices: list[_Choice] = []
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The plan of a chunk, its planes, and the sizes to expect of it and of a Blosc chunk.
+
+    The latter is None if the trials were most of the chunk.
+    """
+
+    plan: Plan
+    planes: tuple[Mapped, ...]
+    nbytes: float
+    blosc_nbytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Blocks of a chunk, all of the same sides, that are encoded to choose coders.
+
+    Attributes
+    ----------
+    places : list of tuple of slice
+        Where they are.
+    sides : tuple of 3 int
+        Their sides.
+    scale : float
+        Points of the chunk for each point of these blocks.
+    """
+
+    places: list[tuple[slice, slice, slice]]
+    sides: Shape
+    scale: float
+
+    @classmethod
+    def of(cls, shape: Shape, block: Shape) -> "_Trial":
+        nblocks = prod(-(-side // step) for side, step in zip(shape, block, strict=True))
+        count = min(TRIAL_BLOCKS, max(1, nblocks // TRIAL_SHARE))
+        plan = Plan(1, shape, block, ())
+        found: list[tuple[slice, slice, slice]] = []
+        sides = block
+        for index in range(count):
+            start, (d, h, w) = plan.block_place((2 * index + 1) * nblocks // (2 * count))
+            if not found:
+                sides = d, h, w
+            if sides == (d, h, w):
+                z, y, x = start
+                found.append((slice(z, z + d), slice(y, y + h), slice(x, x + w)))
+        return cls(found, sides, prod(shape) / (len(found) * prod(sides)))
+
+    def take(self, work: AnyArray) -> AnyArray:
+        """Return these blocks of an array, one behind the other."""
+        return np.concatenate([work[place] for place in self.places])
+
+    def nbytes(self, plane: PlanePlan, itemsize: int, work: AnyArray) -> float:
+        """Return the stored size of the blocks with a plan, for the work integers of `take`."""
+        d, h, w = self.sides
+        shape = (len(self.places) * d, h, w)
+        kernel = Plan(itemsize, shape, self.sides, (plane,)).kernel()
+        room = 2 * work.nbytes + 64 * itemsize * len(self.places)
+        encoded = kernel.encode([bytes_of(work)], [None], [None], room)
+        return room if encoded is None else len(encoded[0])
+
+
+def _choose(items: AnyArray, kind: str, params: CodecParams, *, is_big_endian: bool) -> _Choice:
+    """Return the plan of a chunk; the last axis of `items` is that of planes."""
+    shape, nplanes, itemsize = items.shape[:3], items.shape[3], items.itemsize
+    chosen: list[_PlaneChoice] = []
     for index in range(nplanes):
         plane = np.ascontiguousarray(items[..., index])
-        planes.append(plane)
-        choices.append(_choose_map(plane, kind, shape, point, choices))
-    deep = any(choice.predictor & Predictor.AFTER_SLICE for choice in choices)
-    block = block_of(shape, point, deep=deep)
-    plans, before = [], None
-    for choice in choices:
-        plans.append(_choose_coder(choice, before, shape, block, items.itemsize))
-        before = choice.mapped.work
-    plan = Plan(items.itemsize, shape, block, tuple(plans), is_big_endian)
-    head = sum(len(p.pack(plan.itemsize)) + len(p.stored_dictionary) for p in plans)
-    limit = items.nbytes - (PLAN_START + head + 4 * plan.nblocks)
-    if limit <= 0:
+        before = chosen[-1].mapped if chosen else None
+        chosen.append(_choose_map(plane, kind, nplanes * itemsize, before))
+    deep = any(choice.predictor & Predictor.AFTER_SLICE for choice in chosen)
+    block = block_of(shape, nplanes * itemsize, deep=deep)
+    trial = _Trial.of(shape, block)
+    content = np.concatenate([items[place].reshape(-1) for place in trial.places])
+    if is_big_endian:
+        content.byteswap(inplace=True)
+    blosc_nbytes = len(encode(bytes_of(content), params))
+    coded = [
+        _Coded.of(chosen[index - 1] if index else None, choice, trial)
+        for index, choice in enumerate(chosen)
+    ]
+    # Blosc sees what repeats, which an entropy does not.
+    repeats = 8 * blosc_nbytes < MATCHES_PAY * sum(each.bits for each in coded)
+    plans, nbytes = [], 0.0
+    for each in coded:
+        plane_plan, stored = each.choose_coder(trial, itemsize, repeats=repeats)
+        plans.append(plane_plan)
+        nbytes += stored * trial.scale
+    plan = Plan(itemsize, shape, block, tuple(plans), is_big_endian)
+    mapped = tuple(choice.mapped for choice in chosen)
+    # Trials that are most of the chunk would be encoded twice.
+    expected = blosc_nbytes * trial.scale if trial.scale >= MIN_SCALE else None
+    return _Choice(plan, mapped, nbytes + _head_nbytes(plan), expected)
+
+
+def _head_nbytes(plan: Plan) -> int:
+    planes = sum(len(p.pack(plan.itemsize)) + len(p.stored_dictionary) for p in plan.planes)
+    return PLAN_START + planes + 4 * plan.nblocks
+
+
+def _encode_items(items: AnyArray, choice: _Choice, most: int) -> bytes | None:
+    """Return the array chunk, or None if it would have more than `most` bytes."""
+    plan, planes = choice.plan, choice.planes
+    limit = most - _head_nbytes(plan)
+    if limit < 0:
         return None
-    masks = [choice.mapped.mask for choice in choices]
+    masks = [mapped.mask for mapped in planes]
     encoded = plan.kernel().encode(
-        [_bytes(choice.mapped.work) for choice in choices],
-        [None if mask is None else _bytes(mask) for mask in masks],
-        [
-            None if mask is None else _bytes(plane)
-            for mask, plane in zip(masks, planes, strict=True)
-        ],
-        limit - 1,
+        [bytes_of(mapped.work) for mapped in planes],
+        [None if mask is None else bytes_of(mask) for mask in masks],
+        [None if mask is None else bytes_of(items[..., index]) for index, mask in enumerate(masks)],
+        limit,
     )
     if encoded is None:
         return None
@@ -244,129 +318,187 @@ def _encode_planes(items: AnyArray, kind: str, shape: Shape, is_big_endian: bool
     return chunk if plan.nbytes <= MAX_EXPANSION * len(chunk) + FREE_EXPANSION else None
 
 
-def _bytes(array: AnyArray) -> memoryview:
-    view: memoryview = np.ascontiguousarray(array).reshape(-1).view("u1").data
-    return view
-
-
-def _choose_map(
-    plane: AnyArray, kind: str, shape: Shape, point: int, before: Sequence[_Choice]
-) -> _Choice:
+def _choose_map(plane: AnyArray, kind: str, point: int, before: Mapped | None) -> _PlaneChoice:
     """Return the map and predictor with the least estimated size."""
-    best = None
-    for mapped in maps_of(plane, kind):
-        works = [(mapped.work, 0)]
-        if before and before[-1].mapped.work.dtype == mapped.work.dtype:
-            works.append((mapped.work - before[-1].mapped.work, int(Predictor.AFTER_PLANE)))
+    places = _windows_of(plane.shape, point)
+
+    def take(array: AnyArray) -> AnyArray:
+        return np.stack([array[place] for place in places])
+
+    earlier = None if before is None else take(before.work)
+    found: list[_Guess] = []
+    for candidate in maps_of(plane, kind, take):
+        works = [(candidate.work, 0)]
+        if earlier is not None and earlier.dtype == candidate.work.dtype:
+            works.append((candidate.work - earlier, int(Predictor.AFTER_PLANE)))
         for work, after_plane in works:
-            bits, predictor = _choose_predictor(work, shape, point, is_signed=after_plane > 0)
-            size = (bits / 8 * work.size + mapped.cost) * mapped.factor
-            if best is None or size < best.size:
-                best = _Choice(mapped, predictor | after_plane, size)
-    if best is None:
-        raise ValueError("an empty plane has no map")
-    return best
+            predictors = _predictors_of(plane.shape, is_signed=after_plane > 0)
+            found += _guess(candidate, work, plane.size, predictors, after_plane)
+    for guess in sorted(found, key=lambda each: each.size):
+        mapped = guess.candidate.apply()
+        if mapped is not None and (
+            before is None
+            or not guess.predictor & Predictor.AFTER_PLANE
+            or mapped.work.dtype == before.work.dtype
+        ):
+            rivals = {
+                each.predictor: each.size
+                for each in found
+                if each.candidate is guess.candidate
+                and each.size <= RIVAL_MARGIN * guess.size
+                and not (each.predictor ^ guess.predictor) & _AFTER
+            }
+            return _PlaneChoice(mapped, guess.predictor, rivals)
+    raise ValueError("a plane has no map")
 
 
-def _choose_predictor(
-    work: AnyArray, shape: Shape, point: int, *, is_signed: bool
-) -> tuple[float, int]:
-    """Return the least bits per item that are estimated, and the predictor."""
-    found = []
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """The size to expect of a plane by a map and a predictor."""
+
+    size: float
+    candidate: Candidate
+    predictor: int
+
+
+def _guess(
+    candidate: Candidate, work: AnyArray, nitems: int, predictors: list[int], after_plane: int
+) -> list[_Guess]:
+    """Return the sizes by the entropy of windows; a first look rules most predictors out."""
+    few = work[:: max(1, len(work) // FIRST_WINDOWS)]
+    bits = _estimate(few, predictors)
+    if len(few) < len(work):
+        most = min(bits) * FIRST_MARGIN
+        predictors = [p for p, each in zip(predictors, bits, strict=True) if each <= most]
+        bits = _estimate(work, predictors)
+    return [
+        _Guess((each / 8 * nitems + candidate.cost) * candidate.factor, candidate, p | after_plane)
+        for p, each in zip(predictors, bits, strict=True)
+    ]
+
+
+def _estimate(work: AnyArray, predictors: list[int]) -> list[float]:
+    """Return the bits per item that windows may need with each predictor."""
+    _, d, h, w = work.shape
+    bits = estimate_predictors(bytes_of(work), work.itemsize, d, h, w, predictors)
+    return [each / work.size for each in bits]
+
+
+def _predictors_of(shape: Shape, *, is_signed: bool) -> list[int]:
     on_plane = _ON_SLICES if shape[1] > 1 else _ON_ROWS
-    after_slice = _AFTER_SLICE if shape[1] > 1 else _AFTER_SLICE[:2]
-    groups = [(False, on_plane[is_signed:])]  # differences of planes are predicted from the left
+    predictors = [int(p) for p in on_plane[is_signed:]]  # differences are predicted from the left
     if shape[0] > 1:
-        groups.append((True, tuple(p | Predictor.AFTER_SLICE for p in after_slice)))
-    for deep, predictors in groups:
-        samples = _samples(work, _part_of(block_of(shape, point, deep=deep)))
-        n = sum(sample.size for sample in samples)
-        for predictor in predictors:
-            bits = sum(_residuals(sample, predictor)[1] for sample in samples)
-            found.append((bits / n, int(predictor)))
-    return min(found)
+        predictors += [int(p | Predictor.AFTER_SLICE) for p in _AFTER_SLICE]
+    return predictors
 
 
-def _samples(work: AnyArray, block: Shape) -> list[AnyArray]:
-    """Return a few blocks, evenly spaced."""
-    found = []
-    for index in _sample_indices(work.shape, block):
-        start, sides = Plan(1, work.shape, block, ()).block_place(index)
-        place = tuple(slice(at, at + side) for at, side in zip(start, sides, strict=True))
-        found.append(np.ascontiguousarray(work[place]))
-    return found
+def _windows_of(shape: Shape, point: int) -> list[tuple[slice, slice, slice]]:
+    """Return windows of equal sides, spread over the axes; or one, if it has all points."""
+    d, h, w = shape
+    if h == 1:
+        sides = 1, 1, min(w, WINDOW_POINTS)
+    else:
+        # No more slices and rows than blocks have: the first ones are predicted less well.
+        depth = min(WINDOW_SLICES, block_of(shape, point, deep=True)[0])
+        width = min(w, WINDOW_WIDTH)
+        rows = max(WINDOW_ROWS, WINDOW_POINTS // (depth * width))
+        sides = depth, min(rows, block_of(shape, point, deep=False)[1]), width
+    if sides == shape:
+        return [(slice(0, d), slice(0, h), slice(0, w))]
+    places = []
+    for index in range(NWINDOWS):
+        z, y, x = (
+            slice(at := (whole - side) * (index * step % NWINDOWS) // (NWINDOWS - 1), at + side)
+            for whole, side, step in zip(shape, sides, (1, 3, 5), strict=True)
+        )
+        places.append((z, y, x))
+    return places
 
 
-def _part_of(block: Shape) -> Shape:
-    """Return the sides of the part of a block that an estimate needs."""
-    d, h, w = block
-    if d == h == 1:
-        return 1, 1, min(w, SAMPLE_POINTS)
-    return d, min(h, max(SAMPLE_ROWS, SAMPLE_POINTS // (d * w))), w
+@dataclass(frozen=True, slots=True)
+class _Coded:
+    """Trial blocks of a plane, and the plan of bins, with the bits that it needs by entropy."""
+
+    work: AnyArray
+    after_plane: int
+    residuals: AnyArray
+    bins: PlanePlan
+    bits: float
+
+    @classmethod
+    def of(cls, before: _PlaneChoice | None, choice: _PlaneChoice, trial: _Trial) -> "_Coded":
+        work = trial.take(choice.mapped.work)
+        after_plane = choice.predictor & Predictor.AFTER_PLANE
+        if after_plane and before is not None:
+            work = work - trial.take(before.mapped.work)
+        d, h, w = trial.sides
+        predictors = [int(p & ~Predictor.AFTER_PLANE) for p in choice.rivals]
+        if len(predictors) > 1:
+            again = _estimate(work.reshape(-1, d, h, w), predictors)
+            sizes = list(choice.rivals.values())
+            units = max(min(again), 1e-9), max(min(sizes), 1e-9)
+            sums = [a / units[0] + b / units[1] for a, b in zip(again, sizes, strict=True)]
+            predictors = [predictors[sums.index(min(sums))]]
+        predictor = predictors[0]
+        residuals = np.empty_like(work)
+        for z in range(0, len(work), d):
+            source, target = bytes_of(work[z : z + d]), bytes_of(residuals[z : z + d])
+            predict_into(source, work.itemsize, d, h, w, predictor, target)
+        plain = PlanePlan(**choice.mapped.fields, predictor=predictor)
+        bins, bits = _best_bins(plain, residuals.reshape(-1))
+        return cls(work, after_plane, residuals, bins, bits)
+
+    def choose_coder(
+        self, trial: _Trial, itemsize: int, *, repeats: bool
+    ) -> tuple[PlanePlan, float]:
+        """Return the plan with the coder that makes the blocks smallest, and their size."""
+        plain = replace(self.bins, coder=Coder.PLANES, k=0, values=b"")
+        trials = [self.bins, replace(plain, coder=Coder.QUOTIENTS)]
+        most = PLANES_MARGIN * self.bits
+        if repeats or entropy_of_bytes(bytes_of(self.residuals), plain.width) < most:
+            trials.append(plain)
+        if (plain.predictor and not self.after_plane) and (
+            repeats or entropy_of_bytes(bytes_of(self.work), plain.width) < most
+        ):
+            trials.append(replace(plain, predictor=Predictor.NONE))
+        dearness = NARROW_DEARNESS if plain.width <= NARROW else WIDE_DEARNESS
+        sizes = []
+        for each in trials:
+            stored = trial.nbytes(each, itemsize, self.work) + len(each.values) / trial.scale
+            sizes.append((stored * dearness[Coder(each.coder)], stored))
+        best = min(range(len(sizes)), key=sizes.__getitem__)
+        plan = replace(trials[best], predictor=trials[best].predictor | self.after_plane)
+        return plan, sizes[best][1]
 
 
-def _sample_indices(shape: tuple[int, ...], block: Shape, most: int = NSAMPLES) -> list[int]:
-    nblocks = prod(-(-side // step) for side, step in zip(shape, block, strict=True))
-    steps = np.linspace(0, nblocks - 1, most + 2).astype(int)
-    return sorted(set(steps[1:-1].tolist()))
-
-
-def _residuals(block: AnyArray, predictor: int) -> tuple[AnyArray, float]:
-    out = np.empty_like(block)
-    d, h, w = block.shape
-    bits = predict_into(_bytes(block), block.itemsize, d, h, w, predictor, _bytes(out))
-    return out, bits
-
-
-def _choose_coder(
-    choice: _Choice, before: AnyArray | None, shape: Shape, block: Shape, itemsize: int
-) -> PlanePlan:
-    """Return the plan of a plane with the coder that makes a few blocks smallest."""
-    work, after_plane = choice.mapped.work, choice.predictor & Predictor.AFTER_PLANE
-    if after_plane and before is not None:
-        work = work - before
-    predictor = choice.predictor & ~Predictor.AFTER_PLANE
-    samples = _samples(work, block)
-    residuals = np.concatenate([_residuals(s, predictor)[0].reshape(-1) for s in samples])
-    plain = PlanePlan(**choice.mapped.fields, predictor=predictor)
+def _best_bins(plain: PlanePlan, residuals: AnyArray) -> tuple[PlanePlan, float]:
+    """Return the plan of bins whose k needs the fewest bits by entropy, and these."""
     values, counts = distinct(residuals[:: max(1, residuals.size // RESIDUALS)])
-
-    def bins(k: int) -> PlanePlan:
-        return replace(plain, coder=Coder.BINS, k=k, values=_frequent(values, counts, k))
-
-    plan = Plan(itemsize, shape, block, ())
-    indices = _sample_indices(shape, block, min(NSAMPLES, max(1, plan.nblocks // TRIAL_SHARE)))
-    scale = work.size / sum(prod(plan.block_place(index)[1]) for index in indices)
-    room = NSAMPLES * 8 * (BLOCK_NBYTES + (1 << 12)) * max(1, 8 // itemsize)
-    data = [_bytes(work)]
-
-    def size_of(trial: PlanePlan) -> float:
-        kernel = Plan(itemsize, shape, block, (trial,)).kernel()
-        encoded = kernel.encode(data, [None], [None], room, indices)
-        stored = room if encoded is None else len(encoded[0])
-        dearness = NARROW_DEARNESS if trial.width <= NARROW else WIDE_DEARNESS
-        return (stored * scale + len(trial.values)) * dearness[Coder(trial.coder)]
-
-    trials = [replace(plain, coder=Coder.PLANES), replace(plain, coder=Coder.QUOTIENTS), bins(2)]
-    if choice.predictor and not after_plane:
-        trials.append(replace(plain, coder=Coder.PLANES, predictor=Predictor.NONE))
-    sizes = [size_of(trial) for trial in trials]
-    if sizes[2] < NEARLY * min(sizes):  # other buckets may be better
-        trials += [bins(k) for k in (1, 3) if (8 * plain.width - k + 1) << k <= 256]
-        sizes += [size_of(trial) for trial in trials[len(sizes) :]]
-    best = trials[min(range(len(sizes)), key=sizes.__getitem__)]
-    return replace(best, predictor=best.predictor | after_plane)
+    total = int(counts.sum())
+    tops = (values | values.dtype.type(1)).astype("f8").view("i8") // (1 << 52) - 1023
+    found = []
+    for k in _BINS:
+        if (8 * plain.width - k + 1) << k > 256:
+            continue
+        nbits = np.maximum(tops - k, 0)
+        frequent = _frequent(values, counts, nbits, k, total)
+        tokens = (nbits << k) + (values >> nbits.astype(values.dtype)).astype("i8")
+        rest = counts.copy()
+        rest[frequent] = 0
+        counted = np.concatenate([np.bincount(tokens, rest), counts[frequent]])
+        counted = counted[counted > 0]
+        bits = float((rest * nbits).sum() - (counted * np.log2(counted / total)).sum())
+        bits = bits * residuals.size / total + 8 * plain.width * len(frequent)
+        found.append((bits, k, values[frequent].tobytes()))
+    bits, k, frequents = min(found)
+    return replace(plain, coder=Coder.BINS, k=k, values=frequents), bits
 
 
-def _frequent(values: AnyArray, counts: AnyArray, k: int) -> bytes:
-    """Return residuals that deserve a token of their own, by the bits it saves."""
-    width = values.itemsize
-    room = 256 - ((8 * width - k + 1) << k)
-    large = values >= values.dtype.type(2 << k) if 2 << k < 256**width else values < 0
-    values, counts = values[large], counts[large]
-    total = int(counts.sum()) or 1
-    nbits = np.maximum(0, np.floor(np.log2(values.astype("f8"))).astype("i8") - k)
+def _frequent(values: AnyArray, counts: AnyArray, nbits: AnyArray, k: int, total: int) -> AnyArray:
+    """Return the indices of residuals that deserve a token of their own, by the bits it saves."""
+    room = 256 - ((8 * values.itemsize - k + 1) << k)
     worth = counts * nbits
-    order = np.argsort(-worth, kind="stable")[:room]
-    order = order[(counts[order] >= total * MIN_SHARE) | (worth[order] > total * MIN_WORTH)]
-    return np.sort(values[order]).tobytes()
+    worthy = (counts >= total * MIN_SHARE) | (worth > total * MIN_WORTH)
+    places = np.flatnonzero(worthy & (nbits > 0))  # others have a token already
+    order = np.argsort(-worth[places], kind="stable")[:room]
+    return np.sort(places[order])

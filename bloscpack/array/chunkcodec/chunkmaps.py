@@ -1,15 +1,17 @@
 """Maps from the items of a plane to work integers, the inverses of those of the format.
 
-A `Mapped` plane has the integers, the fields of its plan, and the exceptions. Whether a map is
-possible is found out from a sample first; only maps that may pay off look at all items.
+Maps are compared on a few windows of a plane: a `Candidate` has the work integers of these. Only
+the one that is chosen is applied to all items, and gives a `Mapped` plane.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
 import numpy as np
 
+from ..._ext.arraychunk import facts_of, order_into, places_into, quotients_into
 from ...format.arraychunk import MAX_ENTRIES, MIN_CHUNK_PER_DICTIONARY, Map, scale_of
 from ...format.codec import CodecParams, encode
 from ...types import AnyArray
@@ -17,14 +19,15 @@ from ...types import AnyArray
 # Divisors that numbers of decimal or fixed-point data have been multiplied by.
 DIVISORS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 255.0, 65535.0, *(2.0**i for i in range(1, 11)))
 SAMPLE = 4096
-# Quotients are exact in 32 bits, and their conversion is fast.
-MAX_QUOTIENT = 2**31
+FIRST_LOOK = 128  # items of a sample that rule most divisors out
 # Items that a map cannot express are exceptions, if they are few or repeat.
 MAX_EXCEPTIONS = 0.02
 MIN_FILL = 0.005
 MAX_SAMPLE_RANKS = 0.6  # of a sample, distinct values
 # The estimate of a dictionary, whose entries compress, relative to its size.
 ENTRY_COST = 0.6
+RANKS_FACTOR = 1.05  # ranks take longer to decode
+_KINDS = {"u": 0, "i": 1, "f": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,23 @@ class Mapped:
         Arguments of `PlanePlan` that belong to the map.
     mask : ndarray or None
         uint8, not 0 for exceptions.
+    """
+
+    work: AnyArray
+    fields: dict[str, Any]
+    mask: AnyArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A map that may suit a plane.
+
+    Attributes
+    ----------
+    work : ndarray
+        Work integers of the windows.
+    apply : callable
+        Returns the mapped plane, or None if the map does not suit all of it.
     cost : float
         Estimated bytes of a dictionary and of exceptions.
     factor : float
@@ -46,14 +66,16 @@ class Mapped:
     """
 
     work: AnyArray
-    fields: dict[str, Any]
-    mask: AnyArray | None = None
+    apply: Callable[[], Mapped | None]
     cost: float = 0.0
     factor: float = 1.0
 
 
-def maps_of(items: AnyArray, kind: str) -> list[Mapped]:
-    """Return the maps that may suit a plane.
+Take = Callable[[AnyArray], AnyArray]
+
+
+def maps_of(items: AnyArray, kind: str, take: Take) -> list[Candidate]:
+    """Return the maps that may suit a plane; the first one always does.
 
     Parameters
     ----------
@@ -61,26 +83,25 @@ def maps_of(items: AnyArray, kind: str) -> list[Mapped]:
         Unsigned integers with the bits of the items, contiguous, not empty.
     kind : str
         ``u`` for unsigned integers, ``i`` for signed ones, ``f`` for floats.
+    take : callable
+        Returns the windows of an array of the shape of `items`, as one contiguous array.
     """
-    key = _ordered(items, kind)
-    step = max(1, key.size // SAMPLE)
-    sample, _ = distinct(key.reshape(-1)[::step])
-    found = [_offset_map(key, items, kind)] if kind != "f" else [_float_map(key, items, None)]
+    windows = take(items)
+    drawn = np.ascontiguousarray(items.reshape(-1)[:: max(1, items.size // SAMPLE)])
+    sample, counts = distinct(_ordered(drawn, kind))
+    key_map = _key_map(items, kind, sample)
+    found = [Candidate(key_map.work_of(windows), lambda: key_map.mapped(items))]
     if kind == "f":
-        quotient = _quotient_map(items)
+        quotient = _quotient_map(items, drawn, windows)
         if quotient is not None:
             found.append(quotient)
-    fill = _fill_mask(key, sample, items, kind)
+    fill = _fill_map(items, kind, windows, drawn, sample, counts)
     if fill is not None:
-        mask, filled = fill
-        cost = _exceptions_cost(mask, items.itemsize)
-        if kind == "f":
-            mapped = _float_map(_ordered(filled, kind), filled, mask)
-        else:
-            mapped = _offset_map(_ordered(filled, kind), filled, kind)
-        found.append(Mapped(mapped.work, mapped.fields, mask, cost))
-    ranks = _rank_map(key, items, sample, found[0])
-    return found if ranks is None else [*found, ranks]
+        found.append(fill)
+    ranks = _rank_map(items, kind, sample, key_map.spread, take)
+    if ranks is not None:
+        found.append(ranks)
+    return found
 
 
 def distinct(values: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -93,131 +114,174 @@ def distinct(values: AnyArray) -> tuple[AnyArray, AnyArray]:
     return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
-def _ordered(items: AnyArray, kind: str) -> AnyArray:
-    """Return unsigned integers in the order of the items."""
-    top = items.dtype.type(1 << (8 * items.itemsize - 1))
-    if kind == "u":
+def bytes_of(array: AnyArray) -> memoryview:
+    """Return the bytes of an array, a copy if it is not contiguous."""
+    view: memoryview = np.ascontiguousarray(array).reshape(-1).view("u1").data
+    return view
+
+
+def _ordered(
+    items: AnyArray, kind: str, shift: int = 0, offset: int = 0, width: int = 0
+) -> AnyArray:
+    """Return integers in the order of the items, shifted right by `shift`, less `offset`."""
+    width = width or items.itemsize
+    if kind == "u" and not offset and not shift and width == items.itemsize:
         return items
-    if kind == "i":
-        ordered: AnyArray = items ^ top
-        return ordered
-    # Negative floats have all bits inverted, others the sign bit only.
-    sign = np.right_shift(items.view(f"i{items.itemsize}"), 8 * items.itemsize - 1)
-    inverted: AnyArray = items ^ (sign.view(items.dtype) | top)
-    return inverted
+    ordered: AnyArray = np.empty(items.shape, f"u{width}")
+    source = bytes_of(items)
+    order_into(source, items.itemsize, _KINDS[kind], shift, offset, bytes_of(ordered), width)
+    return ordered
 
 
 def _width(most: int) -> int:
     return 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4 if most < 1 << 32 else 8
 
 
-def _narrow(values: AnyArray, most: int) -> AnyArray:
-    width = _width(most)
-    if width == values.itemsize:
-        return np.ascontiguousarray(values)
-    return values.astype(f"u{width}")
+def _narrow(values: AnyArray, width: int) -> AnyArray:
+    narrow: AnyArray = values.astype(f"u{width}", copy=False)
+    return narrow
 
 
-def _offset_map(key: AnyArray, items: AnyArray, kind: str) -> Mapped:
-    least, most = int(key.min()), int(key.max())
+@dataclass(frozen=True, slots=True)
+class _KeyMap:
+    """The map of ordered integers, `Map.OFFSET` or `Map.FLOAT`; all items are in its range."""
+
+    kind: str
+    itemsize: int
+    shift: int
+    offset: int
+    divisor: int
+    spread: int  # largest work integer
+    width: int
+
+    @property
+    def is_identity(self) -> bool:
+        # Integers as they are need no map: blocks are decoded in place.
+        return self.kind != "f" and self.divisor == 1 and self.width == self.itemsize
+
+    def work_of(self, items: AnyArray) -> AnyArray:
+        if self.is_identity:
+            return items
+        if self.divisor == 1:
+            return _ordered(items, self.kind, self.shift, self.offset, self.width)
+        shifted = _ordered(items, self.kind, 0, self.offset)
+        return _narrow(shifted // shifted.dtype.type(self.divisor), self.width)
+
+    def mapped(self, items: AnyArray, mask: AnyArray | None = None) -> Mapped:
+        offset = self.offset
+        if self.is_identity:
+            fields = {"map": Map.OFFSET, "width": self.itemsize, "scale": 1}
+        elif self.kind == "f":
+            fields = {"map": Map.FLOAT, "width": self.width, "shift": self.shift, "offset": offset}
+        else:
+            first = offset ^ (1 << (8 * self.itemsize - 1) if self.kind == "i" else 0)
+            fields = {
+                "map": Map.OFFSET,
+                "width": self.width,
+                "offset": first,
+                "scale": self.divisor,
+            }
+        return Mapped(np.ascontiguousarray(self.work_of(items)), fields, mask)
+
+
+def _key_map(items: AnyArray, kind: str, sample: AnyArray) -> _KeyMap:
+    """Return the map of ordered integers; `sample` are some of these, distinct and in order."""
+    itemsize = items.itemsize
+    least, most, union = facts_of(bytes_of(items), itemsize, _KINDS[kind])
+    if kind == "f":
+        nbits = 8 * itemsize
+        low = (union & -union).bit_length() - 1 if union else 0
+        # The low bits of negative floats are inverted ones, so that the shift drops nothing.
+        shift = min(low, nbits - 9 if nbits > 8 else 0)
+        least, most = least >> shift, most >> shift
+        offset = least if _width(most - least) < _width(most) else 0
+        return _KeyMap(
+            kind, itemsize, shift, offset, 1, most - offset, min(itemsize, _width(most - offset))
+        )
     divisor = 1
     if most - least > 1:
-        flat = key.reshape(-1)
-        steps = flat[:: max(1, flat.size // SAMPLE)] - key.dtype.type(least)
-        divisor = int(np.gcd.reduce(steps))
-        if divisor > 1:
-            unit = key.dtype.type(divisor)
-            rest = (flat - key.dtype.type(least)) % unit
-            if rest.any():
-                divisor = gcd(divisor, int(np.gcd.reduce(rest)))
-    spread = (most - least) // max(divisor, 1)
-    work = _narrow(key[:0], spread)
-    if divisor <= 1 and work.itemsize == items.itemsize:
-        # Integers as they are need no map: blocks are decoded in place.
-        fields = {"map": Map.OFFSET, "width": items.itemsize, "scale": 1}
-        return Mapped(np.ascontiguousarray(items), fields)
-    shifted = key - key.dtype.type(least)
+        divisor = _common_divisor(items, kind, sample, least)
+    spread = (most - least) // divisor
+    return _KeyMap(kind, itemsize, 0, least, divisor, spread, _width(spread))
+
+
+def _common_divisor(items: AnyArray, kind: str, sample: AnyArray, least: int) -> int:
+    steps = sample - sample.dtype.type(least)
+    divisor = int(np.gcd.reduce(steps[:FIRST_LOOK]))
+    if divisor == 1:
+        return 1
+    divisor = gcd(divisor, int(np.gcd.reduce(steps[FIRST_LOOK:])))
     if divisor > 1:
-        shifted //= key.dtype.type(divisor)
-    work = _narrow(shifted, spread)
-    first = least ^ (1 << (8 * items.itemsize - 1) if kind == "i" else 0)
-    fields = {"map": Map.OFFSET, "width": work.itemsize, "offset": first, "scale": max(divisor, 1)}
-    return Mapped(work, fields)
+        rest = _ordered(items, kind, 0, least) % items.dtype.type(divisor)
+        if rest.any():
+            divisor = gcd(divisor, int(np.gcd.reduce(rest.reshape(-1))))
+    return max(divisor, 1)
 
 
-def _float_map(key: AnyArray, items: AnyArray, mask: AnyArray | None) -> Mapped:
-    """Return the map of ordered floats, without low bits that are 0 in all items."""
-    nbits = 8 * items.itemsize
-    union = int(np.bitwise_or.reduce(items.reshape(-1)))
-    shift = min((union & -union).bit_length() - 1, nbits - 9 if nbits > 8 else 0) if union else 0
-    # The low bits of negative floats are inverted ones, so that the shift drops nothing.
-    shifted = key >> key.dtype.type(shift) if shift else key
-    least, most = int(shifted.min()), int(shifted.max())
-    offset = 0
-    if _width(most - least) < _width(most):
-        offset = least
-        shifted = shifted - key.dtype.type(least)
-    work = _narrow(shifted, most - offset)
-    fields = {"map": Map.FLOAT, "width": work.itemsize, "shift": shift, "offset": offset}
-    return Mapped(work, fields, mask)
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Integers whose quotients are floats, with a mask of the floats that are none."""
+
+    values: AnyArray
+    mask: AnyArray
+    count: int  # that are quotients
+    least: int
+    most: int
+
+    @classmethod
+    def of(cls, items: AnyArray, divisor: float) -> "_Numbers":
+        values = np.empty(items.shape, "i4")
+        mask = np.empty(items.shape, "u1")
+        source = bytes_of(items)
+        found = quotients_into(source, items.itemsize, divisor, bytes_of(values), bytes_of(mask))
+        return cls(values, mask, *found)
+
+    @property
+    def width(self) -> int:
+        return _width(self.most - self.least)
+
+    def work(self) -> AnyArray:
+        values = self.values
+        if self.count < values.size:
+            values = _filled(values, self.mask == 0)
+        return _narrow(values.view("u4") - np.uint32(self.least % 2**32), self.width)
 
 
-def _quotient_map(items: AnyArray) -> Mapped | None:
+def _quotient_map(items: AnyArray, drawn: AnyArray, windows: AnyArray) -> Candidate | None:
     """Return the map k / D of decimal or fixed-point numbers, if nearly all items are such."""
-    if items.itemsize < 4:
+    itemsize = items.itemsize
+    if itemsize < 4:
         return None
-    floats = items.view(f"f{items.itemsize}").reshape(-1)
-    bits = items.reshape(-1)
-    step = max(1, bits.size // SAMPLE)
-    sample, sample_bits = floats[::step], bits[::step]
-    finite = np.isfinite(sample)
-    if 2 * int(finite.sum()) < sample.size:
+    finite = drawn[np.isfinite(drawn.view(f"f{itemsize}"))]
+    if 2 * finite.size < drawn.size:
         return None
-    sample, sample_bits = sample[finite], sample_bits[finite]
+    few = np.ascontiguousarray(finite[:: max(1, finite.size // FIRST_LOOK)])
     for divisor in DIVISORS:
-        if _is_quotient(sample, sample_bits, divisor).mean() >= 1 - MAX_EXCEPTIONS:
+        # Exceptions among the few are more than among all by chance.
+        if _Numbers.of(few, divisor).count < few.size * (1 - 4 * MAX_EXCEPTIONS):
+            continue
+        if _Numbers.of(finite, divisor).count >= finite.size * (1 - MAX_EXCEPTIONS):
             break
     else:
         return None
-    with np.errstate(all="ignore"):
-        k = np.rint(floats.astype("f8") * divisor)
-    good = _is_quotient(floats, bits, divisor)
-    mask = None
-    cost = 0.0
-    if not good.all():
-        if not good.any():
+    seen = _Numbers.of(windows, divisor)
+    if not seen.count:
+        return None
+
+    def apply() -> Mapped | None:
+        numbers = _Numbers.of(items, divisor)
+        if not numbers.count:
             return None
-        k = _filled(k, good)
-        mask = (~good).astype("u1").reshape(items.shape)
-        cost = _exceptions_cost(mask, items.itemsize)
-    numbers = k.astype("i8")
-    least = int(numbers.min())
-    spread = int(numbers.max()) - least
-    width = items.itemsize
-    if spread >= 1 << 32:
-        return None
-    work = _narrow((numbers - least).view("u8"), spread)
-    if work.itemsize > width:
-        return None
-    fields = {
-        "map": Map.QUOTIENT,
-        "width": work.itemsize,
-        "offset": least % 2**64,
-        "scale": scale_of(divisor),
-    }
-    return Mapped(work.reshape(items.shape), fields, mask, cost)
+        fields = {
+            "map": Map.QUOTIENT,
+            "width": numbers.width,
+            "offset": numbers.least % 2**64,
+            "scale": scale_of(divisor),
+        }
+        mask = None if numbers.count == items.size else numbers.mask
+        return Mapped(numbers.work(), fields, mask)
 
-
-def _is_quotient(floats: AnyArray, bits: AnyArray, divisor: float) -> AnyArray:
-    """Return for each float whether it is the quotient of a small integer and `divisor`."""
-    with np.errstate(all="ignore"):
-        k = np.rint(floats.astype("f8") * divisor)
-        small = np.abs(k) < MAX_QUOTIENT
-        k[~small] = 0
-        # As the kernel: an integer is divided, so that its zero is positive.
-        again = ((k + 0.0) / divisor).astype(floats.dtype).view(bits.dtype)
-    matches: AnyArray = small & (again == bits)
-    return matches
+    return Candidate(seen.work(), apply, _exceptions_cost(seen.mask, itemsize, items.size))
 
 
 def _filled(values: AnyArray, good: AnyArray) -> AnyArray:
@@ -229,37 +293,67 @@ def _filled(values: AnyArray, good: AnyArray) -> AnyArray:
     return filled
 
 
-def _fill_mask(
-    key: AnyArray, sample: AnyArray, items: AnyArray, kind: str
-) -> tuple[AnyArray, AnyArray] | None:
-    """Return the mask of fill values (NaN, a repeated outlier) and the items without them."""
-    if len(sample) < 3 or items.itemsize == 1:
+def _fill_map(
+    items: AnyArray,
+    kind: str,
+    windows: AnyArray,
+    drawn: AnyArray,
+    sample: AnyArray,
+    counts: AnyArray,
+) -> Candidate | None:
+    """Return the map of items without fill values: NaN, or a repeated outlier."""
+    is_fill = _fill_of(items.itemsize, kind, drawn, sample, counts)
+    if is_fill is None:
         return None
-    mask = None
-    if kind == "f" and items.itemsize in (4, 8):
-        mask = np.isnan(items.view(f"f{items.itemsize}"))
-        if not mask.any():
-            mask = None
-    if mask is None:
-        lowest, low, high, highest = (int(sample[i]) for i in (0, 1, -2, -1))
-        if highest - high > 4 * (high - lowest):
-            mask = key >= key.dtype.type(highest)
-        elif low - lowest > 4 * (highest - low):
-            mask = key <= key.dtype.type(lowest)
-        else:
-            fill = key.dtype.type(highest)
-            mask = key == fill
-            if kind != "f" or _gap(items, mask) < 4:
-                return None
-    share = float(mask.mean())
-    if not MIN_FILL <= share < 1:
+    mask = is_fill(windows)
+    if mask.all():
         return None
-    return mask.astype("u1"), _filled(items, ~mask)
+    filled = _filled(windows, ~mask)
+    sample, _ = distinct(_ordered(filled.reshape(-1)[:: max(1, filled.size // SAMPLE)], kind))
+
+    def apply() -> Mapped | None:
+        mask = is_fill(items)
+        if mask.all():
+            return None
+        filled = _filled(items, ~mask)
+        return _key_map(filled, kind, sample).mapped(filled, mask.astype("u1"))
+
+    work = _key_map(filled, kind, sample).work_of(filled)
+    return Candidate(work, apply, _exceptions_cost(mask, items.itemsize, items.size))
 
 
-def _gap(items: AnyArray, mask: AnyArray) -> float:
-    """Return how far masked floats are from the others, relative to the spread of these."""
-    if items.itemsize not in (4, 8) or mask.all():
+def _fill_of(
+    itemsize: int, kind: str, drawn: AnyArray, sample: AnyArray, counts: AnyArray
+) -> Callable[[AnyArray], AnyArray] | None:
+    """Return a function that finds fill values, if a sample has some."""
+    if len(sample) < 3 or itemsize == 1:
+        return None
+    total = drawn.size
+
+    def is_share(count: int) -> bool:
+        return MIN_FILL * total <= count < total
+
+    if kind == "f" and itemsize in (4, 8):
+        count = int(np.isnan(drawn.view(f"f{itemsize}")).sum())
+        if count:
+            return (lambda x: np.isnan(x.view(f"f{itemsize}"))) if is_share(count) else None
+    lowest, low, high, highest = (int(sample[i]) for i in (0, 1, -2, -1))
+    key = sample.dtype.type
+    if highest - high > 4 * (high - lowest):
+        return (lambda x: _ordered(x, kind) >= key(highest)) if is_share(counts[-1]) else None
+    if low - lowest > 4 * (highest - low):
+        return (lambda x: _ordered(x, kind) <= key(lowest)) if is_share(counts[0]) else None
+    if kind != "f" or not is_share(counts[-1]) or _gap(drawn, _ordered(drawn, kind)) < 4:
+        return None
+    return lambda x: _ordered(x, kind) == key(highest)
+
+
+def _gap(items: AnyArray, key: AnyArray) -> float:
+    """Return how far the largest floats are from the others, relative to the spread of these."""
+    if items.itemsize not in (4, 8):
+        return 0.0
+    mask = key == key.max()
+    if mask.all():
         return 0.0
     with np.errstate(all="ignore"):
         floats = items.view(f"f{items.itemsize}").astype("f8")
@@ -268,41 +362,43 @@ def _gap(items: AnyArray, mask: AnyArray) -> float:
     return gap if np.isfinite(gap) else 0.0
 
 
-def _exceptions_cost(mask: AnyArray, itemsize: int) -> float:
+def _exceptions_cost(mask: AnyArray, itemsize: int, nitems: int) -> float:
+    """Return the bytes that exceptions of `nitems` items may take, by a mask of some of these."""
     flat = mask.reshape(-1)
     changes = int(np.count_nonzero(flat[1:] != flat[:-1]))
-    return 1.5 * changes + 0.02 * itemsize * int(flat.sum())
+    return (1.5 * changes + 0.02 * itemsize * int(np.count_nonzero(flat))) * nitems / flat.size
 
 
-def _ranks(entries: AnyArray, key: AnyArray) -> AnyArray:
-    """Return the places of `key` in `entries`, which are in order and contain all of it."""
-    if key.itemsize > 2:
-        return np.searchsorted(entries, key)
-    table = np.zeros(1 << 8 * key.itemsize, "u2")  # several times as fast
-    table[entries] = np.arange(len(entries))
-    return table[key]
-
-
-def _rank_map(key: AnyArray, items: AnyArray, sample: AnyArray, other: Mapped) -> Mapped | None:
+def _rank_map(
+    items: AnyArray, kind: str, sample: AnyArray, spread: int, take: Take
+) -> Candidate | None:
     """Return the map of ranks among the distinct values, if they are few and far between."""
-    itemsize = items.itemsize
-    if itemsize == 1 or len(sample) < 2 or len(sample) > MAX_SAMPLE_RANKS * min(SAMPLE, key.size):
+    itemsize, size = items.itemsize, items.size
+    if itemsize == 1 or len(sample) < 2 or len(sample) > MAX_SAMPLE_RANKS * min(SAMPLE, size):
         return None
-    most = min(MAX_ENTRIES, items.nbytes // MIN_CHUNK_PER_DICTIONARY // itemsize)
-    if len(distinct(key.reshape(-1)[:: max(1, key.size // (4 * most + 1))])[0]) > most:
+    most = min(MAX_ENTRIES, items.nbytes // MIN_CHUNK_PER_DICTIONARY // itemsize, size // 4)
+    most = min(most, int(0.7 * (spread + 1)))
+    if len(sample) > most:
         return None
-    entries, _ = distinct(key)
-    spread = int(other.work.max()) - int(other.work.min()) + 1
-    if not 1 < len(entries) <= most or 4 * len(entries) > key.size or len(entries) > 0.7 * spread:
+    places = np.empty(items.shape, "u2")
+    entries: AnyArray = np.empty(most, items.dtype)
+    count = places_into(bytes_of(items), itemsize, bytes_of(places), bytes_of(entries))
+    if count < 2:
         return None
-    work = _ranks(entries, key).astype("u1" if len(entries) <= 256 else "u2")
-    dictionary = np.zeros(len(entries), items.dtype)
-    dictionary[work.reshape(-1)] = items.reshape(-1)
-    stored = encode(dictionary.tobytes(), CodecParams("zstd", 5, 1, itemsize))
-    fields = {
-        "map": Map.RANK,
-        "width": work.itemsize,
-        "dictionary": dictionary.tobytes(),
-        "stored_dictionary": stored,
-    }
-    return Mapped(work, fields, None, len(stored), 1.05)
+    entries = entries[:count]
+    order = np.argsort(_ordered(entries, kind), kind="stable")
+    ranks = np.empty(count, f"u{_width(count - 1)}")
+    ranks[order] = np.arange(count)
+    dictionary = entries[order].tobytes()
+
+    def apply() -> Mapped:
+        work = ranks[places]
+        fields = {
+            "map": Map.RANK,
+            "width": work.itemsize,
+            "dictionary": dictionary,
+            "stored_dictionary": encode(dictionary, CodecParams("zstd", 5, 1, itemsize)),
+        }
+        return Mapped(work, fields)
+
+    return Candidate(ranks[take(places)], apply, ENTRY_COST * len(dictionary), RANKS_FACTOR)

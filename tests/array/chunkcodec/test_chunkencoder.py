@@ -198,3 +198,21 @@ def test_byte_order_does_not_change_the_size(dtype: str) -> None:
     chunk = check(little.astype(f">{dtype}"))
     assert chunk[0] == ARRAY_CHUNK_VERSION
     assert len(chunk) == len(check(little))
+
+
+def test_blosc_encodes_all_only_if_it_may_be_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counted(view: Any, params: CodecParams) -> bytes:
+        sizes.append(len(view))
+        return encode(view, params)
+
+    monkeypatch.setattr("bloscpack.array.chunkcodec.chunkencoder.encode", counted)
+    rng = np.random.default_rng(8)
+    smooth = np.cumsum(rng.integers(-9, 10, (700, 700)), axis=1).astype("i4")
+    noise = rng.integers(0, 2**32, (700, 700), "u4")
+    for array, is_whole in ((smooth, False), (smooth[:5], True), (noise, True)):
+        sizes.clear()
+        view = memoryview(np.ascontiguousarray(array).reshape(-1).view("u1"))
+        encode_chunk(view, array.dtype, array.shape, CodecParams("zstd", 3, 1, array.itemsize))
+        assert (array.nbytes in sizes) == is_whole
