@@ -54,6 +54,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command("recover", "save the intact chunks of a damaged file", "recover"),
     Command("ls", "list files", "ls"),
     Command("cat", "print part of an array", "cat"),
+    Command("tune", "try codecs and chunks on a sample of an array", "tune"),
     Group(
         "frames",
         "make, list, read, check and show stores of clips of frames",

@@ -1,0 +1,160 @@
+"""``blpk tune``: try settings on a sample of an array, and name the best."""
+
+import argparse
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from ..filetypes.arraycopy import array_source
+from ..storage.file import open_source
+from .console.inputfile import check_input, readable
+from .console.options import add_json_option, byte_size
+from .console.output import Console, pretty_size, print_json, printable, result
+from .console.status import ExitCode
+from .trials import (
+    PATIENCE,
+    Sample,
+    Trial,
+    best_of,
+    fastest_of,
+    run_trials,
+    smallest_of,
+    take_sample,
+)
+
+_COLUMNS, _LINES = 61, 12  # of the plot
+_OPTIONS = {"codec": "--codec", "chunks": "--chunks", "access": "--access"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Save a sample of an array with other codecs, levels, filters and shapes of chunks. Print "
+        "the size of each file and how fast one thread writes and reads it, and the call with the "
+        f"best settings: the smallest file that is read at least 1/{PATIENCE:g} as fast as the "
+        "default one."
+    )
+    parser.add_argument(
+        "file_", metavar="FILE", help="array in a Bloscpack or .npy file, - for standard input"
+    )
+    parser.add_argument(
+        "--sample",
+        metavar="SIZE",
+        type=byte_size,
+        default=16 << 20,
+        help="decoded size of the sample, of whole rows and at least one (default: 16M)",
+    )
+    add_json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Try settings, and print them."""
+    console = Console(args)
+    check_input(args.file_, "file")
+    with closing(open_source(readable(args.file_))) as opened:
+        sample = take_sample(array_source(opened, nthreads=args.nthreads), args.sample)
+    with console.progress(unit="trials") as progress:
+        trials = run_trials(sample, progress)
+    chosen = {
+        "best": best_of(trials),
+        "smallest": smallest_of(trials),
+        "fastest": fastest_of(trials),
+    }
+    if args.json:
+        print_json("tune", _document(args.file_, sample, trials, chosen))
+        return ExitCode.OK
+    for line in _report(args.file_, sample, trials, chosen):
+        result(printable(line))
+    return ExitCode.OK
+
+
+def _speed(sample: Sample, seconds: float) -> float:
+    """Return MB/s; a time that the clock cannot measure counts as a microsecond."""
+    return sample.array.nbytes / max(seconds, 1e-6) / 1e6
+
+
+def _document(
+    name: str, sample: Sample, trials: Sequence[Trial], chosen: dict[str, int]
+) -> dict[str, Any]:
+    return {
+        "path": name,
+        "dtype": str(sample.array.dtype),
+        "shape": sample.shape,
+        "sample": {"rows": sample.rows, "nbytes": sample.array.nbytes},
+        "trials": [
+            {
+                "settings": trial.settings,
+                "nbytes": trial.nbytes,
+                "write_mb_per_s": round(_speed(sample, trial.write_seconds), 1),
+                "read_mb_per_s": round(_speed(sample, trial.read_seconds), 1),
+            }
+            for trial in trials
+        ],
+        **chosen,
+        "call": _call(trials[chosen["best"]].settings),
+    }
+
+
+def _report(
+    name: str, sample: Sample, trials: Sequence[Trial], chosen: dict[str, int]
+) -> Iterator[str]:
+    """Yield the lines: the sample, a table by size, a plot, and the calls."""
+    nrows = sum(stop - start for start, stop in sample.rows)
+    yield (
+        f"{name}: {sample.array.dtype} {sample.shape}; {pretty_size(sample.array.nbytes)} tried: "
+        f"{nrows} rows, from {', '.join(str(start) for start, _ in sample.rows)} on"
+    )
+    yield "    size %  write MB/s  read MB/s  settings"
+    order = sorted(range(len(trials)), key=lambda index: (trials[index].nbytes, index))
+    letters = {index: chr(ord("a") + place) for place, index in enumerate(order)}
+    for index in order:
+        trial = trials[index]
+        yield (
+            f"{letters[index]} {100 * trial.nbytes / sample.array.nbytes:8.2f}"
+            f"{_speed(sample, trial.write_seconds):12.0f}"
+            f"{_speed(sample, trial.read_seconds):11.0f}  {_arguments(trial.settings) or 'default'}"
+        )
+    yield from _plot([(trials[index], letters[index]) for index in order], sample)
+    for title, index in chosen.items():
+        settings = trials[index].settings
+        yield f"{title} ({letters[index]}): {_call(settings)}"
+        if title == "best" and settings and settings.keys() <= _OPTIONS.keys():
+            options = " ".join(f"{_OPTIONS[key]} {value}" for key, value in settings.items())
+            yield f"  blpk convert {shlex.quote(name)} OUT --to array {options}"
+
+
+def _plot(trials: Sequence[tuple[Trial, str]], sample: Sample) -> Iterator[str]:
+    """Yield the lines of a plot: size to the right, speed of reading upwards."""
+    sizes = [trial.nbytes / sample.array.nbytes for trial, _ in trials]
+    speeds = [math.log(_speed(sample, trial.read_seconds)) for trial, _ in trials]
+    lines = [[" "] * _COLUMNS for _ in range(_LINES)]
+    for (_, letter), size, speed in zip(trials, sizes, speeds, strict=True):
+        x = _place(size, min(sizes), max(sizes), _COLUMNS)
+        y = _place(speed, min(speeds), max(speeds), _LINES)
+        line = lines[_LINES - 1 - y]
+        while x < _COLUMNS - 1 and line[x] != " ":  # beside one at the same place
+            x += 1
+        line[x] = letter
+    for number, line in enumerate(lines):
+        edge = {0: max(speeds), _LINES - 1: min(speeds)}.get(number)
+        label = "" if edge is None else f"{math.exp(edge):.0f} MB/s"
+        yield f"{label:>12} |{''.join(line).rstrip()}"
+    low, high = (f"{100 * edge:.2f} %" for edge in (min(sizes), max(sizes)))
+    yield f"{'':12} +{'-' * _COLUMNS}"
+    yield f"{'':14}{low}{high:>{_COLUMNS - len(low)}}"
+
+
+def _place(value: float, low: float, high: float, count: int) -> int:
+    """Return the place of a value among `count` between `low` and `high`."""
+    return round((value - low) / (high - low) * (count - 1)) if high > low else 0
+
+
+def _arguments(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in settings.items())
+
+
+def _call(settings: dict[str, Any]) -> str:
+    arguments = _arguments(settings)
+    return f"bp.save(path, array{', ' if arguments else ''}{arguments})"
