@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from .disk import Crash, StoppingDisk, installed, without_syncs
 State = tuple[int, str] | None
 """Number of items, and the attrs as JSON; None without a file."""
 
-# A chunk has 100 items: 400 bytes, which do not compress well.
+# A chunk has 100 items: 400 bytes, which do not compress well, except to array chunks.
 CHUNK = 100
 # The same number of items is in a row of the grid, of three chunks.
 GRID = 10, 4
@@ -63,9 +64,9 @@ def grid(items: Any) -> Any:
     return items.reshape(-1, 10)
 
 
-def saved_grid(nitems: int, **options: Any) -> Callable[[Path], None]:
+def saved_grid(nitems: int, chunks: Any = GRID, **options: Any) -> Callable[[Path], None]:
     def prepare(path: Path) -> None:
-        bp.save(path, grid(ramp(0, nitems)), chunks=GRID, **options)
+        bp.save(path, grid(ramp(0, nitems)), chunks=chunks, **options)
 
     return prepare
 
@@ -107,9 +108,9 @@ def appends(*stops: int, attrs: Any = None) -> Callable[[Path], None]:
     return run
 
 
-def writes(*stops: int, attrs: Any = None) -> Callable[[Path], None]:
+def writes(*stops: int, attrs: Any = None, **options: Any) -> Callable[[Path], None]:
     def run(path: Path) -> None:
-        with bp.Writer(path, dtype="i4", chunks=CHUNK, nthreads=1) as w:
+        with bp.Writer(path, dtype="i4", chunks=CHUNK, nthreads=1, **options) as w:
             for number, stop in enumerate(stops):
                 if number:
                     w.flush()
@@ -268,6 +269,37 @@ OPERATIONS = [
         lambda path: crashed(path, saved_grid),
         appends(400),
         [state(250), state(400)],
+    ),
+    Operation(
+        "write and flush array chunks",
+        nothing,
+        writes(40, 250, 330, attrs=LONG, codec="auto"),
+        [None, state(40), state(250), state(330, LONG)],
+    ),
+    Operation(
+        "append and flush array chunks",
+        saved(30, codec="auto"),
+        appends(80, 250, 300, 340),
+        [state(30), state(80), state(250), state(300), state(340)],
+    ),
+    Operation(
+        "append and flush a grid of array chunks",
+        saved_grid(30, codec="auto", chunks=(20, 5)),
+        appends(80, 410, 430),
+        [state(30), state(80), state(410), state(430)],
+    ),
+    Operation(
+        "replay and append to array chunks",
+        lambda path: crashed(path, partial(saved, codec="auto")),
+        appends(400),
+        [state(250), state(400)],
+    ),
+    Operation(
+        "fix array chunks with a damaged trailer",
+        changed(saved(250, codec="auto"), at=-150, to=b"damage"),
+        fix,
+        [state(250)],
+        repairs=True,
     ),
     Operation("append of 0.16", saved(250), append_file, [state(250), state(720)]),
     Operation("fix without a trailer", packed(250, 9), fix, [state(250)]),

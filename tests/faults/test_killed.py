@@ -9,7 +9,7 @@ import pytest
 
 import bloscpack as bp
 
-from .operations import appends, check, saved, state
+from .operations import appends, check, saved, saved_grid, state
 
 # Counts its steps, and kills itself (or meets the limit of a file's size) at one of them.
 SCRIPT = """
@@ -28,7 +28,7 @@ class Killing(StoppingDisk):
 if limit:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-run = appends(260, 620, 700) if what == "append" else writes(40, 250, 330)
+run = appends(260, 620, 700) if what.startswith("append") else writes(40, 250, 330)
 killing = Killing()
 try:
     with installed(killing):
@@ -63,6 +63,7 @@ def run(what: str, path: Path, step: int = -1, limit: int = 0) -> subprocess.Com
     ("what", "allowed"),
     [
         ("append", [state(250), state(260), state(620), state(700)]),
+        ("append to a grid", [state(250), state(260), state(620), state(700)]),
         ("write", [None, state(40), state(250), state(330)]),
     ],
 )
@@ -72,6 +73,8 @@ def test_kill_9(what: str, allowed: list[object], tmp_path: Path) -> None:
         path.parent.mkdir()
         if what == "append":
             saved(250)(path)
+        elif what == "append to a grid":
+            saved_grid(250, chunks=(20, 5), codec="auto")(path)
         return path
 
     whole = run(what, prepare("whole"))
