@@ -15,12 +15,23 @@ from tests.conftest import Some
 from ..container.files import CONTENT, SIZE, make
 from ..reference.file import take_apart
 
-ARRAY = np.random.default_rng(5).integers(0, 1000, (40, 6)).astype("<i4")
+# Rising noise: array chunks of it are smaller than Blosc chunks.
+NOISE = np.random.default_rng(5).integers(0, 100, (40, 60))
+ARRAY = (NOISE + 1000 * np.arange(2400).reshape(40, 60)).astype("<i4")
+OPTIONS: dict[str, Any] = {"chunks": 7, "attrs": {"unit": "m"}}
+
+
+@pytest.fixture(params=["zstd", "auto"], autouse=True)
+def codec(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Codec of `saved`."""
+    monkeypatch.setitem(OPTIONS, "codec", request.param)
+    found: str = request.param
+    return found
 
 
 def saved(array: Any = ARRAY, **options: Any) -> bytes:
     file = io.BytesIO()
-    bp.save(file, array, **{"chunks": 7, "attrs": {"unit": "m"}, **options})
+    bp.save(file, array, **{**OPTIONS, **options})
     return file.getvalue()
 
 
@@ -41,8 +52,10 @@ def wreck(data: bytes, *extents: tuple[int, int]) -> bytes:
     return bytes(changed)
 
 
-def test_a_sound_file_is_copied_chunk_by_chunk() -> None:
+def test_a_sound_file_is_copied_chunk_by_chunk(codec: str) -> None:
     data = saved()
+    versions = {data[start] for start in take_apart(data).starts}
+    assert versions == {0x82 if codec == "auto" else 2}
     report, new = recovered(data)
     assert report.ok
     assert (report.saved, report.nchunks, report.nbytes) == (6, 6, ARRAY.nbytes)
