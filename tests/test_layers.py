@@ -19,8 +19,8 @@ from .conftest import PACKAGE
 ROOMS = {
     "ground": {"numpy"},
     "_ext": set[str](),
-    "format": {"numpy", "xxhash", "zlib_ng"},
     "parallel": {"simplejpeg", "PIL", "av"},
+    "format": {"numpy", "xxhash", "zlib_ng"},
     "storage": {"numpy", "xxhash", "fsspec", "aiohttp"},
     "container": {"xxhash"},
     "array": {"numpy", "xxhash"},

@@ -17,6 +17,7 @@ from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from ..format.header import UNKNOWN, Header
 from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..format.rounding import Rounding
+from ..parallel.imports import importing
 from ..types import AnyArray
 from .arraymetadata import Description, array_metadata, stored_view
 from .dtype import Dtype
@@ -342,7 +343,8 @@ def _cut_evenly(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
 
 def item_encoder(description: Description) -> "ArrayItems | None":
     """Return the encoder for array chunks; None if the dtype has none."""
-    from .chunkcodec.chunkencoder import ArrayItems, kind_of
+    with importing:  # on use: most files have no array chunks
+        from .chunkcodec.chunkencoder import ArrayItems, kind_of
 
     dtype, shape, is_fortran = description
     if kind_of(dtype) is None:

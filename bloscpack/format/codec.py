@@ -11,7 +11,7 @@ nothing. The module of array chunks is imported when the first one occurs.
 
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -25,10 +25,11 @@ except ImportError as err:
     ) from err
 
 from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
+from ..parallel.imports import importing
 from ..types import BytesLike
 
 if TYPE_CHECKING:  # most files need none
-    from .arraychunk import ArrayChunkHead
+    from .arraychunk import ArrayChunkHead, ArrayChunkHeader
     from .rounding import Rounding
 
 BLOSC_VERSION = _blosc.VERSION
@@ -133,9 +134,7 @@ class ChunkHeader(NamedTuple):
         version, _, flags, _, nbytes, _, cbytes = header
         if version != _CHUNK_VERSION:
             if version == ARRAY_CHUNK_VERSION:
-                from .arraychunk import ArrayChunkHeader
-
-                ArrayChunkHeader(*header).check()
+                _array_chunk_types()[0](*header).check()
                 return header
             if version > _CHUNK_VERSION:
                 raise UnsupportedError(f"Blosc header: version {version} is not of Blosc 1")
@@ -388,10 +387,16 @@ def decode_blocks_into(
         raise _decode_error(header, len(out), code)
 
 
-def _array_head(view: BytesLike) -> "ArrayChunkHead":
-    from .arraychunk import ArrayChunkHead
+@cache
+def _array_chunk_types() -> "tuple[type[ArrayChunkHeader], type[ArrayChunkHead]]":
+    with importing:  # threads decode the first array chunk while the process may fork
+        from .arraychunk import ArrayChunkHead, ArrayChunkHeader
 
-    return ArrayChunkHead.unpack(view)
+    return ArrayChunkHeader, ArrayChunkHead
+
+
+def _array_head(view: BytesLike) -> "ArrayChunkHead":
+    return _array_chunk_types()[1].unpack(view)
 
 
 # A read of some blocks asks for their extent and decodes them, often of one chunk many times.

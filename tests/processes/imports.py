@@ -1,5 +1,6 @@
-"""Scenario: a process is forked while another of its threads imports an optional library."""
+"""Scenario: a process is forked while another of its threads imports a module on use."""
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -8,9 +9,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import numpy as np
 from forks import in_child, wait_for
 from scenario import TIMEOUT_SECONDS
 
+import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.parallel import imports
 from bloscpack.vrs.block import imagecodec
@@ -20,6 +23,7 @@ from bloscpack.vrs.block import imagecodec
 SECONDS = 0.2
 STANDS_FOR = "import imports\nimports.load_slowly()\n"
 PARENT = os.getpid()
+ARRAY_CHUNKS = Path(__file__).parents[1] / "conformance" / "array_auto_i2.blp"
 loading, forked = Event(), Event()
 
 
@@ -30,6 +34,16 @@ def load_slowly() -> None:
         forked.wait(SECONDS)
 
 
+class SlowFinder:
+    """Finder in front of all others, which delays some modules of ours."""
+
+    NAMES = ("bloscpack.format.arraychunk", "bloscpack.array.chunkcodec.chunkencoder")
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name in self.NAMES:
+            load_slowly()
+
+
 def make_libraries(folder: Path) -> None:
     for name in ("av", "PIL", "pillow_jxl", "simplejpeg", "torch"):
         (folder / name).mkdir()
@@ -38,6 +52,7 @@ def make_libraries(folder: Path) -> None:
     with (folder / "torch" / "__init__.py").open("a") as file:
         file.write("raise ImportError\n")  # so that it can be imported more than once
     sys.path.insert(0, str(folder))
+    sys.meta_path.insert(0, SlowFinder())
 
 
 def ways(path: Path) -> dict[str, Callable[[], Any]]:
@@ -49,6 +64,8 @@ def ways(path: Path) -> dict[str, Callable[[], Any]]:
         "pillow_jxl": lambda: imagecodec._decode_jxl(b""),
         "torch": lambda: benzina.DataLoader,
         "torch on use": lambda: benzina.Loader(path, (8, 8), as_tensors=True),
+        "array chunks": lambda: bp.load(ARRAY_CHUNKS),
+        "encoder of array chunks": lambda: bp.save(io.BytesIO(), np.arange(9), codec="auto"),
     }
 
 
