@@ -7,6 +7,7 @@ import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,18 +16,22 @@ import bloscpack as bp
 from bloscpack.exceptions import FileChangedError
 
 ARRAY = np.arange(60_000, dtype="<i4").reshape(300, 200)
+OPTIONS: dict[str, Any] = {}
 
 
-@pytest.fixture(params=["trailer", "no trailer"])
-def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(params=["trailer", "no trailer", "grid of array chunks"])
+def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     where = tmp_path / "array.blp"
-    save(where, ARRAY, has_trailer=request.param == "trailer")
+    if request.param == "grid of array chunks":
+        monkeypatch.setitem(OPTIONS, "chunks", (30, 90))
+        monkeypatch.setitem(OPTIONS, "codec", "auto")
+    save(where, ARRAY, has_trailer=request.param != "no trailer")
     return where
 
 
 def save(path: Path, array: np.ndarray, *, has_trailer: bool = True, unit: str = "K") -> None:
     """Save an array, with or without a trailer behind the last chunk."""
-    bp.save(path, array, chunks=30, attrs={"unit": unit})
+    bp.save(path, array, **{"chunks": 30, "attrs": {"unit": unit}, **OPTIONS})
     with bp.open(path) as opened:
         trailer = opened._container.trailer
     assert trailer is not None

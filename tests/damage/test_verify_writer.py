@@ -24,8 +24,9 @@ def ramp(start: int, stop: int) -> Any:
 
 
 def in_file(path: Path, kind: str, nitems: int, checksum: str | None) -> None:
-    if kind == "saved":
-        bp.save(path, ramp(0, nitems), chunks=CHUNK, checksum=checksum)
+    if kind in ("saved", "array chunks"):
+        codec = "auto" if kind == "array chunks" else "zstd"
+        bp.save(path, ramp(0, nitems), chunks=CHUNK, checksum=checksum, codec=codec)
     else:
         args = bp.BloscpackArgs(max_app_chunks=18, checksum=checksum or "None")
         bp.pack_ndarray_to_file(ramp(0, nitems), path, 4 * CHUNK, bloscpack_args=args)
@@ -45,7 +46,7 @@ def after(ncalls: int, act: Callable[[], object]) -> Callable[[int, int], None]:
     return progress
 
 
-@pytest.mark.parametrize("kind", ["saved", "packed"])
+@pytest.mark.parametrize("kind", ["saved", "packed", "array chunks"])
 @pytest.mark.parametrize("checksum", ["crc32", None])
 @pytest.mark.parametrize("nitems", [30, 250, 300])
 @pytest.mark.parametrize("more", [5, 1500])

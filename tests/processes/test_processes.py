@@ -3,6 +3,7 @@
 import importlib.util
 import multiprocessing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,11 +25,17 @@ forks = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An array of 8 MiB in 64 chunks."""
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "rows": {"chunks": 8, "codec": "lz4"},
+    "grid of array chunks": {"chunks": (64, 1024), "codec": "auto"},
+}
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An array of 8 MiB in 64 chunks, or in a grid."""
     where = tmp_path_factory.mktemp("processes") / "array.blp"
-    bp.save(where, content(), chunks=8, codec="lz4")
+    bp.save(where, content(), **LAYOUTS[request.param])
     return where
 
 
