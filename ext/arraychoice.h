@@ -204,6 +204,98 @@ static double estimate_planes(const uint8_t *bytes, size_t n, size_t width)
     return total;
 }
 
+/* A value of a sorted sample, and how often it occurs. */
+typedef struct {
+    uint64_t value, count;
+} Run;
+
+typedef struct {
+    double worth;
+    size_t index;
+} Worth;
+
+/* A residual is frequent if it has this share of a sample, or saves as many bits. */
+#define MIN_SHARE 4e-4
+#define MIN_WORTH 4e-3
+
+#define RUNS(TYPE)                                                                                 \
+    do {                                                                                           \
+        const TYPE *values = sorted;                                                               \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            if (i == 0 || values[i] != values[i - 1]) {                                            \
+                runs[count].value = values[i];                                                     \
+                runs[count++].count = 0;                                                           \
+            }                                                                                      \
+            runs[count - 1].count++;                                                               \
+        }                                                                                          \
+    } while (0)
+
+static size_t runs_of(const void *sorted, size_t n, size_t width, Run *runs)
+{
+    size_t count = 0;
+    if (width == 1)
+        RUNS(uint8_t);
+    else if (width == 2)
+        RUNS(uint16_t);
+    else if (width == 4)
+        RUNS(uint32_t);
+    else
+        RUNS(uint64_t);
+    return count;
+}
+
+static int compare_worth(const void *a, const void *b)
+{
+    const Worth *one = a, *other = b;
+    if (one->worth != other->worth)
+        return one->worth > other->worth ? -1 : 1;
+    return one->index < other->index ? -1 : 1;
+}
+
+static int compare_index(const void *a, const void *b)
+{
+    const Worth *one = a, *other = b;
+    return one->index < other->index ? -1 : 1;
+}
+
+/* Bits of coder 2 for a sample of `total` residuals in runs, if tokens took their entropy. The first
+ * `*nfrequent` of `worths`, which has room for all runs, become the frequent ones, ascending. */
+static double bits_of_bins(const Run *runs, size_t nruns, size_t total, int width, int k,
+                           Worth *worths, size_t *nfrequent)
+{
+    uint64_t histogram[512] = {0};
+    const size_t room = 256 - ((size_t)(8 * width - k + 1) << k);
+    size_t count = 0;
+    double bits = 0;
+#define WIDTH_OF(v) ((63 - __builtin_clzll((v) | 1)) > k ? 63 - __builtin_clzll((v) | 1) - k : 0)
+#define TOKEN_OF(v, m) (((unsigned)(m) << k) + (unsigned)((v) >> (m)))
+    for (size_t i = 0; i < nruns; i++) {
+        const uint64_t v = runs[i].value, each = runs[i].count;
+        const int m = WIDTH_OF(v);
+        const double worth = (double)each * m;
+        histogram[TOKEN_OF(v, m)] += each;
+        bits += worth;
+        if (m && ((double)each >= MIN_SHARE * (double)total || worth > MIN_WORTH * (double)total)) {
+            worths[count].worth = worth;
+            worths[count++].index = i;
+        }
+    }
+    if (count > room) {
+        qsort(worths, count, sizeof(Worth), compare_worth);
+        count = room;
+        qsort(worths, count, sizeof(Worth), compare_index);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const Run *run = runs + worths[i].index;
+        histogram[TOKEN_OF(run->value, WIDTH_OF(run->value))] -= run->count;
+        bits += bits_of_share((double)run->count, (double)total) - worths[i].worth;
+    }
+    for (int t = 0; t < 512; t++)
+        bits += bits_of_share((double)histogram[t], (double)total);
+    *nfrequent = count;
+    return bits;
+}
+
 #define ESTIMATES(NBITS)                                                                           \
     /* Bits of n folded residuals by coder 2 with k = 2, if tokens took their entropy. */          \
     static double estimate##NBITS(const uint##NBITS##_t *r, size_t n)                              \

@@ -95,7 +95,7 @@ typedef struct {
     uint8_t losses, wait;
 } Matches;
 
-enum { MATCHES_OF_TOKENS = 8, MATCHES_OF_CLASSES, MATCHES_OF_MASK, MATCHES_OF_VALUES, MATCHES_KINDS };
+enum { MATCHES_OF_TOKENS = 8, MATCHES_OF_CLASSES, MATCHES_KINDS };
 
 /* Memory for one block. */
 typedef struct {
@@ -353,15 +353,27 @@ static size_t encode_stream_by(Scratch *s, const uint8_t *bytes, size_t n, uint8
     return STREAM_HEAD + best;
 }
 
+/* Whether eight bytes are followed by the same ones in some places of an eighth of a stream. */
+static bool has_runs(const uint8_t *bytes, size_t n)
+{
+    enum { RUN = 64, STEP = 512, RARE = 50 };
+    size_t count = 0, seen = 0;
+    for (size_t at = 0; at + RUN <= n; at += STEP)
+        for (size_t i = at; i + 16 <= at + RUN; i += 8, seen++)
+            count += get64(bytes + i) == get64(bytes + i + 8);
+    return RARE * count > seen;
+}
+
 static size_t encode_stream(Scratch *s, const uint8_t *bytes, size_t n, uint8_t *out,
                             Matches *matches)
 {
-    bool is_tried = matches->wait == 0, is_used = is_tried;
+    bool is_tried = matches->wait == 0 || (matches->losses == 0 && has_runs(bytes, n));
+    bool is_used = is_tried;
     const size_t size = encode_stream_by(s, bytes, n, out, &is_used, true);
     if (!is_tried) {
         matches->wait--;
     } else if (is_used) {
-        matches->losses = 0;
+        matches->losses = matches->wait = 0;
     } else {
         matches->losses += matches->losses < MAX_LOSSES;
         matches->wait = (uint8_t)((1 << matches->losses) - 1);
@@ -803,6 +815,7 @@ static size_t encode_exceptions(Scratch *s, const uint8_t *mask, const uint8_t *
                                 size_t itemsize, uint8_t *out)
 {
     size_t count = 0, k = 0, size = 4;
+    Matches of_mask = {0, 0}, of_values = {0, 0}; /* always tried: fill values repeat */
     if (mask)
         for (size_t i = 0; i < n; i++)
             count += mask[i] != 0;
@@ -817,9 +830,8 @@ static size_t encode_exceptions(Scratch *s, const uint8_t *mask, const uint8_t *
                 s->values[j * count + k] = items[i * itemsize + j];
             k++;
         }
-    size += encode_stream(s, s->mask, (n + 7) / 8, out + size, s->matches_of + MATCHES_OF_MASK);
-    size += encode_stream(s, s->values, count * itemsize, out + size,
-                          s->matches_of + MATCHES_OF_VALUES);
+    size += encode_stream(s, s->mask, (n + 7) / 8, out + size, &of_mask);
+    size += encode_stream(s, s->values, count * itemsize, out + size, &of_values);
     return size;
 }
 

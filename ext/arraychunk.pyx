@@ -363,12 +363,14 @@ cdef class Kernel:
         put_back(workspace)
         return 0 if sound else REFUSED_BLOCK
 
-    def encode(self, works, masks, items, size_t limit, blocks=None):
+    def encode(self, works, masks, items, size_t limit, blocks=None, int matches_wait=0):
         """Encode blocks; return the stored bytes and the list of their sizes, or None.
 
         For each plane, `works` has the work integers of the chunk; `masks` and `items` have a byte for
         each item that is not 0 for an exception, and the items, or None. None is returned if more than
-        `limit` bytes are needed. `blocks` lists the blocks to encode, by default all.
+        `limit` bytes are needed. `blocks` lists the blocks to encode, by default all. The first
+        `matches_wait` streams of each kind, at most 255, are not tried as frames with matches; those
+        of exceptions always are.
         """
         cdef const uint8_t *work_of[16]
         cdef const uint8_t *mask_of[16]
@@ -404,6 +406,8 @@ cdef class Kernel:
         if not workspace.prepare(self.block_points * self.plan.itemsize * self.plan.nplanes, True):
             raise MemoryError("array chunk")
         memset(matches, 0, sizeof(matches))
+        for i in range(16 * MATCHES_KINDS):
+            matches[i].wait = matches_wait
         indices = list(range(self.nblocks) if blocks is None else blocks)
         count = len(indices)
         sizes = PyBytes_FromStringAndSize(NULL, 8 * count)
@@ -462,6 +466,13 @@ cdef extern from "arraychoice.h" nogil:
     void estimate_all64(const uint64_t *, size_t, size_t, size_t, size_t, const int *, size_t,
                         uint64_t *, double *)
     double estimate_planes(const uint8_t *, size_t, size_t)
+    ctypedef struct Run:
+        uint64_t value, count
+    ctypedef struct Worth:
+        double worth
+        size_t index
+    size_t runs_of(const void *, size_t, size_t, Run *)
+    double bits_of_bins(const Run *, size_t, size_t, int, int, Worth *, size_t *)
     enum:
         NPREDICTORS
 
@@ -576,6 +587,34 @@ def entropy_of_bytes(const uint8_t[::1] integers not None, int width):
     with nogil:
         bits = estimate_planes(&integers[0], n, width)
     return bits
+
+
+def bins_of(const uint8_t[::1] residuals not None, int width, choices):
+    """Return for each k of `choices` the bits that coder 2 may need, and the frequent residuals.
+
+    `residuals` are a sorted sample, of `width` bytes each.
+    """
+    cdef size_t n = check_items(residuals, width), nruns, count, i
+    cdef int k
+    cdef double bits
+    cdef Run *runs = <Run *> malloc(n * (sizeof(Run) + sizeof(Worth)))
+    cdef Worth *worths = <Worth *> (runs + n)
+    if runs == NULL:
+        raise MemoryError("array chunk")
+    found = []
+    try:
+        with nogil:
+            nruns = runs_of(&residuals[0], n, width, runs)
+        for k in choices:
+            if not 0 <= k < 8 * width or (8 * width - k + 1) << k > 256:
+                raise ValueError(f"k {k} has too many tokens")
+            with nogil:
+                bits = bits_of_bins(runs, nruns, n, width, k, worths, &count)
+            values = [runs[worths[i].index].value.to_bytes(width, "little") for i in range(count)]
+            found.append((bits, b"".join(values)))
+    finally:
+        free(runs)
+    return found
 
 
 def predict_into(const uint8_t[::1] work not None, int width, size_t d, size_t h, size_t w,

@@ -33,6 +33,7 @@ class Kernel:
         items: Sequence[BytesLike | None],
         limit: int,
         blocks: Iterable[int] | None = None,
+        matches_wait: int = 0,
     ) -> tuple[bytes, list[int]] | None: ...
 
 def facts_of(items: BytesLike, itemsize: int, kind: int) -> tuple[int, int, int]: ...
@@ -53,6 +54,9 @@ def estimate_predictors(
     works: BytesLike, width: int, d: int, h: int, w: int, predictors: Sequence[int]
 ) -> list[float]: ...
 def entropy_of_bytes(integers: BytesLike, width: int) -> float: ...
+def bins_of(
+    residuals: BytesLike, width: int, choices: Sequence[int]
+) -> list[tuple[float, bytes]]: ...
 def predict_into(
     work: BytesLike,
     width: int,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._ext.arraychunk import entropy_of_bytes, estimate_predictors, predict_into
+from ..._ext.arraychunk import bins_of, entropy_of_bytes, estimate_predictors, predict_into
 from ...format.arraychunk import (
     FREE_EXPANSION,
     MAX_EXPANSION,
@@ -26,7 +26,7 @@ from ...format.arraychunk import (
 )
 from ...format.codec import CodecParams, encode
 from ...types import AnyArray, BytesLike
-from .chunkmaps import Candidate, Mapped, bytes_of, distinct, maps_of
+from .chunkmaps import Candidate, Mapped, bytes_of, maps_of
 
 # 64 KiB is the knee: 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a row slower.
 BLOCK_NBYTES = 1 << 16
@@ -36,11 +36,10 @@ NWINDOWS, FIRST_WINDOWS, FIRST_MARGIN = 8, 2, 1.1
 RIVAL_MARGIN = 1.03  # predictors that the trial blocks decide on, too
 WINDOW_POINTS = 1 << 12
 WINDOW_SLICES, WINDOW_ROWS, WINDOW_WIDTH = 4, 8, 256
-TRIAL_SHARE = 8  # the choice of coder encodes one block in eight, and at most TRIAL_BLOCKS
-TRIAL_BLOCKS = 2
+# The choice of coder encodes half of one block in eight, and at most of TRIAL_BLOCKS.
+TRIAL_SHARE = 8
+TRIAL_BLOCKS, TRIAL_ROWS = 2, 8
 RESIDUALS = 1 << 13  # that are counted
-# A residual is frequent if it has this share of the sample, or saves as many bits.
-MIN_SHARE, MIN_WORTH = 4e-4, 4e-3
 # What takes longer to decode must be smaller. Byte planes of integers up to 2 bytes decode in half
 # to two thirds of the time of quotients, and these in two thirds of that of bins.
 NARROW = 2
@@ -49,10 +48,13 @@ WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.003}
 # Blosc does not encode all of a chunk that by the trials is smaller by this factor. What repeats
 # is smaller in all of a chunk than in the trials.
 SURE, SURE_IF_REPEATING, REPEATING = 0.97, 0.7, 0.2
-HOPELESS = 1.15
+VERY_SMALL = 64  # what Blosc makes smaller by this factor, it encodes in no time
+HOPELESS, HOPELESS_BITS = 1.1, 1.3
 MIN_SCALE = 3.0  # points of a chunk for each point of the trials
 # Byte planes are tried if their entropy is this near to that of bins, or if Blosc gets as near.
 PLANES_MARGIN, MATCHES_PAY = 1.08, 1.08
+NEVER, LATER = 255, 7  # streams before matches are tried, if nothing repeats in the trials
+REPEATS = 0.96  # of the entropy of its bytes, if Blosc finds matches
 _BINS = (1, 2, 3)  # numbers of explicit bits of coder 2
 _ON_ROWS = (Predictor.NONE, Predictor.LEFT, Predictor.SECOND)
 _ON_SLICES = (*_ON_ROWS, Predictor.UP, Predictor.LORENZO)
@@ -136,17 +138,19 @@ def encode_chunk(
     items = np.frombuffer(view, f">u{itemsize}" if is_big_endian else f"<u{itemsize}")
     items = items.astype(f"u{itemsize}", copy=False).reshape(*geometry, nplanes)
     choice = _choose(items, kind, params, is_big_endian=is_big_endian)
+    if choice is None:
+        return encode(view, params)
     expected = choice.blosc_nbytes
     if expected is not None and choice.nbytes > HOPELESS * expected:
         return encode(view, params)
     sure = 0.0
-    if expected is not None:
+    if expected is not None and expected * VERY_SMALL > len(view):
         sure = expected * (SURE if expected > REPEATING * len(view) else SURE_IF_REPEATING)
     if choice.nbytes > sure:
         blosc = encode(view, params)
         return _encode_items(items, choice, len(blosc) - 1) or blosc
     found = _encode_items(items, choice, len(view))
-    if found is not None and len(found) <= sure:
+    if found is not None and len(found) <= SURE * (expected or 0.0):
         return found
     blosc = encode(view, params)
     return blosc if found is None or len(blosc) <= len(found) else found
@@ -211,11 +215,12 @@ class _Choice:
     planes: tuple[Mapped, ...]
     nbytes: float
     blosc_nbytes: float | None
+    repeats: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """Blocks of a chunk, all of the same sides, that are encoded to choose coders.
+    """Halves of blocks, all of the same sides, that are encoded to choose coders.
 
     Attributes
     ----------
@@ -240,6 +245,8 @@ class _Trial:
         sides = block
         for index in range(count):
             start, (d, h, w) = plan.block_place((2 * index + 1) * nblocks // (2 * count))
+            if h >= 2 * TRIAL_ROWS:
+                h = -(-h // 2)
             if not found:
                 sides = d, h, w
             if sides == (d, h, w):
@@ -251,18 +258,24 @@ class _Trial:
         """Return these blocks of an array, one behind the other."""
         return np.concatenate([work[place] for place in self.places])
 
-    def nbytes(self, plane: PlanePlan, itemsize: int, work: AnyArray) -> float:
+    def nbytes(self, plane: PlanePlan, itemsize: int, work: AnyArray, *, repeats: bool) -> float:
         """Return the stored size of the blocks with a plan, for the work integers of `take`."""
         d, h, w = self.sides
         shape = (len(self.places) * d, h, w)
         kernel = Plan(itemsize, shape, self.sides, (plane,)).kernel()
         room = 2 * work.nbytes + 64 * itemsize * len(self.places)
-        encoded = kernel.encode([bytes_of(work)], [None], [None], room)
+        wait = 0 if repeats else NEVER
+        encoded = kernel.encode([bytes_of(work)], [None], [None], room, matches_wait=wait)
         return room if encoded is None else len(encoded[0])
 
 
-def _choose(items: AnyArray, kind: str, params: CodecParams, *, is_big_endian: bool) -> _Choice:
-    """Return the plan of a chunk; the last axis of `items` is that of planes."""
+def _choose(
+    items: AnyArray, kind: str, params: CodecParams, *, is_big_endian: bool
+) -> _Choice | None:
+    """Return the plan of a chunk, or None if Blosc makes it smaller.
+
+    The last axis of `items` is that of planes.
+    """
     shape, nplanes, itemsize = items.shape[:3], items.shape[3], items.itemsize
     chosen: list[_PlaneChoice] = []
     for index in range(nplanes):
@@ -280,8 +293,16 @@ def _choose(items: AnyArray, kind: str, params: CodecParams, *, is_big_endian: b
         _Coded.of(chosen[index - 1] if index else None, choice, trial)
         for index, choice in enumerate(chosen)
     ]
-    # Blosc sees what repeats, which an entropy does not.
-    repeats = 8 * blosc_nbytes < MATCHES_PAY * sum(each.bits for each in coded)
+    bits = sum(each.bits for each in coded)
+    if 1 < bits < content.size / 2:
+        bits += content.size / 8  # Huffman codes of a bitmap take a bit for each of its bytes
+    if bits > HOPELESS_BITS * 8 * blosc_nbytes:
+        return None  # byte planes with matches at best, which Blosc has too
+    # Blosc sees what repeats, which entropies do not.
+    repeats = 8 * blosc_nbytes < min(
+        MATCHES_PAY * bits,
+        REPEATS * entropy_of_bytes(bytes_of(content), itemsize),
+    )
     plans, nbytes = [], 0.0
     for each in coded:
         plane_plan, stored = each.choose_coder(trial, itemsize, repeats=repeats)
@@ -291,7 +312,7 @@ def _choose(items: AnyArray, kind: str, params: CodecParams, *, is_big_endian: b
     mapped = tuple(choice.mapped for choice in chosen)
     # Trials that are most of the chunk would be encoded twice.
     expected = blosc_nbytes * trial.scale if trial.scale >= MIN_SCALE else None
-    return _Choice(plan, mapped, nbytes + _head_nbytes(plan), expected)
+    return _Choice(plan, mapped, nbytes + _head_nbytes(plan), expected, repeats)
 
 
 def _head_nbytes(plan: Plan) -> int:
@@ -311,6 +332,7 @@ def _encode_items(items: AnyArray, choice: _Choice, most: int) -> bytes | None:
         [None if mask is None else bytes_of(mask) for mask in masks],
         [None if mask is None else bytes_of(items[..., index]) for index, mask in enumerate(masks)],
         limit,
+        matches_wait=0 if choice.repeats else LATER,
     )
     if encoded is None:
         return None
@@ -464,7 +486,10 @@ class _Coded:
         dearness = NARROW_DEARNESS if plain.width <= NARROW else WIDE_DEARNESS
         sizes = []
         for each in trials:
-            stored = trial.nbytes(each, itemsize, self.work) + len(each.values) / trial.scale
+            stored = (
+                trial.nbytes(each, itemsize, self.work, repeats=repeats)
+                + len(each.values) / trial.scale
+            )
             sizes.append((stored * dearness[Coder(each.coder)], stored))
         best = min(range(len(sizes)), key=sizes.__getitem__)
         plan = replace(trials[best], predictor=trials[best].predictor | self.after_plane)
@@ -473,32 +498,13 @@ class _Coded:
 
 def _best_bins(plain: PlanePlan, residuals: AnyArray) -> tuple[PlanePlan, float]:
     """Return the plan of bins whose k needs the fewest bits by entropy, and these."""
-    values, counts = distinct(residuals[:: max(1, residuals.size // RESIDUALS)])
-    total = int(counts.sum())
-    tops = (values | values.dtype.type(1)).astype("f8").view("i8") // (1 << 52) - 1023
-    found = []
-    for k in _BINS:
-        if (8 * plain.width - k + 1) << k > 256:
-            continue
-        nbits = np.maximum(tops - k, 0)
-        frequent = _frequent(values, counts, nbits, k, total)
-        tokens = (nbits << k) + (values >> nbits.astype(values.dtype)).astype("i8")
-        rest = counts.copy()
-        rest[frequent] = 0
-        counted = np.concatenate([np.bincount(tokens, rest), counts[frequent]])
-        counted = counted[counted > 0]
-        bits = float((rest * nbits).sum() - (counted * np.log2(counted / total)).sum())
-        bits = bits * residuals.size / total + 8 * plain.width * len(frequent)
-        found.append((bits, k, values[frequent].tobytes()))
-    bits, k, frequents = min(found)
+    sample = np.sort(residuals[:: max(1, residuals.size // RESIDUALS)])
+    choices = [k for k in _BINS if (8 * plain.width - k + 1) << k <= 256]
+    scale = residuals.size / sample.size
+    bits, k, frequents = min(
+        (bits * scale + 8 * len(values), k, values)
+        for k, (bits, values) in zip(
+            choices, bins_of(bytes_of(sample), plain.width, choices), strict=True
+        )
+    )
     return replace(plain, coder=Coder.BINS, k=k, values=frequents), bits
-
-
-def _frequent(values: AnyArray, counts: AnyArray, nbits: AnyArray, k: int, total: int) -> AnyArray:
-    """Return the indices of residuals that deserve a token of their own, by the bits it saves."""
-    room = 256 - ((8 * values.itemsize - k + 1) << k)
-    worth = counts * nbits
-    worthy = (counts >= total * MIN_SHARE) | (worth > total * MIN_WORTH)
-    places = np.flatnonzero(worthy & (nbits > 0))  # others have a token already
-    order = np.argsort(-worth[places], kind="stable")[:room]
-    return np.sort(places[order])

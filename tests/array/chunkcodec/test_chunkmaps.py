@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bloscpack._ext.arraychunk import (
+    bins_of,
     entropy_of_bytes,
     estimate_predictors,
     facts_of,
@@ -125,3 +126,26 @@ def test_unfit_buffers_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"need|no |not known"):
             call()
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_bins(rng: np.random.Generator, width: int) -> None:
+    choices = [k for k in (1, 2, 3) if (8 * width - k + 1) << k <= 256]
+    residuals = np.sort((rng.exponential(40, 3000)).astype(f"u{width}"))
+    if width > 1:  # frequent ones, more than there is room for with k = 3
+        residuals[:1500] = rng.integers(400, 500, 1500)
+        residuals.sort()
+    for k, (bits, values) in zip(
+        choices, bins_of(residuals.view("u1"), width, choices), strict=True
+    ):
+        frequent = set(np.frombuffer(values, residuals.dtype).tolist())
+        assert len(frequent) <= 256 - ((8 * width - k + 1) << k)
+        assert frequent
+        tokens, nbits = [], 0
+        for v in residuals.tolist():
+            top = max(v.bit_length() - 1 - k, 0)
+            tokens.append(-v if v in frequent else (top << k) + (v >> top))
+            nbits += 0 if v in frequent else top
+        assert bits == pytest.approx(entropy(np.array(tokens)) + nbits)
+    with pytest.raises(ValueError, match="too many tokens"):
+        bins_of(residuals.view("u1"), width, [7])
