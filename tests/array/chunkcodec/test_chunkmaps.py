@@ -148,4 +148,4 @@ def test_bins(rng: np.random.Generator, width: int) -> None:
             nbits += 0 if v in frequent else top
         assert bits == pytest.approx(entropy(np.array(tokens)) + nbits)
     with pytest.raises(ValueError, match="too many tokens"):
-        bins_of(residuals.view("u1"), width, [7])
+        bins_of(residuals.view("u1"), width, [8 * width])
