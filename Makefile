@@ -24,7 +24,7 @@ define environment
 endef
 
 .PHONY: demo test test-all check bench bench-peers bench-arrays bench-frames bench-vrs \
-	bench-benzina bench-remote sanitize clean
+	bench-benzina bench-remote sanitize baseline clean
 
 # Save a sensor array and a clip beside other formats; seek, slice, verify; pack FILE, if named.
 demo: $(DEMO)/.ready
@@ -41,6 +41,10 @@ test-all: $(ALL)/.ready
 # Kernel, fuzz and hostile tests on kernels that abort at the first bad access (gcc, Linux).
 sanitize: $(ALL)/.ready
 	BLOSCPACK_SANITIZE_PYTHON=$(CURDIR)/$(ALL)/bin/python bash .ci/sanitize $(ARGS)
+
+# The same bytes from kernels without instructions of newer processors (gcc, Linux, x86-64).
+baseline: $(ALL)/.ready
+	BLOSCPACK_SANITIZE_PYTHON=$(CURDIR)/$(ALL)/bin/python bash .ci/baseline
 
 check: $(CHECK)/.ready
 	$(CHECK)/bin/ruff check .

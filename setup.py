@@ -26,6 +26,8 @@ BLOSC_VERSION = "1.21"
 
 # Set by .ci/sanitize: kernels that abort at the first bad memory access or undefined operation.
 SANITIZE = bool(os.environ.get("BLOSCPACK_SANITIZE"))
+# Set by .ci/baseline: the compiler makes no copies of loops for newer processors.
+BASELINE = bool(os.environ.get("BLOSCPACK_BASELINE"))
 
 
 def blosc_library():
@@ -97,6 +99,8 @@ def kernel(name):
         compile_args = ["-O3", "-g0"]
         # No debug information: on macOS -S leaves out what on Linux -s does.
         link_args = ["-Wl,-s" if sys.platform == "linux" else "-Wl,-S"]
+    if BASELINE:
+        compile_args.append("-Dtarget_clones(...)=")
     if sys.platform == "linux":
         # Keep the codec's symbols to ourselves: another C-Blosc may live in the process.
         link_args.append("-Wl,--exclude-libs,ALL")
