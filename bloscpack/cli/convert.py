@@ -38,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(each.name for each in TARGETS),
         help="type of DST (default: a Benzina dataset if DST ends in .bzna; from a frame store a "
         "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording; "
-        "otherwise a frame store; array with --keepbits, --chunks or --access)",
+        "otherwise a frame store; array with --keepbits, --chunks, "
+        "--access, --clevel or --shuffle)",
     )
     parser.add_argument(
         "--quality",
@@ -93,6 +94,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"for an array, with --chunks {AUTO}: what is read most",
     )
     parser.add_argument(
+        "--clevel",
+        metavar="LEVEL",
+        type=int,
+        choices=range(10),
+        help="for an array: compression level, 0 (store) to 9 (default: that of the codec)",
+    )
+    parser.add_argument(
+        "--shuffle",
+        choices=("none", "byte", "bit"),
+        help="for an array: filter before the codec (default: byte, for items of several bytes)",
+    )
+    parser.add_argument(
         "--keepbits",
         metavar="N",
         type=count,
@@ -124,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     """Convert."""
     if args.videos_per_chunk == 0:
         raise UsageError("--videos-per-chunk must be at least 1")
-    given = (args.keepbits, args.chunks, args.access)
+    given = (args.keepbits, args.chunks, args.access, args.clevel, args.shuffle)
     is_array = args.to in ARRAY_TARGETS or any(value is not None for value in given)
     if is_array and len(args.sources) > 1:
         raise UsageError("an array is copied from one file")
@@ -149,6 +162,8 @@ def run(args: argparse.Namespace) -> int:
             tile=args.tile,
             chunks=args.chunks,
             access=args.access,
+            clevel=args.clevel,
+            shuffle=args.shuffle,
             keepbits=args.keepbits,
             overwrite=args.force,
             allow_empty=args.allow_empty,

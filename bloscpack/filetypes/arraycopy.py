@@ -211,14 +211,14 @@ def _write(
     rows, attrs = source.rows, source.attrs
     if keepbits is not None and _is_rounded_further(attrs, keepbits):
         attrs = {key: value for key, value in attrs.items() if key != ATTRIBUTE}
-    division: dict[str, Any] = {"chunks": None if is_v3 and source.band_nbytes else source.chunks}
-    division.update(job.division)
+    chunking: dict[str, Any] = {"chunks": None if is_v3 and source.band_nbytes else source.chunks}
+    chunking.update(job.chunking)
     with parts(
         path,
         shape=rows.shape,
         dtype=rows.dtype,
         order="F" if source.is_fortran else "C",
-        **division,
+        **chunking,
         attrs=attrs,
         codec=job.coding.get("codec", DEFAULT_CODEC),
         keepbits=keepbits,

@@ -43,6 +43,8 @@ def convert(
     tile: int | None = None,
     chunks: int | tuple[int, ...] | str | None = None,
     access: str | None = None,
+    clevel: int | None = None,
+    shuffle: str | None = None,
     keepbits: int | None = None,
     overwrite: bool = False,
     allow_empty: bool = False,
@@ -63,9 +65,9 @@ def convert(
         Type of the copy. By default a Benzina dataset if the name of `dst` ends in ".bzna"; a VRS
         recording if it ends in ".vrs" and `src` is a store that holds one; for another store a
         Gulp directory, unless the name ends in ".blp"; a frame store for everything else. "array",
-        also meant by `keepbits`, `chunks` and `access`, writes an array as `bloscpack.save` does,
-        with the chunks of `src`. "v3" writes it in format version 3, which bloscpack 0.16 reads: in
-        chunks of whole rows, by Blosc alone.
+        also meant by `keepbits` and the options of its chunks, writes an array as `bloscpack.save`
+        does, with the chunks of `src`. "v3" writes it in format version 3, which bloscpack 0.16
+        reads: in chunks of whole rows, by Blosc alone.
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
@@ -96,6 +98,8 @@ def convert(
     chunks, access : optional
         Chunks of an array, see `bloscpack.save`. By default those of `src`. All chunks with the
         same rows are in memory at once.
+    clevel, shuffle : optional
+        Level and filter of an array, see `bloscpack.save`.
     keepbits : int, optional
         Mantissa bits to keep of the floats of an array, see `bloscpack.save`. By default those that
         were kept before.
@@ -161,7 +165,7 @@ def convert(
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True)
     """
     given = {"crf": crf, "codec": codec, "tile": tile}
-    divided = {"chunks": chunks, "access": access}
+    chunking = {"chunks": chunks, "access": access, "clevel": clevel, "shuffle": shuffle}
     job = CopyJob(
         target=os.path.realpath(dst),
         name=os.fspath(dst),
@@ -172,19 +176,21 @@ def convert(
         videos_per_chunk=videos_per_chunk,
         verbatim=verbatim,
         coding={name: value for name, value in given.items() if value is not None},
-        division={name: value for name, value in divided.items() if value is not None},
+        chunking={name: value for name, value in chunking.items() if value is not None},
         keepbits=keepbits,
         overwrite=overwrite,
         allow_empty=allow_empty,
         nthreads=nthreads,
     )
-    if to is None and (keepbits is not None or job.division):
+    if to is None and (keepbits is not None or job.chunking):
         to = "array"
     if to in ARRAY_TARGETS:
         array: Conversion = _named(to).copy(src, storage_options, job)
         return array
-    if keepbits is not None or job.division:
-        raise ValueError('keepbits, chunks and access are for an array (to="array" or "v3")')
+    if keepbits is not None or job.chunking:
+        raise ValueError(
+            'keepbits, clevel, shuffle, chunks and access are for an array (to="array" or "v3")'
+        )
     with ExitStack() as stack:
         filetype, src, storage_options = _identified(src, storage_options, stack)
         if filetype and filetype.copy and to in (None, "frames", filetype.name):

@@ -56,8 +56,9 @@ class CopyJob:
         The path as it was given, for messages.
     coding : mapping
         Options of the encoder of pictures: those of crf, codec and tile that were given.
-    division : mapping
-        Options of the chunks of an array: those of chunks and access that were given.
+    chunking : mapping
+        Options of the chunks of an array: those of chunks, access, clevel and shuffle that were
+        given.
     """
 
     target: str
@@ -69,7 +70,7 @@ class CopyJob:
     videos_per_chunk: int
     verbatim: bool
     coding: Mapping[str, Any]
-    division: Mapping[str, Any]
+    chunking: Mapping[str, Any]
     keepbits: int | None
     overwrite: bool
     allow_empty: bool

@@ -107,6 +107,14 @@ class TestArrays:
         assert (ended.code, ended.out) == (2, "")
         assert not (tmp_path / "e.blp").exists()
 
+    def test_level_and_filter(self, blpk: Blpk, tmp_path: Path) -> None:
+        array = np.arange(60_000, dtype="u2").reshape(200, 300)
+        np.save(tmp_path / "a.npy", array)
+        assert blpk("convert", "a.npy", "b.blp", "--clevel", "9", "--shuffle", "bit").code == 0
+        bp.save(tmp_path / "saved.blp", array, clevel=9, shuffle="bit")
+        assert Path("b.blp").read_bytes() == Path("saved.blp").read_bytes()
+        assert blpk("convert", "a.npy", "c.blp", "--clevel", "10").code == 2
+
     def test_errors(self, blpk: Blpk, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", np.arange(5))
         ended = blpk("convert", "a.npy", "b.blp", "--keepbits", "3")

@@ -169,7 +169,12 @@ class TestChunks:
 
     @pytest.mark.parametrize(
         "options",
-        [{"chunks": (5, 31, 4)}, {"chunks": 4}, {"chunks": "auto", "access": "tiles"}],
+        [
+            {"chunks": (5, 31, 4)},
+            {"chunks": 4},
+            {"chunks": "auto", "access": "tiles"},
+            {"chunks": 4, "codec": "lz4", "clevel": 9, "shuffle": "bit"},
+        ],
     )
     def test_others(self, options: Any, tmp_path: Path, cube: AnyArray) -> None:
         bp.save(tmp_path / "a.blp", cube, chunks=(7, 8, 9))
@@ -247,7 +252,8 @@ class TestErrors:
         assert sorted(folder.iterdir()) == before
 
     def test_options(self, path: Path) -> None:
-        for name, value in {"keepbits": 3, "chunks": 5, "access": "rows"}.items():
+        given = {"keepbits": 3, "chunks": 5, "access": "rows", "clevel": 1, "shuffle": "bit"}
+        for name, value in given.items():
             self.fails(path, ValueError, "access are for an array", to="frames", **{name: value})
         self.fails(path, ValueError, "needs chunks='auto'", access="rows")
         for name, value in {"quality": 90, "crf": 3, "preset": "fast", "verbatim": True}.items():
