@@ -32,7 +32,7 @@ from .chunkmaps import Candidate, Mapped, bytes_of, maps_of
 BLOCK_NBYTES = 1 << 16
 SLICES = 8  # of a block, if the slice before predicts the next
 # Windows pick map and predictor.
-NWINDOWS, FIRST_WINDOWS, FIRST_MARGIN = 8, 2, 1.1
+NWINDOWS, FIRST_WINDOWS, FIRST_MARGIN, MAPS_MARGIN = 8, 2, 1.1, 1.5
 RIVAL_MARGIN = 1.03  # predictors that the trial blocks decide on, too
 WINDOW_POINTS = 1 << 12
 WINDOW_SLICES, WINDOW_ROWS, WINDOW_WIDTH = 4, 8, 256
@@ -48,6 +48,7 @@ WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.003}
 # Blosc does not encode all of a chunk that by the trials is smaller by this factor. What repeats
 # is smaller in all of a chunk than in the trials.
 SURE, SURE_IF_REPEATING, REPEATING = 0.97, 0.7, 0.2
+DRIFT = 1.25  # how much larger all of a chunk may be than the trials, as it is for Blosc too
 VERY_SMALL = 64  # what Blosc makes smaller by this factor, it encodes in no time
 HOPELESS, HOPELESS_BITS = 1.1, 1.3
 MIN_SCALE = 3.0  # points of a chunk for each point of the trials
@@ -150,7 +151,7 @@ def encode_chunk(
         blosc = encode(view, params)
         return _encode_items(items, choice, len(blosc) - 1) or blosc
     found = _encode_items(items, choice, len(view))
-    if found is not None and len(found) <= SURE * (expected or 0.0):
+    if found is not None and len(found) <= DRIFT * SURE * (expected or 0.0):
         return found
     blosc = encode(view, params)
     return blosc if found is None or len(blosc) <= len(found) else found
@@ -355,8 +356,16 @@ def _choose_map(plane: AnyArray, kind: str, point: int, before: Mapped | None) -
             works.append((candidate.work - earlier, int(Predictor.AFTER_PLANE)))
         for work, after_plane in works:
             predictors = _predictors_of(plane.shape, is_signed=after_plane > 0)
-            found += _guess(candidate, work, plane.size, predictors, after_plane)
-    for guess in sorted(found, key=lambda each: each.size):
+            # A first look rules most predictors and maps out.
+            few = work[:: max(1, len(work) // FIRST_WINDOWS)]
+            guesses = _guess(candidate, work, few, plane.size, predictors, after_plane)
+            most = FIRST_MARGIN * min(guess.size for guess in guesses)
+            found += [guess for guess in guesses if guess.size <= most]
+    found.sort(key=lambda each: each.size)
+    most = MAPS_MARGIN * found[0].size
+    nlikely = sum(guess.size <= most for guess in found)
+    found[:nlikely] = _look_again(found[:nlikely], plane.size)
+    for guess in found:
         mapped = guess.candidate.apply()
         if mapped is not None and (
             before is None
@@ -376,27 +385,46 @@ def _choose_map(plane: AnyArray, kind: str, point: int, before: Mapped | None) -
 
 @dataclass(frozen=True, slots=True)
 class _Guess:
-    """The size to expect of a plane by a map and a predictor."""
+    """The size to expect of a plane by a map and a predictor, and the windows for both."""
 
     size: float
     candidate: Candidate
     predictor: int
+    work: AnyArray
 
 
 def _guess(
-    candidate: Candidate, work: AnyArray, nitems: int, predictors: list[int], after_plane: int
+    candidate: Candidate,
+    work: AnyArray,
+    few: AnyArray,
+    nitems: int,
+    predictors: list[int],
+    after_plane: int,
 ) -> list[_Guess]:
-    """Return the sizes by the entropy of windows; a first look rules most predictors out."""
-    few = work[:: max(1, len(work) // FIRST_WINDOWS)]
-    bits = _estimate(few, predictors)
-    if len(few) < len(work):
-        most = min(bits) * FIRST_MARGIN
-        predictors = [p for p, each in zip(predictors, bits, strict=True) if each <= most]
-        bits = _estimate(work, predictors)
+    """Return the sizes by the entropy of a few windows, for each predictor."""
     return [
-        _Guess((each / 8 * nitems + candidate.cost) * candidate.factor, candidate, p | after_plane)
-        for p, each in zip(predictors, bits, strict=True)
+        _Guess(
+            (bits / 8 * nitems + candidate.cost) * candidate.factor,
+            candidate,
+            predictor | after_plane,
+            work,
+        )
+        for predictor, bits in zip(predictors, _estimate(few, predictors), strict=True)
     ]
+
+
+def _look_again(guesses: list[_Guess], nitems: int) -> list[_Guess]:
+    """Return guesses by all windows, the least size first."""
+    found = []
+    groups: dict[int, list[_Guess]] = {}
+    for guess in guesses:
+        groups.setdefault(id(guess.work), []).append(guess)
+    for same in groups.values():
+        predictors = [int(guess.predictor & ~Predictor.AFTER_PLANE) for guess in same]
+        after_plane = int(same[0].predictor & Predictor.AFTER_PLANE)
+        work = same[0].work
+        found += _guess(same[0].candidate, work, work, nitems, predictors, after_plane)
+    return sorted(found, key=lambda each: each.size)
 
 
 def _estimate(work: AnyArray, predictors: list[int]) -> list[float]:
