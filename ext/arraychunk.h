@@ -65,6 +65,7 @@ enum {
     MAX_BLOCK_NBYTES = 1 << 18,
     MAX_CLASSES = 16,
     MAX_ENTRIES = 8192,
+    MAX_SINGLE = 1 << 24, /* integers up to it are exact in binary32 */
     GROUP = 64,
     /* Vector loops and 8-byte loads may touch bytes after the items. */
     SLACK = 64,
@@ -230,7 +231,7 @@ enum { SPARSE_MIN = 64, MAX_LOSSES = 4 };
 
 static bool is_much_smaller(size_t size, size_t than)
 {
-    return !ZSTD_isError(size) && size + than * 3 / 100 < than;
+    return !ZSTD_isError(size) && size + than * 5 / 100 < than;
 }
 
 static void count_bytes(const uint8_t *bytes, size_t n, uint32_t *histogram)
@@ -700,7 +701,16 @@ VECTORISED static void items_of_quotient(const PlanePlan *plan, const void *work
     const int64_t least = (int64_t)offset;
     if (plan->width <= 2 && least >= INT32_MIN && least <= INT32_MAX - 65535) {
         const int32_t small = (int32_t)least;
-        if (itemsize == 4) {
+        const float single = (float)divisor;
+        if (itemsize == 4 && single == divisor && labs(small) <= MAX_SINGLE - 65535) {
+            /* Integers and divisor are exact in binary32, in which the quotient is the same: a
+             * quotient of two numbers of 24 bits is too far from the middle of two others for
+             * binary64 to round it there. */
+            if (plan->width == 1)
+                EACH(uint8_t, float, (float)(v + small) / single);
+            else
+                EACH(uint16_t, float, (float)(v + small) / single);
+        } else if (itemsize == 4) {
             if (plan->width == 1)
                 EACH(uint8_t, float, (double)(v + small) / divisor);
             else

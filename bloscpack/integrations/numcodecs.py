@@ -49,7 +49,7 @@ class ArrayChunkCodec(Codec):  # type: ignore[misc]
     codec_id = ARRAY_CHUNK_CODEC
 
     def encode(self, buf: Any) -> bytes:
-        """Compress an array to an array chunk, or to a Blosc chunk if that is not larger.
+        """Compress an array to an array chunk, or to a Blosc chunk unless that is much larger.
 
         Parameters
         ----------

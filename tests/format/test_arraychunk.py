@@ -352,6 +352,21 @@ def test_quotients_divide_once_in_binary64() -> None:
             ArrayChunkHead.unpack(replace(plan, planes=(bad,)).pack(found[1], found[0]))
 
 
+@pytest.mark.parametrize("offset", [-(2**24), -32_768, 0, 2**24 - 65_535, 2**24])
+@pytest.mark.parametrize("divisor", [100.0, 3.0, -7.0, 0.1, 1e-30, 3e38, 2.0**-40, 16_777_215.0])
+def test_quotients_of_small_integers(offset: int, divisor: float) -> None:
+    """In binary32 where this gives the same, also for denormal numbers and infinity."""
+    work = np.arange(65_536, dtype="u2").reshape(1, 256, 256)
+    scale = scale_of(divisor)
+    plane = PlanePlan(Map.QUOTIENT, 2, 3, Coder.QUOTIENTS, offset=offset % 2**64, scale=scale)
+    plan = Plan(4, (1, 256, 256), (1, 64, 256), (plane,))
+    found = plan.kernel().encode([work.tobytes()], [None], [None], 1 << 24)
+    assert found is not None
+    with np.errstate(all="ignore"):
+        expected = ((work.astype("i8") + offset) / divisor).astype("f4")
+    assert decoded(plan.pack(found[1], found[0])) == expected.tobytes()
+
+
 def test_a_short_chunk_cannot_declare_much() -> None:
     """A constant block takes 12 bytes; what is allocated is bounded by the stored size."""
     work = np.zeros((1, 4096, 65536), "u1")

@@ -44,10 +44,12 @@ RESIDUALS = 1 << 13  # that are counted
 # to two thirds of the time of quotients, and these in two thirds of that of bins.
 NARROW = 2
 NARROW_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.03}
-WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.003}
+WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.005}
+# Array chunks may take several times as long to decode as Blosc chunks, so they must be smaller.
+WORTH = 0.96
 # Blosc does not encode all of a chunk that by the trials is smaller by this factor. What repeats
 # is smaller in all of a chunk than in the trials.
-SURE, SURE_IF_REPEATING, REPEATING = 0.97, 0.7, 0.2
+SURE, SURE_IF_REPEATING, REPEATING = 0.96, 0.7, 0.2
 DRIFT = 1.25  # how much larger all of a chunk may be than the trials, as it is for Blosc too
 VERY_SMALL = 64  # what Blosc makes smaller by this factor, it encodes in no time
 HOPELESS, HOPELESS_BITS = 1.1, 1.3
@@ -82,7 +84,7 @@ class ArrayItems:
     row_shape: tuple[int, ...]
 
     def encode(self, content: BytesLike, params: CodecParams) -> bytes:
-        """Return an array chunk, or a Blosc chunk if that is not larger.
+        """Return an array chunk, or a Blosc chunk unless that is much larger.
 
         Parameters
         ----------
@@ -111,7 +113,7 @@ class ArrayItems:
 def encode_chunk(
     view: BytesLike, dtype: np.dtype[Any], shape: Sequence[int], params: CodecParams
 ) -> bytes:
-    """Return the items of a chunk as an array chunk, or as a Blosc chunk if that is not larger.
+    """Return the items as an array chunk if it is much smaller than a Blosc chunk, else as that.
 
     Parameters
     ----------
@@ -149,12 +151,12 @@ def encode_chunk(
         sure = expected * (SURE if expected > REPEATING * len(view) else SURE_IF_REPEATING)
     if choice.nbytes > sure:
         blosc = encode(view, params)
-        return _encode_items(items, choice, len(blosc) - 1) or blosc
+        return _encode_items(items, choice, int(WORTH * len(blosc))) or blosc
     found = _encode_items(items, choice, len(view))
     if found is not None and len(found) <= DRIFT * SURE * (expected or 0.0):
         return found
     blosc = encode(view, params)
-    return blosc if found is None or len(blosc) <= len(found) else found
+    return blosc if found is None or WORTH * len(blosc) < len(found) else found
 
 
 def kind_of(dtype: np.dtype[Any]) -> str | None:
