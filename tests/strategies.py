@@ -66,6 +66,13 @@ def fill(dtype: Dtype, shape: tuple[int, ...], seed: int) -> AnyArray:
     return np.frombuffer(bytearray(data), dtype, count).reshape(shape)
 
 
+def smooth(dtype: Dtype, shape: tuple[int, ...], seed: int) -> AnyArray:
+    """Return rising numbers with some noise, of which array chunks are the smallest."""
+    count = int(np.prod(shape))
+    noise = np.random.default_rng(seed).integers(0, 9, count)
+    return (1_000_003 * np.arange(count) + noise).astype(dtype).reshape(shape)
+
+
 def arrange(array: AnyArray, layout: str) -> AnyArray:
     """Return the same array in another memory layout."""
     if layout == "F":

@@ -516,11 +516,16 @@ def test_highly_compressed_data_take_few_requests(http: FileServer, tmp_path: Pa
 
 
 class TestGrid:
-    CUBE = np.random.default_rng(4).integers(0, 250, (8, 512, 512), "u1")
+    # Rising noise, of which a chunk of either codec has at least a byte for each item.
+    CUBE = np.random.default_rng(4).integers(0, 250, (8, 512, 512), "<i4") + 999 * np.arange(512)
+    CHUNKS = 4, 64, 64
 
-    @pytest.fixture
-    def cube(self, http: FileServer, tmp_path: Path) -> str:
-        bp.save(tmp_path / "cube", self.CUBE, chunks=(4, 64, 64))
+    @pytest.fixture(params=["zstd", "auto"])
+    def cube(self, http: FileServer, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+        bp.save(tmp_path / "cube", self.CUBE, chunks=self.CHUNKS, codec=request.param)
+        with bp.open(tmp_path / "cube") as array:
+            found = array._container.fetch(0).header.codec
+        assert found == ("array" if request.param == "auto" else "zstd")
         return put(http, (tmp_path / "cube").read_bytes(), "cube.blp")
 
     def test_requests_of_opening_and_of_selections(self, http: FileServer, cube: str) -> None:
@@ -534,6 +539,36 @@ class TestGrid:
                 http.clear()
                 assert np.array_equal(a[index], self.CUBE[index])
                 assert len(asked(http)) == count
+
+    @pytest.mark.usefixtures("retries_at_once")
+    @pytest.mark.parametrize("fault", ["drop", "short", "brief", "500"])
+    def test_the_right_data_or_a_named_error(self, http: FileServer, cube: str, fault: str) -> None:
+        http.faults.extend(["", fault, "", fault, fault])
+        assert np.array_equal(bp.load(cube), self.CUBE)
+        http.clear()
+        with bp.open(cube) as array:
+            http.always = fault
+            for read in (lambda: array[7, 3], lambda: array[:, 200, 200], array.read):
+                with pytest.raises(RemoteError, match=r"cube\.blp"):
+                    read()
+            http.always = ""
+            assert np.array_equal(array[7, 3], self.CUBE[7, 3])
+
+    def test_stored_damage(self, http: FileServer, cube: str) -> None:
+        with bp.open(cube) as array:
+            data = bytearray(http.files["/cube.blp"])
+            data[array.chunk_offset(70) + 300] ^= 4
+            region = array.chunk_region(70)
+        http.files["/cube.blp"] = bytes(data)
+        expected = self.CUBE.copy()
+        expected[region] = 0
+        with bp.open(cube) as array:
+            with pytest.raises(ChecksumMismatch, match="chunk 70 at offset"):
+                array[region]
+            assert np.array_equal(array.read(on_error="fill"), expected)
+        report = bp.verify(cube)
+        assert [damage.index for damage in report.damage] == [70]
+        assert report.damage[0].region == tuple((side.start, side.stop) for side in region)
 
     def test_pickle_and_whole(self, http: FileServer, cube: str) -> None:
         with bp.open(cube) as a, pickle.loads(pickle.dumps(a)) as again:

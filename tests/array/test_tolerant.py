@@ -31,6 +31,7 @@ from ..strategies import (
     fill,
     picking_selections,
     selections,
+    smooth,
 )
 
 ARRAY = fill(np.dtype("<i4"), (20, 6), 2)
@@ -56,18 +57,14 @@ def lost_rows(*chunks: int) -> list[int]:
 @st.composite
 def losses(draw: st.DrawFn) -> tuple[AnyArray, AnyArray, bytes, set[int]]:
     """Return (array, mask of lost items, damaged file, damaged chunks)."""
+    if draw(st.booleans()):
+        return draw(losses_of_array_chunks())
     shape = draw(st.sampled_from([(30,), (9, 4), (4, 3, 5)]))
     dtype = np.dtype(draw(st.sampled_from(["<i4", ">f8", "S3", [("a", "i1"), ("b", "<i4")]])))
     order: Any = draw(st.sampled_from("CF"))
     array = fill(dtype, shape, draw(st.integers(0, 99))).copy(order)
     if draw(st.booleans()):
-        data = grid_file(array, draw(chunk_shapes(shape)))
-        with bp.open(data) as opened:
-            chunks = draw(st.sets(st.integers(0, opened.nchunks - 1), max_size=4))
-            lost = np.zeros(shape, bool)
-            for chunk in chunks:
-                lost[opened.chunk_region(chunk)] = True
-        return array, lost, damaged(data, *chunks), chunks
+        return draw(losses_of_chunks(array, grid_file(array, draw(chunk_shapes(shape)))))
     chunk_nbytes = draw(st.integers(1, 8)) * dtype.itemsize - draw(st.sampled_from([0, 0, 1]))
     chunk_nbytes = max(chunk_nbytes, 2)
     data = array_file(array, chunk_nbytes=chunk_nbytes, checksum="crc32")
@@ -75,6 +72,37 @@ def losses(draw: st.DrawFn) -> tuple[AnyArray, AnyArray, bytes, set[int]]:
     chunks = draw(st.sets(st.integers(0, nchunks - 1), max_size=4))
     bytes_lost = np.isin(np.arange(array.nbytes) // chunk_nbytes, list(chunks))
     lost = bytes_lost.reshape(-1, dtype.itemsize).any(axis=1).reshape(shape, order=order)
+    return array, lost, damaged(data, *chunks), chunks
+
+
+@st.composite
+def losses_of_array_chunks(draw: st.DrawFn) -> tuple[AnyArray, AnyArray, bytes, set[int]]:
+    shape, chunks = draw(
+        st.sampled_from(
+            [
+                ((700,), (200,)),
+                ((40, 30), (10, 30)),
+                ((60, 40), (25, 30)),
+                ((9, 20, 21), (5, 9, 12)),
+            ]
+        )
+    )
+    dtype = np.dtype(draw(st.sampled_from(["<i4", "<f8", ">i8", "<u4"])))
+    order: Any = draw(st.sampled_from("CF"))
+    array = smooth(dtype, shape, draw(st.integers(0, 99))).copy(order)
+    return draw(losses_of_chunks(array, grid_file(array, chunks, codec="auto")))
+
+
+@st.composite
+def losses_of_chunks(
+    draw: st.DrawFn, array: AnyArray, data: bytes
+) -> tuple[AnyArray, AnyArray, bytes, set[int]]:
+    """Return the fields of `losses` for a file that `save` wrote."""
+    lost = np.zeros(array.shape, bool)
+    with bp.open(data) as opened:
+        chunks = draw(st.sets(st.integers(0, opened.nchunks - 1), max_size=4))
+        for chunk in chunks:
+            lost[opened.chunk_region(chunk)] = True
     return array, lost, damaged(data, *chunks), chunks
 
 

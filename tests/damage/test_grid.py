@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
+from bloscpack.format.codec import ARRAY_CHUNK_VERSION
 
 from ..arrayfiles import grid_file
 from ..reference.file import take_apart
-from ..strategies import AnyArray, assert_same, fill
+from ..strategies import AnyArray, assert_same, fill, smooth
 
 
 def flipped(data: bytes, *positions: int) -> bytes:
@@ -26,11 +27,18 @@ def flipped(data: bytes, *positions: int) -> bytes:
 @st.composite
 def losses(draw: st.DrawFn) -> tuple[AnyArray, bytes, list[tuple[slice, ...]], list[int]]:
     """Return (array, damaged file, regions of its chunks, damaged chunks)."""
-    shape = draw(st.lists(st.integers(2, 6), min_size=2, max_size=3).map(tuple))
     order: Any = draw(st.sampled_from("CF"))
-    array = fill(np.dtype("<u8"), shape, draw(st.integers(0, 9))).copy(order)
-    lengths = [draw(st.integers(1, length - 1)) for length in shape]
-    data = grid_file(array, tuple(lengths))
+    seed = draw(st.integers(0, 9))
+    if draw(st.booleans()):
+        shape = draw(st.lists(st.integers(2, 6), min_size=2, max_size=3).map(tuple))
+        array = fill(np.dtype("<u8"), shape, seed).copy(order)
+        lengths = [draw(st.integers(1, length - 1)) for length in shape]
+        data = grid_file(array, tuple(lengths))
+    else:
+        array = smooth(np.dtype("<u8"), (40, 50), seed).copy(order)
+        chunks = draw(st.sampled_from([(21, 30), (30, 20), (25, 40)]))
+        data = grid_file(array, chunks, codec="auto")
+        assert ARRAY_CHUNK_VERSION in {data[start] for start in take_apart(data).starts}
     with bp.open(data) as a:
         regions = [a.chunk_region(index) for index in range(a.nchunks)]
     lost = draw(st.sets(st.integers(0, len(regions) - 1), min_size=1, max_size=3))
