@@ -16,6 +16,7 @@ from numpy.lib import format as npy
 from ..array.array import Array
 from ..array.arraymetadata import new_array, stored_view
 from ..array.attrs import plain
+from ..array.chunkpieces import contiguous_run
 from ..array.dtype import Dtype
 from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob, parts
@@ -96,7 +97,7 @@ def array_source(source: ByteSource, *, nthreads: int | None) -> ArraySource:
 
 
 class _NpyRows:
-    """Array in a ``.npy`` file, read by ranges of rows.
+    """Array in a ``.npy`` file, read by ranges of rows, or of what is in one row.
 
     Raises
     ------
@@ -115,11 +116,10 @@ class _NpyRows:
         except ValueError as err:
             raise FormatError(f".npy file: {err}").at(path=source.name) from err
         self._start = stream.tell()
-        if not all(type(length) is int and length >= 0 for length in self.shape):
+        if not all(type(length) is int and 0 <= length < 1 << 63 for length in self.shape):
             raise FormatError(f".npy file: shape {self.shape!r:.80}").at(path=source.name)
         # With fewer than two axes longer than 1, both orders have the same bytes.
         self.is_fortran = self.is_fortran and sum(length != 1 for length in self.shape) > 1
-        self._axis = len(self.shape) - 1 if self.is_fortran else 0
         nbytes = prod(self.shape) * self.dtype.itemsize
         if source.size() - self._start < nbytes and not self.dtype.hasobject:
             raise TruncatedError(
@@ -127,18 +127,17 @@ class _NpyRows:
             ).at(path=source.name)
 
     def read(self, place: tuple[slice, ...]) -> AnyArray:
-        """Return a range of rows; `place` is that of `_place`."""
-        shape = list(self.shape)
-        offset = 0
-        if place:
-            start, stop = place[-1].start, place[-1].stop
-            shape[self._axis] = 1
-            offset = start * prod(shape)
-            shape[self._axis] = stop - start
-        result = new_array(tuple(shape), self.dtype, self.is_fortran)
+        """Return a part of the array whose items are adjacent in the file."""
+        place += (slice(None),) * (len(self.shape) - len(place))
+        sides = [range(length)[one] for length, one in zip(self.shape, place, strict=True)]
+        result = new_array(tuple(map(len, sides)), self.dtype, self.is_fortran)
         content = stored_view(result, self.is_fortran)
         if content:
-            position = self._start + offset * self.dtype.itemsize
+            step = -1 if self.is_fortran else 1
+            run = contiguous_run(self.shape[::step], tuple(sides[::step]))
+            if run is None:
+                raise ValueError(f".npy file: items of {place} are not adjacent")
+            position = self._start + run[0] * self.dtype.itemsize
             content[:] = self._source.read_at(position, len(content))
         return result
 

@@ -1,5 +1,6 @@
 """Copies of arrays: every value and attribute, rounded only on demand, or an error."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from bloscpack.exceptions import (
 from bloscpack.filetypes import arraycopy
 from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
 from bloscpack.format.rounding import ATTRIBUTE
+from bloscpack.storage.file import open_source
 
 from ..strategies import AnyArray, chunk_shapes, dtypes, fill, shapes
 
@@ -205,6 +207,30 @@ class TestChunks:
         assert is_same(bp.load(tmp_path / "b.blp"), cube)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_parts_of_a_npy_file(tmp_path: Path, order: Any) -> None:
+    array = np.arange(4 * 5 * 6).reshape(4, 5, 6)
+    array = array if order == "C" else array.T
+    np.save(tmp_path / "a.npy", array)
+    step = 1 if order == "C" else -1
+    every = slice(None)
+    with closing(open_source(tmp_path / "a.npy")) as source:
+        rows = arraycopy.array_source(source, nthreads=1).rows
+        for stored in (
+            (every, every, every),
+            (slice(1, 3), every, every),
+            (slice(2, 3), slice(1, 4), every),
+            (slice(3, 4), slice(2, 3), slice(2, 5)),
+            (slice(1, 1), every, every),
+        ):
+            place = stored[::step]
+            found = rows.read(place)
+            assert found.shape == array[place].shape
+            assert np.array_equal(found, array[place])
+        with pytest.raises(ValueError, match="not adjacent"):
+            rows.read((slice(0, 2), slice(0, 2), every)[::step])
+
+
 class TestVersion3:
     @given(
         dtype=dtypes,
@@ -310,6 +336,7 @@ class TestErrors:
             b"1" + b",1" * 80,
             b"True,",
             b"0,%d" % 10**30,
+            b"0,%d" % 2**63,
         ]
         for shape in shapes:
             text = header % shape
