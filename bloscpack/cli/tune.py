@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
+from ..array.layout import AUTO
 from ..filetypes.arraycopy import array_source
 from ..storage.file import open_source
 from .console.inputfile import check_input, readable
@@ -25,7 +26,7 @@ from .trials import (
 )
 
 _COLUMNS, _LINES = 61, 12  # of the plot
-_OPTIONS = {"codec": "--codec", "chunks": "--chunks", "access": "--access"}
+_MAX_SETTINGS = 45  # characters of settings in a line of the table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         type=byte_size,
         default=16 << 20,
-        help="decoded size of the sample, of whole rows and at least one (default: 16M)",
+        help="largest decoded size of the sample, in rows or parts of one (default: 16M)",
     )
     add_json_option(parser)
 
@@ -82,7 +83,7 @@ def _document(
         "path": name,
         "dtype": str(sample.array.dtype),
         "shape": sample.shape,
-        "sample": {"rows": sample.rows, "nbytes": sample.array.nbytes},
+        "sample": {"rows": sample.rows, "axis": sample.axis, "nbytes": sample.array.nbytes},
         "trials": [
             {
                 "settings": trial.settings,
@@ -94,6 +95,7 @@ def _document(
         ],
         **chosen,
         "call": _call(trials[chosen["best"]].settings),
+        "convert": _command(name, sample, trials[chosen["best"]].settings),
     }
 
 
@@ -102,10 +104,13 @@ def _report(
 ) -> Iterator[str]:
     """Yield the lines: the sample, a table by size, a plot, and the calls."""
     nrows = sum(stop - start for start, stop in sample.rows)
+    is_cut = sample.axis != (len(sample.shape) - 1 if sample.is_fortran else 0) and sample.shape
+    what = f"{nrows} indices of axis {sample.axis}" if is_cut else f"{nrows} rows"
     yield (
         f"{name}: {sample.array.dtype} {sample.shape}; {pretty_size(sample.array.nbytes)} tried: "
-        f"{nrows} rows, from {', '.join(str(start) for start, _ in sample.rows)} on"
+        f"{what}, from {', '.join(str(start) for start, _ in sample.rows)} on"
     )
+    yield "Sizes are of this sample, speeds of one thread of this machine."
     yield "    size %  write MB/s  read MB/s  settings"
     order = sorted(range(len(trials)), key=lambda index: (trials[index].nbytes, index))
     letters = {index: chr(ord("a") + place) for place, index in enumerate(order)}
@@ -114,15 +119,13 @@ def _report(
         yield (
             f"{letters[index]} {100 * trial.nbytes / sample.array.nbytes:8.2f}"
             f"{_speed(sample, trial.write_seconds):12.0f}"
-            f"{_speed(sample, trial.read_seconds):11.0f}  {_arguments(trial.settings) or 'default'}"
+            f"{_speed(sample, trial.read_seconds):11.0f}  {_shortened(_arguments(trial.settings))}"
         )
     yield from _plot([(trials[index], letters[index]) for index in order], sample)
     for title, index in chosen.items():
         settings = trials[index].settings
         yield f"{title} ({letters[index]}): {_call(settings)}"
-        if title == "best" and settings and settings.keys() <= _OPTIONS.keys():
-            options = " ".join(f"{_OPTIONS[key]} {value}" for key, value in settings.items())
-            yield f"  blpk convert {shlex.quote(name)} OUT --to array {options}"
+        yield f"  {_command(name, sample, settings)}"
 
 
 def _plot(trials: Sequence[tuple[Trial, str]], sample: Sample) -> Iterator[str]:
@@ -153,6 +156,23 @@ def _place(value: float, low: float, high: float, count: int) -> int:
 
 def _arguments(settings: dict[str, Any]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in settings.items())
+
+
+def _shortened(text: str) -> str:
+    """Return settings so that a line of the table fits 80 columns."""
+    return f"{text[: _MAX_SETTINGS - 3]}..." if len(text) > _MAX_SETTINGS else text or "default"
+
+
+def _command(name: str, sample: Sample, settings: dict[str, Any]) -> str:
+    """Return the command that makes the file of `_call`."""
+    if sample.chunks is not None and "chunks" not in settings:
+        # Without an option, a copy keeps the chunks of its source.
+        settings = settings | {"chunks": AUTO, "access": "rows"}
+    words = ["blpk", "convert", shlex.quote(name), "OUT", "--to", "array"]
+    for option, value in settings.items():
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        words += [f"--{option}", text]
+    return " ".join(words)
 
 
 def _call(settings: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """`blpk tune`: the sizes are those of the files that the calls make, and little is read."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli import trials
-from bloscpack.cli.trials import Trial, best_of, fastest_of, smallest_of
+from bloscpack.cli import trials, tune
+from bloscpack.cli.trials import Sample, Trial, best_of, fastest_of, smallest_of
+from bloscpack.cli.tune import _command
 from bloscpack.container.reader import Container
+from bloscpack.storage.file import FileSource
 
 from .conftest import Blpk
 
@@ -45,28 +48,69 @@ def test_table_plot_and_calls(blpk: Blpk, tmp_path: Path, field: Any) -> None:
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert lines[0] == "a.blp: int32 (4, 120, 200); 375.0K tried: 4 rows, from 0 on"
-    table = [line.split(maxsplit=4) for line in lines[2:] if line[:1].islower() and line[1] == " "]
+    assert lines[1] == "Sizes are of this sample, speeds of one thread of this machine."
+    table = [line.split(maxsplit=4) for line in lines[3:] if line[:1].islower() and line[1] == " "]
     sizes = [float(row[1]) for row in table]
-    assert [row[0] for row in table] == list("abcdefghijklm"[: len(table)])
+    assert [row[0] for row in table] == list("abcdefghijklmno"[: len(table)])
     assert sizes == sorted(sizes)
     assert "default" in [row[4] for row in table]
     plot = [line.partition("|")[2] for line in lines if "|" in line]
     assert sorted("".join(plot).replace(" ", "")) == [row[0] for row in table]
-    assert all(len(line) <= 80 for line in lines if not line.startswith(("best", "smallest")))
+    calls = ("best", "smallest", "fastest", "  blpk")
+    assert all(len(line) <= 80 for line in lines if not line.startswith(calls))
     assert any(line.startswith("smallest (a): bp.save(path, array, codec='auto'") for line in lines)
 
 
-def test_the_command_makes_the_file_of_the_call(blpk: Blpk, tmp_path: Path, field: Any) -> None:
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("name", ["a b.npy", "whole.blp", "rows.blp", "grid.blp"])
+def test_the_commands_make_the_files_of_the_calls(
+    blpk: Blpk, tmp_path: Path, field: Any, name: str, order: Any
+) -> None:
+    field = np.asarray(np.tile(field, (3, 1, 1)), order=order)
     np.save(tmp_path / "a b.npy", field)
-    lines = blpk("tune", "a b.npy").out.splitlines()
-    commands = [
-        line for line in lines if line.startswith("  blpk convert 'a b.npy' OUT --to array")
-    ]
-    for command in commands:  # none if the best settings include a level or a filter
-        options = command.partition("OUT ")[2].split()
-        assert blpk("convert", "a b.npy", "out.blp", *options).code == 0
-        assert np.array_equal(bp.load("out.blp"), field)
-    assert commands or "clevel" in "".join(lines) or "shuffle" in "".join(lines)
+    bp.save(tmp_path / "whole.blp", field)
+    bp.save(tmp_path / "rows.blp", field, chunks=5)
+    bp.save(tmp_path / "grid.blp", field, chunks=(5, 30, 50))
+    found = blpk("tune", "--json", name).json
+    lines = blpk("tune", name).out.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("best ("))
+    pairs = [*zip(lines[at::2], lines[at + 1 :: 2], strict=True)]
+    assert [call.partition(" ")[0] for call, _ in pairs] == ["best", "smallest", "fastest"]
+    pairs.append((f"best: {found['call']}", f"  {found['convert']}"))
+    for call, command in pairs:
+        arguments = call.partition("(path, array")[2].removeprefix(", ").removesuffix(")")
+        bp.save(tmp_path / "saved.blp", field, **eval(f"dict({arguments})"))
+        words = shlex.split(command)
+        assert words[:4] == ["blpk", "convert", name, "OUT"]
+        assert blpk("convert", "-f", name, "out.blp", *words[4:]).code == 0
+        assert (tmp_path / "out.blp").read_bytes() == (tmp_path / "saved.blp").read_bytes()
+
+
+def test_options_of_the_command(field: Any) -> None:
+    sample = Sample(field, [(0, 4)], 0, field.shape, False, None)
+    settings = {"codec": "lz4", "clevel": 9, "shuffle": "bit", "chunks": (2, 30, 50)}
+    expected = "blpk convert x OUT --to array --codec lz4 --clevel 9 --shuffle bit --chunks 2,30,50"
+    assert _command("x", sample, settings) == expected
+    own = _command("x", sample._replace(chunks=3), {})
+    assert own == "blpk convert x OUT --to array --chunks auto --access rows"
+
+
+def test_chunks_that_are_tried(blpk: Blpk, tmp_path: Path) -> None:
+    array = np.zeros((64, 256, 256), "u2")
+    bp.save(tmp_path / "a.blp", array, chunks=(4, 100, 100))
+    trials = blpk("tune", "--json", "a.blp").json["trials"]
+    chunks = [each["settings"]["chunks"] for each in trials if "chunks" in each["settings"]]
+    assert chunks[:3] == [[4, 100, 100], 32, 2]  # of the file; four times 8 rows, and a fourth
+    few = blpk("tune", "--json", "--sample", "1M", "a.blp").json["trials"]
+    assert 32 not in [each["settings"].get("chunks") for each in few]  # of 8 rows
+
+
+def test_long_settings_fit_the_table(blpk: Blpk, tmp_path: Path) -> None:
+    array = np.zeros((2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 300), "u1")
+    bp.save(tmp_path / "a.blp", array, chunks=(1,) * 13 + (299,))
+    table = blpk("tune", "a.blp").out.partition("best (")[0].splitlines()[1:]
+    assert any(line.endswith("...") for line in table)
+    assert max(map(len, table)) <= 80
 
 
 def test_only_the_sample_is_read(blpk: Blpk, tmp_path: Path, monkeypatch: Any) -> None:
@@ -84,16 +128,69 @@ def test_only_the_sample_is_read(blpk: Blpk, tmp_path: Path, monkeypatch: Any) -
     document = blpk("tune", "--json", "--sample", "128K", "a.blp").json
     assert document["sample"] == {
         "rows": [[0, 8], [338, 346], [677, 685], [1016, 1024]],
+        "axis": 0,
         "nbytes": 128 << 10,
     }
     assert seen <= {0, 21, 42, 63}
 
 
-def test_at_least_one_row(blpk: Blpk, tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.zeros((3, 5000)))
-    assert blpk("tune", "--json", "--sample", "1K", "a.npy").json["sample"]["rows"] == [[0, 1]]
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("suffix", ["npy", "blp"])
+def test_rows_larger_than_the_sample(
+    blpk: Blpk, tmp_path: Path, monkeypatch: Any, suffix: str, order: Any
+) -> None:
+    array = np.arange(3 * 200 * 5000, dtype="<u2").reshape(3, 200, 5000)
+    array = array if order == "C" else array.T
+    np.save(tmp_path / "a.npy", array)
+    bp.save(tmp_path / "a.blp", array)
+    taken = []
+
+    def take(*arguments: Any) -> Sample:
+        taken.append(trials.take_sample(*arguments))
+        return taken[0]
+
+    read = []
+    read_at = FileSource.read_at
+
+    def counted(self: FileSource, offset: int, nbytes: int) -> Any:
+        read.append(nbytes)
+        return read_at(self, offset, nbytes)
+
+    monkeypatch.setattr(tune, "take_sample", take)
+    monkeypatch.setattr(FileSource, "read_at", counted)
+    document = blpk("tune", "--json", "--sample", "80K", f"a.{suffix}").json
+    rows = [[0, 2], [66, 68], [132, 134], [198, 200]]
+    assert document["sample"] == {"rows": rows, "axis": 1, "nbytes": 80_000}
+    places = [*range(2), *range(66, 68), *range(132, 134), *range(198, 200)]
+    expected = array[1:2, places] if order == "C" else array[:, places, 1:2]
+    assert np.array_equal(taken[0].array, expected)
+    assert sum(read) < 200_000
+    lines = blpk("tune", "--sample", "80K", f"a.{suffix}").out.splitlines()
+    assert lines[0].endswith("78.12K tried: 8 indices of axis 1, from 0, 66, 132, 198 on")
+
+
+def test_arrays_of_one_item(blpk: Blpk, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array(2.5))
-    assert blpk("tune", "--json", "a.npy").json["sample"] == {"rows": [[0, 1]], "nbytes": 8}
+    expected = {"rows": [[0, 1]], "axis": 0, "nbytes": 8}
+    assert blpk("tune", "--json", "a.npy").json["sample"] == expected
+    np.save(tmp_path / "a.npy", np.full((1, 1), 2.5))
+    assert blpk("tune", "--json", "--sample", "1", "a.npy").json["sample"]["nbytes"] == 8
+
+
+def test_interrupt(blpk: Blpk, tmp_path: Path, monkeypatch: Any) -> None:
+    np.save(tmp_path / "a.npy", np.arange(50))
+    ran = []
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        ran.append(arguments)
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(trials, "save", interrupted)
+    monkeypatch.setattr(trials, "load", lambda *_, **__: np.arange(50))
+    ended = blpk("tune", "a.npy")
+    assert (ended.code, ended.out, ended.err) == (130, "", "blpk: interrupted\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
 
 
 def test_items_without_array_chunks(blpk: Blpk, tmp_path: Path) -> None:
