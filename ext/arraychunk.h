@@ -289,7 +289,7 @@ static size_t encode_stream_by(Scratch *s, const uint8_t *bytes, size_t n, uint8
     size_t best = n, size, count, room = s->encoded_room;
     int mode = STREAM_STORED, common = 0;
     uint8_t *data = out + STREAM_HEAD;
-    const bool matches = *tries_matches;
+    bool matches = *tries_matches;
     bool sparse_only = false;
     *tries_matches = false;
     if (may_have_common(bytes, n)) {
@@ -304,6 +304,8 @@ static size_t encode_stream_by(Scratch *s, const uint8_t *bytes, size_t n, uint8
         may_be_sparse = may_be_sparse && n > SPARSE_MIN && 100 * (size_t)histogram[common] > 55 * n;
         if (may_be_sparse)
             sparse_only = is_sparse(histogram, common, n);
+        /* Matches are found fast where little else is, and save most there. */
+        matches |= 100 * (size_t)histogram[common] > 80 * n;
     } else {
         may_be_sparse = false;
     }
