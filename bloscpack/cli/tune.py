@@ -26,7 +26,7 @@ from .trials import (
 )
 
 _COLUMNS, _LINES = 61, 12  # of the plot
-_MAX_SETTINGS = 45  # characters of settings in a line of the table
+_MAX_SETTINGS = 47  # characters of settings in a line of the table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,15 +111,15 @@ def _report(
         f"{what}, from {', '.join(str(start) for start, _ in sample.rows)} on"
     )
     yield "Sizes are of this sample, speeds of one thread of this machine."
-    yield "    size %  write MB/s  read MB/s  settings"
+    yield "   size %  write MB/s  read MB/s  settings"
     order = sorted(range(len(trials)), key=lambda index: (trials[index].nbytes, index))
     letters = {index: chr(ord("a") + place) for place, index in enumerate(order)}
     for index in order:
         trial = trials[index]
         yield (
-            f"{letters[index]} {100 * trial.nbytes / sample.array.nbytes:8.2f}"
+            f"{letters[index]} {100 * trial.nbytes / sample.array.nbytes:7.2f}"
             f"{_speed(sample, trial.write_seconds):12.0f}"
-            f"{_speed(sample, trial.read_seconds):11.0f}  {_shortened(_arguments(trial.settings))}"
+            f"{_speed(sample, trial.read_seconds):11.0f}  {_table_text(trial.settings)}"
         )
     yield from _plot([(trials[index], letters[index]) for index in order], sample)
     for title, index in chosen.items():
@@ -158,8 +158,9 @@ def _arguments(settings: dict[str, Any]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in settings.items())
 
 
-def _shortened(text: str) -> str:
-    """Return settings so that a line of the table fits 80 columns."""
+def _table_text(settings: dict[str, Any]) -> str:
+    """Return settings in a form that fits a line of 80 columns, unless chunks have many axes."""
+    text = " ".join(f"{key}={_option_text(value)}" for key, value in settings.items())
     return f"{text[: _MAX_SETTINGS - 3]}..." if len(text) > _MAX_SETTINGS else text or "default"
 
 
@@ -170,9 +171,12 @@ def _command(name: str, sample: Sample, settings: dict[str, Any]) -> str:
         settings = settings | {"chunks": AUTO, "access": "rows"}
     words = ["blpk", "convert", shlex.quote(name), "OUT", "--to", "array"]
     for option, value in settings.items():
-        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        words += [f"--{option}", text]
+        words += [f"--{option}", _option_text(value)]
     return " ".join(words)
+
+
+def _option_text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _call(settings: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.cli import trials, tune
 from bloscpack.cli.trials import Sample, Trial, best_of, fastest_of, smallest_of
-from bloscpack.cli.tune import _command
+from bloscpack.cli.tune import _command, _table_text
 from bloscpack.container.reader import Container
 from bloscpack.storage.file import FileSource
 
@@ -106,11 +106,13 @@ def test_chunks_that_are_tried(blpk: Blpk, tmp_path: Path) -> None:
 
 
 def test_long_settings_fit_the_table(blpk: Blpk, tmp_path: Path) -> None:
-    array = np.zeros((2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 300), "u1")
-    bp.save(tmp_path / "a.blp", array, chunks=(1,) * 13 + (299,))
+    array = np.zeros((2, *[1] * 24, 300), "u1")
+    bp.save(tmp_path / "a.blp", array, chunks=(1,) * 25 + (299,))
     table = blpk("tune", "a.blp").out.partition("best (")[0].splitlines()[1:]
     assert any(line.endswith("...") for line in table)
     assert max(map(len, table)) <= 80
+    longest = {"codec": "lz4", "shuffle": "bit", "chunks": "auto", "access": "series"}
+    assert _table_text(longest) == "codec=lz4 shuffle=bit chunks=auto access=series"
 
 
 def test_only_the_sample_is_read(blpk: Blpk, tmp_path: Path, monkeypatch: Any) -> None:
