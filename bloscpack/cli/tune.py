@@ -111,13 +111,13 @@ def _report(
         f"{what}, from {', '.join(str(start) for start, _ in sample.rows)} on"
     )
     yield "Sizes are of this sample, speeds of one thread of this machine."
-    yield "   size %  write MB/s  read MB/s  settings"
+    yield "  size %  write MB/s  read MB/s  settings"
     order = sorted(range(len(trials)), key=lambda index: (trials[index].nbytes, index))
     letters = {index: chr(ord("a") + place) for place, index in enumerate(order)}
     for index in order:
         trial = trials[index]
         yield (
-            f"{letters[index]} {100 * trial.nbytes / sample.array.nbytes:7.2f}"
+            f"{letters[index]} {100 * trial.nbytes / sample.array.nbytes:6.2f}"
             f"{_speed(sample, trial.write_seconds):12.0f}"
             f"{_speed(sample, trial.read_seconds):11.0f}  {_table_text(trial.settings)}"
         )
