@@ -107,6 +107,7 @@ def kernel(name):
     return Extension(
         f"bloscpack._ext.{name}",
         [f"ext/{name}.pyx"],
+        depends=sorted(map(str, Path("ext").glob("*.h"))),
         include_dirs=["ext"],
         extra_link_args=link_args,
         extra_compile_args=[*compile_args, "-ffp-contract=off"],
