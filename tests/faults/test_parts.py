@@ -19,10 +19,11 @@ from .operations import ramp
 from .power import Recorder, after_cut
 
 NROWS, OLD = 730, 250
+OPTIONS: dict[str, Any] = {}
 
 
 def job_for(path: Path) -> PartsJob:
-    return PartsJob(path, shape=(NROWS,), dtype="i4", chunks=100, id="job")
+    return PartsJob(path, shape=(NROWS,), dtype="i4", chunks=100, id="job", **OPTIONS)
 
 
 def write_all(path: Path) -> None:
@@ -58,9 +59,10 @@ def check(path: Path, old: int | None) -> int | None:
 both = pytest.mark.parametrize(("prepare", "old"), [(nothing, None), (saved, OLD)])
 
 
-@pytest.fixture(autouse=True)
-def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=["zstd", "auto"])
+def _soon_on_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NewFile, "_SMALL_NBYTES", 300)
+    monkeypatch.setitem(OPTIONS, "codec", request.param)
 
 
 @both
