@@ -126,7 +126,8 @@ def modules():
 @pytest.mark.parametrize("name", modules())
 def test_docstring_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if name in {f"bloscpack.integrations.{each}" for each in ("dask", "torch", "xarray", "zarr")}:
+    libraries = ("dask", "numcodecs", "torch", "xarray", "zarr")
+    if name in {f"bloscpack.integrations.{each}" for each in libraries}:
         pytest.importorskip(name.rpartition(".")[2], reason="the module imports it")
     if name in ("bloscpack.benzina.load.ongpu", "bloscpack.benzina.load.torchloader"):
         pytest.importorskip("torch", reason="the module imports it")
