@@ -23,7 +23,7 @@ from xxhash import xxh3_64_digest
 from ..exceptions import BloscpackError, FormatError
 from ..types import BytesLike
 from .codec import CHUNK_HEADER_SIZE
-from .header import Header, pack_offsets
+from .header import FEATURE_GRID, Header, pack_offsets
 from .metadata import METADATA_HEADER_SIZE
 
 TRAILER_MAGIC = b"BLPKTRLR"
@@ -235,7 +235,7 @@ def _is_grown(before: Header, after: Header) -> bool:
     )
     return (
         same == before
-        and not before.features  # only this package appends to a chunk grid
+        and not before.features & FEATURE_GRID  # `append_fp` refuses a chunk grid
         and before.nchunks + before.max_app_chunks == after.nchunks + after.max_app_chunks
         and _content_nbytes(after) > _content_nbytes(before)
     )

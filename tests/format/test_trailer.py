@@ -11,11 +11,12 @@ import pytest
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
+from bloscpack.append import append_fp
 from bloscpack.container.chunktable import ChunkTable
 from bloscpack.container.front import TAIL_NBYTES, read_trailer
 from bloscpack.container.reader import Container
 from bloscpack.exceptions import BloscpackError, ChecksumMismatch, FormatError
-from bloscpack.format.header import Header
+from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, Header
 from bloscpack.format.trailer import (
     MAX_HEAD_NBYTES,
     PAGE_CHUNKS,
@@ -197,6 +198,21 @@ class TestStates:
             assert report.trailer in ("stale", "absent")
             assert bp.verify(path, fix=True).trailer == "valid"
             assert bp.verify(path).trailer == "valid"
+
+    def test_an_append_that_makes_an_array_chunk_smaller_makes_it_stale(self) -> None:
+        row = np.random.default_rng(1).normal(0, 1000, 1000).astype("<i4")
+        file = io.BytesIO()
+        bp.save(file, np.tile(row, 10), codec="auto")
+        assert bp.open(file.getvalue()).header.features == FEATURE_ARRAY_CHUNKS
+        nbytes = len(file.getvalue())
+        # Zstandard finds the repeated row, so the new chunk ends before the trailer.
+        args = {"typesize": 4, "clevel": 9, "shuffle": 0, "cname": "zstd"}
+        append_fp(file, io.BytesIO(row.tobytes()), row.nbytes, args)
+        data = file.getvalue()
+        assert len(data) == nbytes
+        assert np.array_equal(bp.load(data), np.tile(row, 11))
+        report = bp.verify(data)
+        assert (report.ok, report.trailer) == (True, "stale")
 
     def test_damage_in_it_leaves_the_data_readable(self) -> None:
         for options in ({}, {"checksum": None}):

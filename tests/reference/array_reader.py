@@ -255,11 +255,12 @@ def read_trailer(
 def _is_stale(copy: bytes, front: bytes, header: Header) -> bool:
     """Return whether a program that ignores the trailer can have changed its copy to this front."""
     before = read_header(copy)
-    same = ("version", "options", "checksum", "typesize", "chunk_size")
+    same = ("version", "options", "features", "checksum", "typesize", "chunk_size")
     if before == header:
         return len(copy) == len(front) and copy[header.size + 32 :] != front[header.size + 32 :]
     return (
-        all(getattr(before, name) == getattr(header, name) for name in same)
+        not header.features & GRID
+        and all(getattr(before, name) == getattr(header, name) for name in same)
         and before.nchunks + before.spare == header.nchunks + header.spare
         and _nbytes(header) > _nbytes(before)
     )
