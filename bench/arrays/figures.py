@@ -42,11 +42,12 @@ and all results are compared byte for byte before anything is timed.
 _REMARKS = f"""\
 ![Size and speed of reading of all contenders]({_PLOT})
 
-Others are ahead in these cases. Labels and masks repeat over long distances, which slower levels of
-Zstandard find; we store them as Blosc chunks of level 3. JPEG XL makes single images of 16 bits
-smaller, fpzip some float grids, and pcodec counts and some arrays of one dimension, as well as
-random numbers, which we leave to Blosc because little is gained. A series of one pixel needs all
-blocks of a chunk, as they hold whole slices, and here Blosc decodes those faster.
+Others are ahead in these cases. Labels and masks repeat over long distances, which the slowest
+levels of Zstandard find best; we store them as Blosc chunks of level 6. JPEG XL makes single
+images of 16 bits smaller, fpzip some float grids, and pcodec counts and some arrays of one
+dimension, as well as random numbers, which we leave to Blosc because little is gained. A series
+of one pixel needs all blocks of a chunk, as they hold whole slices, and here Blosc decodes those
+faster.
 """
 
 

@@ -22,7 +22,13 @@ from bloscpack.format.arraychunk import (
     Map,
     Predictor,
 )
-from bloscpack.format.codec import ARRAY_CHUNK_VERSION, CodecParams, decode_into, encode
+from bloscpack.format.codec import (
+    ARRAY_CHUNK_VERSION,
+    ChunkHeader,
+    CodecParams,
+    decode_into,
+    encode,
+)
 
 from ...reference.arraychunk import decode
 
@@ -216,3 +222,14 @@ def test_blosc_encodes_all_only_if_it_may_be_smaller(monkeypatch: pytest.MonkeyP
         view = memoryview(np.ascontiguousarray(array).reshape(-1).view("u1"))
         encode_chunk(view, array.dtype, array.shape, CodecParams("zstd", 3, 1, array.itemsize))
         assert (array.nbytes in sizes) == is_whole
+
+
+def test_labels_are_a_blosc_chunk_of_large_blocks() -> None:
+    y, x = np.mgrid[:512, :512]
+    labels = (y // 97 * 31 + x // 61 + (y * x % 3001 < 9)).astype("<i4")
+    params = CodecParams("zstd", 3, 1, 4)
+    chunk = check(labels)
+    head = ChunkHeader.unpack(chunk)
+    assert not head.is_array
+    assert head.blocksize == 1 << 18
+    assert len(chunk) < 0.85 * len(encode(labels.tobytes(), params))
