@@ -28,8 +28,9 @@ from ...format.codec import CodecParams, encode
 from ...types import AnyArray, BytesLike
 from .chunkmaps import Candidate, Mapped, bytes_of, maps_of
 
-# 64 KiB is the knee: 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a row slower.
-BLOCK_NBYTES = 1 << 16
+# By itemsize. 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a row slower. Blosc takes
+# longer for rows of narrow items, so their blocks can be larger.
+BLOCK_NBYTES = {1: 1 << 17, 2: 1 << 17, 4: 1 << 16, 8: 1 << 16}
 SLICES = 8  # of a block, if the slice before predicts the next
 # Windows pick map and predictor.
 NWINDOWS, FIRST_WINDOWS, FIRST_MARGIN, MAPS_MARGIN = 8, 2, 1.1, 1.5
@@ -193,12 +194,13 @@ def geometry_of(shape: Sequence[int]) -> Shape:
     return prod(sides[:-2]), sides[-2], sides[-1]
 
 
-def block_of(shape: Shape, point: int, *, deep: bool) -> Shape:
-    """Return the sides of blocks of about 64 KiB; `deep` ones have several slices."""
+def block_of(shape: Shape, nplanes: int, itemsize: int, *, deep: bool) -> Shape:
+    """Return the sides of blocks of about `BLOCK_NBYTES`; `deep` ones have several slices."""
     d, h, w = shape
-    if w * point > BLOCK_NBYTES:
-        return 1, 1, max(1, BLOCK_NBYTES // point)
-    rows = max(1, BLOCK_NBYTES // (w * point))
+    npoints = BLOCK_NBYTES[itemsize] // (nplanes * itemsize)
+    if w > npoints:
+        return 1, 1, max(1, npoints)
+    rows = max(1, npoints // w)
     if rows >= h:
         return _even(d, rows // h), h, w
     depth = min(SLICES, d, rows) if deep else 1
@@ -296,9 +298,9 @@ def _choose(
     for index in range(nplanes):
         plane = np.ascontiguousarray(items[..., index])
         before = chosen[-1].mapped if chosen else None
-        chosen.append(_choose_map(plane, kind, nplanes * itemsize, before))
+        chosen.append(_choose_map(plane, kind, nplanes, before))
     deep = any(choice.predictor & Predictor.AFTER_SLICE for choice in chosen)
-    block = block_of(shape, nplanes * itemsize, deep=deep)
+    block = block_of(shape, nplanes, itemsize, deep=deep)
     trial = _Trial.of(shape, block)
     content = np.concatenate([items[place].reshape(-1) for place in trial.places])
     if is_big_endian:
@@ -355,9 +357,9 @@ def _encode_items(items: AnyArray, choice: _Choice, most: int) -> bytes | None:
     return chunk if plan.nbytes <= MAX_EXPANSION * len(chunk) + FREE_EXPANSION else None
 
 
-def _choose_map(plane: AnyArray, kind: str, point: int, before: Mapped | None) -> _PlaneChoice:
+def _choose_map(plane: AnyArray, kind: str, nplanes: int, before: Mapped | None) -> _PlaneChoice:
     """Return the map and predictor with the least estimated size."""
-    places = _windows_of(plane.shape, point)
+    places = _windows_of(plane.shape, nplanes, plane.itemsize)
 
     def take(array: AnyArray) -> AnyArray:
         return np.stack([array[place] for place in places])
@@ -456,17 +458,17 @@ def _predictors_of(shape: Shape, *, is_signed: bool) -> list[int]:
     return predictors
 
 
-def _windows_of(shape: Shape, point: int) -> list[tuple[slice, slice, slice]]:
+def _windows_of(shape: Shape, nplanes: int, itemsize: int) -> list[tuple[slice, slice, slice]]:
     """Return windows of equal sides, spread over the axes; or one, if it has all points."""
     d, h, w = shape
     if h == 1:
         sides = 1, 1, min(w, WINDOW_POINTS)
     else:
         # No more slices and rows than blocks have: the first ones are predicted less well.
-        depth = min(WINDOW_SLICES, block_of(shape, point, deep=True)[0])
+        depth = min(WINDOW_SLICES, block_of(shape, nplanes, itemsize, deep=True)[0])
         width = min(w, WINDOW_WIDTH)
         rows = max(WINDOW_ROWS, WINDOW_POINTS // (depth * width))
-        sides = depth, min(rows, block_of(shape, point, deep=False)[1]), width
+        sides = depth, min(rows, block_of(shape, nplanes, itemsize, deep=False)[1]), width
     if sides == shape:
         return [(slice(0, d), slice(0, h), slice(0, w))]
     places = []

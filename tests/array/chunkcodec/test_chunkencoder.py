@@ -189,11 +189,11 @@ def test_all_shapes_have_blocks_within_the_limits() -> None:
         if prod(shape):
             assert prod(shape) % prod(geometry_of(shape)) == 0
     for sides in ((1, 1, 1 << 20), (1, 5000, 3), (900, 3, 3), (40, 300, 300), (3, 2, 20_000)):
-        for point in (1, 8, 16, 128):
+        for nplanes, itemsize in ((1, 1), (2, 4), (8, 2), (16, 8)):
             for deep in (False, True):
-                block = block_of(sides, point, deep=deep)
+                block = block_of(sides, nplanes, itemsize, deep=deep)
                 assert all(1 <= b <= s for b, s in zip(block, sides, strict=True))
-                assert prod(block) * point <= MAX_BLOCK_NBYTES // 2
+                assert prod(block) * nplanes * itemsize <= MAX_BLOCK_NBYTES // 2
                 assert block[2] == sides[2] or block[:2] == (1, 1)
 
 
