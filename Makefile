@@ -6,6 +6,7 @@ TEST := .venv-test
 ALL := .venv-all
 CHECK := .venv-check
 BENCH := .venv-bench
+DOCS := .venv-docs
 PEERS := .venv-peers
 ARRAYS := .venv-arrays
 FRAMES := .venv-frames
@@ -24,7 +25,7 @@ define environment
 endef
 
 .PHONY: demo test test-all check bench bench-peers bench-arrays bench-frames bench-vrs \
-	bench-benzina bench-remote sanitize baseline clean
+	bench-benzina bench-remote docs sanitize baseline clean
 
 # Save a sensor array and a clip beside other formats; seek, slice, verify; pack FILE, if named.
 demo: $(DEMO)/.ready
@@ -51,6 +52,10 @@ check: $(CHECK)/.ready
 	$(CHECK)/bin/ruff format --check .
 	$(CHECK)/bin/mypy
 	$(CHECK)/bin/python .ci/words.py
+
+# The documentation as a site in build/site: warnings, such as broken links, are errors.
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet $(ARGS)
 
 bench: $(BENCH)/.ready
 	$(BENCH)/bin/python -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)
@@ -106,6 +111,13 @@ $(CHECK)/.ready: pyproject.toml
 	$(CHECK)/bin/python $(PIP) --group check
 	touch $@
 
+# Without bloscpack: the reference is made from its sources.
+$(DOCS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(DOCS)/bin/python $(PIP) --group docs
+	touch $@
+
 $(BENCH)/.ready: $(SOURCES)
 	$(call environment,bench)
 	touch $@
@@ -139,5 +151,5 @@ $(REMOTE)/.ready: $(SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(DEMO) $(TEST) $(ALL) $(CHECK) $(BENCH) $(PEERS) $(ARRAYS) $(FRAMES) $(VRS) $(BENZINA) \
+	rm -rf $(DEMO) $(TEST) $(ALL) $(CHECK) $(DOCS) $(BENCH) $(PEERS) $(ARRAYS) $(FRAMES) $(VRS) $(BENZINA) \
 		$(REMOTE) .oracle .gulp-oracle .vrs-oracle .benzina-oracle build bloscpack.egg-info bloscpack/_ext/*.so

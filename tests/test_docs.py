@@ -115,6 +115,14 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page_id(page)} links to {target}"
 
 
+def test_navigation_of_the_site_names_every_page():
+    text = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    named = re.findall(r"\S+\.md$", text, re.MULTILINE)
+    generated = ["changes.md", "index.md"]  # by .ci/site.py, as the reference is
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    assert sorted(named) == sorted([*pages, *generated])
+
+
 def modules():
     return ["bloscpack"] + [
         name

@@ -76,16 +76,18 @@ class ClipIndex(int):
     It behaves as a plain int. A dataset in a worker process learns the epoch from it, even if the
     worker lives longer than an epoch.
 
-    Attributes
+    Parameters
     ----------
+    value : int
+        The ordinal.
     epoch : int
-        Epoch of the draw.
+        Epoch of the draw; also an attribute.
     """
 
     epoch: int
 
     def __new__(cls, value: int, epoch: int) -> Self:
-        """Return a new index."""
+        """Return the ordinal `value` with its epoch."""
         index = super().__new__(cls, value)
         index.epoch = epoch
         return index

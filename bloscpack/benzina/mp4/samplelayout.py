@@ -17,15 +17,20 @@ class CleanAperture(NamedTuple):
     """The part of the coded frame to show, in pixels; empty for metadata."""
 
     left: int
+    """Columns to the left of it."""
     top: int
+    """Rows above it."""
     width: int
+    """Number of columns."""
     height: int
+    """Number of rows."""
 
 
 class InnerTrack(NamedTuple):
     """One track of a sample."""
 
     name: str
+    """Such as ``"bzna_input"``."""
     handler: bytes
     """``vide`` or ``meta``."""
     entry_kind: bytes
@@ -33,6 +38,7 @@ class InnerTrack(NamedTuple):
     offset: int
     """Offset of the track's bytes, relative to the first byte of the sample."""
     nbytes: int
+    """Size of the track's bytes."""
     config_kind: bytes
     """``hvcC``, ``avcC``, ``av1C``; empty for metadata."""
     config: bytes

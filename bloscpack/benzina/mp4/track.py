@@ -39,8 +39,9 @@ class Location(NamedTuple):
     """Place of a sample."""
 
     offset: int
-    """Absolute."""
+    """Absolute position in the file."""
     nbytes: int
+    """Size of the sample."""
 
 
 class DatasetTrack:

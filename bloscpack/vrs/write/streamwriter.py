@@ -237,6 +237,8 @@ class StreamWriter:
     ) -> None:
         """Write a record whose payload is in its stored form, as copied from another recording.
 
+        Other parameters and errors are as for `write`.
+
         Parameters
         ----------
         stored : bytes-like
@@ -245,8 +247,6 @@ class StreamWriter:
             Compression of `stored`.
         nbytes : int
             Size of the payload when decoded.
-
-        Other parameters and errors are as for `write`.
         """
         kind, view = find_record_type(record_type), as_bytes(stored, "payload")
         if Compression(compression) == Compression.NONE and nbytes != view.nbytes:
