@@ -68,6 +68,8 @@ def on_files(files: Files, config: Any) -> None:
         text = (REPOSITORY / "docs" / source).read_text("utf-8")
         text = re.sub(r"(\]\(|\")docs/", r"\1", text)
         text = re.sub(r"\[([^]]*)\]\((?:bench|tests)/[^)]*\)", r"\1", text)  # not on the site
+        if path == "index.md":
+            text = f"---\nhide: [navigation]\n---\n{text}"
         files.append(File.generated(config, path, content=text))
     for module in INTERFACE:
         files.append(File.generated(config, reference_path(module), content=reference_page(module)))

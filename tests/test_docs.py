@@ -8,6 +8,7 @@ import importlib
 import json
 import pkgutil
 import re
+import shlex
 import zlib
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 import xxhash
 
 import bloscpack as bp
+from bloscpack.cli.main import main
 from bloscpack.format.checksum import CHECKSUMS, LAST_V3_ID, checksum_by_name
 
 from .conftest import ReferenceFolder
@@ -95,6 +97,16 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
             run_page(page)
     else:
         run_page(page)
+
+
+def test_shell_lines_of_the_readme_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page(ROOT / "README.md")
+    [session] = [text for language, text, _ in blocks(ROOT / "README.md") if language == "console"]
+    for line in session.splitlines():
+        dollar, program, *argv = shlex.split(line)
+        assert (dollar, program, main(argv)) == ("$", "blpk", 0), line
+    assert np.array_equal(np.load("noon.npy"), bp.load("again.blp")[12, 40:60, ::2])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

@@ -1,0 +1,180 @@
+"""Draw docs/overview.svg, the chart of the README, from the tables of the benchmark pages.
+
+``python bench/overview.py`` writes it again after a page has changed; tests compare the two. The
+grey of the text is readable on white and on black.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+CHART = DOCS / "overview.svg"
+
+OURS, THEIRS, INK = "#0d9488", "#94a3b8", "#78818c"
+WIDTH, PANEL, GAP = 960, 310, 15
+HEAD, ROW, LABEL, BAR = 48, 22, 132, 100
+
+Cells = dict[str, dict[str, str]]
+
+
+class Bar(NamedTuple):
+    """One bar: its label, the row and the column of the table."""
+
+    label: str
+    row: str
+    column: str
+
+
+class Panel(NamedTuple):
+    """Bars of one table of a page."""
+
+    title: str
+    page: str
+    table: str
+    unit: str
+    bars: tuple[Bar, ...]
+
+
+def _bars(column: str, **rows: str) -> tuple[Bar, ...]:
+    return tuple(Bar(label.replace("_", " "), row, column) for label, row in rows.items())
+
+
+PANELS = (
+    Panel(
+        "A random row of a float32 array, µs",
+        "benchmarks.md",
+        "Rows at random",
+        "us",
+        _bars(
+            "random row of 4000 bytes, zstd-3, 1 MiB",
+            bloscpack="bloscpack",
+            h5py="h5py",
+            zarr="zarr",
+        ),
+    ),
+    Panel(
+        "A random frame of 320 x 240, µs",
+        "benchmarks-frames.md",
+        "A single frame at random",
+        "us",
+        (
+            Bar("bloscpack, lossless", "bloscpack, fast", "animation, one frame"),
+            Bar("h5py, lossless", "h5py, Blosc lz4", "animation, one frame"),
+            Bar("GulpIO2, JPEG", "GulpIO2", "animation, one frame"),
+        ),
+    ),
+    Panel(
+        "32 frames of a clip: µs a frame",
+        "benchmarks-frames.md",
+        "Clips: many frames with a stride",
+        "us",
+        (
+            Bar("bloscpack, lossless", "bloscpack, fast", "animation, 32 frames"),
+            Bar("h5py, lossless", "h5py, Blosc lz4", "animation, 32 frames"),
+            Bar("GulpIO2, JPEG", "GulpIO2", "animation, 32 frames"),
+            Bar("webdataset, JPEG", "webdataset, JPEG", "animation, 32 frames"),
+        ),
+    ),
+    Panel(
+        "Requests to open an array on S3",
+        "benchmarks-remote.md",
+        "Requests, S3",
+        "MB",
+        _bars("open", bloscpack="bloscpack", zarr="zarr", h5py="h5py"),
+    ),
+    Panel(
+        "Wrong data, no error: of 500 bit flips",
+        "benchmarks.md",
+        "Bit flips",
+        "",
+        _bars("wrong, data", bloscpack="bloscpack", zarr="zarr", h5py="h5py"),
+    ),
+    Panel(
+        "Size of a frame, kB",
+        "benchmarks-frames.md",
+        "Sizes of the files",
+        "kB",
+        (
+            Bar("bloscpack, lossless", "bloscpack, small", "animation"),
+            Bar("h5py, lossless", "h5py, Blosc zstd", "animation"),
+            Bar("bloscpack, JPEG", "bloscpack, JPEG", "animation"),
+            Bar("GulpIO2, JPEG", "GulpIO2", "animation"),
+            Bar("webdataset, JPEG", "webdataset, JPEG", "animation"),
+        ),
+    ),
+)
+
+
+def cells(page: str, title: str) -> Cells:
+    """Return the cells of the table under a heading, by row and column."""
+    text = (DOCS / page).read_text("utf-8")
+    section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    lines = [line.strip("|").split(" | ") for line in section.splitlines() if line[:2] == "| "]
+    if not lines:
+        raise LookupError(f"{page}: no table under {title!r}")
+    head, _, *rows = [[cell.strip() for cell in line] for line in lines]
+    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+
+
+def number(cell: str, unit: str) -> tuple[float, str]:
+    """Return the figure of a cell and its label: ``1.2 ms (41.90)`` is 1200 us."""
+    match = re.match(r"([\d,.]+)(?: (us|ms)\b)?(?: \(([\d.]+)\))?", cell)
+    if match is None:
+        raise ValueError(f"{cell!r}: expected a number")
+    value = float(match[1].replace(",", ""))
+    if unit == "us":
+        value *= 1000 if match[2] == "ms" else 1
+        return value, f"{value:,.0f}"
+    if unit == "kB":
+        return value / 1000, f"{value / 1000:.0f}"
+    return value, f"{value:.0f} ({match[3]} MB)" if unit == "MB" else f"{value:.0f}"
+
+
+def _text(x: float, y: float, text: str, style: str = "") -> str:
+    return f'<text x="{x:g}" y="{y:g}"{style}>{text}</text>'
+
+
+def draw(panel: Panel, left: float, top: float) -> list[str]:
+    """Return the elements of a panel."""
+    table = cells(panel.page, panel.table)
+    figures = [number(table[bar.row][bar.column], panel.unit) for bar in panel.bars]
+    largest = max(value for value, _ in figures)
+    elements = [
+        _text(left, top + 14, panel.title, ' font-weight="bold"'),
+        _text(left, top + 32, panel.page, ' font-size="10.5"'),
+    ]
+    for index, (bar, (value, label)) in enumerate(zip(panel.bars, figures, strict=True)):
+        y = top + HEAD + index * ROW
+        is_ours = bar.label.startswith("bloscpack")
+        width = BAR * value / largest
+        weight = ' font-weight="bold"' if is_ours else ""
+        elements.append(_text(left + LABEL - 6, y + 11, bar.label, f' text-anchor="end"{weight}'))
+        elements.append(
+            f'<rect x="{left + LABEL:g}" y="{y:g}" width="{width:.1f}" height="14" rx="2" '
+            f'fill="{OURS if is_ours else THEIRS}"/>'
+        )
+        elements.append(_text(left + LABEL + width + 5, y + 11, label, weight))
+    return elements
+
+
+def chart() -> str:
+    """Return the chart, three panels a line."""
+    elements, top = [], 6
+    for start in range(0, len(PANELS), 3):
+        line = PANELS[start : start + 3]
+        for index, panel in enumerate(line):
+            elements += draw(panel, index * (PANEL + GAP), top)
+        top += HEAD + ROW * max(len(panel.bars) for panel in line) + 14
+    body = "\n".join(elements)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" '
+        f'height="{top}" font-family="system-ui, sans-serif" font-size="13" fill="{INK}">\n'
+        f"<title>bloscpack and others: shorter bars are better</title>\n{body}\n</svg>\n"
+    )
+
+
+if __name__ == "__main__":
+    CHART.write_text(chart(), "utf-8")
+    sys.stdout.write(f"{CHART}\n")
