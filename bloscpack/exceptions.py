@@ -143,6 +143,29 @@ class WrongKindError(UnsupportedError, ValueError):
     Also a ``ValueError``, which bloscpack 0.16 raises for a foreign file.
     """
 
+    # Command in messages; its names are replaced when the path is known.
+    _COMMAND = "blpk convert IN OUT.blp"
+
+    def at(self, where: str = "", path: str | os.PathLike[str] | None = None) -> Self:
+        """Add a place to the message, and the path to the command that it names."""
+        super().at(where, path)
+        before, (message, *after) = self._split_args()
+        if self.path and self._COMMAND in str(message):
+            name = self.path.rstrip("/")
+            folder, slash, last = name.rpartition("/")
+            stem = last.rpartition(".")[0] or last
+            # A copy of what is behind a URL is made here.
+            target = f"{'' if '://' in folder else folder + slash}{stem}.blp"
+            words = (
+                f'"{each}"' if set(each) & set(" '&;*?$()") else each for each in (name, target)
+            )
+            self.args = (
+                *before,
+                str(message).replace(self._COMMAND, f"blpk convert {' '.join(words)}"),
+                *after,
+            )
+        return self
+
 
 class NotBloscpackError(FormatError, WrongKindError):
     """The bytes do not start with the Bloscpack magic: a file or folder of another type."""

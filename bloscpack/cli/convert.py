@@ -1,4 +1,4 @@
-"""``blpk convert``: copy clips of frames to another type of file."""
+"""``blpk convert``: copy arrays and clips of frames to another type of file."""
 
 import argparse
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from ..array.layout import AUTO
 from ..container.appender import DEFAULT_CODEC
 from ..filetypes.convert import convert
-from ..filetypes.table import ARRAY_TARGETS, TARGETS
+from ..filetypes.identify import split_inner
+from ..filetypes.table import TARGETS
 from ..format.codec import CODECS
 from .console.inputfile import check_input, readable
 from .console.options import add_json_option, count
@@ -17,29 +18,27 @@ from .console.status import ExitCode, UsageError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Copy all clips of a gulp directory, a Benzina dataset or a folder of pictures "
-        "to a new frame store, or the other way round. JPEG images, and samples from dataset to "
-        "dataset, are copied byte for byte, and every frame is compared. A VRS recording becomes a "
-        "frame store with all its records and tags: its fields and frames are clips. Such a store "
-        "can be converted back to a recording; the checksums are compared. --to array copies an "
-        "array, from a Bloscpack or .npy file to a Bloscpack file; --to v3 does so in format "
-        "version 3, which bloscpack 0.16 reads."
+        "Copy an array, or clips of frames, to another type of file. SRC is recognised by its "
+        "content, and DST by its name or --to. An array is a Bloscpack or .npy file. Clips are "
+        "those of a frame store, a gulp directory, a Benzina dataset or a folder of pictures. JPEG "
+        "images, and samples from dataset to dataset, are copied byte for byte, and everything is "
+        "compared. A VRS recording becomes a frame store with all its records and tags: its fields "
+        "and frames are clips. Such a store can be converted back to a recording; the checksums "
+        "are compared. --to v3 copies an array to format version 3, which bloscpack 0.16 reads."
     )
     parser.add_argument(
         "sources",
         metavar="SRC",
         nargs="+",
-        help="gulp directory, folder of pictures, Benzina dataset, frame stores, VRS recording or "
-        "array",
+        help="file, folder or URL; FILE::/NAME is one clip of it, as an array",
     )
     parser.add_argument("target", metavar="DST", help="file or folder to write")
     parser.add_argument(
         "--to",
         choices=tuple(each.name for each in TARGETS),
-        help="type of DST (default: a Benzina dataset if DST ends in .bzna; from a frame store a "
-        "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording; "
-        "otherwise a frame store; array with --keepbits, --chunks, "
-        "--access, --clevel or --shuffle)",
+        help="type of DST (default: by its suffix, .bzna or .npy; otherwise an array from an "
+        "array, and a frame store from clips; from a frame store a gulp directory, unless DST ends "
+        "in .blp, or in .vrs and the store holds a recording)",
     )
     parser.add_argument(
         "--quality",
@@ -138,15 +137,19 @@ def run(args: argparse.Namespace) -> int:
     if args.videos_per_chunk == 0:
         raise UsageError("--videos-per-chunk must be at least 1")
     given = (args.keepbits, args.chunks, args.access, args.clevel, args.shuffle)
-    is_array = args.to in ARRAY_TARGETS or any(value is not None for value in given)
+    array_targets = {each.name for each in TARGETS if each.is_array}
+    is_array = args.to in array_targets or any(value is not None for value in given)
     if is_array and len(args.sources) > 1:
         raise UsageError("an array is copied from one file")
     console = Console(args)
     for name in args.sources:
-        check_input(name, "file")
+        check_input(split_inner(name)[0], "file")
     # A list of sources holds paths only: standard input must be the only source.
-    source: Any = args.sources if len(args.sources) > 1 else readable(args.sources[0])
-    with console.progress(**({} if is_array else {"unit": "clips"})) as progress:
+    source: Any = args.sources
+    if len(args.sources) == 1:
+        name = args.sources[0]
+        source = name if split_inner(name)[1] else readable(name)
+    with console.progress(unit="clips") as progress:
         copied = convert(
             source,
             args.target,
@@ -182,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
                 "lossless": copied.lossless,
             },
         )
-    elif copied.kind == "array":
+    elif copied.kind in array_targets:
         loss = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
         result(printable(f"{args.target}: array of {copied.frames} rows{loss}"))
     else:

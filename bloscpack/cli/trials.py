@@ -14,7 +14,7 @@ from ..array.dtype import pack_dtype
 from ..array.layout import AUTO, Chunks, divide, grid_chunks, item_encoder, stored_bytes
 from ..container.writer import Chunking
 from ..exceptions import FormatError
-from ..filetypes.arraycopy import ArraySource
+from ..filetypes.arraysource import ArraySource
 from ..format.chunkgrid import ChunkGrid
 from ..integrations.save import save
 from ..types import AnyArray, Progress

@@ -4,12 +4,10 @@ import argparse
 import math
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import Any
 
 from ..array.layout import AUTO
-from ..filetypes.arraycopy import array_source
-from ..storage.file import open_source
+from ..filetypes.convert import open_array
 from .console.inputfile import check_input, readable
 from .console.options import add_json_option, byte_size
 from .console.output import Console, pretty_size, print_json, printable, result
@@ -54,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     """Try settings, and print them."""
     console = Console(args)
     check_input(args.file_, "file")
-    with closing(open_source(readable(args.file_))) as opened:
-        sample = take_sample(array_source(opened, nthreads=args.nthreads), args.sample)
+    with open_array(readable(args.file_), nthreads=args.nthreads) as array:
+        sample = take_sample(array, args.sample)
     with console.progress(unit="trials") as progress:
         trials = run_trials(sample, progress)
     chosen = {

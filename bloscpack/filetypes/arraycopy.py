@@ -1,147 +1,46 @@
-"""Copy of an array, in a Bloscpack file or a ``.npy`` file, to a new Bloscpack file.
+"""Array in a Bloscpack file: opened as a source of a copy, and written as a copy of any source.
 
 Rows are read, written and compared in blocks of whole chunks, so memory holds one block: of a grid,
 all chunks with the same rows.
 """
 
-import io
-import os
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from math import prod
-from typing import Any, NamedTuple
-
-from numpy.lib import format as npy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from ..array.array import Array
-from ..array.arraymetadata import new_array, stored_view
 from ..array.attrs import plain
-from ..array.chunkpieces import contiguous_run
 from ..array.dtype import Dtype
 from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob, parts
 from ..container.appender import DEFAULT_CODEC
-from ..exceptions import FormatError, TruncatedError, UnsupportedError
+from ..exceptions import FormatError, UnsupportedError
 from ..format.codec import CODECS
-from ..format.filekind import NPY_MAGIC
 from ..format.header import DEFAULT_VERSION
 from ..format.rounding import ATTRIBUTE, Rounding
-from ..storage import disk
-from ..storage.file import open_source
-from ..storage.journal import replacing
 from ..storage.protocol import ByteSource
-from ..storage.update import temporary_path
-from ..types import DEFAULT_BLOCK, AnyArray, Progress, nbytes_of
-from .copyjob import Conversion, CopyJob, check_target, vanishing
-
-# numpy reads no header of more than 10,000 bytes.
-_NPY_HEAD_NBYTES = 16 << 10
-_NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+from ..types import DEFAULT_BLOCK, nbytes_of
+from .arraysource import ArraySource
+from .copyjob import ByteCount, Conversion, CopyJob, new_copy
 
 
-class ArraySource(NamedTuple):
-    """Array to be copied.
-
-    Attributes
-    ----------
-    rows : array_like
-        The array; ranges of its rows are read when they are taken.
-    is_fortran : bool
-        Whether it is stored in Fortran order.
-    chunks : int, tuple of int or None
-        Rows per chunk, or shape of the chunks of a grid; None for the default.
-    attrs : dict
-        Its attrs.
-    keepbits : int or None
-        Mantissa bits to which its items have been rounded.
-    """
-
-    rows: Any
-    is_fortran: bool
-    chunks: Chunks
-    attrs: dict[str, Any]
-    keepbits: int | None
-
-    @property
-    def nrows(self) -> int:
-        """Number of rows; 1 for an array without dimensions."""
-        shape = self.rows.shape
-        return int(shape[-1 if self.is_fortran else 0]) if shape else 1
-
-    @property
-    def band_nbytes(self) -> int:
-        """Decoded size of all chunks of a grid with the same rows; 0 if there is no grid."""
-        if not isinstance(self.chunks, tuple):
-            return 0
-        rows_per_chunk = self.chunks[-1 if self.is_fortran else 0]
-        return int(rows_per_chunk * self.rows.nbytes // self.nrows)
-
-
-def array_source(source: ByteSource, *, nthreads: int | None) -> ArraySource:
-    """Return the array in a file, without reading its items.
-
-    Raises
-    ------
-    WrongKindError
-        It is a file of another type.
-    FormatError
-        The file is damaged, or a ``.npy`` file of Python objects.
-    """
-    if bytes(source.read_at(0, len(NPY_MAGIC))) == NPY_MAGIC:
-        rows = _NpyRows(source)
-        return ArraySource(rows, rows.is_fortran, None, {}, None)
-    array = Array(source, nthreads=nthreads)
-    rounding = Rounding.stored(array._known_container().metadata, array.dtype, 0)
-    keepbits = None if rounding is None else rounding.keepbits
-    return ArraySource(array, array.is_fortran, _chunks(array), plain(array.attrs), keepbits)
-
-
-class _NpyRows:
-    """Array in a ``.npy`` file, read by ranges of rows, or of what is in one row.
+@contextmanager
+def open_array(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
+    """Yield the array in a Bloscpack file, without reading its items.
 
     Raises
     ------
     FormatError
-        The header is damaged, or the file is too short.
+        The file is damaged.
+    ValueError
+        `inner`, the name of an array in the file, is not empty.
     """
-
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
-        stream = io.BytesIO(source.read_at(0, _NPY_HEAD_NBYTES))
-        try:
-            version = npy.read_magic(stream)
-            if version not in _NPY_HEADERS:
-                raise UnsupportedError(f".npy file: version {version}").at(path=source.name)
-            self.shape, self.is_fortran, self.dtype = _NPY_HEADERS[version](stream)
-        except ValueError as err:
-            raise FormatError(f".npy file: {err}").at(path=source.name) from err
-        self._start = stream.tell()
-        if not all(type(length) is int and 0 <= length < 1 << 63 for length in self.shape):
-            raise FormatError(f".npy file: shape {self.shape!r:.80}").at(path=source.name)
-        # With fewer than two axes longer than 1, both orders have the same bytes.
-        self.is_fortran = self.is_fortran and sum(length != 1 for length in self.shape) > 1
-        nbytes = prod(self.shape) * self.dtype.itemsize
-        if source.size() - self._start < nbytes and not self.dtype.hasobject:
-            raise TruncatedError(
-                f".npy file: found {source.size() - self._start} of {nbytes} bytes of items"
-            ).at(path=source.name)
-
-    def read(self, place: tuple[slice, ...]) -> AnyArray:
-        """Return a part of the array whose items are adjacent in the file."""
-        place += (slice(None),) * (len(self.shape) - len(place))
-        sides = [range(length)[one] for length, one in zip(self.shape, place, strict=True)]
-        result = new_array(tuple(map(len, sides)), self.dtype, self.is_fortran)
-        content = stored_view(result, self.is_fortran)
-        if content:
-            step = -1 if self.is_fortran else 1
-            run = contiguous_run(self.shape[::step], tuple(sides[::step]))
-            if run is None:
-                raise ValueError(f".npy file: items of {place} are not adjacent")
-            position = self._start + run[0] * self.dtype.itemsize
-            content[:] = self._source.read_at(position, len(content))
-        return result
-
-    __getitem__ = read
+    if inner:
+        raise ValueError(f"a Bloscpack file of one array has no part {inner!r:.80}")
+    with Array(source, nthreads=nthreads) as array:
+        rounding = Rounding.stored(array._known_container().metadata, array.dtype, 0)
+        keepbits = None if rounding is None else rounding.keepbits
+        yield ArraySource(array, array.is_fortran, _chunks(array), plain(array.attrs), keepbits)
 
 
 def _chunks(array: Array) -> Chunks:
@@ -155,14 +54,12 @@ def _chunks(array: Array) -> Chunks:
     return nrows if nrows > 0 and not rest else None
 
 
-def copy_to_v3(src: Any, storage_options: Mapping[str, Any] | None, job: CopyJob) -> Conversion:
+def copy_to_v3(source: ArraySource, job: CopyJob) -> Conversion:
     """Copy an array to a Bloscpack file of version 3. Raises as `copy_to_array` does."""
-    return copy_to_array(src, storage_options, job, is_v3=True)
+    return copy_to_array(source, job, is_v3=True)
 
 
-def copy_to_array(
-    src: Any, storage_options: Mapping[str, Any] | None, job: CopyJob, *, is_v3: bool = False
-) -> Conversion:
+def copy_to_array(source: ArraySource, job: CopyJob, *, is_v3: bool = False) -> Conversion:
     """Copy an array to a Bloscpack file.
 
     Raises
@@ -175,24 +72,12 @@ def copy_to_array(
     FormatError
         The source is damaged, or the copy differs.
     """
-    others = job.coding.keys() - {"codec"}
-    if others or job.verbatim or (job.quality, job.preset) != (None, None):
-        raise ValueError("quality, preset, verbatim, crf and tile are not for an array")
-    if isinstance(src, list | tuple):
-        raise TypeError("an array is copied from one file, not from a list")
-    check_target(job.target, job.name, is_folder=False, overwrite=job.overwrite)
-    with (
-        closing(open_source(src, storage_options)) as opened,
-        vanishing(temporary_path(job.target)) as temporary,
-    ):
-        source = array_source(opened, nthreads=job.nthreads)
+    job.refuse_options_of_clips({"codec"})
+    with new_copy(job, is_ours=True) as temporary:
         keepbits = source.keepbits if job.keepbits is None else job.keepbits
         if keepbits is not None:
             _check_dtype(source.rows.dtype)
         _write(source, temporary, keepbits, job, is_v3=is_v3)
-        with replacing(job.target):
-            disk.replace(temporary, job.target)
-            disk.sync_folder(os.path.dirname(job.target))
     return Conversion("array", 1, source.nrows, 0, lossless=keepbits == source.keepbits)
 
 
@@ -228,8 +113,7 @@ def _write(
                 "version 3 has chunks of whole rows, compressed by Blosc: chunks must be a number "
                 f"of rows, and codec one of {', '.join(CODECS)}"
             )
-        # Comparing counts as much as writing.
-        note = _Counter(job.progress, writing.nbytes * (2 if job.verify else 1)).add
+        note = ByteCount(job, writing.nbytes).add
         records = []
         # Each chunk of a grid is decoded at most twice, even if the copy has chunks of few rows.
         ranges = writing.split(max(nbytes_of(DEFAULT_BLOCK), source.band_nbytes))
@@ -246,20 +130,6 @@ def _write(
 def _is_rounded_further(attrs: Mapping[str, Any], keepbits: int) -> bool:
     found = attrs.get(ATTRIBUTE)
     return isinstance(found, int) and found > keepbits
-
-
-class _Counter:
-    """Count of the bytes done, for a progress callback."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._done = 0
-
-    def add(self, nbytes: int) -> None:
-        self._done += nbytes
-        if self._progress is not None:
-            self._progress(self._done, self._total)
 
 
 def _place(job: PartsJob, start: int, stop: int) -> Any:

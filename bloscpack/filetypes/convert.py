@@ -1,4 +1,4 @@
-"""Conversion of clips between frame stores, Gulp directories, Benzina datasets and picture folders.
+"""Conversion of arrays and of clips of frames between our files and those of other libraries.
 
 A VRS recording is copied into a frame store, and back, with all records and tags: see vrs/store/.
 
@@ -6,22 +6,25 @@ Frames are read through the protocol of sources. JPEG and PNG images are copied 
 arrays without loss. A Gulp directory holds only JPEG, so arrays are encoded for it, if a quality is
 given. Samples of a Benzina dataset are copied byte for byte to another one; other pictures are
 encoded for it, without loss unless a crf is given. The new file or folder is written under a
-temporary name, compared with the source frame by frame, and renamed. After an error it is removed.
+temporary name, compared with the source, and renamed. After an error it is removed.
 """
 
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..format.filekind import is_gulp
+from ..format.filekind import HEAD_NBYTES, FileKind, folder_kind, is_gulp, kind_of
 from ..storage.folder.filelist import ListedFolder, is_pattern
+from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
 from ..types import Progress
+from .arrayclips import OneClip, array_of_clip
+from .arraysource import ArraySource
 from .copyjob import Conversion, CopyJob, check_target
-from .identify import identify
+from .identify import identify, split_inner
 from .open import frames_of, open_frames
-from .table import ARRAY_TARGETS, TARGETS, FileType, Target
+from .table import TARGETS, FileType, Target
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
@@ -51,30 +54,32 @@ def convert(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Conversion:
-    """Convert clips of frames, or a VRS recording, to a new file or folder of another type.
+    """Convert an array, clips of frames or a VRS recording to a file or folder of another type.
 
     Parameters
     ----------
     src : path or URL, sequence of these, or source of clips
-        A source of clips, anything that `bloscpack.frames.open` opens, or a folder of pictures,
-        each file a clip. Several paths are frame stores, or the files of one VRS recording. For
-        ``to="array"`` and ``to="v3"`` a Bloscpack file of an array, or a ``.npy`` file.
+        An array in a Bloscpack or ``.npy`` file; a source of clips, anything that
+        `bloscpack.frames.open` opens, or a folder of pictures, each file a clip. What the file is,
+        is found by its content. ``file::/name`` is a clip of a frame store, to be copied as an
+        array. Several paths are frame stores, or the files of one VRS recording.
     dst : str or PathLike
         The new file or folder. It appears only when it is complete.
-    to : {"frames", "gulp", "vrs", "benzina", "images", "array", "v3"}, optional
-        Type of the copy. By default a Benzina dataset if the name of `dst` ends in ".bzna"; a VRS
-        recording if it ends in ".vrs" and `src` is a store that holds one; for another store a
-        Gulp directory, unless the name ends in ".blp"; a frame store for everything else. "array",
-        also meant by `keepbits` and the options of its chunks, writes an array as `bloscpack.save`
-        does, with the chunks of `src`. "v3" writes it in format version 3, which bloscpack 0.16
-        reads: in chunks of whole rows, by Blosc alone.
+    to : {"frames", "gulp", "vrs", "benzina", "images", "array", "v3", "npy"}, optional
+        Type of the copy. By default that of the name of `dst`: a Benzina dataset (".bzna") or a
+        NumPy file (".npy"); a VRS recording if it ends in ".vrs" and `src` is a store that holds
+        one. For any other name an array becomes a Bloscpack file ("array"), which is written as by
+        `bloscpack.save`, with the chunks of `src`. Clips become a frame store, and the clips of a
+        frame store a Gulp directory, unless the name ends in ".blp". "v3" writes an array in format
+        version 3, which bloscpack 0.16 reads: in chunks of whole rows, by Blosc alone. "frames"
+        makes a clip of an array of shape (T, H, W) or (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
         with loss, only size, name and target are compared.
     progress : callable, optional
-        Called with (clips done, clips in all), or records for recordings; comparing counts as much
-        as copying.
+        Called with (clips done, clips in all), records for recordings, or bytes for an array;
+        comparing counts as much as copying.
     quality : int, optional
         JPEG quality, 1 to 100, for clips that a Gulp directory can only hold as JPEG: uint8 of one
         or three channels. Detail is lost. Without a quality such clips raise an error.
@@ -124,7 +129,10 @@ def convert(
         The file or folder `dst` exists.
     ValueError
         A Gulp directory, dataset or folder cannot hold a clip, which the message names. Or there is
-        nothing to convert, or a parameter is invalid.
+        nothing to convert, or a parameter is invalid. Or the file has several arrays or clips,
+        and `src` does not name one.
+    NotFoundError
+        The file does not have the array or clip that is named.
     WrongKindError
         The source is of another type; the message names the function that reads it.
     FormatError, CodecError
@@ -134,7 +142,10 @@ def convert(
     TypeError
         An array is to be copied from several files, or a parameter has the wrong type.
     UnsupportedError
-        The items of the array are not floats that `keepbits` can round.
+        The items of the array are not floats that `keepbits` can round, or the other type cannot
+        hold them.
+    ImportError
+        The library of the other type is missing; the message names the extra to install.
     OSError
         The source cannot be read, or the destination cannot be written.
 
@@ -184,26 +195,77 @@ def convert(
     )
     if to is None and (keepbits is not None or job.chunking):
         to = "array"
-    if to in ARRAY_TARGETS:
-        array: Conversion = _named(to).copy(src, storage_options, job)
-        return array
-    if keepbits is not None or job.chunking:
+    if (
+        to not in (None, "v3")
+        and not _named(to).is_array
+        and (keepbits is not None or job.chunking)
+    ):
         raise ValueError(
             'keepbits, clevel, shuffle, chunks and access are for an array (to="array" or "v3")'
         )
+    src, inner = split_inner(src)
     with ExitStack() as stack:
         filetype, src, storage_options = _identified(src, storage_options, stack)
-        if filetype and filetype.copy and to in (None, "frames", filetype.name):
+        if not inner and filetype and filetype.copy and to in (None, "frames", filetype.name):
             whole: Conversion = filetype.copy(src, storage_options, to, job)
             return whole
-        if verbatim:
+        if verbatim and not (to and _named(to).is_array):
             raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
-        source = _opened(filetype, src, stack, nthreads, storage_options)
+        reader = _reader(filetype, src)
+        source: Any
+        if reader is not None:
+            source = stack.enter_context(reader.read(src, inner, nthreads=nthreads))
+        elif isinstance(src, list | tuple) and to and _named(to).is_array:
+            raise TypeError("an array is copied from one file, not from a list")
+        else:
+            source = _opened(filetype, src, stack, nthreads, storage_options)
+        has_array = isinstance(source, ArraySource)
+        target = _named(to) if to else _default(source, job.target, is_array=has_array)
+        if target.is_array:
+            array = source if has_array else array_of_clip(source, inner)
+            copied: Conversion = target.copy(array, job)
+            return copied
+        if has_array:
+            source = OneClip.of(source, src.name)
+        _check_options(target, job)
         job.check_found(len(source), source.name)
-        target = _target(to, source, job)
         check_target(job.target, job.name, is_folder=target.is_folder, overwrite=overwrite)
-        copied: Conversion = target.copy(source, job)
-        return copied
+        clips: Conversion = target.copy(source, job)
+    return clips
+
+
+@contextmanager
+def open_array(where: Any, *, nthreads: int | None = None) -> Iterator[ArraySource]:
+    """Yield the array in a file that `convert` reads one from.
+
+    Raises
+    ------
+    WrongKindError
+        It is a file of another type.
+    FormatError
+        The file is damaged.
+    """
+    where, inner = split_inner(where)
+    with ExitStack() as stack:
+        filetype, source, _ = _identified(where, None, stack)
+        reader = _reader(filetype, source)
+        if reader is None or not reader.is_array:
+            reader = _named("array")  # its error names the function that reads the file
+        yield stack.enter_context(reader.read(source, inner, nthreads=nthreads))
+
+
+def _reader(filetype: FileType | None, source: Any) -> Target | None:
+    """Return the row that reads an array, or a file or folder of another library."""
+    kind: FileKind | None
+    if isinstance(source, ListedFolder):
+        kind = folder_kind(source.names)
+    elif filetype is not None:
+        kind = filetype.kind
+    elif isinstance(source, ByteSource):
+        kind = kind_of(source.read_at(0, HEAD_NBYTES), source.name)
+    else:
+        kind = None
+    return next((each for each in TARGETS if each.open and kind in each.kinds), None)
 
 
 def _identified(
@@ -250,9 +312,8 @@ def _opened(
     return stack.enter_context(frames_of(filetype, src, nthreads=nthreads))
 
 
-def _target(to: str | None, source: "FrameSource", job: CopyJob) -> Target:
-    """Return the type of the copy, which the options must fit."""
-    target = _named(to) if to is not None else _default(source, job.target)
+def _check_options(target: Target, job: CopyJob) -> None:
+    """Raise ValueError for options that are not for the type of the copy."""
     if job.quality is not None and target.name not in ("gulp", "vrs"):
         raise ValueError(
             "quality is for a Gulp directory; a frame store keeps arrays unchanged, and a "
@@ -260,7 +321,6 @@ def _target(to: str | None, source: "FrameSource", job: CopyJob) -> Target:
         )
     if job.coding and target.name not in ("benzina", "vrs"):
         raise ValueError("crf, codec and tile are for a Benzina dataset")
-    return target
 
 
 def _named(to: str) -> Target:
@@ -270,10 +330,18 @@ def _named(to: str) -> Target:
     raise ValueError(f"to must be one of {', '.join(each.name for each in TARGETS)}, not {to!r}")
 
 
-def _default(source: "FrameSource", path: str) -> Target:
-    """Return the first type with the longest suffix of `path` that takes the source."""
-    for target in sorted(TARGETS, key=lambda each: len(each.suffix or ""), reverse=True):
-        is_named = target.suffix is not None and path.endswith(target.suffix)
-        if is_named and (target.accepts is None or target.accepts(source)):
-            return target
-    return _named("frames")
+def _default(source: Any, path: str, *, is_array: bool) -> Target:
+    """Return the type with the longest suffix of `path` that takes the source.
+
+    Of two that do, arrays stay arrays, and clips stay clips.
+    """
+    fitting = [
+        (len(suffix), target.is_array == is_array, -number, target)
+        for number, target in enumerate(TARGETS)
+        for suffix in target.suffixes
+        if path.endswith(suffix)
+        and (target.accepts is None or (not is_array and target.accepts(source)))
+    ]
+    if not fitting:
+        return _named("array" if is_array else "frames")
+    return max(fitting, key=lambda each: each[:3])[3]

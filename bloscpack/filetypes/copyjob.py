@@ -2,12 +2,13 @@
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..exceptions import FormatError
+from ..parallel.progressbar import ProgressBar
 from ..storage import disk
 from ..storage.journal import replacing
 from ..storage.update import temporary_path
@@ -23,9 +24,8 @@ class Conversion:
 
     Attributes
     ----------
-    kind : {"frames", "gulp", "vrs", "benzina", "images", "array"}
-        Type of the new file or folder: frame store, Gulp directory, VRS recording, Benzina dataset,
-        folder of pictures or array.
+    kind : str
+        Type of the new file or folder, as given by `to`: "array" for "v3", too.
     clips, frames : int
         Number of clips and frames. For a VRS recording, `frames` counts its records, and `clips`
         the clips of the store, or the streams of a restored recording. An array is one clip; its
@@ -76,6 +76,12 @@ class CopyJob:
     allow_empty: bool
     nthreads: int | None
 
+    def refuse_options_of_clips(self, coding: Iterable[str] = ()) -> None:
+        """Raise for options that are not for arrays, except those of `coding`."""
+        others = self.coding.keys() - set(coding)
+        if others or self.verbatim or (self.quality, self.preset) != (None, None):
+            raise ValueError("quality, preset, verbatim, crf and tile are not for an array")
+
     def check_found(self, count: int, source: str | None) -> None:
         """Raise if a source has nothing to convert."""
         if not count and not self.allow_empty:
@@ -106,6 +112,23 @@ class Tally:
             self._progress(self._done, self._total)
 
 
+class ByteCount:
+    """Count of the bytes of an array that are done; comparing them counts as much as writing."""
+
+    def __init__(self, job: CopyJob, nbytes: int) -> None:
+        self._progress = job.progress
+        self._total = nbytes * (2 if job.verify else 1)
+        self._done = 0
+        if isinstance(job.progress, ProgressBar):
+            job.progress.count_bytes()
+
+    def add(self, nbytes: int) -> None:
+        """Count bytes, and report progress."""
+        self._done += nbytes
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
 class CopyWriter(Protocol):
     """Writes all of a source as one type of file."""
 
@@ -126,19 +149,38 @@ class CopyWriter(Protocol):
 
 def write_copy(kind: str, source: "FrameSource", writer: CopyWriter, job: CopyJob) -> Conversion:
     """Write a copy, compare it with the source, and move it to its place."""
-    with vanishing(temporary_path(job.target)) as temporary:
+    with _placed(job, is_ours=kind == "frames") as temporary:
         tally = Tally(job.progress, writer.total * (2 if job.verify else 1))
         writer.write(temporary, tally)
         if job.verify:
-            what = writer.difference(temporary, tally)
-            if what is not None:
-                raise FormatError(f"the copy differs from its source and was removed: {what}").at(
-                    path=source.name
-                )
-        with replacing(job.target) if kind == "frames" else ExitStack():
+            refuse_difference(writer.difference(temporary, tally), source.name)
+    return Conversion(kind, len(source), tally.frames, tally.images, writer.lossless)
+
+
+def refuse_difference(what: str | None, name: str | None) -> None:
+    """Raise FormatError if a copy differs from its source `name`."""
+    if what is not None:
+        raise FormatError(f"the copy differs from its source and was removed: {what}").at(path=name)
+
+
+@contextmanager
+def new_copy(job: CopyJob, *, is_folder: bool = False, is_ours: bool = False) -> Iterator[str]:
+    """Yield a temporary path; what is there after the block becomes the destination.
+
+    `is_ours` says that it is a Bloscpack file, which another writer may have open.
+    """
+    check_target(job.target, job.name, is_folder=is_folder, overwrite=job.overwrite)
+    with _placed(job, is_ours=is_ours) as temporary:
+        yield temporary
+
+
+@contextmanager
+def _placed(job: CopyJob, *, is_ours: bool) -> Iterator[str]:
+    with vanishing(temporary_path(job.target)) as temporary:
+        yield temporary
+        with replacing(job.target) if is_ours else ExitStack():
             disk.replace(temporary, job.target)
             disk.sync_folder(os.path.dirname(job.target))
-    return Conversion(kind, len(source), tally.frames, tally.images, writer.lossless)
 
 
 def check_target(target: str, name: str, *, is_folder: bool, overwrite: bool) -> None:

@@ -75,6 +75,19 @@ def identify(
         return _type_of(source), source
 
 
+def split_inner(where: Any) -> tuple[Any, str]:
+    """Return the place of a file, and the name of an array or clip in it behind ``::/``, if any.
+
+    A file whose own name has ``::/`` in it is opened as it is. So are ``zip://`` and ``tar://``
+    URLs, whose second part is their archive.
+    """
+    text = os.fspath(where) if isinstance(where, str | os.PathLike) else b""
+    if not isinstance(text, str) or "::/" not in text or text.startswith(("zip://", "tar://")):
+        return where, ""
+    outer, _, inner = text.rpartition("::/")
+    return (where, "") if os.path.lexists(text) else (outer, inner)
+
+
 def _open_either(
     where: Any, storage_options: Mapping[str, Any] | None
 ) -> ByteSource | ListedFolder:

@@ -13,6 +13,7 @@ from ..format.filekind import (
     DATASET,
     FRAME_STORE,
     GULP_DIRECTORY,
+    NPY,
     RECORDING,
     VIDEO,
     FileKind,
@@ -134,49 +135,87 @@ FILETYPES = (
 
 
 class Target(NamedTuple):
-    """Type of file or folder that `convert` writes.
+    """Type of file or folder that `convert` writes; it reads those of other libraries, too.
 
     Attributes
     ----------
     name : str
         Value of `to`.
     copy : callable
-        Takes a `FrameSource` and a `CopyJob`, writes the copy, and returns a `Conversion`. For an
-        array, takes the source and the ``storage_options`` of `convert`, and the job.
-    suffix : str or None
-        A copy whose name ends in it has this type by default, unless a longer suffix of another
-        type fits too; None if a copy has this type only by its name.
+        Takes a `FrameSource`, or for an array an `ArraySource`, and a `CopyJob`; writes the copy,
+        and returns a `Conversion`.
+    suffixes : tuple of str
+        A copy whose name ends in one has this type by default, unless a longer suffix of another
+        type fits too; empty if a copy has this type only by its name.
     accepts : callable or None
         Takes the source, and decides whether this type can be the default; None if it always can.
     is_folder : bool
         Whether it is a folder.
+    is_array : bool
+        Whether it holds an array, and not clips of frames.
+    kinds : tuple of FileKind
+        Kinds of files of other libraries that are read.
+    open : callable or None
+        Takes an open source of these kinds, the name of an array or a clip in it, and ``nthreads``.
+        Returns a context manager with an `ArraySource` or a `FrameSource`.
     """
 
     name: str
     copy: Function
-    suffix: str | None = None
+    suffixes: tuple[str, ...] = ()
     accepts: Function | None = None
     is_folder: bool = False
+    is_array: bool = False
+    kinds: tuple[FileKind, ...] = ()
+    open: Function | None = None
+
+    def read(self, source: Any, inner: str, *, nthreads: int | None) -> Any:
+        """Open a source of one of `kinds`; see `open`."""
+        if self.open is None:
+            raise TypeError(f"{self.name!r} is only written")
+        return self.open(source, inner, nthreads=nthreads)
+
+
+def _exchange(
+    name: str, module: str, suffixes: tuple[str, ...], kinds: tuple[FileKind, ...], **options: Any
+) -> Target:
+    """Return the row of a format of another library."""
+    module = f"integrations.exchange.{module}"
+    return Target(
+        name,
+        on_use(module, f"copy_to_{name}"),
+        suffixes,
+        kinds=kinds,
+        open=on_use(module, f"open_{name}"),
+        **options,
+    )
 
 
 TARGETS = (
-    Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), ".blp"),
+    Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",)),
     Target(
         "gulp",
         on_use("filetypes.gulpcopy", "copy_to_gulp"),
-        "",
+        ("",),
         accepts=on_use("filetypes.clipcopy", "is_store"),
         is_folder=True,
     ),
     Target(
         "vrs",
         on_use("filetypes.vrscopy", "copy_to_recording"),
-        ".vrs",
+        (".vrs",),
         accepts=on_use("vrs.store", "is_recording_store"),
     ),
-    Target("benzina", on_use("filetypes.benzinacopy", "copy_to_dataset"), ".bzna"),
+    Target("benzina", on_use("filetypes.benzinacopy", "copy_to_dataset"), (".bzna",)),
     Target("images", on_use("filetypes.picturecopy", "copy_to_pictures"), is_folder=True),
-    Target("array", on_use("filetypes.arraycopy", "copy_to_array")),
-    Target("v3", on_use("filetypes.arraycopy", "copy_to_v3")),
+    Target(
+        "array",
+        on_use("filetypes.arraycopy", "copy_to_array"),
+        (".blp",),
+        is_array=True,
+        kinds=(ARRAY,),
+        open=on_use("filetypes.arraycopy", "open_array"),
+    ),
+    Target("v3", on_use("filetypes.arraycopy", "copy_to_v3"), is_array=True),
+    _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
 )
-ARRAY_TARGETS = ("array", "v3")

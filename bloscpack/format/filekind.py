@@ -67,18 +67,15 @@ _IMAGE_ADVICE = (
 )
 _UNPACK_FIRST = "decompress it first"
 
+_CONVERT = f"'{WrongKindError._COMMAND}' converts it"
+
+NPY = FileKind("a NumPy array file (.npy)", f"numpy.load reads it, {_CONVERT}")
+
 NPY_MAGIC = b"\x93NUMPY"
 
 _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, RECORDING_MAGIC, RECORDING),
-    (
-        0,
-        NPY_MAGIC,
-        FileKind(
-            "a NumPy array file (.npy)",
-            "load it with numpy.load; bloscpack.save stores the array",
-        ),
-    ),
+    (0, NPY_MAGIC, NPY),
     (
         0,
         b"PK\x03\x04",
@@ -195,6 +192,11 @@ _CONTENTS: dict[str, tuple[str, str]] = {
     ".vrs": ("VRS recordings", "open each with bloscpack.vrs.open"),
 }
 _ZARR_NAMES = frozenset((".zarray", ".zgroup", ".zmetadata", "zarr.json"))
+
+
+def folder_kind(names: Iterable[str]) -> FileKind | None:
+    """Return the kind of a folder of another library by the names in it; None if it is unknown."""
+    return None
 
 
 def is_gulp(names: Iterable[str]) -> bool:

@@ -58,6 +58,10 @@ class ProgressBar:
         columns = shutil.get_terminal_size().columns
         self._draw(self.render(done, total, now - self._start, columns - 1, unit=self._unit))
 
+    def count_bytes(self) -> None:
+        """Take all numbers for bytes from now on."""
+        self._unit = None
+
     def __enter__(self) -> Self:
         return self
 

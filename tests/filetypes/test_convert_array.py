@@ -1,6 +1,5 @@
 """Copies of arrays: every value and attribute, rounded only on demand, or an error."""
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,17 @@ from bloscpack.container.reader import Container
 from bloscpack.exceptions import (
     BloscpackError,
     FormatError,
-    IsAFolderError,
     NoSuchCodec,
+    NotBloscpackError,
     ObjectNumpyArrayRejection,
     TruncatedError,
     UnsupportedError,
     WrongKindError,
 )
 from bloscpack.filetypes import arraycopy
+from bloscpack.filetypes.convert import open_array
 from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
 from bloscpack.format.rounding import ATTRIBUTE
-from bloscpack.storage.file import open_source
 
 from ..strategies import AnyArray, chunk_shapes, dtypes, fill, shapes
 
@@ -214,8 +213,8 @@ def test_parts_of_a_npy_file(tmp_path: Path, order: Any) -> None:
     np.save(tmp_path / "a.npy", array)
     step = 1 if order == "C" else -1
     every = slice(None)
-    with closing(open_source(tmp_path / "a.npy")) as source:
-        rows = arraycopy.array_source(source, nthreads=1).rows
+    with open_array(tmp_path / "a.npy") as source:
+        rows = source.rows
         for stored in (
             (every, every, every),
             (slice(1, 3), every, every),
@@ -302,9 +301,10 @@ class TestErrors:
         self.fails(path, WrongKindError, "PNG")
         with bp.frames.create(path.parent / "clips.blp") as store:
             store.append("a", np.zeros((3, 4, 4), "u1"))
-        self.fails(path.parent / "clips.blp", WrongKindError, "frame store")
+            store.append("b", np.zeros((3, 4, 4), "u1"))
+        self.fails(path.parent / "clips.blp", ValueError, "2 clips, and an array is made of one")
         (path.parent / "folder").mkdir()
-        self.fails(path.parent / "folder", IsAFolderError, "folder")
+        self.fails(path.parent / "folder", NotBloscpackError, "folder: a folder without pairs")
         self.fails(path.parent / "missing", FileNotFoundError, "missing")
 
     def test_target(self, path: Path, array: AnyArray) -> None:

@@ -1,0 +1,144 @@
+"""An array as a source of one clip, and a clip as an array, so that either is copied to either."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+from typing import Any, Self
+
+import numpy as np
+
+from ..exceptions import NotFoundError
+from ..frames.protocol import Clip, FrameSelection, FrameSource, Request, frame_indices
+from ..types import AnyArray
+from .arraysource import ArraySource, Place, Rows
+
+
+class ArrayClip:
+    """Array of frames as a clip; see `frames.protocol.Clip`."""
+
+    def __init__(self, id_: str, array: ArraySource) -> None:
+        self.id = id_
+        self.shape: tuple[int, ...] = array.rows.shape
+        self.dtype: np.dtype[Any] = array.rows.dtype
+        self.meta = dict(array.attrs)
+        self._rows = array.rows
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return self.shape[0]
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read(selection)`."""
+        return self.read(selection)
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return frames in one array; see `frames.protocol.Clip`."""
+        indices, is_single = frame_indices(selection, len(self))
+        first, last = (int(indices.min()), int(indices.max()) + 1) if len(indices) else (0, 0)
+        found: AnyArray = np.ascontiguousarray(
+            self._rows.read((slice(first, last),))[indices - first]
+        )
+        found = found[0] if is_single else found
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    def read_images(self, selection: FrameSelection = None) -> None:
+        """Return None: frames are arrays."""
+
+
+class OneClip:
+    """Source of one clip; see `frames.protocol.FrameSource`."""
+
+    def __init__(self, clip: Clip, name: str | None) -> None:
+        self.name = name
+        self._clip = clip
+
+    @classmethod
+    def of(cls, array: ArraySource, name: str | None) -> Self:
+        """Return an array of frames as a source; its clip has the name of the file, or "array".
+
+        Raises
+        ------
+        ValueError
+            The shape is not that of frames.
+        """
+        if not 3 <= len(array.rows.shape) <= 4:
+            raise ValueError(
+                f"an array of shape {array.rows.shape} is not a clip of frames, which has shape "
+                "(T, H, W) or (T, H, W, C); to='array' copies it as an array"
+            )
+        return cls(ArrayClip(clip_id(name) or "array", array), name)
+
+    def keys(self) -> Sequence[str]:
+        """Return the id."""
+        return (self._clip.id,)
+
+    def __len__(self) -> int:
+        """Return 1."""
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the id."""
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether this is the id."""
+        return key == self._clip.id
+
+    def __getitem__(self, key: str) -> Clip:
+        """Return the clip."""
+        if key != self._clip.id:
+            raise NotFoundError(f"no clip {key!r:.80}").at(path=self.name)
+        return self._clip
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> list[AnyArray]:
+        """Read frames, one request after the other."""
+        found = [self[id_].read(selection) for id_, selection in requests]
+        for target, frames in zip(out if out is not None else (), found, strict=False):
+            target[...] = frames
+        return found
+
+    def close(self) -> None:
+        """Do nothing: the opener closes the file."""
+
+    def __enter__(self) -> Self:
+        """Return the source."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Do nothing."""
+
+
+def clip_id(name: str | None) -> str:
+    """Return the id of the only clip of a file: its name without the suffix."""
+    return PurePath(name or "").stem
+
+
+def array_of_clip(source: FrameSource, inner: str) -> ArraySource:
+    """Return the frames of a clip as an array; without `inner` those of the only clip.
+
+    Raises
+    ------
+    NotFoundError
+        No clip has the id `inner`.
+    ValueError
+        `inner` is empty, and there is not exactly one clip.
+    """
+    if not inner and len(source) != 1:
+        raise ValueError(
+            f"{source.name}: {len(source)} clips, and an array is made of one: name it, such as "
+            f"'{source.name}::/{next(iter(source), 'ID')}'"
+        )
+    clip = source[inner or next(iter(source))]
+
+    def read(place: Place) -> AnyArray:
+        return clip.read(place[0])[(slice(None), *place[1:])]
+
+    return ArraySource(Rows(clip.shape, clip.dtype, read), attrs=clip.meta)

@@ -1,0 +1,174 @@
+"""Array to be copied, from a file of any type, which is read part by part."""
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any, NamedTuple
+
+from ..array.dtype import Dtype
+from ..array.layout import Chunks
+from ..exceptions import FormatError
+from ..types import AnyArray
+
+Place = tuple[slice, ...]
+
+# Decoded size of a part that is read at a time, unless a chunk of the source is larger.
+PART_NBYTES = 16 << 20
+
+
+class Rows:
+    """Array of another library.
+
+    Parameters
+    ----------
+    shape, dtype : tuple of int, numpy.dtype
+        Shape and dtype of the array.
+    read : callable
+        Takes a slice of step 1 for each axis, and returns that part of the array.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: Dtype, read: Callable[[Place], AnyArray]
+    ) -> None:
+        self.shape = tuple(map(int, shape))
+        self.dtype = dtype
+        self._read = read
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    def read(self, place: Place) -> AnyArray:
+        """Return a part of the array.
+
+        Raises
+        ------
+        FormatError
+            The library returns an array of another shape or dtype.
+        """
+        place += (slice(None),) * (len(self.shape) - len(place))
+        bounds = [one.indices(length)[:2] for one, length in zip(place, self.shape, strict=True)]
+        found = self._read(tuple(slice(*each) for each in bounds))
+        shape = tuple(stop - start for start, stop in bounds)
+        if found.shape != shape or found.dtype != self.dtype:
+            raise FormatError(
+                f"the array has {found.dtype} {found.shape} where {self.dtype} {shape} is declared"
+            )
+        return found
+
+    __getitem__ = read
+
+
+class ArraySource(NamedTuple):
+    """Array to be copied.
+
+    Attributes
+    ----------
+    rows : array_like
+        The array; ranges of its rows are read when they are taken.
+    is_fortran : bool
+        Whether it is stored in Fortran order.
+    chunks : int, tuple of int or None
+        Rows per chunk, or shape of the chunks of a grid; None for the default.
+    attrs : dict
+        Its attrs.
+    keepbits : int or None
+        Mantissa bits to which its items have been rounded.
+    """
+
+    rows: Any
+    is_fortran: bool = False
+    chunks: Chunks = None
+    attrs: dict[str, Any] = {}  # noqa: RUF012 - a NamedTuple, and it is never changed
+    keepbits: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the array in bytes."""
+        return int(prod(self.rows.shape) * self.rows.dtype.itemsize)
+
+    @property
+    def nrows(self) -> int:
+        """Number of rows; 1 for an array without dimensions."""
+        shape = self.rows.shape
+        return int(shape[-1 if self.is_fortran else 0]) if shape else 1
+
+    @property
+    def band_nbytes(self) -> int:
+        """Decoded size of all chunks of a grid with the same rows; 0 if there is no grid."""
+        if not isinstance(self.chunks, tuple):
+            return 0
+        rows_per_chunk: int = self.chunks[-1 if self.is_fortran else 0]
+        nbytes: int = rows_per_chunk * self.nbytes // self.nrows
+        return nbytes
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Shape of the chunks; ones where no chunks are known."""
+        shape: tuple[int, ...] = self.rows.shape
+        if isinstance(self.chunks, tuple):
+            return self.chunks
+        if not isinstance(self.chunks, int) or not shape:
+            return (1,) * len(shape)
+        return (*shape[:-1], self.chunks) if self.is_fortran else (self.chunks, *shape[1:])
+
+    def parts(self, *, in_order: bool = False) -> Iterator[Place]:
+        """Yield parts of whole chunks and about `PART_NBYTES` that cover the array.
+
+        With `in_order`, the items of each part follow those of the part before as they are stored;
+        a part then has at least all chunks with the same rows.
+        """
+        shape, chunks = self.rows.shape, self.chunk_shape
+        if 0 in shape:
+            return
+        step = -1 if self.is_fortran else 1
+        if in_order and isinstance(self.chunks, tuple):
+            lead = chunks[::step][0]
+            chunks = (lead, *shape[::step][1:])[::step]
+        elif in_order:
+            chunks = (1,) * len(shape)
+        for place in _parts(shape[::step], chunks[::step], self.rows.dtype.itemsize):
+            yield place[::step]
+
+    def difference(
+        self, copy: "ArraySource", note: Callable[[int], None], *, in_order: bool = False
+    ) -> str | None:
+        """Return a description of the first difference of a copy, or None.
+
+        Parameters
+        ----------
+        copy : ArraySource
+            The copy; its attrs are not compared.
+        note : callable
+            Called with the bytes of each part that was compared.
+        in_order : bool
+            Whether the copy can only be read in this order; see `parts`.
+        """
+        rows, written = self.rows, copy.rows
+        if (rows.shape, rows.dtype) != (written.shape, written.dtype):
+            return f"{written.dtype} {written.shape} instead of {rows.dtype} {rows.shape}"
+        for place in self.parts(in_order=in_order):
+            found = rows.read(place)
+            # As bytes: NaN is not equal to NaN.
+            if found.tobytes() != written.read(place).tobytes():
+                return f"the items [{', '.join(f'{one.start}:{one.stop}' for one in place)}]"
+            note(found.nbytes)
+        return None
+
+
+def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[Place]:
+    whole = tuple(slice(0, length) for length in shape)
+    if not shape or prod(shape) * itemsize <= PART_NBYTES:
+        yield whole
+        return
+    step = chunks[0]
+    band_nbytes = step * prod(shape[1:]) * itemsize
+    is_whole = band_nbytes <= PART_NBYTES or chunks[1:] == shape[1:]
+    step *= max(1, PART_NBYTES // band_nbytes)
+    for start in range(0, shape[0], step):
+        rows = slice(start, min(start + step, shape[0]))
+        if is_whole:
+            yield rows, *whole[1:]
+        else:
+            for rest in _parts(shape[1:], chunks[1:], itemsize * step):
+                yield rows, *rest

@@ -1,0 +1,111 @@
+"""Shared by the modules of this folder: streams for libraries, their errors, names of arrays."""
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ...exceptions import BloscpackError, FormatError, NotFoundError
+from ...storage.protocol import ByteSource
+
+
+class SourceStream(io.RawIOBase):
+    """Seekable binary stream of a source, for libraries that read file objects."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._position = 0
+        self._size = source.size()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a position, and return it.
+
+        Raises
+        ------
+        ValueError
+            It is before the start.
+        """
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"position {base + offset} is before the start")
+        self._position = base + offset
+        return self._position
+
+    def readinto(self, buffer: object) -> int:
+        """Fill a buffer, and return the number of bytes."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        room = max(0, min(len(view), self._size - self._position))
+        count = self._source.read_into(self._position, view[:room]) if room else 0
+        self._position += count
+        return count
+
+
+@contextmanager
+def errors_of(
+    what: str, name: str | None, kind: type[BloscpackError] = FormatError
+) -> Iterator[None]:
+    """Raise our own error `kind` for any error of a library about a file.
+
+    Errors of the system, such as a full disk, of memory, and our own pass unchanged.
+    """
+    try:
+        yield
+    except (BloscpackError, ImportError, MemoryError):
+        raise
+    except Exception as err:
+        if isinstance(err, OSError) and err.errno is not None:
+            raise
+        text = " ".join(str(err).split())[:300] or type(err).__name__
+        raise kind(f"{what}: {text}").at(path=name) from err
+
+
+def chosen(inner: str, names: Iterable[str], what: str, name: str | None) -> str:
+    """Return the one array of a file that was named, or the only one.
+
+    Parameters
+    ----------
+    inner : str
+        Name behind ``::/``; empty if none was given.
+    names : iterable of str
+        Names of all arrays in the file.
+    what, name : str
+        The file, for messages, and its path.
+
+    Raises
+    ------
+    NotFoundError
+        The file does not have this array.
+    ValueError
+        `inner` is empty, and the file does not have exactly one array.
+    """
+    found = list(names)
+    listed = ", ".join(found[:10]) + (", ..." if len(found) > 10 else "")
+    if inner and inner not in found:
+        raise NotFoundError(f"no array {inner!r:.80} in {what}: it has {listed or 'none'}").at(
+            path=name
+        )
+    if not inner and len(found) != 1:
+        place = name or "FILE"
+        advice = (
+            f"name one, such as '{place}::/{found[0]}': {listed}" if found else "nothing to copy"
+        )
+        raise ValueError(f"{place}: {what} of {len(found)} arrays; {advice}")
+    return inner or found[0]
+
+
+def refuse_inner(inner: str, what: str) -> None:
+    """Raise ValueError if an array is named in a file that has only one."""
+    if inner:
+        raise ValueError(f"{what} has one array; '::/{inner:.80}' names a part")

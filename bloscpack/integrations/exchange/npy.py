@@ -1,0 +1,110 @@
+"""Array in a ``.npy`` file, read and written by ranges of items, without mapping it to memory."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+
+from numpy.lib import format as npy
+
+from ...array.arraymetadata import new_array, stored_view
+from ...array.chunkpieces import contiguous_run
+from ...exceptions import FormatError, TruncatedError, UnsupportedError
+from ...filetypes.arraysource import ArraySource
+from ...filetypes.copyjob import Conversion, CopyJob
+from ...storage.protocol import ByteSource
+from ...types import AnyArray
+from .arrayfile import Add, copy_array
+from .library import refuse_inner
+
+# numpy reads no header of more than 10,000 bytes.
+_HEAD_NBYTES = 16 << 10
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+@contextmanager
+def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
+    """Yield the array in a ``.npy`` file, without reading its items.
+
+    Raises
+    ------
+    FormatError
+        The header is damaged, or the file is too short.
+    """
+    refuse_inner(inner, "a .npy file")
+    rows = _NpyRows(source)
+    yield ArraySource(rows, rows.is_fortran)
+
+
+def copy_to_npy(source: ArraySource, job: CopyJob) -> Conversion:
+    """Copy an array to a ``.npy`` file, which has no place for attrs."""
+    return copy_array("npy", source, job, _write, open_npy, keeps=(), in_order=True)
+
+
+def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
+    rows = source.rows
+    try:
+        descr = npy.dtype_to_descr(rows.dtype)
+        is_held = npy.descr_to_dtype(descr) == rows.dtype
+    except ValueError:  # fields that overlap
+        is_held = False
+    if not is_held:
+        raise UnsupportedError(f"a .npy file cannot hold items of {rows.dtype}")
+    header = {"descr": descr, "fortran_order": source.is_fortran, "shape": rows.shape}
+    with open(path, "xb") as stream:
+        try:
+            npy.write_array_header_1_0(stream, header)
+        except ValueError:  # too long: many fields
+            npy.write_array_header_2_0(stream, header)
+        for place in source.parts(in_order=True):
+            part = rows.read(place)
+            stream.write(part.tobytes("F" if source.is_fortran else "C"))
+            add(part.nbytes)
+
+
+class _NpyRows:
+    """Array in a ``.npy`` file, read by ranges of rows, or of what is in one row.
+
+    Raises
+    ------
+    FormatError
+        The header is damaged, or the file is too short.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        stream = io.BytesIO(source.read_at(0, _HEAD_NBYTES))
+        try:
+            version = npy.read_magic(stream)
+            if version not in _HEADERS:
+                raise UnsupportedError(f".npy file: version {version}").at(path=source.name)
+            self.shape, self.is_fortran, self.dtype = _HEADERS[version](stream)
+        except ValueError as err:
+            raise FormatError(f".npy file: {err}").at(path=source.name) from err
+        self._start = stream.tell()
+        if not all(type(length) is int and 0 <= length < 1 << 63 for length in self.shape):
+            raise FormatError(f".npy file: shape {self.shape!r:.80}").at(path=source.name)
+        # With fewer than two axes longer than 1, both orders have the same bytes.
+        self.is_fortran = self.is_fortran and sum(length != 1 for length in self.shape) > 1
+        nbytes = prod(self.shape) * self.dtype.itemsize
+        if source.size() - self._start < nbytes and not self.dtype.hasobject:
+            raise TruncatedError(
+                f".npy file: found {source.size() - self._start} of {nbytes} bytes of items"
+            ).at(path=source.name)
+
+    def read(self, place: tuple[slice, ...]) -> AnyArray:
+        """Return a part of the array whose items are adjacent in the file."""
+        place += (slice(None),) * (len(self.shape) - len(place))
+        sides = [range(length)[one] for length, one in zip(self.shape, place, strict=True)]
+        result = new_array(tuple(map(len, sides)), self.dtype, self.is_fortran)
+        content = stored_view(result, self.is_fortran)
+        if content:
+            step = -1 if self.is_fortran else 1
+            run = contiguous_run(self.shape[::step], tuple(sides[::step]))
+            if run is None:
+                raise ValueError(f".npy file: items of {place} are not adjacent")
+            position = self._start + run[0] * self.dtype.itemsize
+            content[:] = self._source.read_at(position, len(content))
+        return result
+
+    __getitem__ = read

@@ -1,0 +1,69 @@
+"""Checks that hold for every format that `convert` reads and writes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import FormatError
+from bloscpack.filetypes import copyjob
+from bloscpack.integrations.exchange import arrayfile
+
+AnyArray = np.ndarray[Any, Any]
+
+
+def assert_same(one: AnyArray, other: AnyArray) -> None:
+    assert (one.dtype, one.shape) == (other.dtype, other.shape)
+    assert one.tobytes() == other.tobytes()
+
+
+def assert_interrupted_run_leaves_nothing(source: Path, target: str, monkeypatch: Any) -> None:
+    """Interrupt each step of a copy; the progress is called between all of them."""
+    before = sorted(source.parent.iterdir())
+    for stop in range(3):
+        seen: list[int] = []
+
+        def progress(done: int, total: int, seen: list[int] = seen, stop: int = stop) -> None:
+            seen.append(done)
+            if len(seen) > stop:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            bp.convert(source, source.parent / target, progress=progress)
+        assert sorted(source.parent.iterdir()) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            copyjob.disk, "replace", lambda *names: (_ for _ in ()).throw(OSError("full"))
+        )
+        with pytest.raises(OSError, match="full"):
+            bp.convert(source, source.parent / target)
+    assert sorted(source.parent.iterdir()) == before
+
+
+def assert_differences_are_found(source: Path, target: str, monkeypatch: Any) -> None:
+    """Write other items than those that were read."""
+    before = sorted(source.parent.iterdir())
+    copy = arrayfile.copy_array
+
+    def wrong(kind: str, array: Any, job: Any, write: Any, *args: Any, **options: Any) -> Any:
+        def write_other(path: str, source: Any, job: Any, add: Any) -> None:
+            class Other:
+                shape, dtype = source.rows.shape, source.rows.dtype
+
+                def read(self, place: Any) -> AnyArray:
+                    part = source.rows.read(place).copy()
+                    part[-1] = part[-1] * 2 + 1
+                    return part
+
+            write(path, source._replace(rows=Other()), job, add)
+
+        return copy(kind, array, job, write_other, *args, **options)
+
+    module = f"bloscpack.integrations.exchange.{bp.convert(source, source.parent / target).kind}"
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{module}.copy_array", wrong)
+        with pytest.raises(FormatError, match="differs from its source and was removed: the items"):
+            bp.convert(source, source.parent / f"other-{target}")
+    assert sorted(source.parent.iterdir()) == sorted([*before, source.parent / target])

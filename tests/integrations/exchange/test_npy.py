@@ -1,0 +1,111 @@
+"""Arrays copied to and from ``.npy`` files, and clips of frames."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloscpack as bp
+from bloscpack.exceptions import BloscpackWarning, NotFoundError, UnsupportedError
+from bloscpack.filetypes import arraysource
+
+from ...strategies import dtypes, fill, shapes
+from .conversions import (
+    assert_differences_are_found,
+    assert_interrupted_run_leaves_nothing,
+    assert_same,
+)
+
+
+@given(
+    dtype=dtypes, shape=shapes, order=st.sampled_from("CF"), nbytes=st.sampled_from([9, 1 << 20])
+)
+def test_any_array(dtype: Any, shape: Any, order: Any, nbytes: int, tmp_path_factory: Any) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    array = np.asarray(fill(dtype, shape, 1), order=order)
+    bp.save(folder / "a.blp", array)
+    array = bp.load(folder / "a.blp")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arraysource, "PART_NBYTES", nbytes)
+        try:
+            done = bp.convert(folder / "a.blp", folder / "a.npy", overwrite=True)
+        except UnsupportedError as err:
+            assert "cannot hold items of" in str(err)  # noqa: PT017 - a type of ml_dtypes
+            return
+    assert (done.kind, done.clips, done.lossless) == ("npy", 1, True)
+    found = np.load(folder / "a.npy")
+    assert_same(found, array)
+    assert found.flags.f_contiguous == array.flags.f_contiguous
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("chunks", [None, 3, (4, 5, 6)])
+def test_parts_of_all_chunks(order: Any, chunks: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    array = np.asarray(fill(np.dtype("<i4"), (11, 13, 17), 1), order=order)
+    bp.save(tmp_path / "a.blp", array, chunks=chunks)
+    for nbytes in (1, 500, 5000):
+        monkeypatch.setattr(arraysource, "PART_NBYTES", nbytes)
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.npy", overwrite=True)
+        assert_same(np.load(tmp_path / "a.npy"), array)
+
+
+def test_attrs_are_reported_as_lost(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(3), attrs={"unit": "K"})
+    with pytest.warns(BloscpackWarning, match="npy has no place for attributes: unit"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.npy")
+
+
+def test_no_trace_of_a_copy_that_fails(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(arraysource, "PART_NBYTES", 1000)
+    bp.save(tmp_path / "a.blp", np.arange(1000))
+    assert_interrupted_run_leaves_nothing(tmp_path / "a.blp", "b.npy", monkeypatch)
+    assert_differences_are_found(tmp_path / "a.blp", "b.npy", monkeypatch)
+
+
+def test_options_of_other_types(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(8.0))
+    for options in ({"keepbits": 3}, {"chunks": 2}, {"codec": "lz4"}, {"clevel": 1}):
+        with pytest.raises(ValueError, match="are for a Bloscpack file, not for npy"):
+            bp.convert(tmp_path / "a.blp", tmp_path / "a.npy", to="npy", **options)
+    with pytest.raises(ValueError, match="are not for an array"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.npy", quality=90)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
+
+
+class TestClips:
+    """Arrays of frames become clips, and clips become arrays."""
+
+    @pytest.fixture
+    def frames(self) -> Any:
+        return fill(np.dtype("<u2"), (9, 6, 8, 3), 1)
+
+    def test_both_ways(self, frames: Any, tmp_path: Path) -> None:
+        np.save(tmp_path / "walk.npy", frames)
+        done = bp.convert(tmp_path / "walk.npy", tmp_path / "walk.blp", to="frames")
+        assert (done.kind, done.clips, done.frames) == ("frames", 1, 9)
+        with bp.frames.open(tmp_path / "walk.blp") as store:
+            assert list(store) == ["walk"]
+            assert_same(store["walk"][:], frames)
+        bp.convert(tmp_path / "walk.blp", tmp_path / "again.npy")
+        assert_same(np.load(tmp_path / "again.npy"), frames)
+
+    def test_the_clip_is_named(self, frames: Any, tmp_path: Path) -> None:
+        with bp.frames.create(tmp_path / "clips.blp") as store:
+            store.append("a/b", frames, {"label": 1})
+            store.append("c", frames[:2])
+        bp.convert(f"{tmp_path}/clips.blp::/a/b", tmp_path / "b.blp", to="array")
+        with bp.open(tmp_path / "b.blp") as a:
+            assert_same(a[...], frames)
+            assert a.attrs == {"label": 1}
+        with pytest.raises(NotFoundError, match="'d'"):
+            bp.convert(f"{tmp_path}/clips.blp::/d", tmp_path / "d.npy")
+        with pytest.raises(ValueError, match=r"2 clips.*name it, such as .*clips\.blp::/a/b'"):
+            bp.convert(tmp_path / "clips.blp", tmp_path / "d.npy")
+
+    def test_an_array_that_is_not_of_frames(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", np.zeros((3, 3)))
+        with pytest.raises(ValueError, match=r"shape \(3, 3\) is not a clip of frames"):
+            bp.convert(tmp_path / "a.npy", tmp_path / "a.blp", to="frames")
