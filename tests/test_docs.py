@@ -99,14 +99,18 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         run_page(page)
 
 
-def test_shell_lines_of_the_readme_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((DOCS / "tutorials").glob("*.md"))], ids=page_id
+)
+def test_shell_lines_run_after_the_code(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_page(ROOT / "README.md")
-    [session] = [text for language, text, _ in blocks(ROOT / "README.md") if language == "console"]
+    run_page(page)
+    [session] = [text for language, text, _ in blocks(page) if language == "console"]
     for line in session.splitlines():
         dollar, program, *argv = shlex.split(line)
         assert (dollar, program, main(argv)) == ("$", "blpk", 0), line
-    assert np.array_equal(np.load("noon.npy"), bp.load("again.blp")[12, 40:60, ::2])
+    if page.name == "README.md":
+        assert np.array_equal(np.load("noon.npy"), bp.load("again.blp")[12, 40:60, ::2])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
