@@ -8,6 +8,7 @@ import importlib
 import json
 import pkgutil
 import re
+import runpy
 import shlex
 import zlib
 from pathlib import Path
@@ -137,6 +138,16 @@ def test_navigation_of_the_site_names_every_page():
     generated = ["changes.md", "index.md"]  # by .ci/site.py, as the reference is
     pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
     assert sorted(named) == sorted([*pages, *generated])
+
+
+def test_figures_are_those_of_the_script():
+    """If not: ``python .ci/figures.py``."""
+    script = runpy.run_path(str(ROOT / ".ci" / "figures.py"))
+    drawn = {f"{name}.svg": draw().svg() for name, draw in script["FIGURES"].items()}
+    stored = {path.name: path.read_text("utf-8") for path in (DOCS / "figures").iterdir()}
+    assert stored == drawn
+    text = "".join(path.read_text("utf-8") for path in DOCS.rglob("*.md"))
+    assert [name for name in drawn if f"figures/{name})" not in text] == []
 
 
 def modules():
