@@ -32,7 +32,10 @@ ROOMS = {
     "vrs": {"numpy", "xxhash", "pillow_jxl", "compression", "zstandard"},
     "original": {"numpy"},
     "filetypes": {"numpy"},
-    "integrations": {"numpy", "dask", "numcodecs", "torch", "xarray", "zarr"},
+    "integrations": {
+        *("numpy", "dask", "numcodecs", "torch", "xarray", "zarr"),
+        *("h5py", "hdf5plugin"),
+    },
     "cli": {"numpy"},
     "package": set[str](),
 }
@@ -65,6 +68,8 @@ ONLY_IN = {
     "xarray": {"integrations.xarray"},
     "zarr": {"integrations.zarr"},
     "dask": {"integrations.dask"},
+    "h5py": {"integrations.exchange.hdf5"},
+    "hdf5plugin": {"integrations.exchange.hdf5"},
     "numcodecs": {"integrations.numcodecs"},
     "fsspec": {
         "storage.remote.client",

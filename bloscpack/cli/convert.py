@@ -19,26 +19,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
         "Copy an array, or clips of frames, to another type of file. SRC is recognised by its "
-        "content, and DST by its name or --to. An array is a Bloscpack or .npy file. Clips are "
-        "those of a frame store, a gulp directory, a Benzina dataset or a folder of pictures. JPEG "
-        "images, and samples from dataset to dataset, are copied byte for byte, and everything is "
-        "compared. A VRS recording becomes a frame store with all its records and tags: its fields "
-        "and frames are clips. Such a store can be converted back to a recording; the checksums "
-        "are compared. --to v3 copies an array to format version 3, which bloscpack 0.16 reads."
+        "content, and DST by its name or --to. An array is a Bloscpack file or one of another "
+        "library, such as NumPy or HDF5. Clips are those of a frame store, a gulp directory, a "
+        "Benzina dataset or a folder of pictures. JPEG images, and samples from dataset to "
+        "dataset, are copied byte for byte, and everything is compared. A VRS recording becomes a "
+        "frame store with all its records and tags: its fields and frames are clips. Such a store "
+        "can be converted back to a recording; the checksums are compared. --to v3 copies an array "
+        "to format version 3, which bloscpack 0.16 reads."
     )
     parser.add_argument(
         "sources",
         metavar="SRC",
         nargs="+",
-        help="file, folder or URL; FILE::/NAME is one clip of it, as an array",
+        help="file, folder or URL; FILE::/NAME is one array or clip of it, as an array",
     )
     parser.add_argument("target", metavar="DST", help="file or folder to write")
     parser.add_argument(
         "--to",
         choices=tuple(each.name for each in TARGETS),
-        help="type of DST (default: by its suffix, .bzna or .npy; otherwise an array from an "
-        "array, and a frame store from clips; from a frame store a gulp directory, unless DST ends "
-        "in .blp, or in .vrs and the store holds a recording)",
+        help="type of DST (default: by its suffix, such as .bzna, .npy or .h5; otherwise an array "
+        "from an array, and a frame store from clips; from a frame store a gulp directory, unless "
+        "DST ends in .blp, or in .vrs and the store holds a recording)",
     )
     parser.add_argument(
         "--quality",

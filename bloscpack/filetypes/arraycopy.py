@@ -19,8 +19,7 @@ from ..format.codec import CODECS
 from ..format.header import DEFAULT_VERSION
 from ..format.rounding import ATTRIBUTE, Rounding
 from ..storage.protocol import ByteSource
-from ..types import DEFAULT_BLOCK, nbytes_of
-from .arraysource import ArraySource
+from .arraysource import PART_NBYTES, ArraySource
 from .copyjob import ByteCount, Conversion, CopyJob, new_copy
 
 
@@ -116,7 +115,7 @@ def _write(
         note = ByteCount(job, writing.nbytes).add
         records = []
         # Each chunk of a grid is decoded at most twice, even if the copy has chunks of few rows.
-        ranges = writing.split(max(nbytes_of(DEFAULT_BLOCK), source.band_nbytes))
+        ranges = writing.split(max(PART_NBYTES, source.band_nbytes))
         for start, stop in ranges:
             block = rows.read(_place(writing, start, stop))
             records.append(writing.write(start, block, nthreads=job.nthreads))

@@ -130,9 +130,7 @@ class ArraySource(NamedTuple):
         for place in _parts(shape[::step], chunks[::step], self.rows.dtype.itemsize):
             yield place[::step]
 
-    def difference(
-        self, copy: "ArraySource", note: Callable[[int], None], *, in_order: bool = False
-    ) -> str | None:
+    def difference(self, copy: "ArraySource", note: Callable[[int], None]) -> str | None:
         """Return a description of the first difference of a copy, or None.
 
         Parameters
@@ -141,13 +139,11 @@ class ArraySource(NamedTuple):
             The copy; its attrs are not compared.
         note : callable
             Called with the bytes of each part that was compared.
-        in_order : bool
-            Whether the copy can only be read in this order; see `parts`.
         """
         rows, written = self.rows, copy.rows
         if (rows.shape, rows.dtype) != (written.shape, written.dtype):
             return f"{written.dtype} {written.shape} instead of {rows.dtype} {rows.shape}"
-        for place in self.parts(in_order=in_order):
+        for place in self.parts():
             found = rows.read(place)
             # As bytes: NaN is not equal to NaN.
             if found.tobytes() != written.read(place).tobytes():

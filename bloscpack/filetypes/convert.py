@@ -59,20 +59,23 @@ def convert(
     Parameters
     ----------
     src : path or URL, sequence of these, or source of clips
-        An array in a Bloscpack or ``.npy`` file; a source of clips, anything that
+        An array in a Bloscpack, ``.npy`` or HDF5 file; a source of clips, anything that
         `bloscpack.frames.open` opens, or a folder of pictures, each file a clip. What the file is,
-        is found by its content. ``file::/name`` is a clip of a frame store, to be copied as an
-        array. Several paths are frame stores, or the files of one VRS recording.
+        is found by its content. ``file::/name`` is a dataset of an HDF5 file, or a clip of a
+        frame store, to be copied as an array. Several paths are frame stores, or the files of one
+        VRS recording.
     dst : str or PathLike
-        The new file or folder. It appears only when it is complete.
-    to : {"frames", "gulp", "vrs", "benzina", "images", "array", "v3", "npy"}, optional
-        Type of the copy. By default that of the name of `dst`: a Benzina dataset (".bzna") or a
-        NumPy file (".npy"); a VRS recording if it ends in ".vrs" and `src` is a store that holds
-        one. For any other name an array becomes a Bloscpack file ("array"), which is written as by
-        `bloscpack.save`, with the chunks of `src`. Clips become a frame store, and the clips of a
-        frame store a Gulp directory, unless the name ends in ".blp". "v3" writes an array in format
-        version 3, which bloscpack 0.16 reads: in chunks of whole rows, by Blosc alone. "frames"
-        makes a clip of an array of shape (T, H, W) or (T, H, W, C).
+        The new file or folder. It appears only when it is complete. ``file::/name`` also names the
+        dataset in an HDF5 file.
+    to : {"frames", "gulp", "vrs", "benzina", "images", "array", "v3", "npy", "hdf5"}, optional
+        Type of the copy. By default that of the name of `dst`: a Benzina dataset (".bzna"), a
+        NumPy file (".npy") or an HDF5 file (".h5", ".hdf5"); a VRS recording if it ends in ".vrs"
+        and `src` is a store that holds one. For any other name an array becomes a Bloscpack file
+        ("array"), which is written as by `bloscpack.save`, with the chunks of `src`. Clips become a
+        frame store, and the clips of a frame store a Gulp directory, unless the name ends in
+        ".blp". "v3" writes an array in format version 3, which bloscpack 0.16 reads: in chunks of
+        whole rows, by Blosc alone. "frames" makes a clip of an array of shape (T, H, W) or
+        (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
@@ -177,9 +180,11 @@ def convert(
     """
     given = {"crf": crf, "codec": codec, "tile": tile}
     chunking = {"chunks": chunks, "access": access, "clevel": clevel, "shuffle": shuffle}
+    path, inner_name = split_inner(dst)
     job = CopyJob(
-        target=os.path.realpath(dst),
-        name=os.fspath(dst),
+        target=os.path.realpath(path),
+        name=os.fspath(path),
+        inner=inner_name,
         verify=verify,
         progress=progress,
         quality=quality,
@@ -193,8 +198,6 @@ def convert(
         allow_empty=allow_empty,
         nthreads=nthreads,
     )
-    if to is None and (keepbits is not None or job.chunking):
-        to = "array"
     if (
         to not in (None, "v3")
         and not _named(to).is_array
@@ -206,7 +209,12 @@ def convert(
     src, inner = split_inner(src)
     with ExitStack() as stack:
         filetype, src, storage_options = _identified(src, storage_options, stack)
-        if not inner and filetype and filetype.copy and to in (None, "frames", filetype.name):
+        if (
+            not (inner or job.inner)
+            and filetype
+            and filetype.copy
+            and to in (None, "frames", filetype.name)
+        ):
             whole: Conversion = filetype.copy(src, storage_options, to, job)
             return whole
         if verbatim and not (to and _named(to).is_array):
@@ -220,7 +228,9 @@ def convert(
         else:
             source = _opened(filetype, src, stack, nthreads, storage_options)
         has_array = isinstance(source, ArraySource)
-        target = _named(to) if to else _default(source, job.target, is_array=has_array)
+        target = _named(to) if to else _default(source, job, is_array=has_array)
+        if job.inner and not (target.is_array and target.open):
+            raise ValueError(f"a copy of type {target.name!r} has no part {job.inner!r:.80}")
         if target.is_array:
             array = source if has_array else array_of_clip(source, inner)
             copied: Conversion = target.copy(array, job)
@@ -330,18 +340,20 @@ def _named(to: str) -> Target:
     raise ValueError(f"to must be one of {', '.join(each.name for each in TARGETS)}, not {to!r}")
 
 
-def _default(source: Any, path: str, *, is_array: bool) -> Target:
-    """Return the type with the longest suffix of `path` that takes the source.
+def _default(source: Any, job: CopyJob, *, is_array: bool) -> Target:
+    """Return the type with the longest suffix of the destination that takes the source.
 
-    Of two that do, arrays stay arrays, and clips stay clips.
+    Of two that do, arrays stay arrays, and clips stay clips. Options of arrays make an array.
     """
+    makes_array = job.keepbits is not None or bool(job.chunking)
     fitting = [
         (len(suffix), target.is_array == is_array, -number, target)
         for number, target in enumerate(TARGETS)
         for suffix in target.suffixes
-        if path.endswith(suffix)
+        if job.target.endswith(suffix)
+        and (target.is_array or not makes_array)
         and (target.accepts is None or (not is_array and target.accepts(source)))
     ]
     if not fitting:
-        return _named("array" if is_array else "frames")
+        return _named("array" if is_array or makes_array else "frames")
     return max(fitting, key=lambda each: each[:3])[3]

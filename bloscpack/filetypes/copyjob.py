@@ -54,6 +54,8 @@ class CopyJob:
         Real path of the new file or folder.
     name : str
         The path as it was given, for messages.
+    inner : str
+        Name of the array in the new file; empty if none was given.
     coding : mapping
         Options of the encoder of pictures: those of crf, codec and tile that were given.
     chunking : mapping
@@ -63,6 +65,7 @@ class CopyJob:
 
     target: str
     name: str
+    inner: str
     verify: bool
     progress: Progress | None
     quality: int | None

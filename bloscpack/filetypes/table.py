@@ -13,6 +13,7 @@ from ..format.filekind import (
     DATASET,
     FRAME_STORE,
     GULP_DIRECTORY,
+    HDF5,
     NPY,
     RECORDING,
     VIDEO,
@@ -218,4 +219,5 @@ TARGETS = (
     ),
     Target("v3", on_use("filetypes.arraycopy", "copy_to_v3"), is_array=True),
     _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
+    _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), is_array=True),
 )

@@ -71,6 +71,8 @@ _CONVERT = f"'{WrongKindError._COMMAND}' converts it"
 
 NPY = FileKind("a NumPy array file (.npy)", f"numpy.load reads it, {_CONVERT}")
 
+HDF5 = FileKind("an HDF5 file", f"h5py reads it, {_CONVERT}")
+
 NPY_MAGIC = b"\x93NUMPY"
 
 _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
@@ -84,11 +86,7 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
             "numpy.load or zarr.open reads it; bloscpack.save stores one array",
         ),
     ),
-    (
-        0,
-        b"\x89HDF\r\n\x1a\n",
-        FileKind("an HDF5 file", "read it with h5py; bloscpack.save stores one array"),
-    ),
+    (0, b"\x89HDF\r\n\x1a\n", HDF5),
     (
         2,
         b"b2frame\0",

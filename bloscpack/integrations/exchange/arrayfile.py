@@ -5,11 +5,17 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, closing
 from typing import TypeAlias
 
+import numpy as np
+
 from ...filetypes.arraysource import ArraySource
 from ...filetypes.copyjob import ByteCount, Conversion, CopyJob, new_copy, refuse_difference
 from ...notice import notice
 from ...storage.file import open_source
 from ...storage.folder.filelist import ListedFolder
+from .arraylabels import canonical
+from .library import refuse_inner
+
+_CHUNK_NBYTES = 1 << 20
 
 Add: TypeAlias = Callable[[int], None]
 Open: TypeAlias = Callable[..., AbstractContextManager[ArraySource]]
@@ -26,7 +32,7 @@ def copy_array(
     keeps: Collection[str] | None = None,
     options: Collection[str] = (),
     is_folder: bool = False,
-    in_order: bool = False,
+    names: bool = False,
 ) -> Conversion:
     """Write a copy of an array, compare it with its source, and move it to its place.
 
@@ -49,8 +55,8 @@ def copy_array(
         Options of chunks that the type has.
     is_folder : bool
         Whether the copy is a folder.
-    in_order : bool
-        Whether the copy can only be read in the order of its items.
+    names : bool
+        Whether arrays in a file have names, so that the destination may be ``path::/name``.
 
     Raises
     ------
@@ -65,23 +71,51 @@ def copy_array(
             f"keepbits, codec, clevel, shuffle, access{'' if 'chunks' in options else ', chunks'} "
             f"are for a Bloscpack file, not for {kind}"
         )
+    if job.inner and not names:
+        refuse_inner(job.inner, kind)
     lost = [] if keeps is None else [key for key in source.attrs if key not in keeps]
     if lost:
         notice("%s: %s has no place for attributes: %s", job.name, kind, ", ".join(lost))
+    kept = {key: value for key, value in source.attrs.items() if key not in lost}
+    source = source._replace(attrs=canonical(kept, source.rows.shape))
+    expected = json.dumps(source.attrs, sort_keys=True)
     count = ByteCount(job, source.nbytes)
     with new_copy(job, is_folder=is_folder) as temporary:
         write(temporary, source, job, count.add)
         if job.verify:
             with (
                 closing((ListedFolder if is_folder else open_source)(temporary)) as opened,
-                open_copy(opened, "", nthreads=job.nthreads) as copy,
+                open_copy(opened, job.inner, nthreads=job.nthreads) as copy,
             ):
-                what = source.difference(copy, count.add, in_order=in_order)
-                if what is None and any(
-                    json.dumps(value) != json.dumps(copy.attrs.get(key))
-                    for key, value in source.attrs.items()
-                    if key not in lost
-                ):
+                what = source.difference(copy, count.add)
+                attrs = canonical(copy.attrs, copy.rows.shape)
+                if what is None and json.dumps(attrs, sort_keys=True) != expected:
                     what = "the attrs"
                 refuse_difference(what, job.name)
     return Conversion(kind, 1, source.nrows, 0, lossless=True)
+
+
+def chunks_for(source: ArraySource, job: CopyJob) -> tuple[int, ...] | None:
+    """Return the chunks of a copy: those of the options, of the source, or rows of about 1 MiB.
+
+    None for an array without items or axes, which has no chunks.
+    """
+    shape: tuple[int, ...] = source.rows.shape
+    if not shape or not source.nbytes:
+        return None
+    given = job.chunking.get("chunks")
+    if given is not None:
+        if isinstance(given, str) or not np.all(np.array(given) > 0):
+            raise ValueError(f"chunks must be positive numbers, not {given!r:.80}")
+        source = source._replace(chunks=given, is_fortran=False)
+    chunks = source.chunk_shape
+    if len(chunks) != len(shape):
+        raise ValueError(f"chunks {chunks} have {len(chunks)} axes, and the array {len(shape)}")
+    if source.chunks is None:
+        room = max(1, _CHUNK_NBYTES // source.rows.dtype.itemsize)
+        sides = []
+        for length in reversed(shape):
+            sides.append(min(length, room))
+            room = max(1, room // length)
+        chunks = tuple(reversed(sides))
+    return tuple(min(one, length) for one, length in zip(chunks, shape, strict=True))

@@ -38,7 +38,7 @@ def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
 
 def copy_to_npy(source: ArraySource, job: CopyJob) -> Conversion:
     """Copy an array to a ``.npy`` file, which has no place for attrs."""
-    return copy_array("npy", source, job, _write, open_npy, keeps=(), in_order=True)
+    return copy_array("npy", source, job, _write, open_npy, keeps=())
 
 
 def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
@@ -63,7 +63,7 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
 
 
 class _NpyRows:
-    """Array in a ``.npy`` file, read by ranges of rows, or of what is in one row.
+    """Array in a ``.npy`` file, read by ranges of items.
 
     Raises
     ------
@@ -101,8 +101,13 @@ class _NpyRows:
         if content:
             step = -1 if self.is_fortran else 1
             run = contiguous_run(self.shape[::step], tuple(sides[::step]))
-            if run is None:
-                raise ValueError(f".npy file: items of {place} are not adjacent")
+            if run is None:  # one of the rows after the other
+                axis = max(range(len(sides)), key=lambda k: (len(sides[k]) > 1, -step * k))
+                for number, index in enumerate(sides[axis]):
+                    row = (*place[:axis], slice(index, index + 1), *place[axis + 1 :])
+                    at = (slice(None),) * axis + (slice(number, number + 1),)
+                    result[at] = self.read(row)
+                return result
             position = self._start + run[0] * self.dtype.itemsize
             content[:] = self._source.read_at(position, len(content))
         return result

@@ -1,0 +1,106 @@
+"""Attrs of an array, with its dims and coordinates, in a form that can be compared."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import BloscpackError
+from ...notice import notice
+from ...types import AnyArray
+from ..axislabels import DEFAULT_NAME, Labels, pack_labels
+
+LABEL_KEYS = ("name", "dims", "coords")
+Coords = Mapping[Any, tuple[Sequence[str], AnyArray, Mapping[Any, Any]]]
+
+
+def labels_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Labels | None:
+    """Return the labels in attrs; None if there are none, or not in a form that is understood."""
+    if not any(key in attrs for key in LABEL_KEYS):
+        return None
+    try:
+        return Labels.unpack(attrs, shape)
+    except BloscpackError:
+        return None
+
+
+def canonical(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return attrs whose labels, if they have any, are written as `pack_labels` writes them."""
+    labels = labels_of(attrs, shape)
+    if labels is None:
+        return dict(attrs)
+    return _packed(labels.name, labels.dims, shape, labels.coords, labels.attrs)
+
+
+def attrs_with(
+    name: str | None,
+    dims: Sequence[str] | None,
+    shape: tuple[int, ...],
+    coords: Coords,
+    attrs: Iterable[tuple[str, Any]],
+    where: str | None,
+) -> dict[str, Any]:
+    """Return attrs of an array of another library; what JSON cannot hold is left out and reported.
+
+    Parameters
+    ----------
+    name : str or None
+        Name of the array.
+    dims : sequence of str, optional
+        Names of its axes; without them, name and coordinates are left out.
+    shape : tuple of int
+        Its shape.
+    coords : mapping of str to (dims, values, attrs)
+        Coordinates.
+    attrs : iterable of (str, value)
+        Other attributes.
+    where : str or None
+        The file, for messages.
+    """
+    found: dict[str, Any] = {}
+    lost = []
+    for key, value in attrs:
+        try:
+            found[key] = _plain(value)
+        except (TypeError, ValueError):
+            lost.append(key)
+    if dims is not None and len(set(dims)) != len(shape):
+        dims = None
+    if dims is not None:
+        found = {key: value for key, value in found.items() if key not in LABEL_KEYS}
+        kept = {}
+        for key, (along, values, others) in coords.items():
+            try:
+                plain = {each: _plain(value) for each, value in others.items()}
+                entry = {key: (tuple(along), values, plain)}
+                _packed(None, dims, shape, entry, {})
+                kept.update(entry)
+            except (TypeError, ValueError):
+                lost.append(key)
+        found = _packed(name or DEFAULT_NAME, dims, shape, kept, found)
+    if lost:
+        notice("%s: not JSON values, so left out: %s", where or "the source", ", ".join(lost))
+    return found
+
+
+def _packed(
+    name: str | None, dims: Sequence[str], shape: tuple[int, ...], coords: Coords, attrs: Any
+) -> dict[str, Any]:
+    return pack_labels(None if name in dims or name in coords else name, dims, shape, coords, attrs)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of another library as a JSON value."""
+    if isinstance(value, np.generic | np.ndarray):
+        if value.dtype.kind not in "biufSUO":
+            raise TypeError("not a JSON value")
+        value = value.tolist()
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise TypeError("not a JSON value")

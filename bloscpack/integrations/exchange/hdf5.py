@@ -1,0 +1,200 @@
+"""Arrays in HDF5 files (h5py), with names of axes and coordinates as dimension scales.
+
+Attributes that HDF5 cannot hold as they are, such as nested ones, are in the attribute
+``bloscpack`` as JSON.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import UnsupportedError
+from ...filetypes.arraysource import ArraySource, Rows
+from ...filetypes.copyjob import Conversion, CopyJob
+from ...storage.protocol import ByteSource
+from .arrayfile import Add, chunks_for, copy_array
+from .arraylabels import attrs_with, labels_of
+from .library import SourceStream, chosen, errors_of
+
+try:
+    import h5py
+except ImportError as err:
+    raise ImportError(f"{err}: pip install h5py (or 'bloscpack[hdf5]')", name=err.name) from err
+
+with suppress(ImportError):
+    import hdf5plugin  # noqa: F401 - registers filters that many files need
+
+_WHAT = "an HDF5 file"
+_FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
+_REST = "bloscpack"
+# Attributes of dimension scales: netCDF has the same.
+_OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", _REST}
+# Longer lists do not fit into the header of a dataset.
+_MAX_LIST = 4096
+_MAX_COORD_NBYTES = 64 << 20
+
+
+@contextmanager
+def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
+    """Yield a dataset of an HDF5 file.
+
+    Raises
+    ------
+    FormatError
+        The file is damaged.
+    UnsupportedError
+        The dataset has no plain items, or they are in other files.
+    """
+    with errors_of(_WHAT, source.name):
+        file = h5py.File(SourceStream(source), "r")
+    with closing(file):
+        with errors_of(_WHAT, source.name):
+            name = chosen(inner, _datasets(file), _WHAT, source.name)
+            dataset = file[name]
+            _check(dataset, source.name)
+            attrs = _attrs(dataset, source.name)
+        chunks = dataset.chunks
+
+        def read(place: tuple[slice, ...]) -> Any:
+            with errors_of(f"{_WHAT}: dataset {name!r:.80}", source.name):
+                if dataset.dtype.kind in "mM":  # opaque for HDF5
+                    return np.asarray(dataset[place], dataset.dtype)
+                part = np.empty([one.stop - one.start for one in place], dataset.dtype)
+                if part.size:
+                    dataset.read_direct(part, place)
+                return part
+
+        yield ArraySource(Rows(dataset.shape, dataset.dtype, read), chunks=chunks, attrs=attrs)
+
+
+def copy_to_hdf5(source: ArraySource, job: CopyJob) -> Conversion:
+    """Copy an array to a dataset of a new HDF5 file."""
+    return copy_array("hdf5", source, job, _write, open_hdf5, options=("chunks",), names=True)
+
+
+def _datasets(file: Any) -> list[str]:
+    """Return the names of all datasets that are not the coordinates of others."""
+    found: list[str] = []
+
+    def visit(name: str, node: Any) -> None:
+        if isinstance(node, h5py.Dataset) and not node.is_scale:
+            found.append(name)
+
+    file.visititems(visit)
+    return found
+
+
+def _check(dataset: Any, name: str | None) -> None:
+    if dataset.external is not None or dataset.is_virtual:
+        raise UnsupportedError(
+            f"{_WHAT}: the items of {dataset.name!r:.80} are in other files; copy them with h5py"
+        ).at(path=name)
+    if dataset.shape is None or dataset.dtype.hasobject:
+        raise UnsupportedError(
+            f"{_WHAT}: {dataset.name!r:.80} has items of variable length, references or none"
+        ).at(path=name)
+
+
+def _attrs(dataset: Any, where: str | None) -> dict[str, Any]:
+    """Return the attributes of a dataset, with its labels."""
+    rest = {}
+    with suppress(TypeError, ValueError):
+        rest = json.loads(dataset.attrs.get(_REST, "{}"))
+    dims: list[str] = []
+    coords: dict[str, Any] = {}
+    for axis, dimension in enumerate(dataset.dims):
+        scales = list(dimension.values())
+        label = dimension.label or (scales[0].name.rpartition("/")[2] if scales else "")
+        dims.append(label or f"dim_{axis}")
+        for scale in scales[:1]:
+            if scale.shape == (dataset.shape[axis],) and scale.nbytes <= _MAX_COORD_NBYTES:
+                values = scale.asstr()[:] if h5py.check_string_dtype(scale.dtype) else scale[:]
+                coords[dims[-1]] = (dims[-1:], _as_text(values), _attrs_of_scale(scale))
+    has_labels = bool(coords) or any(each.label for each in dataset.dims)
+    attrs = [(key, value) for key, value in dataset.attrs.items() if key not in _OF_SCALES]
+    name = dataset.name.rpartition("/")[2]
+    found = attrs_with(name, dims if has_labels else None, dataset.shape, coords, attrs, where)
+    if isinstance(rest, dict):
+        if isinstance(rest.get("coords"), dict) and "coords" in found:
+            rest["coords"] = found["coords"] | rest["coords"]
+        found |= rest
+    return found
+
+
+def _attrs_of_scale(scale: Any) -> dict[str, Any]:
+    return {key: value for key, value in scale.attrs.items() if key not in _OF_SCALES}
+
+
+def _as_text(values: Any) -> Any:
+    """Return text, which h5py reads as objects, as numpy's text."""
+    return values.astype("U") if values.dtype.hasobject else values
+
+
+def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
+    rows = source.rows
+    labels = labels_of(source.attrs, rows.shape)
+    name = job.inner or (labels.name if labels else "data")
+    chunks = chunks_for(source, job)
+    dtype = h5py.opaque_dtype(rows.dtype) if rows.dtype.kind in "mM" else rows.dtype
+    # Attributes of any size need a format version of 2008.
+    with h5py.File(path, "x", libver=("v108", "v110")) as file:
+        with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
+            dataset = file.create_dataset(
+                name, rows.shape, dtype, chunks=chunks, **(_FILTERS if chunks else {})
+            )
+        if dataset.dtype != rows.dtype:
+            raise UnsupportedError(f"{_WHAT} cannot hold items of {rows.dtype}").at(path=job.name)
+        rest = dict(source.attrs)
+        if labels is not None:
+            rest = labels.attrs | {"coords": dict(source.attrs["coords"])}
+            for axis, each in enumerate(labels.dims):
+                dataset.dims[axis].label = each
+                coord = labels.coords.get(each)
+                if coord is not None and coord.values.dtype.kind in "biufU":
+                    _write_scale(dataset, axis, each, coord.values, coord.attrs)
+                    del rest["coords"][each]
+            if not rest["coords"]:
+                del rest["coords"]
+        for key in [key for key, value in rest.items() if _is_plain(key, value)]:
+            dataset.attrs[key] = rest.pop(key)
+        if rest:
+            dataset.attrs[_REST] = json.dumps(rest)
+        aligned = source if chunks is None else source._replace(chunks=source.chunks or chunks)
+        for place in aligned.parts():
+            part = rows.read(place)
+            dataset[place] = part.view(dtype)
+            add(part.nbytes)
+
+
+def _write_scale(dataset: Any, axis: int, name: str, values: Any, attrs: Mapping[str, Any]) -> None:
+    text = values.dtype.kind == "U"
+    scale = dataset.parent.create_dataset(
+        name,
+        data=values.astype(object) if text else values,
+        dtype=h5py.string_dtype() if text else None,
+    )
+    scale.attrs.update(attrs)
+    scale.make_scale(name)
+    dataset.dims[axis].attach_scale(scale)
+
+
+def _is_plain(key: str, value: Any) -> bool:
+    """Return whether HDF5 gives the same value back."""
+    if not key or "\0" in key or key in _OF_SCALES:
+        return False
+    if isinstance(value, list):
+        kinds = {type(each) for each in value}
+        return (
+            len(kinds) == 1
+            and len(value) <= _MAX_LIST
+            and all(_is_plain(key, each) for each in value)
+            and not isinstance(value[0], list | dict)
+        )
+    if isinstance(value, str):
+        return "\0" not in value and value.encode("utf-8", "ignore").decode() == value
+    return isinstance(value, bool | float) or (
+        isinstance(value, int) and -(1 << 63) <= value < 1 << 63
+    )

@@ -1,0 +1,206 @@
+"""Arrays copied to and from HDF5 files, which h5py writes and reads."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloscpack as bp
+from bloscpack.exceptions import BloscpackError, FormatError, NotFoundError, UnsupportedError
+from bloscpack.filetypes import arraysource
+
+from ...strategies import fill, scalars, shapes
+from .conversions import (
+    assert_differences_are_found,
+    assert_interrupted_run_leaves_nothing,
+    assert_same,
+)
+
+h5py = pytest.importorskip("h5py")
+
+ATTRS: dict[str, Any] = {
+    "unit": "K",
+    "text": "zwölf\nlines",
+    "nul": "a\0b",
+    "yes": True,
+    "count": 3,
+    "large": 1 << 70,
+    "ratio": 0.5,
+    "none": None,
+    "empty": [],
+    "list": [1, 2],
+    "names": ["a", "b"],
+    "mixed": [1, "a", None],
+    "nested": {"a": {"b": [1.5]}},
+    "many": list(range(9000)),
+    "": 1,
+}
+LABELS: dict[str, Any] = {
+    "name": "temperature",
+    "dims": ["time", "y", "x"],
+    "coords": {
+        "time": {"data": ["2026-01-01", "2026-01-02"], "dtype": "<M8[D]"},
+        "y": [0.5, 1.5, 2.5],
+        "x": {"data": ["a", "b", "c", "d"], "attrs": {"long_name": "column"}},
+        "height": {"dims": ["y", "x"], "data": [[1] * 4] * 3},
+        "station": 7,
+    },
+}
+
+
+@given(dtype=scalars, shape=shapes, nbytes=st.sampled_from([9, 1 << 20]))
+def test_any_array(dtype: Any, shape: Any, nbytes: int, tmp_path_factory: Any) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    array = fill(dtype, shape, 1)
+    bp.save(folder / "a.blp", array)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arraysource, "PART_NBYTES", nbytes)
+        try:
+            done = bp.convert(folder / "a.blp", folder / "a.h5", overwrite=True)
+        except UnsupportedError:
+            assert dtype.kind in "US" or dtype.itemsize in (0, 32)
+            return
+        assert (done.kind, done.lossless) == ("hdf5", True)
+        bp.convert(folder / "a.h5", folder / "b.blp", overwrite=True)
+    assert_same(bp.load(folder / "b.blp"), array)
+    with h5py.File(folder / "a.h5") as file:
+        assert_same(np.asarray(file["data"][...]), array)
+
+
+def test_attrs(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(6), attrs=ATTRS)
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        found = file["data"].attrs
+        assert (found["unit"], found["count"], list(found["names"])) == ("K", 3, ["a", "b"])
+    bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+    with bp.open(tmp_path / "b.blp") as a:
+        assert a.attrs == ATTRS
+
+
+def test_labels(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(24.0).reshape(2, 3, 4), attrs=LABELS | {"unit": "K"})
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        data = file["temperature"]
+        assert [each.label for each in data.dims] == ["time", "y", "x"]
+        assert list(data.dims[1]["y"][:]) == [0.5, 1.5, 2.5]
+        assert list(data.dims[2]["x"].asstr()[:]) == ["a", "b", "c", "d"]
+        assert data.dims[2]["x"].attrs["long_name"] == "column"
+    bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+    xarray = pytest.importorskip("xarray")
+    with (
+        xarray.open_dataarray(tmp_path / "a.blp") as one,
+        xarray.open_dataarray(tmp_path / "b.blp") as two,
+    ):
+        assert one.identical(two)
+
+
+def test_a_file_of_another_program(tmp_path: Path) -> None:
+    """Two datasets in groups, chunked and compressed, big-endian, with labels and attributes."""
+    array = fill(np.dtype(">i2"), (50, 40, 30), 1)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("run/one", data=array, chunks=(7, 40, 30), compression="gzip")
+        data.attrs["unit"] = np.bytes_(b"mV")
+        data.attrs["gain"] = np.float32(0.5)
+        data.attrs["window"] = np.array([[1, 2], [3, 4]])
+        file["run/x"] = np.arange(30) * 0.1
+        file["run/x"].make_scale("x")
+        data.dims[2].attach_scale(file["run/x"])
+        file["two"] = [1, 2, 3]
+    with pytest.raises(ValueError, match=r"2 arrays; name one, such as '.*a\.h5::/run/one': run/o"):
+        bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+    with pytest.raises(NotFoundError, match=r"no array 'three' in an HDF5 file: it has run/one, t"):
+        bp.convert(f"{tmp_path}/a.h5::/three", tmp_path / "b.blp")
+    bp.convert(f"{tmp_path}/a.h5::/run/one", tmp_path / "b.blp", nthreads=1)
+    with bp.open(tmp_path / "b.blp") as a:
+        assert_same(a[...], array)
+        attrs = dict(a.attrs)
+        assert attrs.pop("coords")["x"]["data"] == list(np.arange(30) * 0.1)
+        assert attrs == {
+            "name": "one",
+            "dims": ["dim_0", "dim_1", "x"],
+            "unit": "mV",
+            "gain": 0.5,
+            "window": [[1, 2], [3, 4]],
+        }
+    content = (tmp_path / "a.h5").read_bytes()
+    with pytest.raises(ValueError, match="2 arrays"):
+        bp.convert(content, tmp_path / "c.blp")
+
+
+def test_places_in_the_copy(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(60).reshape(20, 3), chunks=4)
+    bp.convert(tmp_path / "a.blp", f"{tmp_path}/a.h5::/group/values")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["group/values"].chunks == (4, 3)
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.out", to="hdf5", chunks=(5, 2))
+    with h5py.File(tmp_path / "b.out") as file:
+        assert file["data"].chunks == (5, 2)
+    for chunks in ((0, 1), "auto", (1,), 0):
+        with pytest.raises(ValueError, match="chunks"):
+            bp.convert(tmp_path / "a.blp", tmp_path / "c.h5", chunks=chunks, to="hdf5")
+    assert not (tmp_path / "c.h5").exists()
+
+
+def test_no_trace_of_a_copy_that_fails(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(arraysource, "PART_NBYTES", 1000)
+    bp.save(tmp_path / "a.blp", np.arange(1000), chunks=100)
+    assert_interrupted_run_leaves_nothing(tmp_path / "a.blp", "b.h5", monkeypatch)
+    assert_differences_are_found(tmp_path / "a.blp", "b.h5", monkeypatch)
+
+
+class TestHostile:
+    def test_truncated_and_damaged(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("d", data=np.arange(3000), chunks=(100,), compression="gzip")
+        content = path.read_bytes()
+        for nbytes in (8, 100, 1000, len(content) // 2, len(content) - 1):
+            path.write_bytes(content[:nbytes])
+            with pytest.raises(FormatError, match=r"a\.h5: an HDF5 file: "):
+                bp.convert(path, tmp_path / "b.blp")
+        rng = np.random.default_rng(1)
+        for _ in range(60):
+            damaged = bytearray(content)
+            for at in rng.integers(8, len(content), 20):
+                damaged[at] ^= 1 << int(rng.integers(8))
+            path.write_bytes(damaged)
+            try:
+                bp.convert(path, tmp_path / "b.blp", overwrite=True, verify=False)
+            except (BloscpackError, ValueError):
+                assert [each.name for each in tmp_path.iterdir() if each.name != "b.blp"] == [
+                    "a.h5"
+                ]
+
+    def test_items_elsewhere(self, tmp_path: Path) -> None:
+        (tmp_path / "secret").write_bytes(bytes(80))
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("d", (10,), "i8", external=[(str(tmp_path / "secret"), 0, 80)])
+        with pytest.raises(UnsupportedError, match="in other files"):
+            bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+        with h5py.File(tmp_path / "b.h5", "w") as file:
+            file["link"] = h5py.ExternalLink("a.h5", "d")
+        with pytest.raises(ValueError, match="0 arrays; nothing to copy"):
+            bp.convert(tmp_path / "b.h5", tmp_path / "b.blp")
+        with pytest.raises(NotFoundError):
+            bp.convert(f"{tmp_path}/b.h5::/link", tmp_path / "b.blp")
+
+    @pytest.mark.parametrize("value", ["text", h5py.Empty("i4")])
+    def test_without_plain_items(self, value: Any, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["d"] = value
+        with pytest.raises(UnsupportedError, match="variable length, references or none"):
+            bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+
+
+def test_openers_name_the_command(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["d"] = [1]
+    for call in (bp.open, bp.load, bp.verify, bp.frames.open):
+        with pytest.raises(ValueError, match="an HDF5 file") as caught:
+            call(tmp_path / "a.h5")
+        assert f"'blpk convert {tmp_path}/a.h5 {tmp_path}/a.blp' converts it" in str(caught.value)
