@@ -17,6 +17,7 @@ from .overlay import OverlaySource, Patch
 from .protocol import ByteSource, closed_on_error
 from .remote.source import RemotePlace, RemoteSource
 from .url import is_url, refuse_options
+from .window import WindowPlace, WindowSource
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -246,8 +247,8 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     """
     if isinstance(where, str) and "://" in where and is_url(where):  # two calls less for a path
         return RemoteSource(where, storage_options)
-    if isinstance(where, RemotePlace):
-        return where.open()
+    if isinstance(where, RemotePlace | WindowPlace):
+        return _reopened(where)
     if storage_options:
         refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):
@@ -257,6 +258,18 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
             return FileSource(where, is_link=is_link)
         return _read_whole(where)
     return where if isinstance(where, ByteSource) else _open_object(where)
+
+
+def _reopened(place: RemotePlace | WindowPlace) -> ByteSource:
+    """Return a source for a result of `ByteSource.place`."""
+    if isinstance(place, RemotePlace):
+        return place.open()
+    whole = place.place
+    # The window fetches what it needs, which is not at the beginning of the object.
+    source = (
+        whole.open(fetches_head=False) if isinstance(whole, RemotePlace) else open_source(whole)
+    )
+    return WindowSource(source, place.name, place.extent, place.head, owns=True)
 
 
 def _open_object(where: Any) -> ByteSource:

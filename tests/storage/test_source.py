@@ -21,6 +21,7 @@ from bloscpack.storage.pool import FilePool
 from bloscpack.storage.protocol import ByteSource
 from bloscpack.storage.remote.source import RemoteSource
 from bloscpack.storage.update import UpdateFile
+from bloscpack.storage.window import WindowSource
 
 from .newsource import DistantSource, PlainSource
 
@@ -62,6 +63,13 @@ def patched(path: Path) -> ByteSource:
     return OverlaySource(file, [Patch(5, len(hidden), MemorySource(hidden))], len(data), [file])
 
 
+def inside(path: Path, whole: Callable[[Path], ByteSource] = FileSource) -> ByteSource:
+    """Return a window on the middle of a larger file."""
+    data = path.read_bytes()
+    path.write_bytes(b"before" + data + bytes(100))
+    return WindowSource(whole(path), f"archive::{path}", (6, len(data)), owns=True)
+
+
 def at_url(path: Path) -> ByteSource:
     fsspec.filesystem("memory").pipe_file("/data.bin", path.read_bytes())
     return RemoteSource("memory://data.bin")
@@ -79,6 +87,8 @@ KINDS: dict[str, Callable[[Path], ByteSource]] = {
     "pool": lambda path: FilePool(1).open(path),
     "update": UpdateFile.open,
     "overlay": patched,
+    "window": inside,
+    "window at a url": lambda path: inside(path, at_url),
     "plain": lambda path: PlainSource(path.read_bytes()),
     "distant": lambda path: DistantSource(path.read_bytes()),
 }

@@ -20,6 +20,7 @@ from ...types import BytesLike
 from ..protocol import ByteSource, Extent, Prefetch
 from ..runs import REMOTE, joined
 from ..url import is_url, shown
+from ..window import WindowPlace
 
 if TYPE_CHECKING:
     from .backends import Answer, RemoteObject
@@ -64,9 +65,9 @@ class RemotePlace:
         """Return a representation without `storage_options`, which may hold keys."""
         return f"RemotePlace({shown(self.url)!r}, size={self.size}, tag={self.tag!r})"
 
-    def open(self) -> "RemoteSource":
+    def open(self, *, fetches_head: bool = True) -> "RemoteSource":
         """Return a source for the object."""
-        return RemoteSource(self.url, self.storage_options, version=self)
+        return RemoteSource(self.url, self.storage_options, version=self, fetches_head=fetches_head)
 
 
 def may_wait(place: Any) -> bool:
@@ -81,6 +82,8 @@ def without_head(place: Any) -> Any:
 
 def path_of(place: Any) -> str | None:
     """Return the path or URL of a place; None if it has none, such as bytes."""
+    if isinstance(place, WindowPlace):
+        return path_of(place.place)
     if isinstance(place, RemotePlace):
         return place.url
     return os.fsdecode(place) if isinstance(place, str | os.PathLike) else None
@@ -153,10 +156,16 @@ class RemoteSource(ByteSource):
         return self._size
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return `nbytes` from `offset`, from memory or by one request of at least 8 KiB.
+        """Return `nbytes` from `offset`, from memory or by one request.
 
-        FileChangedError if the object now has another version. RemoteError if all tries fail: it
-        cannot be reached, or the server returns too few bytes.
+        A request fetches at least 8 KiB.
+
+        Raises
+        ------
+        FileChangedError
+            The object now has another version.
+        RemoteError
+            All tries fail: it cannot be reached, or the server returns too few bytes.
         """
         if self._is_closed:
             raise ValueError(_CLOSED)
@@ -218,7 +227,13 @@ class RemoteSource(ByteSource):
         return f"{self._size} {self.tag}"
 
     def replacement(self) -> None:
-        """Check by one small request that the object still has the version that was opened."""
+        """Check by one small request that the object still has the version that was opened.
+
+        Raises
+        ------
+        FileChangedError
+            It has another version.
+        """
         self._fetch([(0, 1)])
 
     def close(self) -> None:
@@ -291,7 +306,13 @@ class RemoteSource(ByteSource):
         return retry.start(remote, extents, str(self.name), is_first=self._size <= 0)
 
     def checked(self, answers: "Sequence[Answer]") -> list[bytes]:
-        """Return the bytes of answers after a check that all have the opened version."""
+        """Return the bytes of answers after a check that all have the opened version.
+
+        Raises
+        ------
+        FileChangedError
+            An answer has another version.
+        """
         for answer in answers:
             if self._size < 0:
                 self._size, self.tag = answer.size, answer.tag

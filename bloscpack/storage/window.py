@@ -1,0 +1,143 @@
+"""Part of a file, read as a file of its own: a member of an archive."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..types import BytesLike
+from .protocol import ByteSource, Extent, Prefetch
+
+# Bytes that are fetched when a window on a remote file is opened: small neighbours come with it.
+HEAD_NBYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlace:
+    """Description that opens a window in another process.
+
+    Attributes
+    ----------
+    place : object
+        Place of the whole file.
+    name : str
+        Name of the window.
+    extent : (int, int)
+        Its offset and size in the file.
+    head : bytes
+        Its first bytes, if they need not be fetched again.
+    """
+
+    place: Any
+    name: str
+    extent: Extent
+    head: bytes
+
+
+class WindowSource(ByteSource):
+    """Source for a part of another source.
+
+    Parameters
+    ----------
+    whole : ByteSource
+        The other source.
+    name : str
+        Name for messages.
+    extent : (int, int)
+        Offset and size of the part, which is in the source.
+    head : bytes-like
+        Its first bytes, if they are known.
+    owns : bool, default False
+        Close `whole` with this source.
+    """
+
+    def __init__(
+        self,
+        whole: ByteSource,
+        name: str,
+        extent: Extent,
+        head: BytesLike = b"",
+        *,
+        owns: bool = False,
+    ) -> None:
+        self.name: str | None = name
+        self.has_latency = whole.has_latency
+        self._whole = whole
+        self._offset, self._size = extent
+        if any(whole.stamp):
+            self.stamp = self._size, whole.stamp[1]
+        self._head = head
+        self._owns = owns
+
+    def size(self) -> int:
+        """Return the size of the part in bytes."""
+        return self._size
+
+    def read_at(self, offset: int, nbytes: int) -> BytesLike:
+        """Return the bytes as the whole source does."""
+        nbytes = min(nbytes, self._size - offset)
+        if nbytes <= 0:
+            return b""
+        if self.has_latency and offset + nbytes <= HEAD_NBYTES:
+            self.keep_head(offset + nbytes)
+        if offset + nbytes <= len(self._head):
+            return memoryview(self._head)[offset : offset + nbytes]
+        return self._whole.read_at(self._offset + offset, nbytes)
+
+    def read_into(self, offset: int, view: memoryview) -> int:
+        """Fill `view` from `offset`; return the bytes read."""
+        nbytes = max(min(len(view), self._size - offset), 0)
+        return self._whole.read_into(self._offset + offset, view[:nbytes]) if nbytes else 0
+
+    def prefetch(self, extents: Iterable[Extent]) -> Prefetch:
+        """Start to fetch `extents`."""
+        return self._whole.prefetch(
+            (self._offset + offset, min(nbytes, self._size - offset)) for offset, nbytes in extents
+        )
+
+    def keep_head(self, nbytes: int) -> None:
+        """Fetch the first `nbytes`, at least 64 KiB, and cache them."""
+        if self.has_latency and min(nbytes, self._size) > len(self._head):
+            wanted = max(nbytes, HEAD_NBYTES)
+            if self._whole.holds(self._offset, min(wanted, self._size)):
+                wanted = min(wanted, self._size)
+            # Otherwise the answer has small neighbours too, and the whole source remembers it.
+            self._head = bytes(self._whole.read_at(self._offset, wanted)[: self._size])
+
+    def holds(self, offset: int, nbytes: int) -> bool:
+        """Return whether an extent can be read without waiting."""
+        nbytes = min(nbytes, self._size - offset)
+        return offset + nbytes <= len(self._head) or self._whole.holds(
+            self._offset + offset, nbytes
+        )
+
+    def place(self, head_nbytes: int = 0) -> Any:
+        """Return what opens the part in another process: of a source in memory, its bytes."""
+        place = self._whole.place()
+        if isinstance(place, bytes):
+            return place[self._offset : self._offset + self._size]
+        if place is None:
+            return None
+        head = bytes(self._head[:head_nbytes])
+        return WindowPlace(place, str(self.name), (self._offset, self._size), head)
+
+    def identity(self) -> str:
+        """Return the version of the whole source and the place of the part."""
+        version = self._whole.identity()
+        return f"{version} {self._offset} {self._size}" if version else ""
+
+    def data_runs(self, most: int) -> list[tuple[int, int]] | None:
+        """Return the runs of data of the whole source that are in the part."""
+        runs = self._whole.data_runs(most)
+        if runs is None:
+            return None
+        end = self._offset + self._size
+        return [
+            (max(start, self._offset) - self._offset, min(stop, end) - self._offset)
+            for start, stop in runs
+            if start < end and stop > self._offset
+        ]
+
+    def close(self) -> None:
+        """Close the whole source if it belongs to this one; idempotent."""
+        if self._owns:
+            self._whole.close()
