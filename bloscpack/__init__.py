@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from . import file_io as file_io
     from . import integrations as integrations
     from . import numpy_io as numpy_io
+    from .archive.reader import Archive
     from .array.array import Array, load, open  # noqa: A004
     from .array.concat import ManyArrays, open_many
     from .array.parts import PartsJob, parts
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from .filetypes.recover import recover
     from .filetypes.verify import verify
     from .integrations.kerchunk import kerchunk_references
-    from .integrations.save import save
+    from .integrations.save import save, savez
     from .integrations.zarr import as_zarr as as_zarr
     from .original.api import (
         pack_bytes_file,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Archive",
     "Array",
     "BloscArgs",
     "BloscpackArgs",
@@ -91,6 +93,7 @@ __all__ = [
     "parts",
     "recover",
     "save",
+    "savez",
     "unpack_bytes_file",
     "unpack_bytes_from_bytes",
     "unpack_bytes_from_file",
@@ -111,6 +114,7 @@ def __getattr__(name: str) -> Any:
     # Attributes of the package after `import bloscpack`, as in 0.16.
     modules |= {"abstract_io", "defaults", "file_io", "numpy_io"}
     homes = {
+        "archive.reader": ("Archive",),
         "array.array": ("Array", "load", "open"),
         "array.concat": ("ManyArrays", "open_many"),
         "array.parts": ("PartsJob", "parts"),
@@ -121,7 +125,7 @@ def __getattr__(name: str) -> Any:
         "filetypes.recover": ("recover",),
         "filetypes.verify": ("verify",),
         "integrations.kerchunk": ("kerchunk_references",),
-        "integrations.save": ("save",),
+        "integrations.save": ("save", "savez"),
         "integrations.zarr": ("as_zarr",),  # not in __all__, as zarr may be missing
         "original.api": [each for each in __all__ if each.startswith(("pack_", "unpack_"))],
     }

@@ -25,6 +25,7 @@ ROOMS = {
     "container": {"xxhash"},
     "array": {"numpy", "xxhash"},
     "damage": {"numpy", "xxhash"},
+    "archive": {"xxhash"},
     "media": {"numpy"},
     "frames": {"numpy", "xxhash"},
     "gulp": {"numpy", "xxhash"},
@@ -99,6 +100,7 @@ PURE = {
     "benzina.mp4.samplewriter",
     "benzina.splits",
     "benzina.transforms",
+    "format.archiveindex",
     "format.chunkgrid",
     "format.filekind",
     "format.header",
@@ -134,6 +136,7 @@ PURE = {
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # Imports allowed inside functions: modules that load slowly and that most programs never need.
 IMPORTED_ON_USE = {
+    "bloscpack.archive",
     "bloscpack.array.chunkcodec",
     "bloscpack.format.arraychunk",
     "bloscpack.format.chunkgrid",
@@ -169,7 +172,7 @@ FILE_TYPES = {
 IMPORTED_ON_USE |= {f"bloscpack.{folder}" for folder in FILE_TYPES}
 # Modules that may import by name, when something is used: the optional packages of a dtype, the
 # file types that most programs never open.
-IMPORTS_BY_NAME = {"array.dtype", "__init__", "cli.commands", "filetypes.table"}
+IMPORTS_BY_NAME = {"array.array", "array.dtype", "__init__", "cli.commands", "filetypes.table"}
 # Basenames that several folders share, as each means the same everywhere.
 SHARED_NAMES = {"__init__", "format", "protocol", "reader", "recover", "utils", "verify", "writer"}
 # Modules of at most `MAX_THIN` lines of code, and why each is not part of one that imports it.

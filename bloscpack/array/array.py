@@ -4,6 +4,7 @@
 `on_error` other than "raise", `tolerant.py` reads around damaged chunks.
 """
 
+import importlib
 import os
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, overload
 
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container, Verify
-from ..exceptions import BloscpackError
+from ..exceptions import BloscpackError, WrongKindError
 from ..format.header import Header
 from ..parallel.imports import importing
 from ..storage.file import open_source
-from ..storage.url import refuse_url
+from ..storage.remote.source import HEAD_NBYTES
+from ..storage.url import is_url, refuse_url
 from ..types import AnyArray
 from .arraymetadata import Description, chunk_shape, describe_content, new_array, stored_view
 from .attrs import read_only
@@ -696,6 +698,8 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
 ) -> Array:
     """Open a Bloscpack file as an array that is read when it is indexed, and can be appended to.
 
+    A file of several named arrays is opened as an `Archive` of them.
+
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
@@ -718,7 +722,9 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     Returns
     -------
     Array
-        The open array; close it, or use it as a context manager.
+        The open array; close it, or use it as a context manager. For a file that `savez` has
+        written, an `Archive`: ``open(path)["mask"]`` is one of its arrays. `Archive` itself can be
+        called instead, which type checkers understand.
 
     Raises
     ------
@@ -753,14 +759,29 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     """
     if mode not in ("r", "a"):
         raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
-    return Array(
-        path,
-        mode,
-        verify=verify,
-        nthreads=nthreads,
-        storage_options=storage_options,
-        locking=locking,
-    )
+    again = path
+    if mode == "r" and isinstance(path, str) and "://" in path and is_url(path):
+        # What has been fetched of an object is used again if it is an archive.
+        path = open_source(path, storage_options)
+        again, storage_options = path.place(HEAD_NBYTES), None
+    try:
+        return Array(
+            path,
+            mode,
+            verify=verify,
+            nthreads=nthreads,
+            storage_options=storage_options,
+            locking=locking,
+        )
+    except WrongKindError:
+        archive = None
+        if mode == "r":
+            with importing:  # by name, as the reader of archives imports this module
+                reader = importlib.import_module("bloscpack.archive.reader")
+            archive = reader.open_if_archive(again, verify=verify, nthreads=nthreads)
+        if archive is None:
+            raise
+        return archive  # type: ignore[no-any-return]
 
 
 @overload
@@ -798,6 +819,8 @@ def load(
     ----------
     path : str, PathLike, bytes-like or binary file
         A Bloscpack file or its URL. A file without array metadata is read as its bytes (uint8).
+        Of an `Archive` all arrays are read; `open` reads them when they are indexed, as
+        `numpy.load` does.
     out, on_error, fill_value
         As for `Array.read`.
     nthreads : int, optional
@@ -808,7 +831,8 @@ def load(
     Returns
     -------
     ndarray
-        A new, writable array in the order it was saved; or `out`.
+        A new, writable array in the order it was saved; or `out`. For an `Archive` a dict of
+        arrays by name.
 
     Raises
     ------
@@ -819,5 +843,11 @@ def load(
     OSError
         The file cannot be read; `RemoteError` if a server cannot be reached.
     """
-    with Array(path, nthreads=nthreads, storage_options=storage_options) as array:
-        return array.read((), out=out, on_error=on_error, fill_value=fill_value)
+    found: Any = open(path, nthreads=nthreads, storage_options=storage_options)
+    options = {"on_error": on_error, "fill_value": fill_value}
+    with found:
+        if isinstance(found, Array):
+            return found.read((), out=out, **options)
+        if out is not None:
+            raise ValueError(f"out is for one array; this is an archive of {len(found)}")
+        return {name: array.read((), **options) for name, array in found.items()}

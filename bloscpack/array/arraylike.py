@@ -90,8 +90,9 @@ def _check_kind(value: Any) -> None:
     _check_labels(value)
     if is_of(value, "PIL", "Image"):
         _check_image(value)
-    if _is_mapping(value):
-        _refuse(value, f"it is a mapping; use one of its arrays: {_entries(value)}")
+    if is_mapping(value):
+        advice = "bloscpack.savez stores all its arrays; to store one, use"
+        _refuse(value, f"it is a mapping; {advice}: {_entries(value)}")
     if isinstance(value, AbstractSet):
         _refuse(value, "it has no order; use sorted(x)")
     if isinstance(value, Iterator):
@@ -104,7 +105,8 @@ def _check_labels(value: Any) -> None:
         if is_of(value, library, *names):
             _refuse(value, _TABLE_ADVICE[library])
     if is_of(value, "xarray", "Dataset"):
-        _refuse(value, f"it has several variables; use one of them: {_entries(value.data_vars)}")
+        advice = "bloscpack.savez stores all of them; to store one, use"
+        _refuse(value, f"it has several variables; {advice}: {_entries(value.data_vars)}")
     if is_of(value, "xarray", "DataArray", "Variable", "IndexVariable"):
         _refuse(value, "its dims, coords and attrs are not stored; use x.to_numpy()")
     if is_of(value, "pint", "PlainQuantity", "Quantity"):
@@ -122,7 +124,8 @@ def _check_image(value: Any) -> None:
         _refuse(value, "its palette is not stored; use x.convert('RGB')")
 
 
-def _is_mapping(value: Any) -> bool:
+def is_mapping(value: Any) -> bool:
+    """Return whether `value` has arrays by name: a dict, an npz file, a group of zarr or h5py."""
     # zarr groups have keys but are not registered as mappings.
     has_keys = callable(getattr(value, "keys", None)) and hasattr(value, "__getitem__")
     return isinstance(value, Mapping) or (has_keys and not hasattr(value, "__array__"))

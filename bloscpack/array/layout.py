@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..container.appender import DEFAULT_CODEC, default_clevel, default_shuffle
-from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES
+from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
 from ..container.growth import SPARE_PER_CHUNK, new_section
-from ..container.writer import Chunking, build_header, features_of
+from ..container.writer import Chunking, build_header, features_of, write_container
 from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
@@ -18,7 +18,9 @@ from ..format.header import UNKNOWN, Header
 from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..format.rounding import Rounding
 from ..parallel.imports import importing
-from ..types import AnyArray
+from ..parallel.threads import resolve_nthreads
+from ..storage.protocol import ByteSink
+from ..types import AnyArray, Progress
 from .arraymetadata import Description, array_metadata, stored_view
 from .dtype import Dtype
 
@@ -103,6 +105,37 @@ class Layout(NamedTuple):
         """Decoded size in bytes of all chunks but the last, or those at the edges of a grid."""
         division = self.division
         return division.chunk_nbytes if isinstance(division, ChunkGrid) else division.chunk_size
+
+    @property
+    def front_nbytes(self) -> int:
+        """Size of everything before the first chunk, in bytes."""
+        return self.header.size + len(self.section) + self.header.table_size
+
+    def write(
+        self,
+        sink: ByteSink,
+        array: AnyArray,
+        *,
+        nthreads: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Write a file of the array, which the layout was planned for, to an empty sink."""
+        stored = self.stored(array)
+        threads = resolve_nthreads(nthreads, array.nbytes)
+        params, sample = self.params, self.sample(stored)
+        if sample is not None:
+            params = with_small_blocks(params, sample, self.chunk_size, nthreads=threads)
+        write_container(
+            sink,
+            self.header,
+            self.section,
+            self.cut(stored),
+            params,
+            nthreads=threads,
+            nbytes=self.division.nbytes,
+            progress=progress,
+            trailer=True,
+        )
 
     @property
     def _sample_nbytes(self) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 from ..array.layout import AUTO
 from ..container.appender import DEFAULT_CODEC
 from ..filetypes.convert import convert
-from ..filetypes.identify import split_inner
 from ..filetypes.table import TARGETS
 from ..format.codec import CODECS
 from .console.inputfile import check_input, readable
@@ -144,12 +143,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("an array is copied from one file")
     console = Console(args)
     for name in args.sources:
-        check_input(split_inner(name)[0], "file")
+        check_input(name, "file")
     # A list of sources holds paths only: standard input must be the only source.
-    source: Any = args.sources
-    if len(args.sources) == 1:
-        name = args.sources[0]
-        source = name if split_inner(name)[1] else readable(name)
+    source: Any = args.sources if len(args.sources) > 1 else readable(args.sources[0])
     with console.progress(unit="clips") as progress:
         copied = convert(
             source,

@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
         "Print header, first offsets, metadata and the header of the first chunk. Also describes "
-        "the clips of a frame store, the streams of a VRS file and the samples of a Benzina "
-        "dataset."
+        "the arrays of an archive, the clips of a frame store, the streams of a VRS file and the "
+        "samples of a Benzina dataset. FILE::/NAME is one array of an archive."
     )
     parser.add_argument(
         "file_", metavar="FILE", help="Bloscpack file, VRS file or Benzina dataset, - for input"

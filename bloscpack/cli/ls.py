@@ -1,12 +1,13 @@
 """``blpk ls``: list files, one line per file."""
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 from ..array.arraymetadata import chunk_shape, describe_content
 from ..container.reader import Container
-from ..filetypes.table import ARRAYS
-from ..storage.protocol import errors_at
+from ..filetypes.table import ARCHIVES, ARRAYS, FileType
+from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import shown_name
 from .commands import command_module
 from .console.describe import array_fields, is_array
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
         "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes'. "
-        "The shape of a frame store is that of all its frames."
+        "The shape of a frame store is that of all its frames. Each array of an archive has a line."
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Bloscpack file, - for standard input"
@@ -49,28 +50,49 @@ def run(args: argparse.Namespace) -> int:
     """List each file."""
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
-    for name in args.files:
-        code, message = ExitCode.OK, None
-        about: dict[str, Any] = dict(_EMPTY)
-        try:
-            check_input(name, "file")
-            about.update(_describe(name))
-        except EXPECTED as err:
-            code, message = exit_code(err), describe(err)
-            error(message)
-        if code == ExitCode.OK and not args.json:
-            result(_line(name, about))
-        codes.append(code)
-        documents.append(
-            {"path": shown_name(name), "status": STATUS_NAMES[code], **about, "error": message}
-        )
+    for file in args.files:
+        for name, about, err in _entries(file):
+            code, message = ExitCode.OK, None
+            if err is not None:
+                code, message = exit_code(err), describe(err)
+                error(message)
+            elif not args.json:
+                result(_line(name, about))
+            codes.append(code)
+            status = STATUS_NAMES[code]
+            documents.append(
+                {"path": shown_name(name), "status": status, **about, "error": message}
+            )
     if args.json:
         print_json("ls", {"files": documents})
     return most_severe(codes)
 
 
-def _describe(name: str) -> dict[str, Any]:
-    filetype, source = open_bloscpack(name)
+def _entries(
+    name: str, member: ByteSource | None = None
+) -> Iterator[tuple[str, dict[str, Any], Exception | None]]:
+    """Yield the name of a file, or of each array of an archive, its JSON fields, and its error."""
+    try:
+        if member is not None:
+            filetype, source = ARRAYS, member
+        else:
+            check_input(name, "file")
+            filetype, source = open_bloscpack(name)
+        if filetype is ARCHIVES:
+            from ..archive.reader import Archive  # on use: few files have several arrays
+
+            with Archive(source) as archive:
+                for key in archive:
+                    yield from _entries(f"{name}::/{key}", archive._member_source(key))
+            return
+        about = _describe(filetype, source)
+    except EXPECTED as err:
+        yield name, dict(_EMPTY), err
+    else:
+        yield name, {**_EMPTY, **about}, None
+
+
+def _describe(filetype: FileType, source: ByteSource) -> dict[str, Any]:
     if filetype is not ARRAYS:
         entry: dict[str, Any] = command_module(f"{filetype.name}.ls").entry(source)
         return entry

@@ -22,6 +22,7 @@ from ..exceptions import (
     FormatError,
     TruncatedError,
     UnsupportedError,
+    WrongKindError,
 )
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_range_into, new_bytes
@@ -276,6 +277,8 @@ class Container:
 
     def _advise(self, err: BloscpackError) -> None:
         """Add to an error in the front a hint that the trailer has a copy, if it has one."""
+        if type(err) is WrongKindError:  # its header is sound; do not read the end of the file
+            return
         with suppress(OSError):  # the first error is the one to raise
             if recorded_head(self.source) is not None:
                 advice = "its trailer has a copy of the front, which bloscpack.recover uses"
@@ -311,7 +314,13 @@ class Container:
 
     @property
     def metadata(self) -> Any:
-        """JSON value of the metadata section, decoded at each call; None without a section."""
+        """JSON value of the metadata section, decoded at each call; None without a section.
+
+        Raises
+        ------
+        FormatError
+            The section does not hold a JSON value.
+        """
         header = self.metadata_header
         if header is None:
             return None
@@ -352,7 +361,21 @@ class Container:
         return min(position // self.chunk_size, last) if self.chunk_size else last
 
     def fetch(self, index: int) -> StoredChunk:
-        """Return chunk `index` as stored, checked but not decoded, by one or two storage reads."""
+        """Return chunk `index` as stored, checked but not decoded.
+
+        Raises
+        ------
+        IndexError
+            `index` is not 0 to ``nchunks - 1``.
+        ChecksumMismatch
+            The stored and the computed digests differ.
+        FormatError
+            The chunk is damaged or truncated, or cannot be found.
+
+        Notes
+        -----
+        One or two storage reads.
+        """
         return StoredChunk(*self._fetch(index))
 
     def read_chunk_into(self, index: int, out: BytesLike) -> None:
@@ -389,6 +412,8 @@ class Container:
 
         Raises as `read_chunk_into` does, and `ValueError` if the chunk has no such bytes.
 
+        Notes
+        -----
         Only the Blosc blocks that hold the bytes are decoded. Once the checksum of the chunk was
         compared, only these blocks are read. A chunk that is read repeatedly is decoded as a whole
         and cached, in place of the previous one.
@@ -546,7 +571,13 @@ class Container:
         return content
 
     def check_sequential(self) -> None:
-        """Check that the chunks one after the other are the bytes of the array, not a grid."""
+        """Check that the chunks one after the other are the bytes of the array.
+
+        Raises
+        ------
+        UnsupportedError
+            They form a chunk grid.
+        """
         if self.grid is not None:
             raise UnsupportedError(
                 "the chunks form a grid, so that their bytes in the order of the file are not "
@@ -554,7 +585,13 @@ class Container:
             ).at(path=self.name)
 
     def read_offsets(self) -> tuple[int, ...]:
-        """Return the used entries of the offset table after checking their order."""
+        """Return the used entries of the offset table after checking their order.
+
+        Raises
+        ------
+        FormatError
+            The file has no table, or its entries do not ascend from the first chunk.
+        """
         with errors_at(self.name):
             if not self.header.offsets or self.nchunks == 0:
                 raise FormatError("the file has no offset table", field="offsets")
@@ -565,6 +602,11 @@ class Container:
 
         If the expansion is unusually high, all chunk headers are read, which is cheap compared with
         the decoding.
+
+        Raises
+        ------
+        FormatError
+            The header has more chunks than the file can hold, or a chunk has another size.
         """
         stored = self.source.size() - self.data_offset
         smallest = self.nchunks * (CHUNK_HEADER_SIZE + self.header.checksum.nbytes)
@@ -585,6 +627,11 @@ class Container:
         Bytes after the last chunk are legal (an append that shrank the last chunk leaves some). A
         whole chunk with the correct digest is not, nor a used entry of the offset table where the
         unused ones should begin: they mean that nchunks is too small.
+
+        Raises
+        ------
+        FormatError
+            There is such a chunk.
         """
         header = self.header
         if self.trailer is not None:
@@ -718,6 +765,11 @@ class Container:
         """Compare chunk `index` with its digest in the trailer, if known.
 
         Reading does this itself if the file has no checksums.
+
+        Raises
+        ------
+        ChecksumMismatch
+            The digests differ.
         """
         offset, data, _ = stored
         expected = self._chunk_table().digest(index)

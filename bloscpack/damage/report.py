@@ -37,6 +37,9 @@ class Damage:
         Frames of the clip that are lost, start and stop; None if the clip can still be read.
     region : tuple of (int, int) or None
         Indices of the lost items along each axis, start and stop, if the chunks form a grid.
+    member : str or None
+        Name of the damaged array of an archive, to which `index`, `rows` and the like belong;
+        `offset` and `end` are those in the archive.
     """
 
     what: str
@@ -49,6 +52,7 @@ class Damage:
     clip: str | None = None
     frames: tuple[int, int] | None = None
     region: tuple[tuple[int, int], ...] | None = None
+    member: str | None = None
 
     def __str__(self) -> str:
         """Return one line: the fault, its place, and the loss."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..archive.reader import open_member
 from ..array.array import Array
 from ..array.attrs import plain
 from ..array.dtype import Dtype
@@ -25,17 +26,17 @@ from .copyjob import ByteCount, Conversion, CopyJob, new_copy
 
 @contextmanager
 def open_array(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
-    """Yield the array in a Bloscpack file, without reading its items.
+    """Yield the array in a Bloscpack file, or `inner` of an archive, without reading its items.
 
     Raises
     ------
     FormatError
         The file is damaged.
-    ValueError
-        `inner`, the name of an array in the file, is not empty.
+    WrongKindError
+        It is not an archive and `inner` is not empty, or the reverse.
     """
     if inner:
-        raise ValueError(f"a Bloscpack file of one array has no part {inner!r:.80}")
+        source = open_member(source, inner)
     with Array(source, nthreads=nthreads) as array:
         rounding = Rounding.stored(array._known_container().metadata, array.dtype, 0)
         keepbits = None if rounding is None else rounding.keepbits

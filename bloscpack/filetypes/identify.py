@@ -4,7 +4,10 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, overload
 
+from ..exceptions import WrongKindError
+from ..format.archiveindex import INDEX_MAGIC, INDEX_TAIL_SIZE
 from ..format.filekind import (
+    ARCHIVE,
     ARRAY,
     BLOSCPACK_MAGIC,
     FRAME_STORE,
@@ -19,7 +22,7 @@ from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import is_url
 from ..types import BytesLike
-from .table import FILETYPES, FileType
+from .table import ARCHIVES, FILETYPES, FileType, on_use
 
 # Enough for the header and the metadata of nearly every frame store.
 _HEAD_NBYTES = 4096
@@ -44,7 +47,7 @@ def identify(
     Parameters
     ----------
     where : path, URL, bytes-like, binary file or ByteSource
-        The file.
+        The file. ``path::/name`` is an array of an archive.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL.
     folders : bool, default False
@@ -68,11 +71,19 @@ def identify(
     -----
     Reads the first 4 KiB; also the last bytes, if the first ones are not conclusive.
     """
+    where, inner = split_inner(where)
     source = (_open_either if folders else open_source)(where, storage_options)
     if isinstance(source, ListedFolder):
         return next((each for each in FILETYPES if each.is_folder), None), source
     with closed_on_error(source, source.name):
-        return _type_of(source), source
+        filetype = _type_of(source)
+        if not inner:
+            return filetype, source
+        if filetype is not ARCHIVES:
+            kind = "of an unknown type" if filetype is None else filetype.kind.name
+            raise WrongKindError(f"{kind}, not an archive, so it has no array {inner!r:.80}")
+        member: ByteSource = on_use("archive.reader", "open_member")(source, inner)
+        return _type_of(member), member
 
 
 def split_inner(where: Any) -> tuple[Any, str]:
@@ -134,5 +145,7 @@ def _kinds_of_rest(source: ByteSource, head: bytes) -> Iterator[FileKind]:
     tail = source.read_at(max(0, source.size() - STORE_TAIL_NBYTES), STORE_TAIL_NBYTES)
     if bytes(tail[: len(STORE_TAIL_MAGIC)]) == STORE_TAIL_MAGIC:
         yield FRAME_STORE
+    elif bytes(tail[-INDEX_TAIL_SIZE:]).startswith(INDEX_MAGIC):
+        yield ARCHIVE
     elif TRAILER_MAGIC in bytes(tail):
         yield ARRAY

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..format.filekind import (
+    ARCHIVE,
     ARRAY,
     DATASET,
     FRAME_STORE,
@@ -90,13 +91,21 @@ class FileType(NamedTuple):
     @property
     def is_bloscpack(self) -> bool:
         """Whether it is a Bloscpack file."""
-        return self.kind in (ARRAY, FRAME_STORE)
+        return self.kind in (ARRAY, FRAME_STORE, ARCHIVE)
 
 
 ARRAYS = FileType(
     "array",
     (ARRAY, FRAME_STORE),  # a frame store without a whole index is opened for its error
     matches=on_use("container.front", "is_bloscpack"),
+)
+ARCHIVES = FileType(
+    "archive",
+    (ARCHIVE, FRAME_STORE),  # which a damaged header may look like
+    matches=on_use("archive.reader", "is_archive"),
+    verify=on_use("archive.verify", "verify_archive"),
+    recover=on_use("archive.recover", "recover_archive"),
+    repair="recover writes a new archive of the whole arrays",
 )
 FILETYPES = (
     FileType(
@@ -108,6 +117,7 @@ FILETYPES = (
         recover=on_use("frames.store.recoverstore", "recover_store"),
         repair="recover writes a new store of the whole clips",
     ),
+    ARCHIVES,
     ARRAYS,
     FileType(
         "gulp",
@@ -214,7 +224,7 @@ TARGETS = (
         on_use("filetypes.arraycopy", "copy_to_array"),
         (".blp",),
         is_array=True,
-        kinds=(ARRAY,),
+        kinds=(ARRAY, ARCHIVE),
         open=on_use("filetypes.arraycopy", "open_array"),
     ),
     Target("v3", on_use("filetypes.arraycopy", "copy_to_v3"), is_array=True),

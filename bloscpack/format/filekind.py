@@ -28,9 +28,9 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png")
 VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".ogv", ".ts")
 
 _DATASET_BRAND, _DATASET_SUFFIX = b"bzna", ".bzna"
-# Offset of the incompatible features in a Bloscpack file of version 4; bit 0 means a frame store
-# (format/header.py).
-_VERSION_AT, _FEATURES_AT, _FRAMES = 4, 40, 0x01
+# Offset of the incompatible features in a Bloscpack file of version 4; bit 0 means a frame store,
+# bit 4 an archive (format/header.py).
+_VERSION_AT, _FEATURES_AT, _FRAMES, _ARCHIVE = 4, 40, 0x01, 0x10
 
 
 class FileKind(NamedTuple):
@@ -50,6 +50,10 @@ class FileKind(NamedTuple):
 
 ARRAY = FileKind("a Bloscpack file of an array or bytes", "open it with bloscpack.open")
 FRAME_STORE = FileKind("a frame store", "open it with bloscpack.frames.open or 'blpk frames'")
+ARCHIVE = FileKind(
+    "an archive of named arrays",
+    "bloscpack.open(path)['name'] is one of them; on the command line, path::/name",
+)
 RECORDING = FileKind("a VRS recording", "open it with bloscpack.vrs.open or 'blpk vrs'")
 DATASET = FileKind("a Benzina dataset", "open it with bloscpack.benzina.open or 'blpk bzna'")
 GULP_DIRECTORY = FileKind("a Gulp directory", "open it with bloscpack.frames.open or 'blpk gulp'")
@@ -83,7 +87,7 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
         b"PK\x03\x04",
         FileKind(
             "a ZIP archive (.npz, zipped Zarr)",
-            "numpy.load or zarr.open reads it; bloscpack.save stores one array",
+            "numpy.load or zarr.open reads it; bloscpack.savez stores several arrays",
         ),
     ),
     (0, b"\x89HDF\r\n\x1a\n", HDF5),
@@ -111,17 +115,22 @@ _SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}
 
 
 def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
-    """Return the kind of a file by its first bytes, up to `HEAD_NBYTES`; None if it is unknown.
+    """Return the kind of a file by its first bytes; None if it is unknown.
 
-    `name`, a path or URL, is needed for data files of a Gulp directory, which have no magic, and
-    for a dataset with a damaged beginning.
+    Parameters
+    ----------
+    head : bytes-like
+        Beginning of the file, up to `HEAD_NBYTES`.
+    name : str, optional
+        Its path or URL, needed for data files of a Gulp directory, which have no magic, and for a
+        dataset with a damaged beginning.
     """
     head = bytes(head[:HEAD_NBYTES])
     if head.startswith(BLOSCPACK_MAGIC):
-        is_store = head[_VERSION_AT : _VERSION_AT + 1] == b"\x04" and (
-            len(head) > _FEATURES_AT and head[_FEATURES_AT] & _FRAMES
-        )
-        return FRAME_STORE if is_store else ARRAY
+        if head[_VERSION_AT : _VERSION_AT + 1] != b"\x04" or len(head) <= _FEATURES_AT:
+            return ARRAY
+        features = head[_FEATURES_AT]
+        return FRAME_STORE if features & _FRAMES else ARCHIVE if features & _ARCHIVE else ARRAY
     if kind := _SUFFIXES.get(_suffix(name or "")):
         return kind
     if is_mp4(head):
@@ -143,10 +152,21 @@ def _has_dataset_suffix(name: str | None) -> bool:
 
 
 def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKindError:
-    """Return the error for a file of the wrong kind, to which the caller adds the path.
+    """Return the error for a file of the wrong kind.
 
-    It is a `NotBloscpackError` unless the file is a Bloscpack file. `wanted` is the kind that the
-    caller reads, with its article: "a frame store".
+    Parameters
+    ----------
+    head : bytes-like
+        Beginning of the file, up to `HEAD_NBYTES`.
+    wanted : str
+        Kind that the caller reads, with its article: "a frame store".
+    name : str, optional
+        Its path or URL.
+
+    Returns
+    -------
+    WrongKindError
+        `NotBloscpackError` unless it is a Bloscpack file; the caller adds the path.
     """
     kind = kind_of(head, name)
     if not len(head):
@@ -157,7 +177,7 @@ def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKi
             message += f", not {BLOSCPACK_MAGIC!r}"
     else:
         message = f"{kind.name}, not {wanted}: {kind.advice}"
-    if kind in (ARRAY, FRAME_STORE):
+    if kind in (ARRAY, FRAME_STORE, ARCHIVE):
         return WrongKindError(message)
     return NotBloscpackError(message, offset=0, field="magic")
 
@@ -187,13 +207,25 @@ def is_gulp(names: Iterable[str]) -> bool:
 
 
 def not_gulp(names: Iterable[str]) -> NotBloscpackError:
-    """Return the error, without the path, for a folder that is not a Gulp directory."""
+    """Return the error for a folder that is not a Gulp directory; the caller adds the path.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of the files and folders in it.
+    """
     lead = "a folder without pairs of .gulp and .gmeta files, so not a Gulp directory"
     return NotBloscpackError(f"{lead}: {_describe_folder(names)}")
 
 
 def not_a_file(names: Iterable[str]) -> IsAFolderError:
-    """Return the error, without the path, for a folder where a file is expected."""
+    """Return the error for a folder where a file is expected; the caller adds the path.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of the files and folders in it.
+    """
     names = list(names)
     if {".gulp", ".gmeta"} <= set(map(_suffix, names)):
         return IsAFolderError(f"{GULP_DIRECTORY.name}, not a file: {GULP_DIRECTORY.advice}")

@@ -1,15 +1,17 @@
-"""Saving an array to a file that appears only when it is complete."""
+"""Saving an array, or several named arrays, to a file that appears only when it is complete."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import IO, Any
 
-from ..array.arraylike import as_array, is_dask_array, is_data_array
+from ..archive.writer import ArchiveWriter, MemberSink
+from ..array.array import Array
+from ..array.arraylike import as_array, is_dask_array, is_data_array, is_mapping
 from ..array.layout import Chunks, is_fortran, plan_layout
-from ..container.blocks import with_small_blocks
-from ..container.writer import write_container
-from ..parallel.threads import resolve_nthreads
-from ..storage.sink import open_sink
+from ..exceptions import FileChangedError
+from ..storage.remote.prefetch import copy_to
+from ..storage.sink import open_sink, upload_for
 from ..types import Path, Progress
 
 
@@ -142,25 +144,145 @@ def save(
         attrs=attrs,
         keepbits=keepbits,
     )
-    params = layout.params
-    stored = layout.stored(array)
-    threads = resolve_nthreads(nthreads, array.nbytes)
-    sample = layout.sample(stored)
-    if sample is not None:
-        params = with_small_blocks(params, sample, layout.chunk_size, nthreads=threads)
-    header = layout.header
-    front_nbytes = header.size + len(layout.section) + header.table_size
-    with open_sink(path, storage_options, front_nbytes=front_nbytes) as sink:
-        write_container(
-            sink,
-            header,
-            layout.section,
-            layout.cut(stored),
-            params,
-            nthreads=threads,
-            nbytes=layout.division.nbytes,
-            progress=progress,
-            trailer=True,
+    with open_sink(path, storage_options, front_nbytes=layout.front_nbytes) as sink:
+        layout.write(sink, array, nthreads=nthreads, progress=progress)
+
+
+def savez(
+    path: Path | IO[bytes],
+    /,
+    *arrays: Any,
+    chunks: Chunks = None,
+    codec: str = "zstd",
+    clevel: int | None = None,
+    checksum: str | None = "crc32",
+    attrs: Mapping[str, Any] | None = None,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **named: Any,
+) -> None:
+    """Save several named arrays to one file, an archive, as `numpy.savez` does.
+
+    Parameters
+    ----------
+    path : str, PathLike or binary file
+        The file, which appears only when it is complete; an existing one is replaced. May be a URL
+        of S3 or of another store that fsspec can write to. No suffix is added.
+    *arrays : array_like, mapping or iterator
+        Arrays, which are named "arr_0", "arr_1" and so on. The arrays in a mapping keep their
+        names: a dict, an open npz file, an `Archive`. So do those of an iterator of pairs of name
+        and array, of which one is in memory at a time.
+    chunks : int or "auto", optional
+        As for `save`, for all arrays with dimensions.
+    codec, clevel, checksum
+        As for `save`, for all arrays.
+    attrs : mapping, optional
+        JSON values to store with the archive.
+    nthreads : int, optional
+        Threads that compress; by default one per processor, at most 8.
+    storage_options : mapping, optional
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``).
+    **named : array_like
+        Arrays by name. A name that is also that of an option is given in a mapping.
+
+    Raises
+    ------
+    ObjectNumpyArrayRejection
+        An array holds Python objects.
+    TypeError
+        A value is not an array or has parts that would be lost, as for `save`; or a name is not a
+        str.
+    ValueError
+        Two arrays have the same name, a name has more than 4096 bytes, or a parameter is out of
+        range.
+    OSError
+        The file cannot be written.
+    UnsupportedError
+        URLs of this kind cannot be written to (``https://``).
+
+    Notes
+    -----
+    After an error there is no new file. The file is of format version 4, which bloscpack 0.16
+    cannot read; each array in it is a whole file as `save` writes it. The file of a
+    `bloscpack.Array` that is open for reading is copied byte for byte, with its chunks and attrs:
+    ``bp.savez("new.blp", bp.open("old.blp"), more=array)`` adds an array.
+
+    For a URL it is a local temporary file, which is sent when it is complete.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> bp.savez("fields.blp", temperature=np.linspace(270, 300, 7), mask=np.ones((2, 3), bool))
+    >>> with bp.open("fields.blp") as fields:
+    ...     fields["mask"].shape
+    (2, 3)
+    """
+    options = {"codec": codec, "clevel": clevel, "checksum": checksum}
+    with ExitStack() as stack:
+        upload = upload_for(path, storage_options)
+        if upload is not None:
+            stack.callback(upload.discard)
+        with open_sink(path if upload is None else upload.path) as sink:
+            writer = ArchiveWriter(sink, {} if attrs is None else attrs)
+            for name, value in _iter_named(arrays, named):
+                with writer.member(name) as member:
+                    _save_member(member, value, chunks, nthreads, options)
+            writer.finish()
+        if upload is not None:
+            upload.commit()
+
+
+def _iter_named(arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the arguments of `savez`."""
+    number = 0
+    for value in arrays:
+        if is_mapping(value):
+            yield from value.items()
+        elif isinstance(value, Iterator):
+            for pair in value:
+                if not isinstance(pair, tuple) or len(pair) != 2:
+                    raise TypeError(
+                        f"an iterator must give pairs of name and array, not {pair!r:.80}"
+                    )
+                yield pair
+        else:
+            yield f"arr_{number}", value
+            number += 1
+    yield from named.items()
+
+
+def _save_member(
+    member: MemberSink, value: Any, chunks: Chunks, nthreads: int | None, options: dict[str, Any]
+) -> None:
+    if isinstance(value, Array) and value.mode == "r":
+        _copy_member(member, value)
+        return
+    labels = None
+    if is_data_array(value):
+        labels, value = _labels_of(value), value.data
+    array = as_array(value.compute() if is_dask_array(value) else value)
+    description = array.dtype, array.shape, is_fortran(array)
+    layout = plan_layout(
+        description,
+        chunks=chunks if array.ndim else None,
+        attrs=labels,
+        access=None,
+        shuffle="auto",
+        keepbits=None,
+        **options,
+    )
+    layout.write(member, array, nthreads=nthreads)
+
+
+def _copy_member(member: MemberSink, array: Array) -> None:
+    """Copy the file of an array byte for byte."""
+    source = array._open_container().source
+    # Without the check, bytes of before and after an append could be mixed.
+    if not source.is_changed():
+        copy_to(source, member, str(source.name))
+    if source.is_changed():
+        raise FileChangedError("the file was changed since it was opened; reopen it").at(
+            path=source.name
         )
 
 

@@ -24,7 +24,13 @@ os.register_at_fork(
 
 
 def import_av() -> Any:
-    """Return PyAV."""
+    """Return PyAV.
+
+    Raises
+    ------
+    ImportError
+        PyAV is not installed.
+    """
     try:
         with importing:
             import av
@@ -37,7 +43,13 @@ def import_av() -> Any:
 
 
 def import_pillow() -> Any:
-    """Return Pillow's ``Image`` module, with the common formats loaded."""
+    """Return Pillow's ``Image`` module, with the common formats loaded.
+
+    Raises
+    ------
+    ImportError
+        Pillow is not installed.
+    """
     try:
         with importing:
             from PIL import Image
@@ -51,7 +63,13 @@ def import_pillow() -> Any:
 
 
 def import_simplejpeg() -> Any:
-    """Return simplejpeg."""
+    """Return simplejpeg.
+
+    Raises
+    ------
+    ImportError
+        simplejpeg is not installed.
+    """
     try:
         with importing:
             import simplejpeg

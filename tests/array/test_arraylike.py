@@ -64,7 +64,10 @@ def npz(folder: Path) -> Any:
 
 REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "npz": (npz, r"'numpy.*NpzFile': it is a mapping; .*: x\['temperature'\], x\['depth'\]"),
-    "group": (lambda _: Group(a=np.arange(3)), r"use one of its arrays: x\['a'\]"),
+    "group": (
+        lambda _: Group(a=np.arange(3)),
+        r"bloscpack.savez stores all its arrays; to store one, use: x\['a'\]",
+    ),
     "many": (lambda _: Group(a=1, b=2, c=3, d=4), r"x\['a'\], x\['b'\], x\['c'\], \.\.\."),
     "dict": (lambda _: {"a": np.arange(3)}, r"'dict': it is a mapping"),
     "empty": (lambda _: {}, r"x\['name'\]"),
@@ -89,7 +92,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "variable": (lambda _: stand_in("xarray", "Variable"), r"dims, coords and attrs"),
     "dataset": (
         lambda _: stand_in("xarray", "Dataset", data_vars={"t": 1}),
-        r"one of them: x\['t'\]",
+        r"savez stores all of them; to store one, use: x\['t'\]",
     ),
     "palette": (lambda _: stand_in("PIL", "Image", mode="P"), r"x.convert\('RGB'\)"),
     "film": (lambda _: stand_in("PIL", "Image", mode="RGB", n_frames=4), r"it has 4 frames"),

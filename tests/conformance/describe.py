@@ -4,17 +4,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..reference import array_reader, frame_reader
+from ..reference import archive_reader, array_reader, frame_reader
 from ..reference.refused import RefusedError
 
 
 def describe(data: bytes) -> dict[str, Any]:
     """Return the description of a file, or the kind of error that readers must raise."""
-    is_store = data[4:5] == b"\x04" and len(data) >= 64 and data[40] & 1
+    features = data[40] if data[4:5] == b"\x04" and len(data) >= 64 else 0
+    reader: Any = frame_reader if features & 1 else array_reader
+    if features & archive_reader.ARCHIVE:
+        reader = archive_reader
     try:
-        return (frame_reader if is_store else array_reader).describe(data)
+        found: dict[str, Any] = reader.describe(data)
     except RefusedError as err:
         return {"kind": "damaged", "error": err.kind}
+    return found
 
 
 def write_twin(path: Path, data: bytes) -> None:

@@ -5,6 +5,7 @@ each was made, and makes new ones; it refuses to write over a file. Another rele
 zlib may make other bytes of the same content.
 """
 
+import io
 import struct
 import sys
 import tempfile
@@ -334,9 +335,34 @@ def damaged_files() -> None:
     add("bad_front_with_trailer", changed, whole, 8, struct.pack("<i", 24))
 
 
+def savez(arrays: dict[str, Any], **options: Any) -> bytes:
+    stream = io.BytesIO()
+    bp.savez(stream, arrays, **options)
+    return stream.getvalue()
+
+
+def archives() -> None:
+    fields = {
+        "temperature": np.linspace(270, 300, 600, dtype="<f4").reshape(20, 30),
+        "mask": np.arange(40).reshape(8, 5) % 3 == 0,
+        "m\u00e9t\u00e9o/../0": np.asfortranarray(np.arange(24, dtype=">i2").reshape(4, 6)),
+        "": np.array(7, "<i8"),
+    }
+    attrs = {"title": "fields", "levels": [1, 2]}
+    add("archive_fields", savez, fields, attrs=attrs, chunks=8)
+    ramp = {"ramp": np.arange(3000, dtype="<i4").reshape(60, 50)}
+    add("archive_array_chunks", savez, ramp, codec="auto", chunks="auto")
+    add("archive_empty", savez, {})
+    sound = savez(fields)
+    add("bad_archive_cut", lambda: sound[:-1])
+    add("bad_archive_index", changed, sound, len(sound) - 50)
+    add("bad_archive_header", changed, sound, 12)
+
+
 def main(folder: Path) -> None:
     sound_files()
     damaged_files()
+    archives()
     stores.add_all(add)
     folder.mkdir(exist_ok=True)
     for name, make in FILES.items():

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 TWINS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))
 }
-MAX_NBYTES = 360_000
+MAX_NBYTES = 380_000
 KINDS: dict[str, type[BaseException]] = {
     "not-bloscpack": exceptions.NotBloscpackError,
     "truncated": exceptions.TruncatedError,
@@ -31,6 +31,7 @@ KINDS: dict[str, type[BaseException]] = {
 }
 ARRAYS = [name for name, twin in TWINS.items() if twin["kind"] in ("array", "bytes")]
 STORES = [name for name, twin in TWINS.items() if twin["kind"] == "frames"]
+ARCHIVES = [name for name, twin in TWINS.items() if twin["kind"] == "archive"]
 DAMAGED = [name for name, twin in TWINS.items() if twin["kind"] == "damaged"]
 
 
@@ -119,6 +120,23 @@ def test_our_reader_finds_the_clips(name: str) -> None:
             assert store.attrs == twin["metadata"]["attrs"]
         for said in twin["clips"]:
             _check_clip(store[said["id"]], said)
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_our_reader_finds_the_members(name: str) -> None:
+    twin, data = TWINS[name], data_of(name)
+    assert bp.verify(data).ok
+    with bp.Archive(data) as archive:
+        assert archive.attrs == twin["attrs"]
+        assert list(archive) == [said["name"] for said in twin["members"]]
+        for said in twin["members"]:
+            file = bytes(archive._member_source(said["name"]).read_at(0, len(data)))
+            assert (len(file), sha256(file)) == (said["nbytes"], said["sha256"])
+            assert file == data[said["offset"] : said["offset"] + said["nbytes"]]
+            with archive[said["name"]] as array:
+                found = (array.dtype.str, list(array.shape), array.attrs)
+                assert found == tuple(said["array"][key] for key in ("dtype", "shape", "attrs"))
+                assert sha256(array.read_whole().tobytes()) == said["array"]["sha256"]
 
 
 def _opened(name: str) -> bp.frames.FrameStore:

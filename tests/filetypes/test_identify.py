@@ -25,6 +25,7 @@ CONFORMANCE = Path(__file__).parents[1] / "conformance"
 FILES = {
     "array": CONFORMANCE / "array_f8.blp",
     "frames": CONFORMANCE / "frames_jpeg.blp",
+    "archive": CONFORMANCE / "archive_fields.blp",
     "gulp": VECTORS / "gulp",
     "vrs": VECTORS / "recording.vrs",
     "bzna": VECTORS / "h264.bzna",

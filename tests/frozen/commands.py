@@ -44,6 +44,8 @@ FILES = {
     "jpeg.blp": "conformance/frames_jpeg.blp",
     "damaged-store.blp": "conformance/frames_damaged_frame.blp",
     "torn-store.blp": "conformance/frames_torn_append.blp",
+    "fields.blp": "conformance/archive_fields.blp",
+    "torn-fields.blp": "conformance/bad_archive_cut.blp",
     "gulp": "vectors/formats/gulp",
     "gulp-store.blp": "vectors/formats/gulp_store.blp",
     "recording.vrs": "vectors/formats/recording.vrs",

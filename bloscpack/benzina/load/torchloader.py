@@ -215,7 +215,13 @@ class _Unpacker:
         self._decoder = Decoder()
 
     def picture(self, item: Any, index: int) -> Picture:
-        """Return the picture of an item."""
+        """Return the picture of an item.
+
+        Raises
+        ------
+        TypeError
+            The item is not one of a Benzina dataset.
+        """
         if isinstance(item, Sample):
             if self._archive is None:
                 return item, THUMB

@@ -11,7 +11,7 @@ from typing import IO, Any, Literal, overload
 
 from ...container.reader import Container
 from ...exceptions import FileNotFound, WrongKindError
-from ...filetypes.identify import identify
+from ...filetypes.identify import identify, split_inner
 from ...filetypes.table import FileType
 from ...format.filekind import HEAD_NBYTES, not_a_file, wrong_kind
 from ...storage.folder.filelist import ListedFolder
@@ -28,7 +28,7 @@ def check_input(name: str, what: str) -> None:
     FileNotFound
         It does not exist.
     """
-    if name != STDIO and not is_url(name) and not Path(name).exists():
+    if name != STDIO and not is_url(name) and not Path(split_inner(name)[0]).exists():
         raise FileNotFound(f"{what} '{name}' does not exist!")
 
 
@@ -37,7 +37,7 @@ def readable(name: str) -> Any:
     if name == STDIO:
         stream = _stdin()
         return stream if stream.seekable() else stream.read()
-    if is_url(name):
+    if is_url(name) or split_inner(name)[1]:
         return name
     mode = Path(name).stat().st_mode
     # For a folder, `open_source` raises an error that names the call that reads it.

@@ -14,7 +14,19 @@ if TYPE_CHECKING:
 
 Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
 
-_DAMAGE = ("what", "index", "offset", "end", "first", "last", "rows", "clip", "frames", "region")
+_DAMAGE = (
+    "what",
+    "index",
+    "offset",
+    "end",
+    "first",
+    "last",
+    "rows",
+    "clip",
+    "frames",
+    "region",
+    "member",
+)
 
 
 class ReportForm(NamedTuple):

@@ -98,8 +98,12 @@ def chunk_names(number: int) -> ChunkNames:
 def list_chunks(names: Iterable[str]) -> Listing:
     """Return the chunks among the files of a folder.
 
-    Any ``data*.gulp`` and ``meta*.gmeta`` counts; the first digits in a name are its number. Each
-    name must have one of its own, and each index a data file.
+    Any ``data*.gulp`` and ``meta*.gmeta`` counts; the first digits in a name are its number.
+
+    Raises
+    ------
+    DirectoryError
+        A name has no number, two have the same number, or an index has no data file.
     """
     listed = list(names)
     data = _by_number(listed, DATA_PREFIX, DATA_SUFFIX)
@@ -136,7 +140,13 @@ def padding(nbytes: int) -> int:
 
 
 def check_jpeg(image: BytesLike) -> None:
-    """Raise unless a frame is a JPEG, as GulpIO2 stores no other images."""
+    """Raise unless a frame is a JPEG, as GulpIO2 stores no other images.
+
+    Raises
+    ------
+    FormatError
+        It does not start as a JPEG.
+    """
     if image[:2] != b"\xff\xd8":
         raise FormatError(f"no JPEG: it starts with {bytes(image[:4])!r}")
 
@@ -145,6 +155,11 @@ def dump_meta(thing: Any) -> str:
     """Serialize an index, or any JSON value, to the same text as GulpIO2.
 
     numpy numbers and arrays, as values and as keys, are written like those of Python.
+
+    Raises
+    ------
+    TypeError
+        It contains something that is not a JSON value.
     """
     try:
         return json.dumps(thing, default=_to_plain)
@@ -170,7 +185,15 @@ def _convert_keys(thing: Any) -> Any:
 
 
 def decode_text(data: bytes) -> str:
-    """Decode the text of an index after limiting the number of objects in it."""
+    """Decode the text of an index after limiting the number of objects in it.
+
+    Raises
+    ------
+    FormatError
+        It is not UTF-8, or has far more objects than any index.
+    UnsupportedError
+        It is larger than `MAX_META_NBYTES`.
+    """
     check_meta_nbytes(len(data))
     try:
         text = data.decode("utf-8")
@@ -184,15 +207,24 @@ def decode_text(data: bytes) -> str:
 
 
 def check_meta_nbytes(nbytes: int) -> None:
-    """Raise if an index is larger than `MAX_META_NBYTES`."""
+    """Raise if an index is too large to be read.
+
+    Raises
+    ------
+    UnsupportedError
+        It is larger than `MAX_META_NBYTES`.
+    """
     if nbytes > MAX_META_NBYTES:
         raise UnsupportedError(f"the index has {nbytes} bytes; at most {MAX_META_NBYTES} are read")
 
 
 def load_meta(data: bytes) -> Any:
-    """Parse the JSON text `data`.
+    """Parse the JSON text `data`; objects become OrderedDicts.
 
-    Objects become OrderedDicts, the outermost without repeated names.
+    Raises
+    ------
+    FormatError
+        The bytes are not JSON, or the outermost object repeats a name.
     """
     outermost = 0
 
@@ -212,7 +244,13 @@ def load_meta(data: bytes) -> Any:
 
 
 def frame_info(triplet: Any) -> ImgInfo:
-    """Return a triplet of an index after checking it."""
+    """Return a triplet of an index after checking it.
+
+    Raises
+    ------
+    FormatError
+        It is not three integers, or they are not a valid location.
+    """
     if not (
         isinstance(triplet, list | tuple)
         and len(triplet) == 3

@@ -47,7 +47,13 @@ class ItemPlace(NamedTuple):
 
 
 def scan_index(data: bytes) -> tuple[str, list[ItemPlace]]:
-    """Return the text of an index, and the location of its items."""
+    """Return the text of an index, and the location of its items.
+
+    Raises
+    ------
+    FormatError
+        It is not JSON, not an object of objects, or repeats an id.
+    """
     text = decode_text(data)
     places = _scan(text)
     if places is None:
@@ -127,9 +133,18 @@ def _check_triplet(triplet: Any) -> tuple[int, ...]:
 
 
 def parse_triplets(text: str) -> Triplets:
-    """Parse the triplets of an item: loc, pad and length of each frame in bytes, int64 ``(T, 3)``.
+    """Parse the triplets of an item.
 
-    They are all -1 if these are not a valid location.
+    Returns
+    -------
+    ndarray of int64
+        ``(T, 3)``: loc, pad and length of each frame, in bytes; all -1 if these are not a valid
+        location.
+
+    Raises
+    ------
+    FormatError
+            The text is not a list.
     """
     if text == "null":
         raise FormatError("it has no list frame_info")
@@ -147,7 +162,13 @@ def parse_entries(text: str) -> list[Any] | None:
 
 
 def parse_meta_data(text: str) -> dict[str, Any]:
-    """Parse the metadata of an item: the first entry of its list."""
+    """Parse the metadata of an item: the first entry of its list.
+
+    Raises
+    ------
+    FormatError
+        The text is not a list, or it is empty, or its first entry is not an object.
+    """
     entries = _parse_entries(text)
     try:
         return dict(entries[0])

@@ -29,7 +29,12 @@ _EXTENSIONS = (".jpg", ".png")
 def read_image(path: str, size: int, *, keep_jpegs: bool) -> Any:
     """Return the pixels of an image file, or with `keep_jpegs` the bytes of a JPEG file.
 
-    ImageNotFound if the file is missing or not an image.
+    Raises
+    ------
+    ImageNotFound
+        The file is missing or not an image.
+    FormatError
+        The JPEG is stored unchanged, but its header is damaged.
     """
     if keep_jpegs and size < 1:
         with open(path, "rb") as file:
@@ -240,7 +245,13 @@ class ImageFolderAdapter(FolderAdapter):
 
 
 def files_by_folder(folder: Path, extensions: Sequence[str]) -> list[Item]:
-    """Return the files of a tree as dicts of ``id``, ``label`` and ``path``, in order of path."""
+    """Return the files of a tree as dicts of ``id``, ``label`` and ``path``, in order of path.
+
+    Raises
+    ------
+    DuplicateIdException
+        Two files have the same id.
+    """
     paths = walk(folder, extensions)
     entries = []
     for path in paths:

@@ -6,7 +6,7 @@ For files and memory nothing is prefetched, as a read costs no more than a copy.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter, itemgetter
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from .. import disk
 from ..protocol import ByteSource, Extent, Prefetch
@@ -32,9 +32,21 @@ def prefetched(
 ) -> Iterator[Sequence[Item]]:
     """Yield `items` in groups, in order; the bytes of a group stay in memory until the next one.
 
-    The next group is fetched in the background, so two groups are in memory. Without latency, all
-    items form one group. An item whose extent is None is read without prefetching. `ramps` begins
-    with small groups, for a caller that may stop early.
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the items. Without latency, all items form one group.
+    items : sequence
+        Items that will be read.
+    extent_of : callable
+        Returns the offset and size of an item; None if they are not known, and the item is read
+        without prefetching.
+    ramps : bool, default False
+        Begin with small groups, for a caller that may stop early.
+
+    Notes
+    -----
+    The next group is fetched in the background, so two groups are in memory.
     """
     if not source.has_latency:
         yield items
@@ -47,8 +59,8 @@ def prefetched(
     yield from _one_ahead(_groups(items, place_of, _FIRST_NBYTES if ramps else MAX_GROUP_NBYTES))
 
 
-def copy_to(source: ByteSource, stream: IO[bytes], name: str) -> None:
-    """Write all bytes of a source to a stream; a remote source is read by requests of 8 MiB.
+def copy_to(source: ByteSource, stream: Any, name: str) -> None:
+    """Write all bytes of a source to a stream, by requests of 8 MiB from a remote one.
 
     Write errors get the `name` of the stream.
     """

@@ -25,7 +25,17 @@ _PERIOD = 64
 def content_checksum(content: Content, progress: Progress | None = None) -> str:
     """Return the checksum of all records and tags, 16 hex digits.
 
-    `progress` is called every 64 records with (stored bytes of the records done, of all).
+    Parameters
+    ----------
+    content : Content
+        Content of a recording.
+    progress : callable, optional
+        Called every 64 records with (stored bytes of the records done, stored bytes of all).
+
+    Raises
+    ------
+    FormatError, CodecError
+        A record is damaged.
     """
     streams = content.table.streams
     return records_checksum(
@@ -51,9 +61,18 @@ def records_checksum(
     stream_tags: Sequence[StreamTags],
     file_tags: Mapping[str, str],
 ) -> str:
-    """Return the checksum of all records, in order of time.
+    """Return the checksum of records, which are given in order of time.
 
-    The records refer by ordinal to `streams`, the sorted stream ids.
+    Parameters
+    ----------
+    records : iterable of StoredRecord
+        All of them.
+    streams : sequence of StreamId
+        Sorted stream ids; the records refer to them by ordinal.
+    stream_tags : sequence of StreamTags
+        Tags of each stream.
+    file_tags : mapping of str to str
+        Tags of the recording.
     """
     ids = renumbered(streams)
     headers = [xxhash.xxh64() for _ in ids]

@@ -64,7 +64,18 @@ def _place_of(spec: Any) -> str | list[str]:
 
 
 def place_of(path: Any) -> str | list[str]:
-    """Return the path of a recording, or the list of the paths of its chunks."""
+    """Return the path of a recording, or the list of the paths of its chunks.
+
+    Parameters
+    ----------
+    path : str, PathLike, list or tuple of these, mapping or FileSpec
+        A list names all chunks.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `path` has another type, or does not name a file.
+    """
     if isinstance(path, FileSpec):
         return path.place
     if isinstance(path, Mapping):

@@ -13,9 +13,12 @@ class RecordType(IntEnum):
 
 
 def type_of(record_type: "RecordType | int | str | None") -> RecordType:
-    """Return the record type for a name or number.
+    """Return the record type for a name or number; None and ``"any"`` give ``UNDEFINED``, any type.
 
-    None and ``"any"`` give ``UNDEFINED``, any type.
+    Raises
+    ------
+    ValueError
+        The record type does not exist.
     """
     if record_type is None:
         return RecordType.UNDEFINED

@@ -120,7 +120,10 @@ class Content:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the path of the file, which unpickling reopens.
 
-        A file object cannot be pickled.
+        Raises
+        ------
+        TypeError
+            The recording was opened from a file object, which belongs to its process.
         """
         self.source.check_open()
         if self.origin is None:

@@ -90,7 +90,15 @@ class RecordReader:
         self._type_ids, self._instance_ids = ids[:, 0], ids[:, 1]
 
     def read(self, row: int) -> StoredRecord:
-        """Read one record; FormatError if its header contradicts the index."""
+        """Read one record.
+
+        Raises
+        ------
+        FormatError
+            Its header contradicts the index; `TruncatedError` if the file ends within the record.
+        CodecError, UnsupportedError
+            The payload does not decode.
+        """
         data, fields = self._read_start(row)
         compression, nbytes = fields[7], fields[8]
         if compression and self.table.size.item(row) >= _LARGE_NBYTES:
@@ -153,9 +161,12 @@ class RecordReader:
             return self.decode(view, compression, nbytes, row)
 
     def read_version(self, row: int) -> int:
-        """Return the format version of a record by reading its header.
+        """Return the format version of a record by reading its header; the table does not have it.
 
-        The table does not have it.
+        Raises
+        ------
+        FormatError
+            As for `read`.
         """
         data = bytes(self.source.read_at(self.table.offset.item(row), RECORD_HEADER_SIZE))
         if len(data) < RECORD_HEADER_SIZE:
@@ -167,7 +178,10 @@ class RecordReader:
     def iter_records(self, rows: IntArray) -> Iterator[tuple[int, StoredRecord]]:
         """Yield (row, record) for each of `rows`, reading ahead.
 
-        The error of the first damaged record is raised after the records before it were yielded.
+        Raises
+        ------
+        FormatError, CodecError, UnsupportedError
+            As for `read`, at the first damaged record; the records before it are yielded.
         """
         for part, is_large in self._parts(rows):
             if is_large:
@@ -186,7 +200,10 @@ class RecordReader:
     def iter_encoded(self, rows: IntArray) -> Iterator[EncodedRecord]:
         """Yield the records at `rows` without decoding them, reading ahead.
 
-        Payloads are not checked.
+        Raises
+        ------
+        FormatError
+            As for `read`. Payloads are not checked.
         """
         for part, is_large in self._parts(rows):
             if is_large:
@@ -268,7 +285,20 @@ class RecordReader:
         return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), places
 
     def check_headers(self, headers: AnyArray, rows: IntArray) -> None:
-        """Compare record headers, as read from the file, with `rows` of the table."""
+        """Compare record headers with the table.
+
+        Parameters
+        ----------
+        headers : ndarray of RECORD_HEADER_DTYPE, shape (N,)
+            Headers as read from the file.
+        rows : ndarray of int64, shape (N,)
+            Rows of the records in the table.
+
+        Raises
+        ------
+        FormatError
+            A header differs; the message names the record.
+        """
         good = self._good_headers(headers, rows)
         if not good.all():
             first = slice(int(good.argmin()), None)
@@ -311,7 +341,13 @@ class RecordReader:
                 ).at(*self.where(row))
 
     def decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
-        """Decode the stored payload of the record at `row`, which an error names."""
+        """Decode the stored payload of the record at `row`.
+
+        Raises
+        ------
+        CodecError, UnsupportedError
+            The payload does not decode; the message names the record.
+        """
         if not compression:
             return stored if type(stored) is bytes else bytes(stored)
         try:

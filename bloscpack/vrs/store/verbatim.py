@@ -79,7 +79,10 @@ def store_file(store: FrameStore, folder: str, content: Content) -> dict[str, An
 def iter_file(stored: StoredRecording, count: Counter | None = None) -> Iterator[BytesLike]:
     """Yield the bytes of the file in pieces.
 
-    FormatError if they differ from those of the original.
+    Raises
+    ------
+    FormatError
+        The bytes differ from those of the original file.
     """
     digest = xxh3_128()
     for piece in _iter_pieces(stored, count):

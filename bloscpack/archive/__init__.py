@@ -1,0 +1,1 @@
+"""Archive: several named arrays in one file."""

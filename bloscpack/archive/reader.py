@@ -1,0 +1,295 @@
+"""Reader of an archive: the index on opening, a member when it is named.
+
+A member is read through a window on the source of the archive, by the code that reads a file of its
+own. So members of an archive behind a URL share what was fetched, and a fork or another thread
+shares nothing that moves.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from xxhash import xxh3_128_digest
+
+from ..array.array import Array
+from ..array.attrs import read_only
+from ..container.identity import changed, place_of
+from ..container.reader import Verify
+from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError, WrongKindError
+from ..format.archiveindex import (
+    INDEX_TAIL_SIZE,
+    IndexTail,
+    Member,
+    unpack_archive_header,
+    unpack_index,
+)
+from ..format.checksum import CHECKSUMS
+from ..format.header import MAX_HEADER_SIZE
+from ..format.metadata import MetadataHeader, decode_data, stored_data
+from ..storage.file import open_source
+from ..storage.protocol import ByteSource, closed_on_error, errors_at
+from ..storage.window import WindowSource
+
+# Read at the end: the index of some hundred members.
+_TAIL_NBYTES = 8192
+# The same of a remote file, where a request takes no longer for it.
+_REMOTE_TAIL_NBYTES = 1 << 16
+# Names in the representation.
+_SHOWN = 6
+_ADVICE = "bloscpack.recover writes a new archive of the members that it finds"
+
+
+def is_archive(source: ByteSource, head: Any) -> bool:
+    """Return whether a file is an archive by its first bytes or, if damaged, its last ones."""
+    try:
+        unpack_archive_header(head)
+    except BloscpackError:
+        try:
+            _read_tail(source)
+        except BloscpackError:
+            return False
+    return True
+
+
+def read_index(source: ByteSource) -> tuple[dict[str, Member], bytes]:
+    """Return the members by name, in the order of the file, and the bytes of the index.
+
+    Raises
+    ------
+    FormatError
+        The index is damaged or missing.
+    UnsupportedError
+        The version of the index is unknown.
+    """
+    tail, end = _read_tail(source)
+    stored = bytes(end[-tail.nbytes :])
+    if len(stored) < tail.nbytes:
+        stored = bytes(source.read_at(tail.offset, tail.nbytes))
+    if len(stored) < tail.nbytes:
+        raise TruncatedError(f"index: found {len(stored)} of {tail.nbytes} bytes")
+    return unpack_index(stored, tail), stored
+
+
+def _read_tail(source: ByteSource) -> tuple[IndexTail, Any]:
+    """Return the tail of the index, and the last bytes of the file."""
+    size = source.size()
+    nbytes = min(_REMOTE_TAIL_NBYTES if source.has_latency else _TAIL_NBYTES, size)
+    end = source.read_at(size - nbytes, nbytes)
+    return IndexTail.unpack(end[-INDEX_TAIL_SIZE:], size), end
+
+
+def read_front(source: ByteSource) -> tuple[dict[str, Any], int]:
+    """Return the attrs of an archive, and the size of its header and metadata section.
+
+    Raises
+    ------
+    FormatError, UnsupportedError
+        The metadata section is damaged.
+    """
+    head = source.read_at(0, 4096)
+    meta = MetadataHeader.unpack(head, MAX_HEADER_SIZE, last_checksum=CHECKSUMS[-1].id)
+    end = MAX_HEADER_SIZE + meta.section_size
+    if end > len(head):
+        head = source.read_at(0, min(end, source.size()))
+    data = stored_data(meta, head[MAX_HEADER_SIZE:end])
+    metadata = decode_data(data, meta.meta_codec, meta.meta_size)
+    attrs = metadata.get("attrs") if isinstance(metadata, dict) else None
+    if not isinstance(attrs, dict):
+        raise FormatError("metadata: not those of an archive")
+    return attrs, end
+
+
+def window(source: ByteSource, member: Member, *, owns: bool = False) -> WindowSource:
+    """Return a source for the file of a member; with `owns`, closing it closes `source`."""
+    name = f"{source.name or 'memory'}::/{member.name}"
+    return WindowSource(source, name, (member.offset, member.nbytes), owns=owns)
+
+
+class Archive(Mapping[str, Array]):
+    """Several named arrays in one file, each read when it is indexed.
+
+    `bloscpack.open` returns it for a file that `bloscpack.savez` has written.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file
+        The file or its URL.
+    verify : bool or "always", default True
+        As for `bloscpack.open`.
+    nthreads : int, optional
+        Threads that decode; by default one per processor, at most 8.
+    storage_options : mapping, optional
+        Options of fsspec's file system for a URL.
+
+    Raises
+    ------
+    WrongKindError
+        The file is of another type; the message names the function that reads it.
+    FormatError, UnsupportedError
+        The file is damaged or of an unknown version.
+    OSError
+        The file cannot be opened.
+
+    Notes
+    -----
+    A mapping of names to arrays, in the order in which they were saved. ``archive[name]`` returns a
+    new `Array`, which reads from the archive's file: after `close`, it cannot be read any more.
+    Threads and forked children may share an archive. A pickle has the path of the file, and not
+    its content; reopening a file that has changed raises `FileChangedError`.
+
+    Opening a URL makes one request if the file has at most 64 KiB, else two; a long index takes one
+    more. Opening an array takes one more, unless it was fetched with the one before it.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> bp.savez("fields.blp", temperature=np.linspace(270, 300, 7), mask=np.ones((2, 3), bool))
+    >>> with bp.Archive("fields.blp") as fields:
+    ...     list(fields), fields["temperature"][-2:]
+    (['temperature', 'mask'], array([295., 300.]))
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        *,
+        verify: Verify = True,
+        nthreads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if verify not in (True, False, "always"):
+            raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
+        self._verify: Verify = verify
+        self._nthreads = nthreads
+        self._is_open = True
+        self._attrs: dict[str, Any] | None = None
+        self._source = source = open_source(path, storage_options)
+        with closed_on_error(source, source.name):
+            unpack_archive_header(source.read_at(0, MAX_HEADER_SIZE))
+            try:
+                self._members, index = read_index(source)
+            except FormatError as err:
+                err.args = (f"{err.args[0]}; {_ADVICE}",)
+                raise
+        version = source.identity() or str(source.stamp)
+        self._identity = xxh3_128_digest(version.encode() + index)
+
+    @property
+    def name(self) -> str | None:
+        """Path or URL, as passed by the caller; None for bytes."""
+        return self._source.name
+
+    @property
+    def cbytes(self) -> int:
+        """Size of the file in bytes."""
+        return self._open_source().size()
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """JSON values stored with the archive; each array has attrs of its own."""
+        if self._attrs is None:
+            with errors_at(self.name):
+                attrs, _ = read_front(self._open_source())
+            self._attrs = read_only(attrs, "write a new archive with bloscpack.savez")
+        return self._attrs
+
+    def __getitem__(self, name: str) -> Array:
+        """Return an array.
+
+        Raises
+        ------
+        NotFoundError
+            No array has this name (a KeyError).
+        FormatError, UnsupportedError
+            Its file is damaged.
+        """
+        return Array(self._member_source(name), verify=self._verify, nthreads=self._nthreads)
+
+    def _member_source(self, name: str, *, owns: bool = False) -> ByteSource:
+        """Return a source for the file of an array; with `owns`, closing it closes the archive."""
+        source = self._open_source()
+        member = self._members.get(name) if isinstance(name, str) else None
+        if member is None:
+            names = ", ".join(map(repr, list(self._members)[:_SHOWN]))
+            more = ", ..." * (len(self._members) > _SHOWN)
+            raise NotFoundError(f"no array {name!r:.80}; there are: {names}{more}").at(
+                path=self.name
+            )
+        return window(source, member, owns=owns)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, in order."""
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        """Return the number of arrays."""
+        return len(self._members)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether an array has this name, without opening it."""
+        return name in self._members
+
+    # Those of `Mapping` would read all arrays.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        """Return the path and the first names."""
+        names = ", ".join(map(repr, list(self._members)[:_SHOWN]))
+        more = ", ..." * (len(self._members) > _SHOWN)
+        state = "" if self._is_open else " (closed)"
+        return (
+            f"<bloscpack.Archive {self.name or 'memory'!r}: {len(self)} arrays, "
+            f"{names}{more}{state}>"
+        )
+
+    def close(self) -> None:
+        """Close the file; idempotent. Its arrays cannot be read any more."""
+        self._is_open = False
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the location and identity of the file, not its content."""
+        place = place_of(self._open_source())
+        return _reopen, (place, self._identity, self._verify, self._nthreads)
+
+    def _open_source(self) -> ByteSource:
+        if not self._is_open:
+            raise ValueError("I/O operation on a closed bloscpack.Archive")
+        return self._source
+
+
+def _reopen(place: Any, identity: bytes, verify: Verify, nthreads: int | None) -> Archive:
+    """Reopen a pickled archive.
+
+    Raises
+    ------
+    FileChangedError
+        The file has changed since it was pickled.
+    """
+    try:
+        archive = Archive(place, verify=verify, nthreads=nthreads)
+    except BloscpackError as err:
+        raise changed(err.path) from err  # it could be opened when it was pickled
+    if archive._identity != identity:
+        archive.close()
+        raise changed(archive.name)
+    return archive
+
+
+def open_member(source: ByteSource, name: str) -> ByteSource:
+    """Return a source for the file of an array of an open archive, which it closes."""
+    return Archive(source)._member_source(name, owns=True)
+
+
+def open_if_archive(where: Any, **options: Any) -> Archive | None:
+    """Return an open archive; None if the file is of another type. Options as for `Archive`."""
+    try:
+        return Archive(where, **options)
+    except WrongKindError:
+        return None

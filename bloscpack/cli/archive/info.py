@@ -1,0 +1,68 @@
+"""Description of an archive, for ``blpk info``."""
+
+import argparse
+from typing import Any
+
+from ...archive.reader import Archive
+from ...storage.protocol import ByteSource
+from ...storage.url import shown_name
+from ..console.describe import array_fields
+from ..console.output import (
+    double_pretty_size,
+    encode_json,
+    format_metadata,
+    prefixed_result,
+    print_json,
+    printable,
+)
+from ..console.status import ExitCode
+
+
+def show(args: argparse.Namespace, source: ByteSource) -> int:
+    """Print the names, shapes and sizes of the arrays."""
+    with Archive(source) as archive:
+        document = _document(args.file_, archive)
+    if args.json:
+        print_json("info", document)
+        return ExitCode.OK
+    lines = [
+        "Archive:",
+        f"    arrays: {len(document['arrays'])}",
+        f"    nbytes: {double_pretty_size(document['nbytes'])}",
+        f"    cbytes: {double_pretty_size(document['cbytes'])}",
+        f"    ratio: {document['ratio']:.2f}",
+        "Arrays:",
+    ]
+    for each in document["arrays"]:
+        shape = "x".join(map(str, each["shape"])) or "()"
+        lines.append(printable(f"    {each['name']}: {shape} {each['dtype']}"))
+    if attrs := document["attrs"]:
+        lines += ["Attributes:", format_metadata(attrs, len(encode_json(attrs)))]
+    prefixed_result("\n".join(lines))
+    return ExitCode.OK
+
+
+def _document(name: str, archive: Archive) -> dict[str, Any]:
+    arrays: list[dict[str, Any]] = []
+    for key, array in archive.items():
+        with array:
+            arrays.append(
+                {
+                    "name": key,
+                    **array_fields(array.shape, array.dtype, array.is_fortran),
+                    "nbytes": array.nbytes,
+                    "cbytes": array.cbytes,
+                }
+            )
+    nbytes = sum(each["nbytes"] for each in arrays)
+    return {
+        "path": shown_name(name),
+        "kind": "archive",
+        "nbytes": nbytes,
+        "cbytes": archive.cbytes,
+        "ratio": nbytes / archive.cbytes,
+        "format_version": 4,
+        "attrs": archive.attrs,
+        "arrays": arrays,
+        "error": None,
+    }

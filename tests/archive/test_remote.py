@@ -1,0 +1,82 @@
+"""Archives behind URLs: the number of requests, pickles, and versions."""
+
+import pickle
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import FileChangedError
+
+from ..servers import FileServer, running
+from .archives import content_of, packed
+
+pytest.importorskip("fsspec")
+pytest.importorskip("aiohttp")
+
+NOISE = np.random.default_rng(0).integers(0, 256, (300, 1000), "u1")
+SMALL = {f"small {n}": np.full(9, n) for n in range(5)}
+LARGE = {"a": NOISE, **SMALL, "b": NOISE + 1}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FileServer]:
+    with running(FileServer()) as server:
+        server.files = {"/small": packed(SMALL), "/large": packed(LARGE, chunks=10)}
+        yield server
+
+
+def test_requests(server: FileServer) -> None:
+    server.clear()
+    with bp.open(server.url("small")) as archive:
+        assert content_of(archive) == content_of(SMALL)
+    assert len(server.log) == 1
+    server.clear()
+    with bp.open(server.url("large")) as archive:
+        assert list(archive) == list(LARGE)
+        assert len(server.log) == 2, "the first and the last 64 KiB"
+        array = archive["b"]
+        assert len(server.log) == 3
+        assert array[295].tolist() == LARGE["b"][295].tolist()
+        assert len(server.log) == 3, "it was in the last 64 KiB"
+        assert array[100].tolist() == LARGE["b"][100].tolist()
+        assert len(server.log) == 4
+        for name, small in SMALL.items():
+            assert archive[name][:].tolist() == small.tolist()
+        assert len(server.log) == 5, "small arrays come with the one before them"
+    server.clear()
+    assert content_of(bp.load(server.url("large"))) == content_of(LARGE)
+    assert len(server.log) <= 7
+
+
+def test_pickles_need_no_request_for_what_was_read(server: FileServer) -> None:
+    with bp.open(server.url("large")) as archive:
+        array = pickle.dumps(archive["b"])
+        whole = pickle.dumps(archive)
+    server.clear()
+    again = pickle.loads(array)
+    assert server.log == []
+    assert again[17].tolist() == LARGE["b"][17].tolist()
+    assert len(server.log) == 1
+    server.clear()
+    with pickle.loads(whole) as archive:
+        assert list(archive) == list(LARGE)
+    assert len(server.log) == 1
+
+
+def test_another_version_is_refused(server: FileServer) -> None:
+    server.files["/changing"] = packed(LARGE)
+    with bp.open(server.url("changing")) as archive:
+        pickled = pickle.dumps(archive["b"])
+        server.files["/changing"] = packed({**LARGE, "a": NOISE[:2]})
+        with pytest.raises(FileChangedError):
+            archive["a"].read_whole()
+    with pytest.raises(FileChangedError):
+        pickle.loads(pickled)[100]
+
+
+def test_verify_and_recover(server: FileServer, tmp_path: object) -> None:
+    assert bp.verify(server.url("large")).ok
+    assert bp.recover(server.url("large"), f"{tmp_path}/a.blp").ok
+    assert bp.verify(server.url("large") + "::/a").nchunks == 30
