@@ -52,6 +52,7 @@ check: $(CHECK)/.ready
 	$(CHECK)/bin/ruff format --check .
 	$(CHECK)/bin/mypy
 	$(CHECK)/bin/python .ci/words.py
+	$(CHECK)/bin/codespell .ci bench bloscpack docs ext *.md
 
 # The documentation as a site in build/site: warnings, such as broken links, are errors.
 docs: $(DOCS)/.ready

@@ -124,12 +124,24 @@ def test_blocks_are_found():
     assert {language for language, _, _ in blocks(FORMAT)} == {"python", "hex", "text"}
 
 
+def anchors(page):
+    """Return the anchors of a page's headings, as code hosts and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    plain = [re.sub(r"\]\([^)]*\)|[`*\[]", "", heading).strip().lower() for heading in headings]
+    return [re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in plain]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_lead_somewhere(page):
     text = _FENCE.sub("", page.read_text("utf-8"))
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-        if not target.startswith(("https:", "http:")):
-            assert (page.parent / target).exists(), f"{page_id(page)} links to {target}"
+    for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", text):
+        if target.startswith(("https:", "http:")):
+            continue
+        path, _, anchor = target.partition("#")
+        other = page.parent / path if path else page
+        assert other.exists(), f"{page_id(page)} links to {target}"
+        if anchor:
+            assert anchors(other).count(anchor) == 1, f"{page_id(page)} links to {target}"
 
 
 def test_navigation_of_the_site_names_every_page():
@@ -138,6 +150,9 @@ def test_navigation_of_the_site_names_every_page():
     generated = ["changes.md", "index.md"]  # by .ci/site.py, as the reference is
     pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
     assert sorted(named) == sorted([*pages, *generated])
+    guides = (DOCS / "howto" / "index.md").read_text("utf-8")
+    paths = [path.name for path in (DOCS / "howto").iterdir() if path.name != "index.md"]
+    assert [name for name in paths if f"]({name})" not in guides] == []
 
 
 def test_figures_are_those_of_the_script():
