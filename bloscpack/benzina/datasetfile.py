@@ -117,13 +117,7 @@ class Content:
         return self.nbytes, self.movie.moov.offset, len(self)
 
     def _entries(self, name: str) -> DatasetTrack | None:
-        """Return the track with an entry per sample (or for the first samples only), or None.
-
-        Raises
-        ------
-        FormatError
-            It has more entries than there are samples.
-        """
+        """Return the track with an entry per sample (or for the first samples only), or None."""
         track = self.tracks.get(name)
         if track is not None:
             try:
@@ -135,13 +129,7 @@ class Content:
 
     @property
     def targets(self) -> IntArray:
-        """The target of each sample, -1 where it is missing; read-only.
-
-        Raises
-        ------
-        FormatError
-            There are more targets than samples, or a target is not 8 bytes long.
-        """
+        """The target of each sample, -1 where it is missing; read-only."""
         if self._targets is None:
             with memory_errors("the targets", self.source.name):
                 targets = read_targets(self._entries(TARGET), len(self))
@@ -162,13 +150,7 @@ class Content:
 
     @property
     def names(self) -> NameTable:
-        """The names of all samples.
-
-        Raises
-        ------
-        FormatError
-            There are more names than samples.
-        """
+        """The names of all samples."""
         if self._names is None:
             track = self._entries(NAME)
             with memory_errors("the names", self.source.name):
@@ -196,13 +178,7 @@ class Content:
 
     @property
     def splits(self) -> Mapping[str, range]:
-        """The declared splits, or those stored in the file.
-
-        Raises
-        ------
-        FormatError
-            The box with the splits is damaged.
-        """
+        """The declared splits, or those stored in the file."""
         if self.declared is not None:
             return self.declared
         if self._splits is None:
@@ -233,13 +209,7 @@ def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:
 
 
 def read_targets(track: DatasetTrack | None, count: int) -> IntArray:
-    """Return the targets of `count` samples (stored as little-endian int64), -1 where missing.
-
-    Raises
-    ------
-    FormatError
-        There are more targets than samples, or a target is not 8 bytes long.
-    """
+    """Return the targets of `count` samples (stored as little-endian int64), -1 where missing."""
     if track is None:
         return np.broadcast_to(np.int64(-1), count)
     _check_entries(track, count)
@@ -266,13 +236,7 @@ def _check_entries(track: DatasetTrack, count: int) -> None:
 
 
 def open_content(source: ByteSource) -> Content:
-    """Return the content of a source; close the source on errors.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        As for `Content`; the error has the path.
-    """
+    """Return the content of a source; close the source on errors, which have the path."""
     with closed_on_error(source, source.name):
         return Content(source)
 
@@ -280,14 +244,8 @@ def open_content(source: ByteSource) -> Content:
 def is_dataset(source: ByteSource, head: BytesLike) -> bool:
     """Return whether a file has the brand of a dataset, or a track of samples.
 
-    A file with the name of a dataset and a damaged beginning counts as one, too.
-
-    Parameters
-    ----------
-    source : ByteSource
-        The file, which is an mp4 by its first bytes, or a dataset by its name.
-    head : bytes-like
-        Its first bytes.
+    `source` is an mp4 by `head`, its first bytes, or a dataset by its name. A file with the name of
+    a dataset and a damaged beginning counts as one, too.
     """
     if not is_mp4(head):
         return True

@@ -93,10 +93,7 @@ def _resolve(name: str, span: Span, count: int) -> range:
 def pack_splits(splits: Mapping[str, range]) -> bytes:
     """Return the payload of the box that stores splits.
 
-    Raises
-    ------
-    ValueError
-        A name takes more than 65535 bytes, or all take more than `MAX_NBYTES`.
+    ValueError if a name takes more than 65535 bytes, or all take more than `MAX_NBYTES`.
     """
     parts = [_HEAD.pack(0, len(splits))]
     for name, span in splits.items():
@@ -111,20 +108,7 @@ def pack_splits(splits: Mapping[str, range]) -> bytes:
 
 
 def unpack_splits(payload: bytes, count: int) -> dict[str, range]:
-    """Return the splits stored in a box.
-
-    Parameters
-    ----------
-    payload : bytes
-        Content of the box after its header.
-    count : int
-        Number of samples in the dataset.
-
-    Raises
-    ------
-    FormatError
-        The box is damaged or of another version, or a split is not within the dataset.
-    """
+    """Return the splits, of `count` samples, stored in the payload of a box."""
     if len(payload) > MAX_NBYTES:
         raise _error(f"it has more than {MAX_NBYTES} bytes")
     if len(payload) < _HEAD.size:

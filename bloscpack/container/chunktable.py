@@ -59,12 +59,7 @@ class ChunkTable:
     def entry(self, index: int) -> tuple[int, int | None]:
         """Return the offsets, from the table, of a chunk and of the next one (None for the last).
 
-        Raises
-        ------
-        FormatError
-            The entry contradicts its neighbours, or its page contradicts the trailer.
-        TruncatedError
-            The table, or the chunk at the offset, extends beyond the end of the file.
+        The entry must not contradict its neighbours, nor its page the trailer.
         """
         if self._trailer is not None:
             return self._verified_entry(self._trailer, index)
@@ -129,15 +124,7 @@ class ChunkTable:
         return digest if digest and digest != UNKNOWN_DIGEST else None
 
     def entries(self) -> tuple[int, ...]:
-        """Return the used entries of the table after checking their order and the trailer.
-
-        Raises
-        ------
-        FormatError
-            They do not start at the first chunk, do not ascend, or contradict the trailer.
-        TruncatedError
-            The table extends beyond the end of the file.
-        """
+        """Return the used entries of the table after checking their order and the trailer."""
         offsets = tuple(
             entry
             for first in range(0, self._nchunks, PAGE_CHUNKS)
@@ -155,11 +142,6 @@ class ChunkTable:
         """Return the offset of a chunk, found by following the headers of those before it.
 
         Index `nchunks` gives the end of the last chunk and its digest.
-
-        Raises
-        ------
-        FormatError, UnsupportedError
-            One of them is damaged.
         """
         chain = self._chain
         while (known := len(chain)) <= index:
@@ -243,13 +225,7 @@ def _ascend(offsets: tuple[int, ...]) -> bool:
 
 
 def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:
-    """Check, before a large read, that the file has `nbytes` at `offset`.
-
-    Raises
-    ------
-    TruncatedError
-        The file ends before.
-    """
+    """Check, before a large read, that the file has `nbytes` at `offset`."""
     left = source.size() - offset
     if nbytes > left:
         raise TruncatedError(
@@ -258,13 +234,7 @@ def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:
 
 
 def check_left(source: ByteSource, offset: int, nbytes: int) -> None:
-    """Check that a chunk and its digest, `nbytes` at `offset`, end within the file.
-
-    Raises
-    ------
-    TruncatedError
-        The file ends before.
-    """
+    """Check that a chunk and its digest, `nbytes` at `offset`, end within the file."""
     left = source.size() - offset
     if nbytes > left:
         raise TruncatedError(

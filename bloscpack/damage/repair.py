@@ -79,32 +79,13 @@ def repair(
 ) -> Report:
     """Rewrite the offset table and the trailer if they are damaged or missing.
 
-    Parameters
-    ----------
-    path : Path
-        Path of the file.
-    file : UpdateFile or None
-        The file, open and locked; None if it could not be opened for writing.
-    before : os.stat_result
-        Status of the file before it was verified.
-    report : Report
-        Result of the verification.
-    layout : Layout or None
-        Positions of the chunks; None if data or metadata are damaged.
+    `file` is open and locked; None if it could not be opened for writing. `before` is the status of
+    the file before it was verified with the result `report`; `layout` has the positions of the
+    chunks, and is None if data or metadata are damaged. Returns the damage that is left, with
+    `notices` of the repairs.
 
-    Returns
-    -------
-    Report
-        Damage that is left; `notices` list the repairs.
-
-    Raises
-    ------
-    FileChangedError
-        A program that ignores locks has changed the file since it was verified.
-    LockedError
-        A writer has opened the file since it was verified.
-    OSError
-        The file cannot be written, and was not changed.
+    FileChangedError if a program that ignores locks has changed the file since it was verified;
+    LockedError if a writer has opened it since.
     """
     if report.ok and report.trailer == "valid":
         return report

@@ -115,15 +115,7 @@ class ArrayChunkHeader(NamedTuple):
     cbytes: int
 
     def check(self) -> None:
-        """Check all fields.
-
-        Raises
-        ------
-        FormatError
-            A field is out of range, or the chunk is too small for its content.
-        UnsupportedError
-            The chunk has a later revision.
-        """
+        """Check all fields."""
         version, revision, flags, itemsize, nbytes, blocksize, cbytes = self
         if version != VERSION:
             raise FormatError(f"array chunk header: version is {version:#x}, expected {VERSION:#x}")
@@ -335,17 +327,7 @@ class ArrayChunkHead:
 
     @classmethod
     def unpack(cls, view: BytesLike) -> "ArrayChunkHead":
-        """Unpack and check the head of a chunk; `view` has at least the head.
-
-        Raises
-        ------
-        TruncatedError
-            `view` ends before the head does.
-        FormatError, UnsupportedError
-            A field is out of range, or the sizes contradict each other.
-        CodecError
-            A dictionary is damaged.
-        """
+        """Unpack and check the head of a chunk; `view` has at least the head."""
         header = ArrayChunkHeader(*unpack_fields(_HEADER, view, 0, "array chunk header"))
         header.check()
         head_nbytes, plan_nbytes, nplanes, byte_order, *sides = unpack_fields(
@@ -404,11 +386,6 @@ class ArrayChunkHead:
         """Decode all of `chunk` into `out`, a writable buffer of exactly the decoded size.
 
         The GIL is released; safe from many threads.
-
-        Raises
-        ------
-        CodecError
-            A block is damaged, or `out` has another size.
         """
         if len(chunk) != self.header.cbytes or len(out) != self.header.nbytes:
             raise CodecError(
@@ -445,15 +422,7 @@ class ArrayChunkHead:
             yield from range(z * rows * columns + begin, z * rows * columns + end)
 
     def extent_of_range(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the stored range of the blocks that hold bytes `start` to `stop` of the content.
-
-        Raises
-        ------
-        CodecError
-            The chunk has no such bytes.
-        FormatError
-            The ends of the blocks are damaged.
-        """
+        """Return the stored range of the blocks with bytes `start` to `stop` of the content."""
         if not 0 <= start < stop <= self.header.nbytes:
             raise CodecError(f"the chunk has no blocks for its bytes {start} to {stop}")
         extents = [self.extent(index) for index in self.blocks_of_range(start, stop)]

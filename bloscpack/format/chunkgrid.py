@@ -46,13 +46,7 @@ class ChunkGrid:
 
     @classmethod
     def of_metadata(cls, metadata: Any, last_chunk: int) -> "ChunkGrid":
-        """Return the grid that metadata describe, for a last chunk of this decoded size.
-
-        Raises
-        ------
-        FormatError
-            The metadata do not describe a grid, or the last chunk does not fit it.
-        """
+        """Return the grid that metadata describe, for a last chunk of this decoded size."""
         if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
             raise _error("the metadata do not describe an array", "container")
         shape: Any = metadata.get("shape")
@@ -83,10 +77,7 @@ class ChunkGrid:
     def check(self) -> None:
         """Check the chunks against the array and against the limits of the format.
 
-        Raises
-        ------
-        FormatError
-            A chunk is larger than the array along an axis other than the first, or too large.
+        No chunk is larger than the array along an axis other than the first.
         """
         for length, step in zip(self.shape[1:], self.chunks[1:], strict=True):
             if step > max(length, 1):

@@ -104,17 +104,7 @@ class MetadataHeader(NamedTuple):
     def unpack(
         cls, view: BytesLike, at: int = 0, *, last_checksum: int = LAST_V3_ID
     ) -> "MetadataHeader":
-        """Unpack the header at position `at` of `view`.
-
-        Raises
-        ------
-        TruncatedError
-            The header is incomplete.
-        FormatError
-            A field is out of its range.
-        UnsupportedError
-            The serializer is not JSON, or an option bit is set.
-        """
+        """Unpack the header at position `at` of `view`."""
         if len(view) - at < METADATA_HEADER_SIZE:
             raise TruncatedError(
                 f"metadata header: found {max(len(view) - at, 0)} of {METADATA_HEADER_SIZE} bytes",
@@ -180,21 +170,9 @@ def pack_section(
 ) -> bytes:
     """Return the metadata section for a JSON value.
 
-    Parameters
-    ----------
-    metadata : object
-        Any value that ``json.dumps`` accepts.
-    checksum, codec, level
-        Names and level; data that do not become smaller are stored uncompressed.
-    reserve : int or callable of the data's size, optional
-        Bytes to reserve for the data; by default ten times their size, as in bloscpack 0.16.
-
-    Raises
-    ------
-    TypeError, ValueError
-        `metadata` is not a JSON value.
-    MetadataSectionTooSmall
-        The data do not fit into `reserve`.
+    Data that do not become smaller are stored uncompressed. `reserve`, a number of bytes or a
+    function of the data's size, is by default ten times that size, as in bloscpack 0.16;
+    MetadataSectionTooSmall if the data do not fit into it.
     """
     row = checksum_by_name(checksum)
     data = _encode_json(metadata).encode("ascii")
@@ -225,15 +203,7 @@ def pack_section(
 
 
 def stored_data(header: MetadataHeader, section: BytesLike) -> bytes:
-    """Return the stored data of a whole section after comparing their checksum.
-
-    Raises
-    ------
-    TruncatedError
-        The section is incomplete.
-    ChecksumMismatch
-        The stored and the computed digests differ.
-    """
+    """Return the stored data of a whole section after comparing their checksum."""
     size = header.section_size
     if len(section) < size:
         raise TruncatedError(f"metadata: found {len(section)} of {size} bytes")
@@ -255,13 +225,7 @@ def stored_data(header: MetadataHeader, section: BytesLike) -> bytes:
 
 
 def decode_data(data: bytes, codec: str, nbytes: int) -> Any:
-    """Decode metadata of `nbytes` decoded bytes from `data`, compressed with `codec`.
-
-    Raises
-    ------
-    FormatError
-        The data do not decompress to that size, or are not JSON.
-    """
+    """Decode metadata of `nbytes` decoded bytes from `data`, compressed with `codec`."""
     if codec == "zlib":
         stored = len(data)
         data = _inflate(data, nbytes)

@@ -18,11 +18,6 @@ def list_folder(folder: str | os.PathLike[str]) -> Listing:
     """Return the chunks in a folder; a missing folder has none.
 
     Data files without an index are logged: their writer is still running or was killed.
-
-    Raises
-    ------
-    DirectoryError
-        The names do not match each other.
     """
     try:
         names = os.listdir(folder)

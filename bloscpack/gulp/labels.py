@@ -33,15 +33,7 @@ class Labels:
         return os.path.exists(self.path)
 
     def read(self) -> dict[str, int]:
-        """Return the content of the file.
-
-        Raises
-        ------
-        FormatError
-            It is not an object of numbers.
-        FileNotFoundError
-            The file does not exist.
-        """
+        """Return the content of the file."""
         with errors_at(self.path):
             with open(self.path, "rb") as file:
                 try:

@@ -79,30 +79,8 @@ def verify(
 ) -> DirectoryReport:
     """Verify a Gulp directory, without changing it.
 
-    Parameters
-    ----------
-    folder : str or PathLike
-        The directory.
-    records : bool, optional
-        Check that each record starts as a JPEG.
-    decode : bool, optional
-        Decode every frame.
-    nthreads : int, optional
-        Decoding threads.
-    progress : callable, optional
-        Called with the number of data bytes verified and their total.
-
-    Returns
-    -------
-    DirectoryReport
-        Damage and counts.
-
-    Raises
-    ------
-    NotBloscpackError
-        The folder has no file of a Gulp directory.
-    OSError
-        The folder, or a file in it, cannot be read.
+    `records` checks that each record starts as a JPEG, `decode` decodes every frame. `progress` is
+    called with the number of data bytes verified and their total.
     """
     root = os.fsdecode(folder)
     names = sorted(os.listdir(root))

@@ -55,22 +55,10 @@ class FileNames:
         self._numbers: dict[str, int] = {}
 
     def add(self, stored: str | None, index: int, suffix: str) -> str:
-        """Return a file name for the stored name `stored`, or for number `index` if it is None.
+        """Return a file name for the stored name `stored`, or for number `index` if it is empty.
 
-        Parameters
-        ----------
-        stored : str or None
-            Any text.
-        index : int
-            Number that names the file if `stored` is empty.
-        suffix : str
-            One of the suffixes.
-
-        Returns
-        -------
-        str
-            A relative path with ``/``: printable, at most 1024 bytes of UTF-8, and each part valid
-            on every operating system.
+        A relative path with ``/``: printable, at most 1024 bytes of UTF-8, and each part valid on
+        every operating system. `suffix` is one of the suffixes.
         """
         parts = [part for part in (stored or "").split("/") if part not in ("", ".")]
         folders = [self._folder(part) for part in parts[:-1]]

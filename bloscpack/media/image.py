@@ -79,20 +79,10 @@ _UINT8, _UINT16, _BOOL = np.dtype("u1"), np.dtype("<u2"), np.dtype("?")
 
 
 def probe(data: BytesLike) -> ImageInfo:
-    """Return the format of an image, and shape and dtype of the decoded array.
+    """Return the format of a whole image, and shape and dtype of the decoded array.
 
-    Parameters
-    ----------
-    data : bytes-like
-        A whole image; only the header is examined.
-
-    Raises
-    ------
-    FormatError
-        The image is neither JPEG nor PNG, its header is damaged, or its decoded size is too large
-        for its stored bytes.
-    UnsupportedError
-        The samples have a depth that is not decoded exactly.
+    Only the header is examined. FormatError also if the decoded size is too large for the stored
+    bytes; UnsupportedError if the samples have a depth that is not decoded exactly.
     """
     if data[:3] == _JPEG_MAGIC:
         return _probe_jpeg(data)
@@ -185,33 +175,12 @@ def _probe_png(data: BytesLike) -> ImageInfo:
 
 
 def decode_into(data: BytesLike, out: Array, *, fast: bool = True) -> None:
-    """Decode an image into `out`.
+    """Decode a JPEG or PNG image into `out`, which has its shape and dtype (`probe`).
 
-    Parameters
-    ----------
-    data : bytes-like
-        A whole JPEG or PNG image.
-    out : ndarray
-        Has the shape and dtype of the image (`probe`). If C-contiguous, it is filled without a
-        copy.
-    fast : bool, optional
-        For JPEG: use the faster, slightly less accurate inverse DCT and upsampling, as GulpIO2
-        does. False gives the pixels of most other programs.
-
-    Raises
-    ------
-    CodecError
-        The image cannot be decoded; part of `out` may have changed.
-    FormatError, UnsupportedError
-        As for `probe`.
-    ValueError
-        `out` has another shape or dtype than the image.
-    ImportError
-        simplejpeg (for JPEG) or Pillow (for PNG) is missing.
-
-    Notes
-    -----
-    Safe in threads; decoding releases the GIL.
+    If `out` is C-contiguous, it is filled without a copy. For JPEG, `fast` uses the faster,
+    slightly less accurate inverse DCT and upsampling, as GulpIO2 does; without, the pixels are
+    those of most other programs. After a CodecError, part of `out` may have changed. Safe in
+    threads; decoding releases the GIL.
     """
     info = probe(data)
     if out.shape != info.shape or out.dtype != info.dtype:
@@ -228,28 +197,9 @@ def decode_into(data: BytesLike, out: Array, *, fast: bool = True) -> None:
 
 
 def decode(data: BytesLike, *, fast: bool = True, reduce: int = 1) -> Array:
-    """Decode an image.
+    """Decode a JPEG or PNG image to new memory; `fast` and errors as for `decode_into`.
 
-    Parameters
-    ----------
-    data : bytes-like
-        A whole JPEG or PNG image.
-    fast : bool, optional
-        As for `decode_into`.
-    reduce : {1, 2, 4, 8}, optional
-        Factor by which to divide height and width while decoding, rounding up; JPEG only.
-
-    Returns
-    -------
-    ndarray
-        New memory.
-
-    Raises
-    ------
-    CodecError, FormatError, UnsupportedError, ImportError
-        As for `decode_into`.
-    ValueError
-        `reduce` has another value, or is not 1 for a PNG image.
+    `reduce`, 1, 2, 4 or 8, divides height and width while decoding, rounding up; JPEG only.
     """
     if reduce not in _REDUCTIONS:
         raise ValueError(f"reduce must be 1, 2, 4 or 8, not {reduce!r}")
@@ -324,23 +274,9 @@ def encode_jpeg(
 ) -> bytes:
     """Encode an array as JPEG; with the defaults, to the same bytes as GulpIO2.
 
-    Parameters
-    ----------
-    array : ndarray
-        uint8 or bool, ``(H, W)`` or ``(H, W, 1)`` for gray, ``(H, W, 3)`` for RGB; any strides.
-    quality : int, optional
-        1 to 100.
-    subsampling : {"444", "422", "420", "440", "411"}, optional
-        Chroma subsampling; "444" is full resolution.
-    fast : bool, optional
-        Use the faster DCT.
-
-    Raises
-    ------
-    ValueError
-        JPEG cannot store such an array, or an option is out of range.
-    ImportError
-        simplejpeg is missing.
+    The array is uint8 or bool, ``(H, W)`` or ``(H, W, 1)`` for gray, ``(H, W, 3)`` for RGB, with
+    any strides. `quality` is 1 to 100; `subsampling` of chroma "444" (full resolution), "422",
+    "420", "440" or "411".
     """
     pixels = np.asarray(array)
     if pixels.dtype not in (_UINT8, _BOOL):
@@ -366,24 +302,8 @@ def encode_jpeg(
 def resize(array: Array, short_edge: int) -> Array:
     """Resize an image so that its shorter edge has `short_edge` pixels (bilinear, by Pillow).
 
-    Parameters
-    ----------
-    array : ndarray
-        uint8, ``(H, W)``, ``(H, W, 3)`` or ``(H, W, 4)``.
-    short_edge : int
-        In pixels; the other edge is truncated to a whole number.
-
-    Returns
-    -------
-    ndarray
-        New memory, or `array` itself if the size does not change.
-
-    Raises
-    ------
-    ValueError
-        The array has another shape or dtype, or the size is out of range.
-    ImportError
-        Pillow is missing.
+    The image is uint8, ``(H, W)``, ``(H, W, 3)`` or ``(H, W, 4)``; it is returned itself if the
+    size does not change. The other edge is truncated to a whole number.
     """
     if array.dtype != _UINT8 or not (array.ndim == 2 or array.shape[2:] in ((3,), (4,))):
         raise ValueError(
@@ -407,14 +327,7 @@ def resize(array: Array, short_edge: int) -> Array:
 def turn(pixels: Array, rotation: int, *, flipped: bool = False) -> Array:
     """Return an image turned, as a view, or itself if nothing is to be turned.
 
-    Parameters
-    ----------
-    pixels : ndarray
-        ``(H, W)`` or ``(H, W, C)``.
-    rotation : {0, 90, 180, 270}
-        Degrees, clockwise.
-    flipped : bool, optional
-        Turn it upside down before.
+    `rotation` is 0, 90, 180 or 270 degrees, clockwise; `flipped` turns it upside down before.
     """
     if not rotation and not flipped:
         return pixels
@@ -424,17 +337,7 @@ def turn(pixels: Array, rotation: int, *, flipped: bool = False) -> Array:
 def encode_png(array: Array) -> bytes:
     """Encode an array as PNG, without loss.
 
-    Parameters
-    ----------
-    array : ndarray
-        uint8 ``(H, W)``, ``(H, W, 3)`` or ``(H, W, 4)``; uint16 or bool ``(H, W)``.
-
-    Raises
-    ------
-    ValueError
-        Pillow cannot write such an array as PNG.
-    ImportError
-        Pillow is missing.
+    The array is uint8 ``(H, W)``, ``(H, W, 3)`` or ``(H, W, 4)``; uint16 or bool ``(H, W)``.
     """
     pixels = np.asarray(array)
     if 0 in pixels.shape:

@@ -211,13 +211,7 @@ def _check_content(content: IO[bytes], nbytes: int) -> None:
 
 
 def _seek_to_metadata(target_fp: IO[bytes]) -> int:
-    """Seek to the metadata section and return its position.
-
-    Raises
-    ------
-    NoMetadataFound
-        The file has no metadata section.
-    """
+    """Seek to the metadata section and return its position."""
     header = Container(FileObjectSource(target_fp)).header
     if not header.metadata:
         raise NoMetadataFound("the file has no metadata section")

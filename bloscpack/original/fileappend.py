@@ -54,14 +54,9 @@ class AppendPlan:
 def plan_append(container: Container, nbytes: int) -> AppendPlan:
     """Return the plan of an append of `nbytes` bytes to `container`.
 
-    Raises
-    ------
-    UnsupportedError
-        The file has no offset table, or its version is not 3 or 4.
-    NotEnoughSpace
-        The offset table has too few spare entries.
-    ValueError
-        The file is empty, so that its chunk size is unknown.
+    UnsupportedError if the file has no offset table, or its version is not 3 or 4; NotEnoughSpace
+    if the table has too few spare entries; ValueError if the file is empty, so that its chunk size
+    is unknown.
     """
     container.check_sequential()
     check_appendable(container)
@@ -97,33 +92,12 @@ def append_content(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Carry out `plan`.
+    """Carry out `plan` in `file`, which `container` read before.
 
-    Parameters
-    ----------
-    file : seekable binary file, open for reading and writing
-        The file that `container` reads.
-    container : Container
-        The container before the append.
-    plan : AppendPlan
-        The plan returned by `plan_append`.
-    content : binary file
-        File object to read the new bytes from.
-    params : CodecParams
-        Compression parameters of the new chunks and of the last chunk.
-    section : bytes, optional
-        A new metadata section, as long as the old one.
-    nthreads : int, optional
-        Number of compressing threads.
-    progress : callable, optional
-        Called with (bytes done, bytes in total) after each chunk.
-
-    Raises
-    ------
-    ChecksumMismatch, FormatError, CodecError
-        The last chunk or the offset table is damaged. Nothing was written.
-    ValueError
-        `content` ended early. The file is unchanged.
+    `content` has the new bytes; if it ends early, ValueError is raised and the file is unchanged.
+    Nothing was written if the last chunk or the offset table is damaged. `section` is a new
+    metadata section, as long as the old one. `progress` is called with (bytes done, bytes in total)
+    after each chunk.
     """
     digest = container.header.checksum.digest
     container.check_end()
@@ -179,13 +153,7 @@ def rewrite_section(
     codec: str = "zlib",
     level: int = 6,
 ) -> bytes:
-    """Return a metadata section for `metadata`, as long as the section with header `old`.
-
-    Raises
-    ------
-    MetadataSectionTooSmall
-        The metadata do not fit.
-    """
+    """Return a metadata section for `metadata`, as long as the section with header `old`."""
     return pack_section(
         metadata,
         checksum=checksum or old.meta_checksum.name,
@@ -254,10 +222,7 @@ class JournaledFile(io.RawIOBase):
 def journaled(path: str | os.PathLike[str], *, locking: bool = True) -> Iterator[IO[bytes]]:
     """Open the file at `path` as a file object whose changes take effect together or not at all.
 
-    Raises
-    ------
-    LockedError
-        Another writer has the file open.
+    LockedError if another writer has the file open.
     """
     file = UpdateFile.open(path, locking=locking)
     try:

@@ -40,13 +40,7 @@ ChunkSize = int | str
 
 
 def refuse_same_file(in_file: Path, out_file: Path) -> None:
-    """Check that writing the output does not destroy the input.
-
-    Raises
-    ------
-    ValueError
-        Both paths name the same regular file.
-    """
+    """Check that writing the output does not destroy the input."""
     if os.path.isfile(out_file) and os.path.exists(in_file) and os.path.samefile(in_file, out_file):
         raise ValueError(f"input and output are the same file: {os.fspath(in_file)!r}")
 
@@ -64,22 +58,12 @@ def pack_stream(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Pack the content of a binary stream, which may be a pipe of unknown length.
+    """Pack the content of a binary stream, which may be a pipe of unknown length, to its end.
 
-    Parameters
-    ----------
-    stream : binary file
-        Read to its end; a regular file from its current position.
-    sink : ByteSink
-        Receives the container; the caller commits it.
-    chunk_size, metadata, blosc_args, bloscpack_args, metadata_args
-        As for `pack_file_to_file`. `metadata` may be a function of the number of content bytes.
-    params : CodecParams, optional
-        Compression parameters instead of those in `blosc_args`.
-    nthreads : int, optional
-        Number of compressing threads.
-    progress : callable, optional
-        Called after each chunk with (bytes done, bytes in total or -1 if unknown).
+    A regular file is read from its current position. The caller commits the sink. Other parameters
+    are as for `pack_file_to_file`; `metadata` may be a function of the number of content bytes, and
+    `params` replaces `blosc_args`. `progress` is called after each chunk with (bytes done, bytes in
+    total or -1 if unknown).
     """
 
     def section_for(nbytes: int) -> _Section:

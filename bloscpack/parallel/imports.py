@@ -24,13 +24,7 @@ os.register_at_fork(
 
 
 def import_av() -> Any:
-    """Return PyAV.
-
-    Raises
-    ------
-    ImportError
-        PyAV is not installed.
-    """
+    """Return PyAV."""
     try:
         with importing:
             import av
@@ -43,13 +37,7 @@ def import_av() -> Any:
 
 
 def import_pillow() -> Any:
-    """Return Pillow's ``Image`` module, with the common formats loaded.
-
-    Raises
-    ------
-    ImportError
-        Pillow is not installed.
-    """
+    """Return Pillow's ``Image`` module, with the common formats loaded."""
     try:
         with importing:
             from PIL import Image
@@ -63,13 +51,7 @@ def import_pillow() -> Any:
 
 
 def import_simplejpeg() -> Any:
-    """Return simplejpeg.
-
-    Raises
-    ------
-    ImportError
-        simplejpeg is not installed.
-    """
+    """Return simplejpeg."""
     try:
         with importing:
             import simplejpeg

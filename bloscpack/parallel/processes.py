@@ -42,11 +42,6 @@ def resolve_nworkers(nworkers: int | None) -> int:
 
     The default is 1 in a process started by `multiprocessing`. Elsewhere it is the number of
     processors this process may use, at most 8.
-
-    Raises
-    ------
-    ValueError
-        `nworkers` is less than 1.
     """
     if nworkers is None:
         return 1 if in_worker() else min(MAX_DEFAULT_THREADS, available_cpus())
@@ -63,26 +58,10 @@ def map_in_processes(
 ) -> Generator[Result, None, None]:
     """Yield ``function(shared, item)`` in the order of `items`.
 
-    Parameters
-    ----------
-    function : callable
-        A module-level function, if there is more than one process.
-    shared : object
-        Sent once to each process.
-    items : iterable
-        Consumed on demand: at most ``2 * nprocesses`` ahead of their turn.
-    nprocesses : int
-        With 1 the work is done in this process.
+    `function` must be at the level of a module if there is more than one process; with one, the
+    work is done in this process. `shared` is sent once to each process. `items` are consumed on
+    demand: at most ``2 * nprocesses`` ahead of their turn. WorkerError if a process was killed.
 
-    Raises
-    ------
-    ValueError
-        `nprocesses` is less than 1.
-    WorkerError
-        A process was killed.
-
-    Notes
-    -----
     An error of `function` is raised when its turn comes. Work that other processes have started is
     finished first, and the rest is dropped. Closing the iterator does the same.
     """
@@ -133,16 +112,10 @@ class Job(Generic[Task, Part]):
         self._function: Callable[[Task], Iterable[Part]] | None = None  # to call in this process
 
     def parts(self) -> Iterator[Part]:
-        """Yield the parts as they arrive.
+        """Yield the parts as they arrive; the error of the function is raised in its place.
 
-        When it is called again after a `WorkerError`, another worker restarts the task.
-
-        Raises
-        ------
-        WorkerError
-            The process that worked on it exited.
-        Exception
-            The error that the function raised.
+        WorkerError if the process that worked on it exited. When `parts` is called again after
+        that, another worker restarts the task.
         """
         if self._function is not None:
             yield from self._function(self.task)
@@ -271,12 +244,7 @@ class Workers(Generic[Task, Part]):
 
         A task for which `here` returns True runs in this process, when its parts are taken. Parts
         that were not taken are dropped when the next job is requested. Tasks are taken in the
-        thread that iterates.
-
-        Raises
-        ------
-        WorkerError
-            A process exited before it accepted any work.
+        thread that iterates. WorkerError if a process exited before it accepted any work.
         """
         jobs: deque[Job[Task, Part]] = deque()
         for task in tasks:

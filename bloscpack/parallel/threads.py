@@ -36,14 +36,9 @@ _START_TIMEOUT = 1.0
 def resolve_nthreads(nthreads: int | None, nbytes: int, *, limit: int = MAX_DEFAULT_THREADS) -> int:
     """Return the number of threads to use for `nbytes` decoded bytes.
 
-    An explicit `nthreads` takes precedence, then ``BLOSCPACK_NTHREADS``. The default is 1 inside a
-    worker (`in_worker`), and elsewhere the number of processors this process may use, at most
-    `limit`. The result is never more than one thread per `MIN_NBYTES_PER_THREAD` bytes.
-
-    Raises
-    ------
-    ValueError
-        The requested number is less than 1 or not a number.
+    An explicit `nthreads`, at least 1, takes precedence, then ``BLOSCPACK_NTHREADS``. The default
+    is 1 inside a worker (`in_worker`), and elsewhere the number of processors this process may use,
+    at most `limit`. The result is never more than one thread per `MIN_NBYTES_PER_THREAD` bytes.
     """
     if nthreads is None:
         # Small reads are the common case and must not pay for reading the environment.
@@ -73,12 +68,8 @@ def available_cpus() -> int:
 def in_worker() -> bool:
     """Return whether the calling thread is one of several workers that share the processors.
 
-    Those are processes made by `multiprocessing` (by its pools, torch's DataLoader, joblib or
-    dask, for example), tasks of joblib, tasks on a worker of distributed, and threads of dask's
-    pool.
-
-    Notes
-    -----
+    Those are processes made by `multiprocessing` (by its pools, torch's DataLoader, joblib or dask,
+    for example), tasks of joblib, tasks on a worker of distributed, and threads of dask's pool.
     Imports nothing: a library that has not been imported cannot have called us. Takes a few
     microseconds.
     """
@@ -270,15 +261,8 @@ def map_ahead(
     """Return an iterator of ``function(item)`` in order, computed before they are requested.
 
     Work continues while the caller is busy: on `nthreads` threads besides the calling one, up to
-    `ahead` items beyond the last result returned. Items are taken in the iterating thread. The
-    iterator cannot be used after a fork.
-
-    Parameters
-    ----------
-    nthreads : int
-        At least 1.
-    ahead : int
-        At least 1; twice `nthreads` is a good value.
+    `ahead` items beyond the last result returned; twice `nthreads` is a good value. Items are taken
+    in the iterating thread. The iterator cannot be used after a fork.
     """
     return _map_in_threads(function, items, nthreads, ahead + 1, takes_part=False)
 

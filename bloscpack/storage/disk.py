@@ -36,13 +36,7 @@ def naming(name: str | None) -> Iterator[None]:
 
 
 def create(path: str) -> int:
-    """Create a file and return its descriptor, open for reading and writing.
-
-    Raises
-    ------
-    FileExistsError
-        The file exists.
-    """
+    """Create a file, which must not exist, and return its descriptor for reading and writing."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
 
@@ -66,13 +60,7 @@ def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
 
 
 def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes: int) -> None:
-    """Copy `nbytes` from one file to another, inside the kernel if possible.
-
-    Raises
-    ------
-    OSError
-        The source ends early, or the target cannot be written.
-    """
+    """Copy `nbytes` from one file to another, inside the kernel if possible."""
     copy = getattr(os, "copy_file_range", None)
     while nbytes:
         step = 0
@@ -150,13 +138,7 @@ def unlink(path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Create a folder.
-
-    Raises
-    ------
-    FileExistsError
-        The name exists.
-    """
+    """Create a folder, which must not exist."""
     os.mkdir(path)
 
 
@@ -191,12 +173,8 @@ def is_locking() -> bool:
 def try_lock(fd: int, *, shared: bool = False) -> bool:
     """Lock an open file without waiting; return whether the lock was acquired.
 
-    A shared lock excludes exclusive ones only.
-
-    Raises
-    ------
-    OSError
-        The file system has no locks; the errno is one of `NO_LOCKS`.
+    A shared lock excludes exclusive ones only. The errno of an OSError is one of `NO_LOCKS` if the
+    file system has no locks.
     """
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

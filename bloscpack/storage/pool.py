@@ -33,13 +33,7 @@ class FilePool:
         self._open: dict[PooledSource, None] = {}
 
     def open(self, path: str | os.PathLike[str]) -> "PooledSource":
-        """Open a file.
-
-        Raises
-        ------
-        OSError
-            It cannot be opened.
-        """
+        """Open a file."""
         return PooledSource(path, self)
 
     @property

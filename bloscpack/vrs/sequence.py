@@ -171,13 +171,7 @@ class RecordSequence(Sequence[Record]):
         return Selection(self._content, rows[keep])
 
     def _match_streams(self, names: StreamName | Iterable[StreamName]) -> list[int]:
-        """Return the sorted ordinals of the streams that match any of the names.
-
-        Raises
-        ------
-        NotFoundError
-            No stream has an id that was given without a wildcard.
-        """
+        """Return the sorted ordinals of the streams that match any of the names."""
         ids = [str(stream_id) for stream_id in self._content.table.streams]
         found: set[int] = set()
         for name in _listed(names):
@@ -299,13 +293,7 @@ def stream_text(name: StreamName) -> str:
 
 
 def find_stream(content: Content, text: str) -> int:
-    """Return the ordinal of the stream with the id `text`.
-
-    Raises
-    ------
-    NotFoundError
-        No stream has this id.
-    """
+    """Return the ordinal of the stream with the id `text`."""
     try:
         return content.table.streams.index(StreamId.parse(text))
     except ValueError:

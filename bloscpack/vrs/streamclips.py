@@ -167,15 +167,7 @@ class StreamClip:
                 yield source, table.offset.item(row), table.size.item(row)
 
     def typed(self, selection: FrameSelection) -> "StreamClip":
-        """Return the clip with the dtype of the first frame of a selection.
-
-        Raises
-        ------
-        IndexError, TypeError
-            A frame does not exist; the selection has a wrong type.
-        FormatError, CodecError, UnsupportedError
-            The first frame is damaged, or its format is unknown.
-        """
+        """Return the clip with the dtype of the first frame of a selection."""
         indices = frame_indices(selection, len(self)).indices
         if not len(indices):
             return self

@@ -65,28 +65,10 @@ def verify(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> RecordingReport:
-    """Verify a recording without changing it.
+    """Verify a recording without changing it; images and audio are decoded only with `decode`.
 
-    Parameters
-    ----------
-    recording : Recording
-        The recording; the faults in its `report` are included.
-    decode : bool
-        Decode images and audio too.
-    nthreads : int, optional
-        Number of threads that read and decode.
-    progress : callable, optional
-        Called with the stored bytes of the verified records and of all records.
-
-    Returns
-    -------
-    RecordingReport
-        Damage, notices and totals.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
+    The faults in the recording's `report` are included. `progress` is called with the stored bytes
+    of the verified records and of all records.
     """
     found = _Batch()
     for line in recording.report.lines():

@@ -48,25 +48,7 @@ class ParameterSets(NamedTuple):
 
 
 def split_units(payload: BytesView, size_nbytes: int = _NAL_SIZE_NBYTES) -> list[BytesView]:
-    """Return the NAL units of a payload.
-
-    Parameters
-    ----------
-    payload : bytes or memoryview
-        Units, each preceded by its size.
-    size_nbytes : int
-        Width of a size in bytes.
-
-    Returns
-    -------
-    list of bytes or memoryview
-        Slices of the payload.
-
-    Raises
-    ------
-    FormatError
-        A size exceeds the bytes left, or a unit is empty.
-    """
+    """Return the NAL units of a payload, each preceded by its size, as slices of it."""
     units: list[BytesView] = []
     at = 0
     while at < len(payload):
@@ -91,13 +73,7 @@ def unit_kind(codec: str, unit: bytes | memoryview) -> int:
 
 
 def pack_config(config: bytes, codec: str, units: Sequence[bytes]) -> bytes:
-    """Return a configuration of H.265 or AV1 with the fixed fields of another, and these units.
-
-    Raises
-    ------
-    FormatError
-        There are more units, or longer ones, than a configuration can hold.
-    """
+    """Return a configuration of H.265 or AV1 with the fixed fields of another, and these units."""
     if codec == AV1:
         return config[:_AV1C_NBYTES] + b"".join(units)
     if len(units) > 255 or max(map(len, units)) > _MAX_UNIT_NBYTES:
@@ -110,12 +86,9 @@ def pack_config(config: bytes, codec: str, units: Sequence[bytes]) -> bytes:
 
 
 def sequence_header(codec: str, units: Iterable[bytes]) -> bytes | None:
-    """Return the only sequence header among units; None if there is none.
+    """Return the only sequence header among units.
 
-    Raises
-    ------
-    FormatError
-        There are several that differ.
+    None if there is none, FormatError if they differ.
     """
     found = {unit for unit in units if unit_kind(codec, unit) == _SEQUENCE_HEADERS[codec]}
     if len(found) > 1:
@@ -124,26 +97,7 @@ def sequence_header(codec: str, units: Iterable[bytes]) -> bytes | None:
 
 
 def unpack_config(kind: bytes, config: bytes) -> ParameterSets:
-    """Parse a decoder configuration.
-
-    Parameters
-    ----------
-    kind : bytes
-        Type of its box: b"hvcC", b"avcC" or b"av1C".
-    config : bytes
-        Payload of the box.
-
-    Returns
-    -------
-    ParameterSets
-
-    Raises
-    ------
-    FormatError, TruncatedError
-        The configuration is malformed.
-    UnsupportedError
-        The type or version is not supported.
-    """
+    """Parse the payload of a box b"hvcC", b"avcC" or b"av1C", a decoder configuration."""
     if kind == HVCC:
         return _unpack_hvcc(config)
     if kind == AVCC:
@@ -215,22 +169,9 @@ def _size_nbytes(byte: int, name: str) -> int:
 
 
 def split_obus(stream: bytes) -> list[bytes]:
-    """Return the units of an AV1 stream.
+    """Return the units of an AV1 stream: header, size if present, payload.
 
-    Parameters
-    ----------
-    stream : bytes
-        Units in the low-overhead format; each has its size, which the last one may omit.
-
-    Returns
-    -------
-    list of bytes
-        Whole units: header, size if present, payload.
-
-    Raises
-    ------
-    FormatError, TruncatedError
-        A unit extends beyond the stream.
+    The stream is in the low-overhead format: each unit has its size, which the last one may omit.
     """
     found, at = [], 0
     while at < len(stream):

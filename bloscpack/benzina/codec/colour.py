@@ -41,24 +41,10 @@ BENZINA: Coefficients = (
 
 @functools.cache
 def coefficients(matrix: int, full_range: bool) -> Coefficients:
-    """Return the conversion of a standard.
+    """Return the conversion of a standard, a code point of ITU-T H.273: see `Planes`.
 
-    Parameters
-    ----------
-    matrix : int
-        Code point of ITU-T H.273: see `Planes`.
-    full_range : bool
-        Whether samples use all values.
-
-    Returns
-    -------
-    tuple of float
-        12 numbers: rows of red, green and blue for (luma, first chroma, second chroma, 1).
-
-    Raises
-    ------
-    UnsupportedError
-        The standard is not a matrix of three weights, or is unknown.
+    12 numbers: rows of red, green and blue for (luma, first chroma, second chroma, 1).
+    UnsupportedError if the standard is not a matrix of three weights, or is unknown.
     """
     if matrix == MATRIX_RGB:
         if full_range:
@@ -90,16 +76,8 @@ def coefficients(matrix: int, full_range: bool) -> Coefficients:
 def benzina_coefficients(selector: int) -> Coefficients:
     """Return the conversion that Benzina's colour transforms select by number.
 
-    Parameters
-    ----------
-    selector : int
-        0 is BT.601 in full range; 1, 2 and 3 are BT.601, BT.709 and BT.2020 in limited range; any
-        other number converts nothing.
-
-    Returns
-    -------
-    tuple of float
-        As for `coefficients`; `PLANES` itself if nothing is converted, and so nothing rounded.
+    0 is BT.601 in full range; 1, 2 and 3 are BT.601, BT.709 and BT.2020 in limited range; any other
+    number gives `PLANES`: nothing is converted, and so nothing rounded.
     """
     if selector == 0:
         return BENZINA

@@ -155,35 +155,16 @@ class Decoder:
         frame: tuple[int, int] | None = None,
         clean: Aperture | None = None,
     ) -> Planes:
-        """Decode a picture.
+        """Decode a picture: units, each preceded by its size.
 
-        Parameters
-        ----------
-        kind : bytes
-            Box type of the decoder configuration: b"hvcC", b"avcC" or b"av1C".
-        config : bytes
-            Payload of that box.
-        payload : bytes
-            The picture: units, each preceded by its size.
-        frame : tuple of int, optional
-            Expected width and height.
-        clean : tuple of int, optional
-            Clean aperture, (left, top, width, height); by default the whole frame.
+        `config` is the payload of a box b"hvcC", b"avcC" or b"av1C", its `kind`. `frame` is the
+        expected width and height; `clean`, the clean aperture (left, top, width, height), is by
+        default the whole frame. The result has views of the decoder's memory, which later pictures
+        do not overwrite; for pictures of more than 8 bits, new arrays rounded to 8.
 
-        Returns
-        -------
-        Planes
-            Views of the decoder's memory, which later pictures do not overwrite; for pictures of
-            more than 8 bits, new arrays rounded to 8.
-
-        Raises
-        ------
-        FormatError
-            The configuration or a unit is malformed; nothing was decoded.
-        CodecError
-            The decoder failed, returned no picture or several, or a picture of another size.
-        UnsupportedError
-            The picture is larger than `max_pixels`, or in an unsupported format.
+        Nothing was decoded if FormatError is raised. CodecError: the decoder failed, returned no
+        picture or several, or a picture of another size. UnsupportedError: the picture is larger
+        than `max_pixels`, or in an unsupported format.
         """
         context = self._context(kind, config, frame)
         codec = context.sets.codec

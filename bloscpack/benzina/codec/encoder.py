@@ -193,24 +193,9 @@ class Encoder:
     def encode(self, rgb: Rgb, width: int, height: int) -> Coded:
         """Encode a picture at the top left of a frame, padded by repeating its edges.
 
-        Parameters
-        ----------
-        rgb : ndarray
-            uint8, shape (H, W, 3).
-        width, height : int
-            Size of the frame: even, and not less than the picture's.
-
-        Returns
-        -------
-        Coded
-            Equal for equal pixels and options.
-
-        Raises
-        ------
-        CodecError
-            The encoder refused, for example because the frame is too large for the codec.
-        ImportError
-            PyAV is missing.
+        `width` and `height` of the frame are even, and not less than the picture's. The result is
+        equal for equal pixels and options. CodecError if the encoder refused, for example because
+        the frame is too large for the codec.
         """
         av = import_av()
         try:

@@ -204,13 +204,7 @@ def thumbnail_size(width: int, height: int, tile: int) -> tuple[int, int]:
 
 
 def thumbnail(rgb: Rgb, tile: int) -> Rgb | None:
-    """Return the bicubic thumbnail of a picture, like the reference's; None if it fits a tile.
-
-    Raises
-    ------
-    ImportError
-        Pillow is missing.
-    """
+    """Return the bicubic thumbnail of a picture, like the reference's; None if it fits a tile."""
     height, width = rgb.shape[:2]
     size = thumbnail_size(width, height, tile)
     if size == (width, height):
@@ -222,17 +216,7 @@ def thumbnail(rgb: Rgb, tile: int) -> Rgb | None:
 def pad(pixels: Array, width: int, height: int) -> Array:
     """Return pixels at the top left of a larger frame, repeating the last column and row.
 
-    Parameters
-    ----------
-    pixels : ndarray
-        Shape (H, W) or (H, W, C).
-    width, height : int
-        Size of the frame.
-
-    Returns
-    -------
-    ndarray
-        New memory, or `pixels` itself if it fills the frame.
+    New memory, or `pixels` itself if it fills the frame.
     """
     if pixels.shape[:2] == (height, width):
         return pixels
@@ -247,18 +231,9 @@ def pad(pixels: Array, width: int, height: int) -> Array:
 def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
     """Return the planes of a padded picture: BT.601, full range, 4:2:0.
 
-    Parameters
-    ----------
-    rgb : ndarray
-        uint8, shape (H, W, 3).
-    width, height : int
-        Size of the frame: even, and not less than the picture's.
-
-    Returns
-    -------
-    tuple of ndarray
-        uint8: Y of shape (height, width), Cb and Cr of (height / 2, width / 2). Chroma is the
-        exact average of four pixels, including padding, rounded once.
+    `width` and `height` of the frame are even, and not less than the picture's. Y has their shape,
+    Cb and Cr half of both sides. Chroma is the exact average of four pixels, including padding,
+    rounded once.
     """
     # Convert just enough of the padding; the rest repeats its last row and column.
     columns = min(width, rgb.shape[1] + rgb.shape[1] % 2 + 2)

@@ -69,31 +69,10 @@ class Planes(NamedTuple):
 
 
 def decode_rgb(planes: Planes, *, out: Plane | None = None) -> Plane:
-    """Return the picture inside the clean aperture as RGB.
+    """Return the picture inside the clean aperture as RGB, in `out` or a new array.
 
-    Parameters
-    ----------
-    planes : Planes
-        The decoded picture.
-    out : ndarray, optional
-        Receives the pixels: uint8, C-contiguous, (height, width, 3) of the clean aperture.
-
-    Returns
-    -------
-    ndarray
-        uint8, (height, width, 3): `out` or a new array.
-
-    Raises
-    ------
-    UnsupportedError
-        The colours of the picture cannot be converted.
-    ValueError
-        `out` has another shape, or the sizes of the planes do not match.
-
-    Notes
-    -----
-    Uses the standard and range that the stream specifies, else BT.601. Chroma is interpolated as
-    in `warp_planes`. Releases the GIL.
+    Uses the standard and range that the stream specifies, else BT.601. Chroma is interpolated as in
+    `warp_planes`. Releases the GIL.
     """
     if out is None:
         out = np.empty((*planes.shape, 3), np.uint8)

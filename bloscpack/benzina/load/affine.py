@@ -105,13 +105,7 @@ def affine(
 
 
 def check_compat(compat: Any) -> Compat | None:
-    """Return the value of ``compat=``, checked.
-
-    Raises
-    ------
-    ValueError
-        It is neither None nor "benzina".
-    """
+    """Return the value of ``compat=``, checked."""
     if compat not in (None, "benzina"):
         raise ValueError(f"compat must be None or 'benzina', not {compat!r:.80}")
     result: Compat | None = compat

@@ -225,13 +225,7 @@ def naming_sample(sample: AnySample) -> Iterator[None]:
 
 
 def stream_of_epoch(seed: int, epoch: int) -> np.random.RandomState:
-    """Return the stream that the reference draws from in its pass number `epoch` over a loader.
-
-    Raises
-    ------
-    ValueError
-        The seed is out of the reference's range, 0 to 2 ** 32 - 1.
-    """
+    """Return the stream that the reference draws from in its pass number `epoch` over a loader."""
     seeds = np.random.RandomState(seed)
     for _ in range(epoch):
         seeds.randint(1 << 32)

@@ -63,13 +63,7 @@ class DevicePlanes(NamedTuple):
 
 
 def resolve_device(device: Any) -> torch.device:
-    """Return a torch device; a number selects a GPU.
-
-    Raises
-    ------
-    RuntimeError
-        The device is not available.
-    """
+    """Return a torch device; a number selects a GPU."""
     if isinstance(device, int):
         device = f"cuda:{device}"
     found = torch.device(device)
@@ -111,28 +105,9 @@ class DeviceDecoder:
         self.ndecoded = self.nfallback = 0
 
     def decode(self, track: InnerTrack, payload: bytes) -> DevicePlanes:
-        """Decode a picture.
+        """Decode a picture of a track; errors as of `Decoder.decode`.
 
-        Parameters
-        ----------
-        track : InnerTrack
-            The track of the picture.
-        payload : bytes
-            Its bytes, as stored.
-
-        Returns
-        -------
-        DevicePlanes
-
-        Raises
-        ------
-        FormatError, CodecError, UnsupportedError
-            As for `Decoder.decode`.
-
-        Warns
-        -----
-        RuntimeWarning
-            When the hardware has refused the first picture, the tenth, the hundredth and so on.
+        Warns when the hardware has refused the first picture, the tenth, the hundredth and so on.
         """
         picture = track.config_kind, track.config, payload, track.frame, track.clean
         refusal: Exception | None = None
@@ -246,23 +221,11 @@ def warp_batch(
     padding: str = "clean",
     nearest: bool = False,
 ) -> None:
-    """Write warped RGB pictures into a batch.
+    """Write warped RGB pictures into a batch: float32, (n, 3, height, width), on their device.
 
-    Parameters
-    ----------
-    planes : sequence of DevicePlanes
-        Pictures of any sizes; those of equal size are processed together.
-    numbers : sequence of Numbers
-        Warp, conversion, bias, norm and outside colour of each picture.
-    out : Tensor
-        float32, (n, 3, height, width), on the same device.
-    padding, nearest
-        As for `planes.warp_planes`.
-
-    Raises
-    ------
-    UnsupportedError
-        The colours of a picture cannot be converted.
+    Pictures may have any sizes; those of equal size are processed together. `numbers` are the warp,
+    conversion, bias, norm and outside colour of each. `padding` and `nearest` are as for
+    `planes.warp_planes`.
     """
     if padding not in PADDINGS:
         raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")

@@ -87,19 +87,8 @@ class Recipe:
     def numbers(self, index: int, in_shape: Shape, rng: Any) -> Numbers:
         """Call the transforms for a sample, in the order of the reference.
 
-        Parameters
-        ----------
-        index : int
-            Position of the sample in the dataset.
-        in_shape : (int, int)
-            Height and width of its picture.
-        rng : Generator or RandomState
-            Source of random numbers; ignored by constant transforms.
-
-        Raises
-        ------
-        ValueError
-            A transform returned a wrong number of values.
+        `index` is the position of the sample in the dataset, `in_shape` the height and width of its
+        picture. Constant transforms ignore `rng`.
         """
         shapes = (in_shape[::-1] if self.compat else in_shape), self.shape
         warp = _check_count("warp", self.warp(index, *shapes, rng), 9)
@@ -139,13 +128,7 @@ def make_recipe(
     interpolation: str = "bilinear",
     compat: Compat | None = None,
 ) -> Recipe:
-    """Return a recipe of transforms, other callables, or constants.
-
-    Raises
-    ------
-    TypeError, ValueError
-        An argument is out of range or has a wrong type.
-    """
+    """Return a recipe of transforms, other callables, or constants."""
     if padding not in PADDINGS:
         raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")
     if interpolation not in INTERPOLATIONS:

@@ -24,12 +24,7 @@ class SampleStreams:
     def at(self, epoch: int, index: int, repeat: int = 0) -> np.random.Generator:
         """Return the stream from its beginning; it is valid until the next call.
 
-        Parameters
-        ----------
-        epoch, index : int
-            The sample.
-        repeat : int, default 0
-            How often the sample has occurred before in this epoch.
+        `repeat` is how often the sample has occurred before in this epoch.
         """
         # Creating a generator takes 10 us, setting its state 2 us. The counter increments its
         # lowest word only, so the other three can hold `repeat` and `index`.

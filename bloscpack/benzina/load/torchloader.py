@@ -215,13 +215,7 @@ class _Unpacker:
         self._decoder = Decoder()
 
     def picture(self, item: Any, index: int) -> Picture:
-        """Return the picture of an item.
-
-        Raises
-        ------
-        TypeError
-            The item is not one of a Benzina dataset.
-        """
+        """Return the picture of an item."""
         if isinstance(item, Sample):
             if self._archive is None:
                 return item, THUMB

@@ -124,19 +124,9 @@ def unpack_header(
 ) -> BoxHeader:
     """Unpack the header of a box and check its size against its parent.
 
-    Parameters
-    ----------
-    view : bytes
-        Contains the header at position `at`: 16 bytes, or fewer if `end` comes first.
-    offset, end : int
-        Start of the box and end of its parent.
-    to_end : bool
-        Whether a size of 0 means "up to `end`", which is valid for outermost boxes only.
-
-    Raises
-    ------
-    FormatError
-        The size is less than the header's, or exceeds the parent.
+    `view` has 16 bytes at position `at`, or fewer if `end` of the parent comes first; the box
+    starts at `offset`. `to_end` allows a size of 0, "up to `end`", which is valid for outermost
+    boxes only.
     """
     if len(view) - at < HEADER_NBYTES:
         raise _cut(offset, len(view) - at, HEADER_NBYTES)
@@ -193,17 +183,8 @@ def children(
 ) -> Iterator[BoxHeader]:
     """Yield the boxes that fill the range from `start` to `end`, without their children.
 
-    Parameters
-    ----------
-    kinds : container of bytes, optional
-        Yield only these. It is checked for each box, so the caller may change it on the way.
-    to_end : bool
-        Whether a size of 0 is allowed.
-
-    Raises
-    ------
-    FormatError
-        A box, of any type, exceeds the range.
+    Of other types than `kinds`, if given, boxes are only checked. `kinds` is looked at for each
+    box, so the caller may change it on the way. `to_end` allows a size of 0.
     """
     # Read headers one by one, as large tables may lie between them. After the first few, if they
     # are close together, read blocks: 8 MB may contain a million boxes.
@@ -238,28 +219,11 @@ def walk(
     kinds: frozenset[bytes] | None = None,
     to_end: bool = False,
 ) -> Iterator[tuple[tuple[bytes, ...], BoxHeader]]:
-    """Yield all boxes from `start` to `end` in file order, each with its path.
+    """Yield all boxes from `start` to `end` in file order, each after the types of its parents.
 
-    Parameters
-    ----------
-    containers : frozenset of bytes
-        Boxes to descend into; their payload is boxes.
-    kinds : frozenset of bytes, optional
-        Yield, and descend into, only these.
-    to_end : bool
-        Whether a size of 0 is allowed at the outermost level.
-
-    Yields
-    ------
-    path : tuple of bytes
-        Types of the enclosing boxes, outermost first.
-    header : BoxHeader
-        The box.
-
-    Raises
-    ------
-    FormatError
-        A box exceeds its parent, or containers are nested deeper than `MAX_DEPTH`.
+    The walk descends into `containers`, boxes whose payload is boxes; of other types than `kinds`,
+    if given, boxes are skipped. `to_end` allows a size of 0 at the outermost level. FormatError if
+    containers are nested deeper than `MAX_DEPTH`.
     """
     path: tuple[bytes, ...] = ()
     levels = [children(read, start, end, kinds, to_end=to_end)]
@@ -284,13 +248,7 @@ def walk(
 
 
 def check_boxes(read: Read, start: int, end: int) -> None:
-    """Check all boxes from `start` to `end`, and those in containers.
-
-    Raises
-    ------
-    FormatError
-        A box exceeds its parent, or containers are nested deeper than `MAX_DEPTH`.
-    """
+    """Check all boxes from `start` to `end`, and those in containers."""
     for _ in walk(read, start, end, kinds=CONTAINERS):
         pass
 
@@ -362,10 +320,7 @@ def pack_full_box(kind: bytes, version: int, flags: int, *parts: bytes) -> bytes
 def unpack_table(read: Read, header: BoxHeader, dtype: np.dtype[Any], skip: int = 0) -> Table:
     """Return the place of a full box's table, after checking its count against the box.
 
-    Parameters
-    ----------
-    skip : int
-        Bytes between the flags and the count.
+    `skip` bytes are between the flags and the count.
     """
     count = read_box(read, header, unpack_count, 4, FULL_NBYTES + skip)
     table = Table(header.payload_offset + FULL_NBYTES + skip + 4, count, dtype)

@@ -185,10 +185,7 @@ def unpack_visual(payload: BytesLike) -> VisualEntry:
 def pack_visual(kind: bytes, entry: VisualEntry, *boxes: bytes) -> bytes:
     """Return a visual sample entry that contains `boxes`.
 
-    Raises
-    ------
-    ValueError
-        A side exceeds 65535, or the name exceeds 31 bytes.
+    ValueError if a side exceeds 65535, or the name 31 bytes.
     """
     name = entry.compressor
     if len(name) > _MAX_COMPRESSOR_NBYTES or max(entry.width, entry.height) > 0xFFFF:
@@ -211,14 +208,7 @@ def pack_visual(kind: bytes, entry: VisualEntry, *boxes: bytes) -> bytes:
 
 
 def pack_clap(frame: tuple[int, int], clean: Sequence[int]) -> bytes:
-    """Return a clean aperture (12.1.4).
-
-    Parameters
-    ----------
-    frame : (width, height)
-    clean : (left, top, width, height)
-        Within the frame, in pixels.
-    """
+    """Return a clean aperture (12.1.4): `clean` is (left, top, width, height) in the frame."""
     left, top, width, height = clean
     # Offset of the aperture's centre from that of the frame, in half pixels.
     horizontal, vertical = 2 * left + width - frame[0], 2 * top + height - frame[1]
@@ -273,10 +263,7 @@ def pack_no_runs(kind: bytes) -> bytes:
 def pack_stsz(sizes: NDArray[np.uint64], *, constant: bool) -> bytes:
     """Return the table of sizes; with `constant`, equal sizes are stored as one number.
 
-    Raises
-    ------
-    ValueError
-        A size exceeds 32 bits.
+    ValueError if a size exceeds 32 bits.
     """
     largest = int(sizes.max(initial=0))
     if largest >= 2**32:

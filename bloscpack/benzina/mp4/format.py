@@ -54,13 +54,7 @@ _MEDIA_INFO = {
 
 
 def is_reference(profile: Profile) -> bool:
-    """Return whether a profile is "reference".
-
-    Raises
-    ------
-    ValueError
-        The name is neither "default" nor "reference".
-    """
+    """Return whether a profile is "reference", and not "default"."""
     if profile not in ("default", "reference"):
         raise ValueError(f"profile must be 'default' or 'reference', not {profile!r:.80}")
     return profile == "reference"
@@ -75,16 +69,9 @@ def pack_track(
     *,
     version: int,
 ) -> bytes:
-    """Return a track.
+    """Return a track of type `handler` with the boxes of its sample table.
 
-    Parameters
-    ----------
-    handler : bytes
-        Type of the track: `VIDEO_HANDLER` or `METADATA_HANDLER`.
-    tables : tuple of bytes
-        Boxes of its sample table.
-    version : int
-        Version of both headers: 0, or 1 for 64-bit times.
+    `version` is that of both headers: 0, or 1 for 64-bit times.
     """
     info = pack_box(b"minf", _MEDIA_INFO[handler], _DINF, pack_box(b"stbl", *tables))
     named = pack_hdlr(Handler(handler, name.encode()))

@@ -114,23 +114,11 @@ class Movie:
 
 
 def unpack_movie(read: Read, nbytes: int) -> Movie:
-    """Read the box structure of a dataset.
+    """Read the box structure of a dataset of `nbytes` by `read`, see `bmff.Window`.
 
-    Parameters
-    ----------
-    read : callable
-        Returns bytes of the file; see `bmff.Window`.
-    nbytes : int
-        Size of the file in bytes.
-
-    Raises
-    ------
-    FormatError
-        A box exceeds its parent or a table its box, a table is missing, two tables contradict each
-        other, or two tracks have the same name.
-    UnsupportedError
-        Sample sizes are in the compact form (``stz2``), or samples are encrypted or stored in
-        another file.
+    FormatError: a box exceeds its parent or a table its box, a table is missing, two tables
+    contradict each other, or two tracks have the same name. UnsupportedError: sample sizes are in
+    the compact form (``stz2``), or samples are encrypted or stored in another file.
     """
     brands, moov = _find_moov(read, nbytes)
     tracks: dict[str, TrackTable] = {}
@@ -288,15 +276,7 @@ def _data_references(read: Read, minf: BoxHeader | None) -> list[bytes] | None:
 
 
 def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, name: str) -> None:
-    """Refuse a track with samples that are encrypted or in another file.
-
-    Raises
-    ------
-    UnsupportedError
-        The samples are encrypted, restricted or in another file.
-    FormatError
-        A sample entry has a data reference that is missing or of an unknown type.
-    """
+    """Refuse a track with samples that are encrypted, restricted or in another file."""
     entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
     for entry in children(read, entries.offset, stsd.end):
         if entry.kind in PROTECTED_KINDS:
@@ -396,23 +376,10 @@ def _check_runs(blocks: Iterable[NDArray[np.void]], nchunks: int, count: int) ->
 def sample_offsets(
     track: TrackTable, sizes: NDArray[Any], runs: NDArray[np.void], chunks: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return the offset of each sample of a track.
+    """Return the offset of each sample of a track from the contents of its tables.
 
-    Parameters
-    ----------
-    sizes, runs, chunks : array
-        Contents of the tables of `track`.
-
-    Returns
-    -------
-    array of int, shape (track.count,)
-        `chunks` itself if every chunk is one sample, as in files of Benzina's tools, else int64.
-        Offsets of 2**62 or more, beyond any file, may be replaced by 2**62.
-
-    Raises
-    ------
-    FormatError
-        The tables contradict each other.
+    It is `chunks` itself if every chunk is one sample, as in files of Benzina's tools, else int64.
+    Offsets of 2**62 or more, beyond any file, may be replaced by 2**62.
     """
     firsts, starts = _chunk_places(track, runs, chunks)
     if firsts is None:

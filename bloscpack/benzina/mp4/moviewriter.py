@@ -68,13 +68,7 @@ class Extents(NamedTuple):
 
 
 def pack_head(nbytes: int) -> bytes:
-    """Return the head of a dataset file.
-
-    Parameters
-    ----------
-    nbytes : int
-        Total size of all samples, targets and names in bytes.
-    """
+    """Return the head of a dataset file with `nbytes` of samples, targets and names."""
     header_nbytes = HEAD_NBYTES - len(_FTYP)
     return _FTYP + pack_large_header(b"mdat", header_nbytes + nbytes)
 
@@ -84,11 +78,6 @@ def film_entry(sample: BytesLike) -> bytes:
 
     Players use one configuration for the whole film, that of the first sample, and show its frame
     uncropped.
-
-    Raises
-    ------
-    FormatError
-        The sample is damaged, or has neither a thumbnail nor a picture.
     """
     tracks = unpack_movie(reader_of(sample), len(sample)).tracks
     found = tracks.get(THUMB) or tracks.get(INPUT)
@@ -114,23 +103,11 @@ def pack_movie(
 ) -> bytes:
     """Return the moov of a dataset.
 
-    Parameters
-    ----------
-    tracks : mapping of str to Extents
-        By name: samples, and targets, names and thumbnails where present. There may be fewer
-        targets than samples. An empty track of thumbnails is left out.
-    entry : bytes
-        From `film_entry`; required for thumbnails.
-    profile : {"default", "reference"}
-        Form to write. The default profile stores the size of the film, uses 32-bit times while they
-        fit, and one number for equal sizes.
-    splits : mapping of str to range, optional
-        Stored in a box of our own, which other readers skip.
-
-    Raises
-    ------
-    ValueError
-        A sample has 4 GiB or more, or thumbnails lack an entry.
+    `tracks` are samples, and targets, names and thumbnails where present. There may be fewer
+    targets than samples. An empty track of thumbnails is left out; others need the `entry` of
+    `film_entry`. `splits` are stored in a box of our own, which other readers skip. The default
+    profile stores the size of the film, uses 32-bit times while they fit, and one number for equal
+    sizes.
     """
     reference = is_reference(profile)
     duration = DURATION * len(tracks[INPUT].sizes)

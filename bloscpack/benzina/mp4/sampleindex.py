@@ -53,28 +53,9 @@ class SampleIndex:
         target: int | None,
         name: str | bytes | None,
     ) -> int:
-        """Add a sample.
+        """Add a whole sample and return its ordinal.
 
-        Parameters
-        ----------
-        sample : bytes
-            The whole sample.
-        thumb : InnerTrack, optional
-            Its thumbnail.
-        target : int, optional
-            A signed 64-bit number.
-        name : str or bytes, optional
-            As passed by the caller.
-
-        Returns
-        -------
-        int
-            Ordinal of the sample.
-
-        Raises
-        ------
-        FormatError
-            The thumbnail has no sample entry of pictures; nothing is added.
+        Nothing is added if the thumbnail is invalid.
         """
         ordinal = len(self._sizes)
         stored = pack_name(b"" if name is None else name)
@@ -112,20 +93,7 @@ class SampleIndex:
     def pack(
         self, profile: Profile, splits: Mapping[str, range] | None = None
     ) -> tuple[bytes, list[bytes]]:
-        """Return the head of the file, and the parts after its samples.
-
-        Parameters
-        ----------
-        profile : {"default", "reference"}
-            Form to write.
-        splits : mapping of str to range, optional
-            Splits to store with the dataset.
-
-        Raises
-        ------
-        ValueError
-            A sample has 4 GiB or more.
-        """
+        """Return the head of the file, and the parts after its samples."""
         reference = is_reference(profile)
         sizes = np.frombuffer(self._sizes, np.uint64)
         tracks = {INPUT: Extents(_starts(HEAD_NBYTES, sizes), sizes)}

@@ -81,26 +81,12 @@ def pack_sample(
     target: bytes | None = None,
     profile: Profile = "default",
 ) -> bytes:
-    """Return the mp4 of one picture.
+    """Return the mp4 of one picture, track ``bzna_input``, and its thumbnail, ``bzna_thumb``.
 
-    Parameters
-    ----------
-    picture : StoredPicture
-        Track ``bzna_input``.
-    thumb : StoredPicture, optional
-        Track ``bzna_thumb``, by default the same as `picture`. Equal bytes are stored once.
-    name : bytes
-        As stored, see `format.pack_name`.
-    target : bytes, optional
-        As stored; None for no target.
-    profile : {"default", "reference"}
-        Form to write. The default profile has correct durations, and no boxes that only repeat the
-        description of the stream.
-
-    Raises
-    ------
-    ValueError
-        The sample takes 4 GiB or more, or a side of a frame exceeds 65535.
+    The thumbnail is by default the same as `picture`; equal bytes are stored once. `name` and
+    `target` are as stored, see `format.pack_name`. The default profile has correct durations, and
+    no boxes that only repeat the description of the stream. ValueError if the sample takes 4 GiB or
+    more, or a side of a frame exceeds 65535.
     """
     reference = is_reference(profile)
     thumb = picture if thumb is None else thumb

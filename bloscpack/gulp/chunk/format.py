@@ -98,12 +98,8 @@ def chunk_names(number: int) -> ChunkNames:
 def list_chunks(names: Iterable[str]) -> Listing:
     """Return the chunks among the files of a folder.
 
-    Any ``data*.gulp`` and ``meta*.gmeta`` counts; the first digits in a name are its number.
-
-    Raises
-    ------
-    DirectoryError
-        A name has no number, two have the same number, or an index has no data file.
+    Any ``data*.gulp`` and ``meta*.gmeta`` counts; the first digits in a name are its number. Each
+    name must have one of its own, and each index a data file.
     """
     listed = list(names)
     data = _by_number(listed, DATA_PREFIX, DATA_SUFFIX)
@@ -140,13 +136,7 @@ def padding(nbytes: int) -> int:
 
 
 def check_jpeg(image: BytesLike) -> None:
-    """Raise unless a frame is a JPEG, as GulpIO2 stores no other images.
-
-    Raises
-    ------
-    FormatError
-        It does not start as a JPEG.
-    """
+    """Raise unless a frame is a JPEG, as GulpIO2 stores no other images."""
     if image[:2] != b"\xff\xd8":
         raise FormatError(f"no JPEG: it starts with {bytes(image[:4])!r}")
 
@@ -155,11 +145,6 @@ def dump_meta(thing: Any) -> str:
     """Serialize an index, or any JSON value, to the same text as GulpIO2.
 
     numpy numbers and arrays, as values and as keys, are written like those of Python.
-
-    Raises
-    ------
-    TypeError
-        It contains something that is not a JSON value.
     """
     try:
         return json.dumps(thing, default=_to_plain)
@@ -185,15 +170,7 @@ def _convert_keys(thing: Any) -> Any:
 
 
 def decode_text(data: bytes) -> str:
-    """Decode the text of an index after limiting the number of objects in it.
-
-    Raises
-    ------
-    FormatError
-        It is not UTF-8, or has far more objects than any index.
-    UnsupportedError
-        It is larger than `MAX_META_NBYTES`.
-    """
+    """Decode the text of an index after limiting the number of objects in it."""
     check_meta_nbytes(len(data))
     try:
         text = data.decode("utf-8")
@@ -207,24 +184,15 @@ def decode_text(data: bytes) -> str:
 
 
 def check_meta_nbytes(nbytes: int) -> None:
-    """Raise if an index is too large to be read.
-
-    Raises
-    ------
-    UnsupportedError
-        It is larger than `MAX_META_NBYTES`.
-    """
+    """Raise if an index is larger than `MAX_META_NBYTES`."""
     if nbytes > MAX_META_NBYTES:
         raise UnsupportedError(f"the index has {nbytes} bytes; at most {MAX_META_NBYTES} are read")
 
 
 def load_meta(data: bytes) -> Any:
-    """Parse the JSON text `data`; objects become OrderedDicts.
+    """Parse the JSON text `data`.
 
-    Raises
-    ------
-    FormatError
-        The bytes are not JSON, or the outermost object repeats a name.
+    Objects become OrderedDicts, the outermost without repeated names.
     """
     outermost = 0
 
@@ -244,13 +212,7 @@ def load_meta(data: bytes) -> Any:
 
 
 def frame_info(triplet: Any) -> ImgInfo:
-    """Return a triplet of an index after checking it.
-
-    Raises
-    ------
-    FormatError
-        It is not three integers, or they are not a valid location.
-    """
+    """Return a triplet of an index after checking it."""
     if not (
         isinstance(triplet, list | tuple)
         and len(triplet) == 3

@@ -8,13 +8,7 @@ from .format import check_meta_nbytes, list_chunks, load_meta
 
 
 def existing_ids(folder: str | os.PathLike[str]) -> set[str]:
-    """Return the ids of all items; an empty set if the folder does not exist.
-
-    Raises
-    ------
-    FormatError
-        The files do not match each other, or an index is damaged.
-    """
+    """Return the ids of all items; an empty set if the folder does not exist."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -26,13 +20,7 @@ def existing_ids(folder: str | os.PathLike[str]) -> set[str]:
 
 
 def chunk_ids(meta_path: str) -> list[str]:
-    """Return the ids in an index, in order.
-
-    Raises
-    ------
-    FormatError
-        The index is damaged.
-    """
+    """Return the ids in an index, in order."""
     with errors_at(meta_path):
         with open(meta_path, "rb") as file:
             check_meta_nbytes(os.fstat(file.fileno()).st_size)

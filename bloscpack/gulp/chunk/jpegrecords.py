@@ -27,23 +27,10 @@ def read_records(
     wanted: Sequence[tuple[int, Any]],
     decoder: Callable[[bytes], Any],
 ) -> list[Any]:
-    """Decode frames of an item.
+    """Decode frames of an item from its data file; `id_` is for messages.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The data file.
-    id_ : str
-        The item, for messages.
-        Id of the item, for messages.
-        Ordinal and place of each frame.
-    decoder : callable
-        GulpIO2's own decoder runs in threads, any other in order in the calling thread.
-
-    Raises
-    ------
-    FormatError, FrameError
-        A frame is damaged, or its location is invalid.
+    `wanted` has the ordinal and place of each frame. GulpIO2's own decoder runs in threads, any
+    other in order in the calling thread.
     """
     infos = [_check_place(triplet, id_, number) for number, triplet in wanted]
     numbers = [number for number, _ in wanted]
@@ -118,13 +105,7 @@ def _decode(decoder: Callable[[bytes], Any], data: bytes, id_: str, number: int)
 
 
 def encode_frame(frame: Any) -> bytes:
-    """Encode a frame as JPEG; bytes are returned unchanged.
-
-    Raises
-    ------
-    ValueError
-        JPEG cannot represent such an array, or the bytes are not a JPEG.
-    """
+    """Encode a frame as JPEG; bytes of a JPEG are returned unchanged."""
     if not isinstance(frame, bytes | bytearray | memoryview):
         return _encoder()(frame)
     check_jpeg(frame)

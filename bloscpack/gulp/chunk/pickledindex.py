@@ -51,13 +51,8 @@ class _Unpickler(pickle.Unpickler):
 def load_pickle(data: bytes) -> Any:
     """Load a pickled index.
 
-    Raises
-    ------
-    FormatError
-        It is damaged, builds anything but plain values, OrderedDicts and ImgInfos, or would be
-        nested too deeply or too large with every reference followed.
-    UnsupportedError
-        It is larger than any index.
+    It may build only plain values, OrderedDicts and ImgInfos, and must not be nested too deeply or
+    be too large with every reference followed.
     """
     check_meta_nbytes(len(data))
     _check_instructions(data)
@@ -280,13 +275,7 @@ def _check_hashable(name: str, values: Sequence[_Size]) -> Sequence[_Size]:
 
 
 def dump_pickle(thing: Any) -> bytes:
-    """Pickle an index so that GulpIO2 and `load_pickle` can read it.
-
-    Raises
-    ------
-    TypeError
-        It contains a value that `load_pickle` refuses.
-    """
+    """Pickle an index so that GulpIO2 and `load_pickle` can read it; TypeError for other values."""
     data = pickle.dumps(_to_plain(thing), protocol=_PROTOCOL)
     try:
         load_pickle(data)

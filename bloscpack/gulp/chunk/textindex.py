@@ -47,13 +47,7 @@ class ItemPlace(NamedTuple):
 
 
 def scan_index(data: bytes) -> tuple[str, list[ItemPlace]]:
-    """Return the text of an index, and the location of its items.
-
-    Raises
-    ------
-    FormatError
-        It is not JSON, not an object of objects, or repeats an id.
-    """
+    """Return the text of an index, and the location of its items."""
     text = decode_text(data)
     places = _scan(text)
     if places is None:
@@ -133,18 +127,9 @@ def _check_triplet(triplet: Any) -> tuple[int, ...]:
 
 
 def parse_triplets(text: str) -> Triplets:
-    """Parse the triplets of an item.
+    """Parse the triplets of an item: loc, pad and length of each frame in bytes, int64 ``(T, 3)``.
 
-    Returns
-    -------
-    ndarray of int64
-        ``(T, 3)``: loc, pad and length of each frame, in bytes; all -1 if these are not a valid
-        location.
-
-    Raises
-    ------
-    FormatError
-            The text is not a list.
+    They are all -1 if these are not a valid location.
     """
     if text == "null":
         raise FormatError("it has no list frame_info")
@@ -162,13 +147,7 @@ def parse_entries(text: str) -> list[Any] | None:
 
 
 def parse_meta_data(text: str) -> dict[str, Any]:
-    """Parse the metadata of an item: the first entry of its list.
-
-    Raises
-    ------
-    FormatError
-        The text is not a list, or it is empty, or its first entry is not an object.
-    """
+    """Parse the metadata of an item: the first entry of its list."""
     entries = _parse_entries(text)
     try:
         return dict(entries[0])

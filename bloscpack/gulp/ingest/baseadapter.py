@@ -162,10 +162,7 @@ def drop_or_refuse_duplicates(
 ) -> list[Item]:
     """Return `entries`, on request without repeated ids and ids that are in the folder.
 
-    Raises
-    ------
-    DuplicateIdException
-        Ids are repeated and are not to be removed, or no entry is left.
+    DuplicateIdException if repeated ids are not to be removed, or no entry is left.
     """
     if remove:
         return remove_entries_with_duplicate_ids(output_folder, entries)
@@ -174,13 +171,7 @@ def drop_or_refuse_duplicates(
 
 
 def refuse_duplicates(ids_and_names: Sequence[tuple[str, str]]) -> None:
-    """Raise if two items have the same id, as their frames would become one clip.
-
-    Raises
-    ------
-    DuplicateIdException
-        Two items have the same id; the message names both.
-    """
+    """Raise if two items have the same id, as their frames would become one clip."""
     first: dict[str, str] = {}
     for id_, name in ids_and_names:
         if id_ in first:
@@ -192,13 +183,7 @@ def refuse_duplicates(ids_and_names: Sequence[tuple[str, str]]) -> None:
 
 
 def inside(folder: Path, name: Any) -> str:
-    """Return the path of `name`, a str or number read from a file, in `folder`.
-
-    Raises
-    ------
-    ValueError
-        It leads out of the folder.
-    """
+    """Return the path of `name`, read from a file, in `folder`; ValueError if it leads out."""
     text = str(name)
     parts = text.replace(os.sep, "/").split("/")
     if os.path.isabs(text) or os.path.splitdrive(text)[0] or ".." in parts or "\0" in text:

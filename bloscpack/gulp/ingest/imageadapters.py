@@ -29,12 +29,7 @@ _EXTENSIONS = (".jpg", ".png")
 def read_image(path: str, size: int, *, keep_jpegs: bool) -> Any:
     """Return the pixels of an image file, or with `keep_jpegs` the bytes of a JPEG file.
 
-    Raises
-    ------
-    ImageNotFound
-        The file is missing or not an image.
-    FormatError
-        The JPEG is stored unchanged, but its header is damaged.
+    ImageNotFound if the file is missing or not an image.
     """
     if keep_jpegs and size < 1:
         with open(path, "rb") as file:
@@ -245,13 +240,7 @@ class ImageFolderAdapter(FolderAdapter):
 
 
 def files_by_folder(folder: Path, extensions: Sequence[str]) -> list[Item]:
-    """Return the files of a tree as dicts of ``id``, ``label`` and ``path``, in order of path.
-
-    Raises
-    ------
-    DuplicateIdException
-        Two files have the same id.
-    """
+    """Return the files of a tree as dicts of ``id``, ``label`` and ``path``, in order of path."""
     paths = walk(folder, extensions)
     entries = []
     for path in paths:

@@ -14,25 +14,13 @@ Entry = dict[str, Any]
 
 
 def read_json(path: Path) -> Any:
-    """Return the value in a JSON file.
-
-    Raises
-    ------
-    FormatError
-        It is not JSON.
-    """
+    """Return the value in a JSON file."""
     with open(path, "rb") as file, errors_at(path):
         return _load(file)
 
 
 def read_gz_json(path: Path) -> Any:
-    """Return the value in a JSON file compressed with gzip.
-
-    Raises
-    ------
-    FormatError
-        It is not JSON, or not gzip.
-    """
+    """Return the value in a JSON file compressed with gzip."""
     with gzip.open(path, "rb") as file, errors_at(path):
         try:
             return _load(file)
@@ -48,13 +36,7 @@ def _load(file: Any) -> Any:
 
 
 def entries_of(path: Path, content: Any, *keys: str) -> list[Entry]:
-    """Return `content` after checking that it is a list of objects with `keys`.
-
-    Raises
-    ------
-    FormatError
-        It is not such a list.
-    """
+    """Return `content` after checking that it is a list of objects with `keys`."""
     if not isinstance(content, list):
         raise FormatError("expected a list of objects").at(path=path)
     for number, entry in enumerate(content):
@@ -65,26 +47,14 @@ def entries_of(path: Path, content: Any, *keys: str) -> list[Entry]:
 
 
 def objects_of(path: Path, content: Any) -> dict[str, Entry]:
-    """Return `content` after checking that it is an object of objects.
-
-    Raises
-    ------
-    FormatError
-        It is not such an object.
-    """
+    """Return `content` after checking that it is an object of objects."""
     if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
         raise FormatError("expected an object of id: object").at(path=path)
     return content
 
 
 def read_csv(path: Path, *, label: str | None = None) -> list[Entry]:
-    """Return the rows ``id;label`` of a file; rows without a label get `label`.
-
-    Raises
-    ------
-    FormatError
-        A row has no label.
-    """
+    """Return the rows ``id;label`` of a file; rows without a label get `label`."""
     entries = []
     with open(path, newline="", encoding="utf-8-sig") as file:
         rows = csv.reader(file, delimiter=";")
@@ -99,13 +69,7 @@ def read_csv(path: Path, *, label: str | None = None) -> list[Entry]:
 
 
 def read_image_list(path: Path) -> list[Entry]:
-    """Return the lines ``path,label`` of a file, with blanks around both removed.
-
-    Raises
-    ------
-    FormatError
-        A line has no label.
-    """
+    """Return the lines ``path,label`` of a file, with blanks around both removed."""
     entries = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):

@@ -109,12 +109,7 @@ def expanded(
 ) -> list[Any]:
     """Expand one or several paths, URLs or patterns; the matches of a pattern are sorted strings.
 
-    Raises
-    ------
-    FileNotFoundError
-        A pattern matches no file.
-    TypeError
-        `where` has another type.
+    A pattern must match a file.
     """
     if isinstance(where, str | os.PathLike):
         where = [where]

@@ -284,15 +284,7 @@ def _beyond(name: str, is_first: bool) -> Answer:
 
 
 def open_object(url: str, options: dict[str, Any]) -> RemoteObject:
-    """Return the object at `url` without making a request.
-
-    Raises
-    ------
-    ImportError
-        The library for this URL scheme is missing.
-    ValueError
-        The URL scheme is unknown.
-    """
+    """Return the object at `url` without making a request."""
     filesystem, path = client(url, options)
     kind = kind_of(filesystem)
     if kind == "s3" and hasattr(filesystem, "_call_s3"):

@@ -45,13 +45,7 @@ class Stat(NamedTuple):
 
 
 def stat(url: str, options: dict[str, Any]) -> Stat:
-    """Return the status of an object; one request.
-
-    Raises
-    ------
-    FileNotFoundError
-        It does not exist.
-    """
+    """Return the status of an object, which must exist; one request."""
     filesystem, path = client(url, options)
     if is_s3(filesystem):
         found = Bucket(url, options).head()

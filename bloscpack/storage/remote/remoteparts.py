@@ -92,12 +92,7 @@ class RemoteParts:
     def begin(self) -> None:
         """Create the folder for parts; it may exist already. One or two requests.
 
-        Raises
-        ------
-        FileExistsError
-            The object exists and may not be replaced.
-        FileNotFoundError, PermissionError, RemoteError
-            The place cannot be written to.
+        FileExistsError if the object exists and may not be replaced.
         """
         self._check_target()
         self._objects().begin(self._folder)
@@ -105,22 +100,14 @@ class RemoteParts:
     def create_part(self, key: str) -> ByteSink:
         """Return a sink for a new part, which is used only if its key is recorded.
 
-        Raises
-        ------
-        FileNotFoundError
-            The job has ended. Committing the sink may also raise this; no part is left then.
+        FileNotFoundError if the job has ended. Committing the sink may also raise this; no part is
+        left then.
         """
         self.check_begun()
         return _PartSink(self, self._part_url(key), self._options)
 
     def check_begun(self) -> None:
-        """Check that the folder for parts exists; one request.
-
-        Raises
-        ------
-        FileNotFoundError
-            The job has ended.
-        """
+        """Check that the folder for parts exists, as long as the job has not ended; one request."""
         with importing:  # loaded on use: fsspec, asyncio and the clients take long to load
             from .partobjects import begun_url, stat
 
@@ -130,13 +117,7 @@ class RemoteParts:
             raise FileNotFoundError(errno.ENOENT, GONE, self.name) from err
 
     def open_part(self, key: str) -> RemoteSource:
-        """Open a part for reading; one request, for its size.
-
-        Raises
-        ------
-        FileNotFoundError
-            It does not exist.
-        """
+        """Open a part for reading; one request, for its size."""
         with importing:  # see `check_begun`
             from .partobjects import stat
 
@@ -173,10 +154,7 @@ class RemoteParts:
     def join(self) -> JoinSink:
         """Return a sink for the final file, which also takes parts; raises as `begin` does.
 
-        Raises
-        ------
-        FileNotFoundError
-            The job has ended.
+        FileNotFoundError if the job has ended.
         """
         self.check_begun()
         self._check_target()
@@ -195,11 +173,6 @@ class RemoteParts:
         """Remove all parts, if any, and the remains of an interrupted `join`.
 
         With `others`, also remove those of other jobs for the same file.
-
-        Raises
-        ------
-        PermissionError, RemoteError
-            Some cannot be removed.
         """
         objects = self._objects()
         folders = {self._folder}
@@ -277,13 +250,7 @@ class _FetchedParts:
         self.abort = sink.abort
 
     def append_part(self, key: str, nbytes: int) -> None:
-        """Append the first `nbytes` of a part.
-
-        Raises
-        ------
-        FileNotFoundError, FileChangedError, RemoteError
-            It was removed or replaced, or cannot be fetched.
-        """
+        """Append the first `nbytes` of a part, which must not have been removed or replaced."""
         source = self._store.reopen_part(key)
         try:
             if source.size() < nbytes:

@@ -43,10 +43,7 @@ class Bucket:
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Return the response to a request for the object, or for the key in `arguments`.
 
-        Raises
-        ------
-        FileNotFoundError, PermissionError, RemoteError
-            The request failed; `what` names its subject in the message.
+        `what` names its subject in errors.
         """
         attempt: Callable[[], Awaitable[Any]] = lambda: self.call(method, **arguments)  # noqa: E731
         return retry(attempt, what, self.name)
@@ -66,13 +63,7 @@ class Bucket:
         return answer
 
     def head(self) -> dict[str, Any]:
-        """Return the response to HeadObject: ETag, size, time.
-
-        Raises
-        ------
-        FileNotFoundError
-            The object does not exist.
-        """
+        """Return the response to HeadObject: ETag, size, time."""
         return run(self.request("head_object", "the object"))
 
     def put(self, data: bytes, key: str | None = None) -> None:
@@ -80,13 +71,7 @@ class Bucket:
         run(self.request("put_object", "the object", Key=key or self.key, Body=data))
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Remove objects; those that do not exist are skipped.
-
-        Raises
-        ------
-        PermissionError, RemoteError
-            One cannot be removed.
-        """
+        """Remove objects; those that do not exist are skipped."""
         for start in range(0, len(keys), _MAX_REMOVED):
             named_keys = [{"Key": key} for key in keys[start : start + _MAX_REMOVED]]
             wanted = {"Objects": named_keys, "Quiet": True}

@@ -169,10 +169,7 @@ class MultipartUpload:
     def write_at(self, offset: int, data: memoryview) -> None:
         """Replace bytes at the beginning of the object.
 
-        Raises
-        ------
-        ValueError
-            Some of them have been sent.
+        ValueError if some of them have been sent.
         """
         if offset + len(data) > len(self._front):
             raise ValueError(f"bytes {offset} to {offset + len(data)} have already been sent")

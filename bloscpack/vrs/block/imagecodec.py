@@ -46,23 +46,7 @@ def convert_image(
 ) -> tuple[Array, ImageSpec]:
     """Return the pixels of an image that does not depend on other frames, and their spec.
 
-    Parameters
-    ----------
-    data : memoryview
-        The bytes of the block.
-    spec : ImageSpec
-        Spec of the block.
-    conversion : ImageConversion
-        `DECOMPRESS`, `NORMALIZE` or `NORMALIZE_GREY8`; any other acts as `DECOMPRESS`.
-
-    Raises
-    ------
-    CodecError, FormatError
-        The image is damaged.
-    UnsupportedError
-        No decoder exists for this format.
-    ImportError
-        The package that decodes this format is missing.
+    A `conversion` other than `NORMALIZE` and `NORMALIZE_GREY8` acts as `DECOMPRESS`.
     """
     if spec.image_format == ImageFormat.RAW:
         if conversion in _NORMALIZING and _has_whole_blocks(spec):
@@ -175,29 +159,10 @@ def video_codec(spec: ImageSpec) -> str | None:
 def decode_video(
     frames: Sequence[BytesLike], spec: ImageSpec, conversion: ImageConversion
 ) -> tuple[Array, ImageSpec]:
-    """Return the pixels of the last of `frames`, and their spec.
+    """Return the pixels of the last of `frames` and their spec; the first is a key frame.
 
-    Parameters
-    ----------
-    frames : sequence of bytes-like
-        Coded frames: a key frame and the frames after it.
-    spec : ImageSpec
-        Spec of the last frame.
-    conversion : ImageConversion
-        As for `convert_image`; pixels other than grey become rgb8.
-
-    Raises
-    ------
-    CodecError, FormatError
-        The frames are damaged, or do not have the size that the recording declares.
-    UnsupportedError
-        No decoder exists for the codec.
-    ImportError
-        PyAV is missing.
-
-    Notes
-    -----
-    All frames are decoded: the time grows with their number.
+    `spec` is that of the last frame. Pixels other than grey become rgb8. All frames are decoded:
+    the time grows with their number.
     """
     stored = sum(map(len, frames))
     nbytes = 3 * spec.width * spec.height

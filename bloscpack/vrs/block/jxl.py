@@ -20,13 +20,7 @@ _RATIOS = {1: (1, 1), 2: (12, 10), 3: (4, 3), 4: (3, 2), 5: (16, 9), 6: (5, 4), 
 
 
 def image_size(data: BytesLike) -> tuple[int, int]:
-    """Return the stored width and height of an image; orientation may swap them on display.
-
-    Raises
-    ------
-    FormatError
-        The bytes are not a JPEG XL image, or end within the size header.
-    """
+    """Return the stored width and height of an image; orientation may swap them on display."""
     head = _codestream_head(data)
     if head[: len(SIGNATURE)] != SIGNATURE:
         raise FormatError(f"JPEG XL: a codestream that starts with {head[:2]!r}")

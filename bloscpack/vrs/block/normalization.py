@@ -21,22 +21,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def normalize(pixels: Array, spec: ImageSpec, *, grey16: bool = True) -> tuple[Array, ImageSpec]:
     """Convert a raw image to rgb8, rgba8, grey8 or grey16, as the reference does.
 
-    Parameters
-    ----------
-    pixels : ndarray
-        Result of `image_view` for `spec`, or a contiguous copy of it.
-    spec : ImageSpec
-        Spec of the image.
-    grey16 : bool
-        Whether grey of more than 8 bits may become grey16.
-
-    Returns
-    -------
-    pixels : ndarray
-        `pixels` itself if it needs no conversion, else a copy. With `grey16`, raw10 whose width is
-        not a multiple of 4 is not converted, as in the reference.
-    spec : ImageSpec
-        Spec of the result.
+    `pixels` is the result of `image_view` or a contiguous copy of it; it is returned itself if it
+    needs no conversion. With `grey16`, grey of more than 8 bits may become grey16, and raw10 whose
+    width is not a multiple of 4 is not converted, as in the reference.
     """
     pixel = spec.pixel_format
     if pixel in _GREY_BITS:
@@ -124,17 +111,8 @@ def _yuy2_to_rgb(pixels: Array) -> Array:
 
 
 def planar_to_rgb(planes: tuple[Array, ...], spec: ImageSpec) -> tuple[Array, ImageSpec]:
-    """Convert a planar YUV image of even width and height to rgb8.
+    """Convert the planes of a planar YUV image of even width and height to rgb8.
 
-    Parameters
-    ----------
-    planes : tuple of ndarray
-        Result of `image_planes` for `spec`.
-    spec : ImageSpec
-        Spec of the image.
-
-    Notes
-    -----
     The package ``vrs`` 1.2.2 uses less precise arithmetic: its samples differ by up to 4.
     """
     first = planes[0]

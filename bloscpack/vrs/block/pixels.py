@@ -338,25 +338,10 @@ def image_planes(buffer: BytesLike, spec: ImageSpec) -> tuple[Array, ...]:
 
 
 def unpack_ten_bits(buffer: BytesLike, spec: ImageSpec) -> Array:
-    """Unpack an image that stores four pixels in five bytes.
+    """Unpack an image that stores four pixels in five bytes to uint16, values of 0 to 1023.
 
-    Parameters
-    ----------
-    buffer : bytes-like
-        The bytes of the block.
-    spec : ImageSpec
-        With pixel format raw10, raw10_bayer_rggb, raw10_bayer_bggr (four high bytes, then a byte of
-        their low bits) or grey10packed (40 bits, little-endian).
-
-    Returns
-    -------
-    ndarray
-        uint16, ``(height, width)``, values of 0 to 1023; a copy.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        As for `image_view`; `UnsupportedError` also for other pixel formats.
+    Pixel formats raw10, raw10_bayer_rggb and raw10_bayer_bggr have four high bytes, then a byte of
+    their low bits; grey10packed has 40 bits, little-endian.
     """
     pixel = spec.pixel_format
     if pixel not in PACKED_FORMATS:

@@ -40,18 +40,8 @@ MAX_NBYTES = _UINT32 - HEADER_SIZE
 def wav_header(spec: AudioSpec, nbytes: int) -> bytes:
     """Return the header of a WAV file, all bytes before the samples.
 
-    Parameters
-    ----------
-    spec : AudioSpec
-        Spec of the samples.
-    nbytes : int
-        Bytes of the samples as returned by `wav_samples`, at most `MAX_NBYTES`. If odd, the caller
-        adds a padding byte at the end of the file.
-
-    Raises
-    ------
-    UnsupportedError
-        WAV has no such format.
+    `nbytes` of samples, at most `MAX_NBYTES`, are as `wav_samples` returns them. If it is odd, the
+    caller adds a padding byte at the end of the file.
     """
     width, channels = spec.bytes_per_sample, spec.channel_count
     frame_nbytes = width * channels
@@ -77,13 +67,7 @@ def wav_header(spec: AudioSpec, nbytes: int) -> bytes:
 
 
 def wav_samples(buffer: BytesLike, spec: AudioSpec) -> bytes:
-    """Return the samples of a block in the form that WAV stores.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        As for `audio_view`.
-    """
+    """Return the samples of a block in the form that WAV stores."""
     samples = audio_view(buffer, spec)
     width = spec.bytes_per_sample
     unsigned, is_integer = samples.dtype.kind == "u", samples.dtype.kind in "ui"

@@ -57,25 +57,10 @@ def find_places(
 ) -> list[FieldPlace]:
     """Locate a field in the records of each version.
 
-    Parameters
-    ----------
-    records : RecordSet
-        Records of one stream and type.
-    versions : list of int
-        Format versions; if empty, the last version that the tags define is used.
-    name : str
-        Label of a piece, or its key in the layout.
-    block : int or None
-        Index of the metadata block in the record format, if several blocks have the label.
-
-    Raises
-    ------
-    NotFoundError
-        A version does not have the field.
-    ValueError
-        The name is ambiguous, or the field has different types in different versions.
-    UnsupportedError
-        The position is unknown, as a piece of unknown type comes before the field.
+    If `versions` is empty, the last version that the tags define is used. `name` is the label of a
+    piece, or its key in the layout; `block` is needed if several metadata blocks have the label.
+    Raises NotFoundError if a version does not have the field, ValueError if the name is ambiguous
+    or versions differ in its type, UnsupportedError if a piece of unknown type comes before it.
     """
     return _agreed([_find(records, each, name, block) for each in versions or _listed(records)])
 

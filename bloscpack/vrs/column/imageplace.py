@@ -76,13 +76,7 @@ def image_index(contents: tuple[ContentBlock, ...], block: int | None) -> int | 
 
 
 def image_block(record: Record, contents: tuple[ContentBlock, ...], index: int) -> Block:
-    """Return the image block of a record for block `index` of its format.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        Decoding of the record stopped before the block, or the format of the image is unknown.
-    """
+    """Return the image block of a record for block `index` of its format."""
     empty = sum(content.content_type == ContentType.EMPTY for content in contents[:index])
     blocks = record.blocks
     place = index - empty
@@ -149,13 +143,7 @@ class ImagePlaces:
         )
 
     def load(self, indices: IntArray) -> None:
-        """Locate the images of some records that were not located before.
-
-        Raises
-        ------
-        FormatError
-            A header contradicts the index, or the file ends within a record.
-        """
+        """Locate the images of some records that were not located before."""
         form_of = self.columns.form_of
         missing = np.unique(indices[form_of[indices] == UNKNOWN])
         if not len(missing):

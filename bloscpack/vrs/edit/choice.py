@@ -27,11 +27,6 @@ def choose_streams(
 
     By default these are all streams of a recording, also those without records, and the streams
     that have records in a selection.
-
-    Raises
-    ------
-    NotFoundError
-        A stream does not exist.
     """
     if streams is not None:
         return sequence._match_streams(streams)
@@ -51,15 +46,7 @@ def choose_rows(
     before: float | None = None,
     decimate: Decimation | None = None,
 ) -> IntArray:
-    """Return the records to copy in order of time; parameters as for `copying.copy`.
-
-    Raises
-    ------
-    NotFoundError
-        A stream does not exist.
-    ValueError
-        A type is unknown, `after` exceeds `before`, or an interval is not a number of seconds.
-    """
+    """Return the records to copy in order of time; parameters as for `copying.copy`."""
     if after is not None and before is not None and not after <= before:
         raise ValueError(f"after {after} s and before {before} s: no time is between them")
     rows = np.sort(sequence.filter(streams, types, before=before).rows)
@@ -104,13 +91,7 @@ def _decimated(table: RecordTable, rows: IntArray, ordinal: int, interval: float
 
 
 def changed_tags(tags: Mapping[str, str], changes: TagChanges | None) -> dict[str, str]:
-    """Return `tags` with `changes` applied.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A tag is not a str, or cannot be stored.
-    """
+    """Return `tags` with `changes` applied."""
     changed = dict(tags)
     for name, value in (changes or {}).items():
         if value is None:
@@ -126,23 +107,9 @@ def changed_stream_tags(
     stream_ids: Iterable[StreamId],
     changes: Mapping[str, TagChanges] | None,
 ) -> dict[StreamId, StreamTags]:
-    """Return the tags of streams with changes applied.
+    """Return the tags of streams with changes, by stream id or pattern, applied.
 
-    Parameters
-    ----------
-    streams : mapping of StreamId to StreamTags
-        Current tags.
-    stream_ids : iterable of StreamId
-        All streams, with or without tags.
-    changes : mapping of str to mapping, or None
-        Changes by stream id or pattern.
-
-    Raises
-    ------
-    NotFoundError
-        An id without a wildcard does not exist.
-    TypeError, ValueError
-        A tag is not a str, or cannot be stored.
+    `stream_ids` are all streams, with or without tags. An id without a wildcard must exist.
     """
     changed = dict(streams)
     texts = {stream_id: str(stream_id) for stream_id in stream_ids}

@@ -135,36 +135,10 @@ def write_plan(
     nthreads: int | None,
     progress: Progress | None,
 ) -> Written:
-    """Write the recording of a plan.
+    """Write the recording of a plan to the path `target`, with links resolved.
 
-    Parameters
-    ----------
-    plan : Plan
-    target : str
-        Path, with links resolved.
-    compression : str or None
-        Preset for all payloads; None copies them as stored.
-    index, chunk_nbytes, overwrite
-        As for `writer.create`.
-    nthreads : int or None
-        Threads that recompress.
-    progress : callable or None
-        Called with (stored bytes of the records done, stored bytes of all).
-
-    Raises
-    ------
-    FileExistsError
-        A file of the new recording exists.
-    FormatError, CodecError, UnsupportedError
-        A record is damaged.
-    ValueError
-        A tag cannot be stored, or a record has 4 GiB or more when decompressed.
-    OSError
-        Bytes cannot be read or written.
-
-    Notes
-    -----
-    After an error all new files are removed.
+    `compression` is the preset for all payloads; None copies them as stored. After an error all new
+    files are removed.
     """
     check_target(target, chunked=chunk_nbytes is not None, overwrite=overwrite)
     description = pack_description(plan.description)

@@ -25,17 +25,7 @@ _PERIOD = 64
 def content_checksum(content: Content, progress: Progress | None = None) -> str:
     """Return the checksum of all records and tags, 16 hex digits.
 
-    Parameters
-    ----------
-    content : Content
-        Content of a recording.
-    progress : callable, optional
-        Called every 64 records with (stored bytes of the records done, stored bytes of all).
-
-    Raises
-    ------
-    FormatError, CodecError
-        A record is damaged.
+    `progress` is called every 64 records with (stored bytes of the records done, of all).
     """
     streams = content.table.streams
     return records_checksum(
@@ -61,18 +51,9 @@ def records_checksum(
     stream_tags: Sequence[StreamTags],
     file_tags: Mapping[str, str],
 ) -> str:
-    """Return the checksum of records, which are given in order of time.
+    """Return the checksum of all records, in order of time.
 
-    Parameters
-    ----------
-    records : iterable of StoredRecord
-        All of them.
-    streams : sequence of StreamId
-        Sorted stream ids; the records refer to them by ordinal.
-    stream_tags : sequence of StreamTags
-        Tags of each stream.
-    file_tags : mapping of str to str
-        Tags of the recording.
+    The records refer by ordinal to `streams`, the sorted stream ids.
     """
     ids = renumbered(streams)
     headers = [xxhash.xxh64() for _ in ids]

@@ -79,13 +79,7 @@ def field_lines(definition: str) -> list[str]:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value of a metadata block as a JSON value.
-
-    Parameters
-    ----------
-    value : number, str, bytes, None, or list, tuple or dict of these
-        Value from `DataLayout.decode`. Bytes of ``char`` are decoded as Latin-1.
-    """
+    """Return a value of `DataLayout.decode` as a JSON value; bytes of ``char`` become Latin-1."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
     if isinstance(value, bytes):
@@ -131,10 +125,7 @@ def block_document(block: Block) -> Document:
 def record_document(record: Record) -> Document:
     """Return the properties of a record, and its blocks.
 
-    Raises
-    ------
-    FormatError, CodecError
-        The record or its format is damaged. A fault in one block is in the block's document.
+    A fault in one block is in its document.
     """
     return {
         **record_entry(record),

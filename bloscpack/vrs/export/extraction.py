@@ -98,40 +98,12 @@ def extract(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> ExtractReport:
-    """Write the content of records to files.
+    """Write the content of records, by default of all, to files in `folder`.
 
-    Parameters
-    ----------
-    recording : Recording
-        The recording to extract.
-    folder : str or PathLike
-        Folder for the files, which is created if it does not exist. It must be empty.
-    records : RecordSequence, optional
-        Records of the recording to extract; by default all.
-    kinds : iterable of str
-        Kinds of blocks to extract, from `KINDS`.
-    overwrite : bool
-        Accept a folder that is not empty, and replace files of the same names.
-    nthreads : int, optional
-        Threads that read and encode.
-    progress : callable, optional
-        Called with (stored bytes of the records done, stored bytes of all).
-
-    Returns
-    -------
-    ExtractReport
-        Files written, and damage.
-
-    Raises
-    ------
-    ValueError
-        A kind is unknown.
-    FileExistsError
-        The folder has files and `overwrite` is false, or a link is in the place of a folder.
-    OSError
-        A folder or file cannot be written.
-    ImportError
-        Pillow is missing, and there are raw images.
+    The folder is created if it does not exist. If it is not empty, `overwrite` must be set, which
+    replaces files of the same names; a link in the place of a folder is refused. `kinds` of blocks
+    are from `KINDS`. `progress` is called with (stored bytes of the records done, stored bytes of
+    all). Raw images need Pillow.
     """
     wanted = set(text_list("kinds", kinds))
     if wanted - set(KINDS):

@@ -48,22 +48,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(data: memoryview, spec: ImageSpec) -> Picture:
-    """Return an image as a file.
-
-    Parameters
-    ----------
-    data : memoryview
-        The bytes of the block.
-    spec : ImageSpec
-        Properties of the block.
-
-    Raises
-    ------
-    FormatError
-        A raw image does not fit its bytes.
-    ImportError
-        Pillow is missing, and a PNG has to be made.
-    """
+    """Return an image as a file; a PNG that has to be made needs Pillow."""
     kind = spec.image_format
     if kind == ImageFormat.VIDEO:
         codec = video_codec(spec)

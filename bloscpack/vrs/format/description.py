@@ -65,13 +65,7 @@ class Description:
 
 
 def encode_text(text: str) -> bytes:
-    """Encode text; the inverse of `decode_text`.
-
-    Raises
-    ------
-    ValueError
-        `text` holds a lone surrogate that does not stand for a byte.
-    """
+    """Encode text; the inverse of `decode_text`."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -89,13 +83,7 @@ def decode_text(data: BytesLike) -> str:
 
 
 def pack_description(description: Description) -> bytes:
-    """Return the payload of a description record of version 2, with sorted streams and tags.
-
-    Raises
-    ------
-    ValueError
-        A text cannot be encoded.
-    """
+    """Return the payload of a description record of version 2, with sorted streams and tags."""
     parts = [_COUNT.pack(len(description.streams))]
     for stream_id, tags in sorted(description.streams.items()):
         parts.append(_STREAM.pack(*stream_id))
@@ -105,21 +93,9 @@ def pack_description(description: Description) -> bytes:
 
 
 def unpack_description(view: BytesLike, version: int) -> Description:
-    """Return the tags in the payload of a description record, as stored.
+    """Return the tags in the payload of a description record of version 1 (legacy) or 2, as stored.
 
-    Parameters
-    ----------
-    view : buffer
-        The payload. Bytes after the last tag are ignored, as in the reference.
-    version : int
-        Format version of the record: 1 (legacy) or 2.
-
-    Raises
-    ------
-    FormatError
-        A count leads past the end (`TruncatedError`), or the JSON of version 1 is invalid.
-    UnsupportedError
-        Another version.
+    Bytes after the last tag are ignored, as in the reference.
     """
     cursor = _Cursor(view)
     if version == DESCRIPTION_VERSION:
@@ -142,11 +118,8 @@ def synthesise_serials(description: Description) -> Description:
     """Return a copy as readers show it: names without numbers, a serial number for every stream.
 
     A missing serial number is derived from all tags and from the number of earlier streams of its
-    type without one. Every reader therefore derives the same number.
-
-    Notes
-    -----
-    The hash is XXH64 in 16 hex digits (reference 1.4.0, ``createStreamSerialNumbers``).
+    type without one. Every reader therefore derives the same number. The hash is XXH64 in 16 hex
+    digits (reference 1.4.0, ``createStreamSerialNumbers``).
     """
     file_hash = xxhash.xxh64()
     _hash_map(file_hash, description.file_tags, _HASHED_NBYTES)
@@ -169,13 +142,7 @@ def synthesise_serials(description: Description) -> Description:
 
 
 def pack_tags_record(tags: StreamTags) -> bytes:
-    """Return the payload of a tags record: a layout of two maps, VRS tags and user tags.
-
-    Raises
-    ------
-    ValueError
-        A text cannot be encoded.
-    """
+    """Return the payload of a tags record: a layout of two maps, VRS tags and user tags."""
     # Unlike a map of the description, a map in a layout has its size in bytes in front, no count.
     vrs, user = _pack_map(tags.vrs)[_COUNT.size :], _pack_map(tags.user)[_COUNT.size :]
     head = _MAP_ENTRY.pack(0, len(vrs)) + _MAP_ENTRY.pack(len(vrs), len(user))
@@ -183,13 +150,7 @@ def pack_tags_record(tags: StreamTags) -> bytes:
 
 
 def unpack_tags_record(payload: BytesLike) -> StreamTags:
-    """Return the tags in the payload of a tags record.
-
-    Raises
-    ------
-    FormatError
-        A map leads past the end, or ends within a tag (`TruncatedError`).
-    """
+    """Return the tags in the payload of a tags record."""
     maps = []
     start = 2 * _MAP_ENTRY.size
     for at in (0, _MAP_ENTRY.size):

@@ -84,13 +84,7 @@ _RECORD_TYPES = {name: kind for kind, name in RECORD_TYPE_NAMES.items()}
 
 
 def find_record_type(of: object) -> RecordType:
-    """Return the record type of a public name; the type of tags records has none.
-
-    Raises
-    ------
-    ValueError
-        No record type has this name.
-    """
+    """Return the record type of a public name; the type of tags records has none."""
     if isinstance(of, RecordType) and of in RECORD_TYPE_NAMES:
         return of
     found = _RECORD_TYPES.get(of) if isinstance(of, str) else None
@@ -200,14 +194,8 @@ class FileHeader(NamedTuple):
         """Return the header at the start of `view`.
 
         Magic numbers, header sizes and version are checked; offsets are not and may lead anywhere.
-
-        Raises
-        ------
-        FormatError
-            The bytes are not the start of a VRS file: `NotBloscpackError` if they are of another
-            file type, `TruncatedError` if they end too soon.
-        UnsupportedError
-            A newer version, or a larger record header than any known writer makes.
+        Raises UnsupportedError for a newer version, or a larger record header than any known writer
+        makes.
         """
         head = bytes(view[: len(MAGIC)])
         if head != MAGIC[: len(head)]:
@@ -290,13 +278,7 @@ class RecordHeader(NamedTuple):
         return self.uncompressed_size if self.compression else self.size - RECORD_HEADER_SIZE
 
     def pack(self) -> bytes:
-        """Return the header as stored, 32 bytes.
-
-        Raises
-        ------
-        ValueError
-            A number does not fit its field: a record has less than 4 GiB.
-        """
+        """Return the header as stored, 32 bytes; ValueError if a record has 4 GiB or more."""
         try:
             return RECORD_HEADER.pack(
                 self.size,
@@ -314,13 +296,7 @@ class RecordHeader(NamedTuple):
 
     @classmethod
     def unpack(cls, view: BytesLike, at: int = 0) -> "RecordHeader":
-        """Return the header at position `at` of `view`, unchecked.
-
-        Raises
-        ------
-        TruncatedError
-            `view` ends within the header.
-        """
+        """Return the header at position `at` of `view`, unchecked."""
         (
             size,
             previous_size,
@@ -344,12 +320,9 @@ class RecordHeader(NamedTuple):
         )
 
     def check(self, offset: int) -> None:
-        """Raise unless the fields are plausible; `offset` is the header's byte position.
+        """Raise FormatError unless the fields are plausible.
 
-        Raises
-        ------
-        FormatError
-            A size, the record type or the compression is impossible.
+        `offset` is the header's byte position.
         """
         fault = header_fault(
             self.size,

@@ -61,13 +61,7 @@ _NAMES = {Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
 
 
 def check_preset(preset: str) -> tuple[Compression, int]:
-    """Return the codec and level of a preset.
-
-    Raises
-    ------
-    ValueError
-        No preset has this name.
-    """
+    """Return the codec and level of a preset."""
     try:
         return PRESETS[preset]
     except (KeyError, TypeError):
@@ -77,28 +71,10 @@ def check_preset(preset: str) -> tuple[Compression, int]:
 
 
 def encode_payload(payload: BytesLike, preset: str) -> tuple[Compression, BytesLike]:
-    """Compress a payload if that makes it smaller.
+    """Compress a C-contiguous payload with a preset of `PRESETS` if that makes it smaller.
 
-    Parameters
-    ----------
-    payload : bytes-like
-        C-contiguous.
-    preset : str
-        A name of `PRESETS`.
-
-    Returns
-    -------
-    compression : Compression
-        Compression that was applied.
-    stored : bytes-like
-        The frame, or `payload` itself if it has less than 250 bytes or does not get smaller.
-
-    Raises
-    ------
-    ValueError
-        The preset does not exist.
-    CodecError
-        The codec ran out of memory.
+    Returns the compression that was applied, and the frame; `payload` itself if it has less than
+    250 bytes or does not get smaller.
     """
     compression, level = check_preset(preset)
     nbytes = memoryview(payload).nbytes
@@ -113,13 +89,7 @@ def encode_payload(payload: BytesLike, preset: str) -> tuple[Compression, BytesL
 
 
 def encode_frame(content: BytesLike, compression: Compression, level: int) -> bytes:
-    """Return `content` as one frame, even if the frame is larger.
-
-    Raises
-    ------
-    CodecError
-        The codec ran out of memory.
-    """
+    """Return `content` as one frame, even if the frame is larger."""
     nbytes = memoryview(content).nbytes
     # Upper bound for incompressible data in both codecs (bounds of lz4frame.h and zstd.h).
     frame = _record.encode(compression, level, content, nbytes + nbytes // 128 + 1024)
@@ -129,32 +99,10 @@ def encode_frame(content: BytesLike, compression: Compression, level: int) -> by
 
 
 def decode_payload(stored: BytesLike, compression: int, nbytes: int) -> BytesLike:
-    """Decode a payload.
+    """Decode a payload to exactly `nbytes` bytes: `stored` itself if uncompressed, else new bytes.
 
-    Parameters
-    ----------
-    stored : bytes-like
-        All bytes of the record after its header.
-    compression : int
-        The `Compression` of the record header.
-    nbytes : int
-        Payload size of the record header, in bytes.
-
-    Returns
-    -------
-    bytes-like
-        Exactly `nbytes` bytes: `stored` itself if uncompressed, else new bytes.
-
-    Raises
-    ------
-    CodecError
-        The stored bytes are not exactly one valid frame that decodes to `nbytes` bytes.
-    UnsupportedError
-        The compression is unknown.
-
-    Notes
-    -----
-    Safe from many threads; decoding releases the GIL.
+    `stored` has all bytes of the record after its header, exactly one valid frame. Safe from many
+    threads; decoding releases the GIL.
     """
     if not compression:
         _check_plain(stored, nbytes)
@@ -175,19 +123,9 @@ def decode_payload(stored: BytesLike, compression: int, nbytes: int) -> BytesLik
 
 
 def decode_payload_into(stored: BytesLike, compression: int, out: memoryview) -> None:
-    """Decode a payload into `out`, which must have the size of the payload.
+    """Decode a payload as `decode_payload` into `out`, uint8 of the size of the payload.
 
-    Parameters
-    ----------
-    stored, compression
-        As for `decode_payload`.
-    out : memoryview
-        uint8, writable and contiguous. May be partly written if an error is raised.
-
-    Raises
-    ------
-    CodecError, UnsupportedError
-        As for `decode_payload`.
+    `out` may be partly written if an error is raised.
     """
     if not compression:
         _check_plain(stored, len(out))

@@ -148,17 +148,10 @@ class RecordFormat:
 
 
 def parse_record_format(text: str) -> RecordFormat:
-    """Parse the text of a record format.
+    """Parse the text of a record format, the value of an ``RF:`` tag.
 
-    Parameters
-    ----------
-    text : str
-        The value of an ``RF:`` tag; bytes that are not UTF-8 are surrogate escapes.
-
-    Raises
-    ------
-    FormatError
-        More than `MAX_BLOCKS` blocks. Writers stay far below; the limit bounds the work per file.
+    Bytes that are not UTF-8 are surrogate escapes. More than `MAX_BLOCKS` blocks are refused:
+    writers stay far below, and the limit bounds the work per file.
     """
     texts = text.split("+", MAX_BLOCKS + 1)
     # An empty first block does not end the format: it is custom.

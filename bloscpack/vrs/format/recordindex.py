@@ -81,22 +81,11 @@ def pack_index(
     compression: Compression = Compression.ZSTD,
     level: int = ZSTD_LEVEL,
 ) -> bytes:
-    """Return the payload of a classic index.
+    """Return the payload of a classic index of `entries` in file order.
 
-    Parameters
-    ----------
-    entries : ndarray of INDEX_ENTRY
-        In file order.
-    stream_ids : iterable of StreamId
-        Streams to name; stored sorted.
-    compression : Compression
-        ``NONE`` or ``ZSTD``; the counts stay uncompressed.
-    level : int
-        Zstandard level.
-
-    Notes
-    -----
-    The record header of a compressed index has `classic_nbytes` as its uncompressed size.
+    Stream ids are stored sorted. `compression` is ``NONE`` or ``ZSTD``; the counts stay
+    uncompressed. The record header of a compressed index has `classic_nbytes` as its uncompressed
+    size.
     """
     if compression not in (Compression.NONE, Compression.ZSTD):
         raise ValueError(f"index compression {compression!r}: expected NONE or ZSTD")
@@ -114,25 +103,11 @@ def classic_nbytes(nentries: int, nstreams: int) -> int:
 
 
 def unpack_index(header: RecordHeader, payload: BytesLike, *, nbytes_present: int) -> IndexContent:
-    """Return the entries of an index record.
+    """Return the entries of an index record; a damaged split index gives those before the damage.
 
-    Parameters
-    ----------
-    header : RecordHeader
-        Header of the index record.
-    payload : buffer
-        The bytes after the header. Bytes after the last entry of a classic index are reserved
-        space and ignored. For a split index whose size was never set (32), the rest of its chunk.
-    nbytes_present : int
-        Size of all chunks of the file in bytes; bounds the number of entries.
-
-    Raises
-    ------
-    FormatError
-        The index does not fit this file: a count, a size or a type is impossible, or the compressed
-        entries are damaged. A split index returns the entries before the damage instead.
-    UnsupportedError
-        Another format version.
+    `payload` has the bytes after the header. Bytes after the last entry of a classic index are
+    reserved space and ignored. For a split index whose size was never set (32), it is the rest of
+    its chunk. `nbytes_present`, the size of all chunks of the file, bounds the number of entries.
     """
     most = nbytes_present // RECORD_HEADER_SIZE
     if header.format_version == CLASSIC_VERSION:
@@ -203,12 +178,7 @@ def _find_wrong(entries: Entries) -> int:
 def _decode_frames(view: memoryview, most: int) -> tuple[bytes, int]:
     """Decode the complete Zstandard frames at the start of `view`, up to `most` bytes in total.
 
-    Returns
-    -------
-    data : bytes
-        Decoded content of the frames.
-    rest : int
-        Bytes of `view` after the last valid frame.
+    Returns their content, and the number of bytes of `view` after the last valid frame.
     """
     parts = []
     while len(view):
@@ -273,20 +243,8 @@ class RecordTable:
     ) -> "RecordTable":
         """Return the table for entries in file order.
 
-        Parameters
-        ----------
-        entries : ndarray of INDEX_ENTRY
-        first_offset : int
-            Byte position of the first record.
-        streams : iterable of StreamId
-            Streams to list, with or without records.
-        offsets : ndarray of int64, optional
-            Byte position of each record, if not back to back from `first_offset`.
-
-        Raises
-        ------
-        FormatError
-            There are too many streams.
+        `streams` are listed with or without records. `offsets` are needed if the records are not
+        back to back from `first_offset`.
         """
         if offsets is None:
             ends = np.cumsum(entries["size"], dtype=np.int64)

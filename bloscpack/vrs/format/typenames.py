@@ -122,11 +122,5 @@ TYPE_NAMES = {
 
 
 def type_name(type_id: int) -> str:
-    """Return the name of a type as the reference shows it, also if the type is unknown.
-
-    Parameters
-    ----------
-    type_id : int
-        0 to 65535.
-    """
+    """Return the name of a type, 0 to 65535, as the reference shows it, also if it is unknown."""
     return TYPE_NAMES.get(type_id) or f"<Unknown device type '{type_id}'>"

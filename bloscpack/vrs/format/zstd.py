@@ -24,12 +24,9 @@ _RAW_BLOCK, _RLE_BLOCK, _COMPRESSED_BLOCK = range(3)
 
 
 def content_nbytes(view: BytesLike) -> int | None:
-    """Return the decoded size that the frame at the start of `view` declares; None if it does not.
+    """Return the decoded size that the frame at the start of `view` declares.
 
-    Raises
-    ------
-    FormatError
-        `view` does not start with the whole header of a Zstandard frame.
+    None if it does not.
     """
     front = bytes(memoryview(view)[:_MAX_HEADER_SIZE])
     if not front.startswith(_MAGIC):
@@ -44,13 +41,7 @@ def content_nbytes(view: BytesLike) -> int | None:
 
 
 def frame_nbytes(view: memoryview) -> int:
-    """Return the stored size of the frame at the start of `view`.
-
-    Raises
-    ------
-    FormatError
-        The bytes are not a Zstandard frame, or the frame is cut off.
-    """
+    """Return the stored size of the frame at the start of `view`."""
     content_nbytes(view)  # refuses a damaged header
     if sys.version_info >= (3, 14):
         try:
@@ -78,13 +69,7 @@ def compress(data: BytesLike, level: int) -> bytes:
 
 
 def decompress(frame: BytesLike, nbytes: int) -> bytes:
-    """Return the content of the frame at the start of `frame`, which must be `nbytes` long.
-
-    Raises
-    ------
-    FormatError
-        The frame declares or holds another size, or it is damaged.
-    """
+    """Return the content of the frame at the start of `frame`, which must be `nbytes` long."""
     declared = content_nbytes(frame)
     if declared != nbytes:
         found = "no size" if declared is None else f"{declared} bytes"

@@ -127,14 +127,8 @@ class LayoutFields:
     def image_spec(self, view: BytesLike, at: int, base: ImageSpec) -> ImageSpec | None:
         """Return the spec of a raw, video or custom codec image; None if it is incomplete.
 
-        Parameters
-        ----------
-        view : bytes-like
-            A payload.
-        at : int
-            Position in `view` of a complete block of this layout, in bytes.
-        base : ImageSpec
-            Spec of the format string; its size and pixel format are not used.
+        A complete block of this layout is at position `at` of the payload `view`. Size and pixel
+        format of `base`, the spec of the format string, are not used.
         """
         if not self.has_image:
             return None

@@ -280,23 +280,10 @@ def _load(text: str) -> Any:
 
 
 def parse_definition(text: str) -> list[Piece]:
-    """Parse a definition to its pieces.
+    """Parse a definition, the value of a ``DL:`` tag, to its pieces in definition order.
 
-    Parameters
-    ----------
-    text : str
-        The value of a ``DL:`` tag.
-
-    Returns
-    -------
-    list of Piece
-        In definition order. Declared offsets are ignored: the order of the pieces determines their
-        positions (reference: DataLayout.cpp, 1.2).
-
-    Raises
-    ------
-    FormatError
-        The text is not a definition, or exceeds a limit.
+    Declared offsets are ignored: the order of the pieces determines their positions (reference:
+    DataLayout.cpp, 1.2). A text that exceeds a limit is refused.
     """
     document = _load(text)
     items = document.get("data_layout") if isinstance(document, dict) else None
@@ -333,11 +320,8 @@ def _parse_piece(index: int, item: Any) -> Piece:
 def format_definition(pieces: Iterable[Piece]) -> str:
     """Format a definition as the reference does, with offsets computed from the order.
 
-    Returns
-    -------
-    str
-        JSON without white space, which may contain non-ASCII characters. A definition written by
-        the reference is reproduced exactly.
+    The JSON has no white space and may contain non-ASCII characters. A definition written by the
+    reference is reproduced exactly.
     """
     offset = index = 0
     items = []

@@ -33,17 +33,9 @@ _NUMPY_TYPES = {"?": "Bool", "S": "char", "d": "double", "f": "float"}
 def element_named(of: object) -> Element:
     """Return the element type for a name or type.
 
-    Parameters
-    ----------
-    of : str, type or dtype
-        A C++ name of the format (``"int32_t"``, ``"Point3Df"``, ``"string"``), a name or type of
-        numpy (``"float32"``, ``np.uint8``), or ``float`` (a double), ``int`` (int64_t), ``bool``,
-        ``str``. The text ``"float"`` is the C++ name: four bytes.
-
-    Raises
-    ------
-    TypeError
-        The format has no such element type.
+    This is a C++ name of the format (``"int32_t"``, ``"Point3Df"``, ``"string"``), a name or type
+    of numpy (``"float32"``, ``np.uint8``), or ``float`` (a double), ``int`` (int64_t), ``bool``,
+    ``str``. The text ``"float"`` is the C++ name: four bytes.
     """
     name = _PYTHON_TYPES.get(of, of) if isinstance(of, type) else of
     name = object if name is None else name  # numpy would read None as float64

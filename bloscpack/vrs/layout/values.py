@@ -39,12 +39,8 @@ def _chunks(n: int) -> Arrangement:
 def arrangement_of(element: Element, count: int | None) -> Arrangement | None:
     """Return a function from unpacked numbers to a value; None if no conversion is needed.
 
-    Parameters
-    ----------
-    element : Element
-        Any element but ``string``.
-    count : int or None
-        Number of elements of an array; None for a single value.
+    `count` is the number of elements of an array; None for a single value. The element type
+    ``string`` has no numbers.
     """
     shape = element.shape
     if count is None:
@@ -163,13 +159,7 @@ def _to_char(value: Any) -> bytes:
 
 
 def pack_numbers(element: Element, shape: tuple[int, ...], value: Any) -> bytes:
-    """Encode a value of `shape` as numbers of the type `element`.
-
-    Raises
-    ------
-    ValueError
-        The value has another shape, or a number has a wrong type or is out of range.
-    """
+    """Encode a value of `shape` as numbers of the type `element`."""
     try:
         numbers: Iterable[Any] = flatten(value, shape)
         if element.code == "c":

@@ -141,13 +141,7 @@ class Catalog:
         return {kind.name.lower(): len(self.rows_of(ordinal, kind)) for kind in kinds}
 
     def has_content(self, ordinal: int, content: ContentType) -> bool:
-        """Return whether a stream has data records and a record format with blocks of a kind.
-
-        Raises
-        ------
-        FormatError
-            A record format has too many blocks.
-        """
+        """Return whether a stream has data records and a record format with blocks of a kind."""
         if not len(self.rows_of(ordinal, RecordType.DATA)):
             return False
         tags = self.streams[ordinal].vrs_tags
@@ -189,21 +183,9 @@ def _free_id(stream_id: StreamId, taken: dict[StreamId, Any]) -> StreamId:
 
 
 def open_catalog(places: Sequence[Any]) -> Catalog:
-    """Open one or more files as a single catalog.
+    """Open files of one session as a single catalog.
 
-    Parameters
-    ----------
-    places : sequence of str, PathLike, list of these
-        Each item is a file, or the list of a file's chunks.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        A file is not a VRS file, or its version is not supported.
-    OSError
-        A file cannot be read.
-    ValueError
-        `places` is empty, or the files are of different sessions.
+    Each place is a file, or the list of its chunks.
     """
     if not places:
         raise ValueError("expected the path of at least one VRS file")

@@ -64,18 +64,7 @@ def _place_of(spec: Any) -> str | list[str]:
 
 
 def place_of(path: Any) -> str | list[str]:
-    """Return the path of a recording, or the list of the paths of its chunks.
-
-    Parameters
-    ----------
-    path : str, PathLike, list or tuple of these, mapping or FileSpec
-        A list names all chunks.
-
-    Raises
-    ------
-    TypeError, ValueError
-        `path` has another type, or does not name a file.
-    """
+    """Return the path of a recording, or the list of the paths of its chunks."""
     if isinstance(path, FileSpec):
         return path.place
     if isinstance(path, Mapping):

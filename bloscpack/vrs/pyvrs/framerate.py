@@ -23,13 +23,7 @@ _TOO_LONG = 1 << 63
 
 
 def estimate_frame_rate(timestamps: Iterable[float]) -> float:
-    """Return the estimated number of records per second.
-
-    Parameters
-    ----------
-    timestamps : iterable of float
-        Ascending times of the data records of a stream, in seconds.
-    """
+    """Return the estimated number of records per second, from ascending times in seconds."""
     classes, most_met = _count_intervals(timestamps)
     places = sorted(classes)
     total = sum(count for count, _ in classes.values())

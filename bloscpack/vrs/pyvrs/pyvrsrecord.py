@@ -312,13 +312,7 @@ def _number(value: float) -> str:
 
 
 def recode(value: Any, encoding: str) -> Any:
-    """Return a value with all text in it decoded again, by another encoding.
-
-    Raises
-    ------
-    FormatError
-        A text is invalid in this encoding.
-    """
+    """Return a value with all text in it decoded again, by another encoding."""
     if encoding == SAFE_ENCODING:
         return value
     if isinstance(value, str):

@@ -13,12 +13,9 @@ class RecordType(IntEnum):
 
 
 def type_of(record_type: "RecordType | int | str | None") -> RecordType:
-    """Return the record type for a name or number; None and ``"any"`` give ``UNDEFINED``, any type.
+    """Return the record type for a name or number.
 
-    Raises
-    ------
-    ValueError
-        The record type does not exist.
+    None and ``"any"`` give ``UNDEFINED``, any type.
     """
     if record_type is None:
         return RecordType.UNDEFINED

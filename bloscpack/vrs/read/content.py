@@ -120,10 +120,7 @@ class Content:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the path of the file, which unpickling reopens.
 
-        Raises
-        ------
-        TypeError
-            The recording was opened from a file object, which belongs to its process.
+        A file object cannot be pickled.
         """
         self.source.check_open()
         if self.origin is None:

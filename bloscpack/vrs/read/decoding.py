@@ -194,13 +194,7 @@ class StreamDecoder:
             raise
 
     def metadata(self, record: Record, /) -> tuple[dict[str, Any], ...]:
-        """Return the values of the metadata blocks of a record, by label.
-
-        Raises
-        ------
-        FormatError
-            The payload ends too soon (`TruncatedError`), or does not fit the layouts.
-        """
+        """Return the values of the metadata blocks of a record, by label."""
         leading = self._leading
         if leading is None:
             leading = self._leading = self._leading_layouts()

@@ -25,28 +25,9 @@ Bytes = NDArray[np.uint8]
 def read_rows(
     source: ByteSource, offsets: IntArray, nbytes: int, *, nthreads: int | None = None
 ) -> Bytes:
-    """Read the same number of bytes from each of many offsets.
+    """Read `nbytes` from each of N offsets, in any order, to new memory, ``(N, nbytes)``.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The file.
-    offsets : ndarray of int64, shape (N,)
-        Byte positions, in any order.
-    nbytes : int
-        Bytes per offset. The caller has compared ``N * nbytes`` with the size of the file.
-    nthreads : int, optional
-        See `threads.resolve_nthreads`.
-
-    Returns
-    -------
-    ndarray of uint8, shape (N, nbytes)
-        New memory.
-
-    Raises
-    ------
-    TruncatedError
-        The source ends within an extent.
+    The caller has compared ``N * nbytes`` with the size of the file.
     """
     out: Bytes = np.empty((len(offsets), nbytes), np.uint8)
     if out.size == 0:
@@ -71,27 +52,10 @@ def read_rows(
 def read_ragged(
     source: ByteSource, offsets: IntArray, lengths: IntArray, *, nthreads: int | None = None
 ) -> tuple[IntArray, Bytes]:
-    """Read a different number of bytes from each of many offsets.
+    """Read a different number of bytes from each of N offsets, in any order.
 
-    Parameters
-    ----------
-    source, nthreads
-        As for `read_rows`.
-    offsets, lengths : ndarray of int64, shape (N,)
-        Byte positions, in any order, and numbers of bytes. The caller has compared the sum of the
-        lengths with the size of the file.
-
-    Returns
-    -------
-    ends : ndarray of int64, shape (N + 1,)
-        Positions in `data`: extent k is ``data[ends[k] : ends[k + 1]]``.
-    data : ndarray of uint8
-        All bytes, in the order of `offsets`.
-
-    Raises
-    ------
-    TruncatedError
-        As for `read_rows`.
+    Returns N + 1 positions and the data: extent k is ``data[ends[k] : ends[k + 1]]``. The caller
+    has compared the sum of the lengths with the size of the file.
     """
     ends = np.zeros(len(offsets) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])

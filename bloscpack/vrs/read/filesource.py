@@ -92,11 +92,6 @@ class ChunkedSource(ByteSource):
         """Return `nbytes` bytes from `offset`, fewer only at the end of the last part.
 
         Memory is bounded by the size of the recording, however large `nbytes` is.
-
-        Raises
-        ------
-        ValueError
-            The source is closed.
         """
         nbytes = min(nbytes, self._size - offset)
         if nbytes <= 0:
@@ -166,24 +161,10 @@ class ChunkedSource(ByteSource):
 def open_recording_source(
     where: Any, storage_options: Mapping[str, Any] | None = None
 ) -> ChunkedSource:
-    """Open the bytes of a recording.
+    """Open the bytes of a recording: a path, URL, sequence of these, buffer or binary file.
 
-    Parameters
-    ----------
-    where : str, PathLike, sequence of these, buffer or binary file
-        A path includes its numbered neighbours, which are searched beside the target of a link. A
-        sequence names every file, in order. URLs are accepted as paths, without neighbours.
-    storage_options : mapping, optional
-        For URLs; see `recording.open`.
-
-    Raises
-    ------
-    ValueError
-        The sequence of paths is empty.
-    OSError
-        A file cannot be opened.
-    TypeError
-        `where` has another type.
+    A path includes its numbered neighbours, which are searched beside the target of a link. A
+    sequence names every file, in order. URLs are accepted as paths, without neighbours.
     """
     if isinstance(where, list | tuple):
         if not where:

@@ -13,25 +13,8 @@ from .record import Block, Record, RecordSource
 def frame_group(source: RecordSource, index: int, nth: int, spec: ImageSpec) -> list[Block]:
     """Return the blocks of a video frame and of all frames since its key frame, in order.
 
-    Parameters
-    ----------
-    source : RecordSource
-        The recording.
-    index : int
-        The `record_index` of the frame.
-    nth : int
-        Index of the image block in the record.
-    spec : ImageSpec
-        Spec of the frame.
-
-    Raises
-    ------
-    FormatError
-        A frame of the group is missing from the recording.
-
-    Notes
-    -----
-    Reads every record since the key frame.
+    `index` is the `record_index` of the frame, `nth` that of the image block in the record. Every
+    record since the key frame is read; a missing frame of the group is a FormatError.
     """
     group: list[Block] = []
     record: Record | None = source[index]

@@ -66,21 +66,8 @@ class Listing(NamedTuple):
 def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listing:
     """Return the records that the index lists, compared with the file.
 
-    Numbered neighbours that do not hold what the index lists are dropped from `source`.
-
-    Parameters
-    ----------
-    source : ChunkedSource
-        The file.
-    header : FileHeader
-        Header of the file.
-    first : int
-        Byte position of the first record if the header does not give it.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        The index is missing, damaged, or contradicts the records.
+    Numbered neighbours that do not hold what the index lists are dropped from `source`. `first` is
+    the byte position of the first record if the header does not give it.
     """
     at = header.index_offset
     if at == 0:
@@ -150,13 +137,7 @@ def _prefetch_index(source: ChunkedSource, at: int) -> None:
 def read_internal_header(
     source: ChunkedSource, offset: int, type_id: int, what: str
 ) -> RecordHeader:
-    """Return the header of a description or an index record.
-
-    Raises
-    ------
-    FormatError
-        `offset` does not hold such a record.
-    """
+    """Return the header of a description or an index record."""
     if not 0 < offset <= source.size() - RECORD_HEADER_SIZE:
         raise FormatError(
             f"its offset {offset} is outside the file of {source.size()} bytes", offset=offset

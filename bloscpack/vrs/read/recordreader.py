@@ -90,15 +90,7 @@ class RecordReader:
         self._type_ids, self._instance_ids = ids[:, 0], ids[:, 1]
 
     def read(self, row: int) -> StoredRecord:
-        """Read one record.
-
-        Raises
-        ------
-        FormatError
-            Its header contradicts the index; `TruncatedError` if the file ends within the record.
-        CodecError, UnsupportedError
-            The payload does not decode.
-        """
+        """Read one record; FormatError if its header contradicts the index."""
         data, fields = self._read_start(row)
         compression, nbytes = fields[7], fields[8]
         if compression and self.table.size.item(row) >= _LARGE_NBYTES:
@@ -161,12 +153,9 @@ class RecordReader:
             return self.decode(view, compression, nbytes, row)
 
     def read_version(self, row: int) -> int:
-        """Return the format version of a record by reading its header; the table does not have it.
+        """Return the format version of a record by reading its header.
 
-        Raises
-        ------
-        FormatError
-            As for `read`.
+        The table does not have it.
         """
         data = bytes(self.source.read_at(self.table.offset.item(row), RECORD_HEADER_SIZE))
         if len(data) < RECORD_HEADER_SIZE:
@@ -178,10 +167,7 @@ class RecordReader:
     def iter_records(self, rows: IntArray) -> Iterator[tuple[int, StoredRecord]]:
         """Yield (row, record) for each of `rows`, reading ahead.
 
-        Raises
-        ------
-        FormatError, CodecError, UnsupportedError
-            As for `read`, at the first damaged record; the records before it are yielded.
+        The error of the first damaged record is raised after the records before it were yielded.
         """
         for part, is_large in self._parts(rows):
             if is_large:
@@ -200,10 +186,7 @@ class RecordReader:
     def iter_encoded(self, rows: IntArray) -> Iterator[EncodedRecord]:
         """Yield the records at `rows` without decoding them, reading ahead.
 
-        Raises
-        ------
-        FormatError
-            As for `read`. Payloads are not checked.
+        Payloads are not checked.
         """
         for part, is_large in self._parts(rows):
             if is_large:
@@ -285,20 +268,7 @@ class RecordReader:
         return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), places
 
     def check_headers(self, headers: AnyArray, rows: IntArray) -> None:
-        """Compare record headers with the table.
-
-        Parameters
-        ----------
-        headers : ndarray of RECORD_HEADER_DTYPE, shape (N,)
-            Headers as read from the file.
-        rows : ndarray of int64, shape (N,)
-            Rows of the records in the table.
-
-        Raises
-        ------
-        FormatError
-            A header differs; the message names the record.
-        """
+        """Compare record headers, as read from the file, with `rows` of the table."""
         good = self._good_headers(headers, rows)
         if not good.all():
             first = slice(int(good.argmin()), None)
@@ -341,13 +311,7 @@ class RecordReader:
                 ).at(*self.where(row))
 
     def decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
-        """Decode the stored payload of the record at `row`.
-
-        Raises
-        ------
-        CodecError, UnsupportedError
-            The payload does not decode; the message names the record.
-        """
+        """Decode the stored payload of the record at `row`, which an error names."""
         if not compression:
             return stored if type(stored) is bytes else bytes(stored)
         try:

@@ -110,13 +110,7 @@ class RecordSet:
         return self.content[int(self.rows[index])]
 
     def load(self, indices: IntArray | None = None, *, nthreads: int | None = None) -> None:
-        """Read the headers of some records, by default of all, that were not read before.
-
-        Raises
-        ------
-        FormatError
-            A header contradicts the index; `TruncatedError` if the file ends within a record.
-        """
+        """Read the headers of some records, by default of all, that were not read before."""
         columns = self.headers
         if indices is None:
             missing = np.flatnonzero(~columns.known)

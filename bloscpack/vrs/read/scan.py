@@ -84,24 +84,12 @@ def scan_records(
     end: int | None = None,
     resync: bool = True,
 ) -> Scan:
-    """Find the records from `start` on.
+    """Find the records from `start` on, up to `end`, by default the end of `source`.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The file.
-    start : int
-        Expected byte position of the first record.
-    previous_size : int, optional
-        Expected previous size in its header; by default, any size is accepted.
-    end : int, optional
-        Byte position at which to stop; by default, the end of `source`.
-    resync : bool
-        Whether to continue after damage. If not, the last record before the damage is dropped if
-        its size does not lead to a header, as in the reference.
+    The first header must have `previous_size`, if given. Unless `resync`, the scan stops at damage,
+    and the last record before it is dropped if its size does not lead to a header, as in the
+    reference.
 
-    Notes
-    -----
     Small records are read in runs of 1 MiB; of large records, little more than the header is read.
     After damage, every byte is searched until a header is found. The time is linear in the size of
     the file.
@@ -224,12 +212,8 @@ class _Scanner:
     def _find_next(self, position: int) -> tuple[int, bool] | None:
         """Find the next header after damage at `position`, or return None.
 
-        Returns
-        -------
-        at : int
-            Byte position of the next header.
-        continues_last : bool
-            Whether its previous size leads back to the last record, whose own size is then wrong.
+        Returns its byte position, and whether its previous size leads back to the last record,
+        whose own size is then wrong.
         """
         last = self._last
         inside = last >= 0 and last + self._last_size == position

@@ -144,10 +144,7 @@ class GroupImport:
     def run(self, chosen: IntArray) -> Iterator[Plan | int]:
         """Read the records; yield the number of records done at intervals, and each plan of a form.
 
-        Parameters
-        ----------
-        chosen : ndarray of int64
-            Records of the stream and type that have the version.
+        `chosen` are the records of the stream and type that have the version.
         """
         rows = self._records.rows[chosen]
         self._compressions = dict(

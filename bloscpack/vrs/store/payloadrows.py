@@ -196,13 +196,7 @@ class StoredIndex(StoredColumn):
 
 
 def read_column(store: FrameStore, id_: str, dtype: np.dtype[Any], count: int) -> AnyArray:
-    """Return a clip of `count` numbers.
-
-    Raises
-    ------
-    FormatError, NotFoundError
-        The clip is missing, or has another dtype or shape.
-    """
+    """Return a clip of `count` numbers."""
     clip = store[id_]
     if clip.shape != (count,) or clip.dtype != dtype:
         raise damaged(f"clip {id_!r:.80} is {clip.dtype} {clip.shape}, not {dtype} ({count},)")

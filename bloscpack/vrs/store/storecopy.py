@@ -78,33 +78,11 @@ def store_recording(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> RecordingCopy:
-    """Write a recording to a new frame store.
+    """Write a recording, which is read several times, to a new frame store.
 
-    Parameters
-    ----------
-    recording : Recording
-        Recording to store; it is read several times.
-    path : str
-        Path of the new store, which the caller removes after an error.
-    preset : {"fast", "small"}
-        Compression of the columns.
-    verbatim : bool
-        Also store the bytes needed to restore the file byte for byte.
-    verify : bool
-        Read the store afterwards, and compare checksums.
-    nthreads : int, optional
-        Threads that encode.
-    progress : callable, optional
-        Called with (records done, records in all); verifying counts as much as copying.
-
-    Raises
-    ------
-    FormatError, CodecError, UnsupportedError
-        A record is damaged, or the stored content differs from the recording.
-    FileExistsError
-        The file `path` exists.
-    OSError
-        The recording cannot be read, or the store cannot be written.
+    `verbatim` also stores the bytes needed to restore the file byte for byte; `verify` reads the
+    store afterwards and compares checksums, which counts as much as copying in `progress`. The
+    caller removes the store after an error.
     """
     content = recording._content
     count = Counter(progress, len(content.table) * (2 if verify else 1))
@@ -138,33 +116,11 @@ def restore_recording(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> RecordingCopy:
-    """Restore the recording in a store to a VRS file.
+    """Restore the recording in a store of `store_recording` to a VRS file.
 
-    Parameters
-    ----------
-    store : FrameStore
-        Store made by `store_recording`.
-    paths : callable
-        Returns the path of each new file by its number, from 0. The caller removes the files after
-        an error.
-    verify : bool
-        Read the file afterwards, and compare checksums.
-    nthreads : int, optional
-        Threads that compress.
-    progress : callable, optional
-        As for `store_recording`.
+    `paths` returns the path of each new file by its number, from 0; the caller removes the files
+    after an error.
 
-    Raises
-    ------
-    FormatError, CodecError, UnsupportedError
-        The store is damaged, or the restored content differs from that of the store.
-    FileExistsError
-        One of the files exists.
-    OSError
-        The store cannot be read, or a file cannot be written.
-
-    Notes
-    -----
     A store made with `verbatim` is restored byte for byte, to the same number of files. Otherwise
     the index has its old position, in front or at the end, and the records their old order.
     Payloads are compressed with their old codec, if that makes them smaller.

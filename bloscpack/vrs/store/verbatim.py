@@ -79,10 +79,7 @@ def store_file(store: FrameStore, folder: str, content: Content) -> dict[str, An
 def iter_file(stored: StoredRecording, count: Counter | None = None) -> Iterator[BytesLike]:
     """Yield the bytes of the file in pieces.
 
-    Raises
-    ------
-    FormatError
-        The bytes differ from those of the original file.
+    FormatError if they differ from those of the original.
     """
     digest = xxh3_128()
     for piece in _iter_pieces(stored, count):

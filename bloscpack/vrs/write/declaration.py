@@ -41,15 +41,7 @@ _UINT32 = 0xFFFFFFFF
 
 
 def as_bytes(value: object, what: str) -> memoryview:
-    """Return a view of bytes or of a one-dimensional array of uint8.
-
-    Raises
-    ------
-    TypeError
-        The value is neither.
-    ValueError
-        The value is not contiguous.
-    """
+    """Return a view of bytes or of a one-dimensional array of uint8."""
     try:
         view = memoryview(value)  # type: ignore[arg-type]  # raises TypeError for other objects
     except TypeError:

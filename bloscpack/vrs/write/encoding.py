@@ -59,15 +59,7 @@ class Metadata:
         self._encode = layout.encode
 
     def values(self, value: Any) -> Mapping[str, Any]:
-        """Return a dict or an instance of a `Layout` class as a mapping.
-
-        Raises
-        ------
-        TypeError
-            The value is neither.
-        ValueError
-            A piece is set on the instance that the definition does not have.
-        """
+        """Return a dict or an instance of a `Layout` class as a mapping."""
         if isinstance(value, Layout):
             return value.to_values(self.layout)
         if isinstance(value, Mapping):
@@ -75,13 +67,7 @@ class Metadata:
         raise TypeError(f"metadata block: expected a dict or a Layout, not {type(value).__name__}")
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of the block.
-
-        Raises
-        ------
-        TypeError, ValueError
-            The value is not a mapping, has an unknown key, or one of its values does not fit.
-        """
+        """Return the bytes of the block."""
         return self._encode(value if type(value) is dict else self.values(value))
 
 
@@ -135,17 +121,10 @@ class RecordEncoder:
         self._encode_only = only.encode if isinstance(only, Metadata) else None
 
     def encode(self, values: Sequence[Any]) -> list[BytesLike]:
-        """Return the bytes of the blocks; views of arrays where no copy is needed.
+        """Return the bytes of the blocks, one for each value.
 
-        Parameters
-        ----------
-        values : sequence
-            One per block. A `next_content_block_size` that is not set is filled in.
-
-        Raises
-        ------
-        TypeError, ValueError
-            A value does not fit its block, or the number of values differs from that of blocks.
+        Views of arrays where no copy is needed. A `next_content_block_size` that is not set is
+        filled in.
         """
         if self._encode_only is not None and len(values) == 1:
             return [self._encode_only(values[0])]

@@ -158,24 +158,11 @@ class RecordFile:
             disk.write_at(self._head, offset, *parts)
 
     def start(self, description: bytes, nstreams: int, *, room_nbytes: int | None = None) -> None:
-        """Write the description, and everything between it and the first record.
+        """Write the payload of the description record, and everything up to the first record.
 
-        Parameters
-        ----------
-        description : bytes
-            Payload of the description record.
-        nstreams : int
-            Number of streams in it.
-        room_nbytes : int, optional
-            Space for an index in front, if it is known more exactly than by `room`: see
-            `index_nbytes`.
-
-        Raises
-        ------
-        ValueError
-            The description is too large for a record; nothing is written.
-        OSError
-            The description cannot be written; the call may be retried.
+        `room_nbytes` is space for an index in front, if it is known more exactly than by `room`:
+        see `index_nbytes`. Nothing is written if the description is too large for a record. After
+        an OSError the call may be retried.
         """
         at = self._header.description_offset
         parts = [
@@ -225,22 +212,10 @@ class RecordFile:
         compression: int = 0,
         uncompressed_size: int = 0,
     ) -> None:
-        """Append a record.
+        """Append a record whose stored payload is `parts`, `nbytes` in total.
 
-        Parameters
-        ----------
-        parts : sequence of bytes-like
-            The stored payload, uint8; not referenced after the call.
-        nbytes : int
-            Total size of the parts.
-        compression, uncompressed_size
-            As in the record header.
-
-        Raises
-        ------
-        OSError
-            Bytes cannot be written. The file then does not have the record, earlier records are
-            not lost, and the call may be retried.
+        The parts are not referenced afterwards. After an OSError the file does not have the record,
+        earlier records are not lost, and the call may be retried.
         """
         size = RECORD_HEADER_SIZE + nbytes
         buffer = self._buffer
@@ -280,13 +255,7 @@ class RecordFile:
         self.nrecords += 1
 
     def write_out(self) -> None:
-        """Write the buffered records to the file.
-
-        Raises
-        ------
-        OSError
-            They cannot be written; they stay in the buffer.
-        """
+        """Write the buffered records to the file; they stay in the buffer if that fails."""
         if self._buffer:
             self._write(self._buffer)
             self._offset += len(self._buffer)
@@ -350,15 +319,8 @@ class RecordFile:
     def close(self, stream_ids: Collection[StreamId]) -> None:
         """Write the index, make everything durable, and close the files.
 
-        Parameters
-        ----------
-        stream_ids : collection of StreamId
-            All streams, with or without records.
-
-        Raises
-        ------
-        OSError
-            Something cannot be written; the call may be retried.
+        `stream_ids` are all streams, with or without records. After an OSError the call may be
+        retried.
         """
         self.write_out()
         self._cut()

@@ -106,13 +106,7 @@ class StreamWriter:
         self.is_changed = True
 
     def _add_vrs_tags(self, tags: Mapping[str, str]) -> None:
-        """Set tags of VRS itself: name, flavor, serial number, definitions.
-
-        Raises
-        ------
-        TypeError, ValueError
-            A tag is not a str, or cannot be stored.
-        """
+        """Set tags of VRS itself: name, flavor, serial number, definitions."""
         self._vrs_tags.update(tags)
 
     @property

@@ -377,15 +377,8 @@ def new_creation_id() -> int:
 def find_type_id(of: int | str) -> int:
     """Return the type id for a type id or the name of a type.
 
-    Parameters
-    ----------
-    of : int or str
-        An id; or a name as the reference shows it, with or without "Data" and "Class", in any case.
-
-    Raises
-    ------
-    ValueError
-        The type is unknown, or the id is reserved by the format.
+    Names are as the reference shows them, with or without "Data" and "Class", in any case. Ids that
+    the format reserves are refused.
     """
     if isinstance(of, str):
         wanted = of.lower()
