@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..format.filekind import HEAD_NBYTES, FileKind, folder_kind, is_gulp, kind_of
+from ..format.filekind import HEAD_NBYTES, ZIP, FileKind, folder_kind, is_gulp, kind_of, zip_kind
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
@@ -59,23 +59,23 @@ def convert(
     Parameters
     ----------
     src : path or URL, sequence of these, or source of clips
-        An array in a Bloscpack, ``.npy`` or HDF5 file; a source of clips, anything that
-        `bloscpack.frames.open` opens, or a folder of pictures, each file a clip. What the file is,
-        is found by its content. ``file::/name`` is a dataset of an HDF5 file, or a clip of a
-        frame store, to be copied as an array. Several paths are frame stores, or the files of one
-        VRS recording.
+        An array in a Bloscpack file or in a file of another library (NumPy, HDF5, Zarr). Or a
+        source of clips: anything that `bloscpack.frames.open` opens, or a folder of pictures, each
+        file a clip. What the file is, is found by its content. ``file::/name`` is one array of
+        several, or a clip of a frame store, to be copied as an array. Several paths are frame
+        stores, or the files of one VRS recording.
     dst : str or PathLike
         The new file or folder. It appears only when it is complete. ``file::/name`` also names the
-        dataset in an HDF5 file.
-    to : {"frames", "gulp", "vrs", "benzina", "images", "array", "v3", "npy", "hdf5"}, optional
-        Type of the copy. By default that of the name of `dst`: a Benzina dataset (".bzna"), a
-        NumPy file (".npy") or an HDF5 file (".h5", ".hdf5"); a VRS recording if it ends in ".vrs"
-        and `src` is a store that holds one. For any other name an array becomes a Bloscpack file
-        ("array"), which is written as by `bloscpack.save`, with the chunks of `src`. Clips become a
-        frame store, and the clips of a frame store a Gulp directory, unless the name ends in
-        ".blp". "v3" writes an array in format version 3, which bloscpack 0.16 reads: in chunks of
-        whole rows, by Blosc alone. "frames" makes a clip of an array of shape (T, H, W) or
-        (T, H, W, C).
+        array in it, if the type has names.
+    to : str, optional
+        Type of the copy: "frames", "gulp", "vrs", "benzina" or "images" for clips; "array", "v3",
+        "npy", "hdf5", "zarr" or "zarr2" (format 2) for an array. By default the type of the suffix
+        of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store that holds a
+        recording. For any other name an array becomes a Bloscpack file ("array"), which is written
+        as by `bloscpack.save`, with the chunks of `src`. Clips become a frame store, and the clips
+        of a frame store a Gulp directory, unless the name ends in ".blp". "v3" writes an array in
+        format version 3, which bloscpack 0.16 reads: in chunks of whole rows, by Blosc alone.
+        "frames" makes a clip of an array of shape (T, H, W) or (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
@@ -244,6 +244,10 @@ def convert(
     return clips
 
 
+# End of a ZIP archive in which the kind of its members is looked for.
+_ZIP_TAIL_NBYTES = 64 << 10
+
+
 @contextmanager
 def open_array(where: Any, *, nthreads: int | None = None) -> Iterator[ArraySource]:
     """Yield the array in a file that `convert` reads one from.
@@ -273,6 +277,9 @@ def _reader(filetype: FileType | None, source: Any) -> Target | None:
         kind = filetype.kind
     elif isinstance(source, ByteSource):
         kind = kind_of(source.read_at(0, HEAD_NBYTES), source.name)
+        if kind is ZIP:  # the names of its members are at the end, too
+            start = max(0, source.size() - _ZIP_TAIL_NBYTES)
+            kind = zip_kind(bytes(source.read_at(start, _ZIP_TAIL_NBYTES)))
     else:
         kind = None
     return next((each for each in TARGETS if each.open and kind in each.kinds), None)

@@ -18,6 +18,7 @@ from ..format.filekind import (
     NPY,
     RECORDING,
     VIDEO,
+    ZARR,
     FileKind,
 )
 from ..parallel.imports import importing
@@ -230,4 +231,6 @@ TARGETS = (
     Target("v3", on_use("filetypes.arraycopy", "copy_to_v3"), is_array=True),
     _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
     _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), is_array=True),
+    _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), is_array=True),
+    _exchange("zarr2", "zarrarray", (), (), is_array=True),
 )

@@ -77,19 +77,17 @@ NPY = FileKind("a NumPy array file (.npy)", f"numpy.load reads it, {_CONVERT}")
 
 HDF5 = FileKind("an HDF5 file", f"h5py reads it, {_CONVERT}")
 
+ZARR = FileKind("a Zarr store", f"zarr.open reads it, {_CONVERT}")
+ZIP = FileKind(
+    "a ZIP archive (.npz)", "numpy.load reads one of arrays; bloscpack.savez stores several arrays"
+)
+
 NPY_MAGIC = b"\x93NUMPY"
 
 _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, RECORDING_MAGIC, RECORDING),
     (0, NPY_MAGIC, NPY),
-    (
-        0,
-        b"PK\x03\x04",
-        FileKind(
-            "a ZIP archive (.npz, zipped Zarr)",
-            "numpy.load or zarr.open reads it; bloscpack.savez stores several arrays",
-        ),
-    ),
+    (0, b"PK\x03\x04", ZIP),
     (0, b"\x89HDF\r\n\x1a\n", HDF5),
     (
         2,
@@ -133,7 +131,7 @@ def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
         return DATASET if _DATASET_BRAND in brands or _has_dataset_suffix(name) else VIDEO
     for at, magic, kind in _MAGICS:
         if head[at:].startswith(magic):
-            return kind
+            return zip_kind(head) if kind is ZIP else kind
     return DATASET if head and _has_dataset_suffix(name) else None
 
 
@@ -182,7 +180,12 @@ _ZARR_NAMES = frozenset((".zarray", ".zgroup", ".zmetadata", "zarr.json"))
 
 def folder_kind(names: Iterable[str]) -> FileKind | None:
     """Return the kind of a folder of another library by the names in it; None if it is unknown."""
-    return None
+    return ZARR if _ZARR_NAMES.intersection(names) else None
+
+
+def zip_kind(content: bytes) -> FileKind:
+    """Return the kind of a ZIP archive by some of its bytes, in which names of members are."""
+    return ZARR if any(name.encode() in content for name in _ZARR_NAMES) else ZIP
 
 
 def is_gulp(names: Iterable[str]) -> bool:
@@ -211,7 +214,7 @@ def _describe_folder(names: Iterable[str]) -> str:
     if not listed:
         return "it is empty"
     if _ZARR_NAMES.intersection(listed):
-        return "it is a Zarr store, which zarr.open reads"
+        return f"it is a Zarr store: {ZARR.advice}"
     if ".gulp" in found or ".gmeta" in found:
         return (
             f"it has {found['.gulp']} .gulp and {found['.gmeta']} .gmeta files that do not "

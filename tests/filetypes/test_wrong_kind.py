@@ -148,7 +148,10 @@ def test_a_folder_is_refused_without_a_type_of_folders(
         ),
         (("data_0.gulp",), "a folder, not a file: it has 1 .gulp and 0 .gmeta files that do not"),
         (("a.mp4",), "a folder, not a file: it holds videos (.mp4); 'blpk frames create"),
-        (("zarr.json",), "a folder, not a file: it is a Zarr store, which zarr.open reads"),
+        (
+            ("zarr.json",),
+            "a folder, not a file: it is a Zarr store: zarr.open reads it, 'blpk convert",
+        ),
         ((), "a folder, not a file: it is empty"),
     ],
 )

@@ -1,6 +1,5 @@
 """Copy of an array to a file of another library: written part by part, and compared."""
 
-import json
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, closing
 from typing import TypeAlias
@@ -12,7 +11,7 @@ from ...filetypes.copyjob import ByteCount, Conversion, CopyJob, new_copy, refus
 from ...notice import notice
 from ...storage.file import open_source
 from ...storage.folder.filelist import ListedFolder
-from .arraylabels import canonical
+from .arraylabels import canonical, is_same
 from .library import refuse_inner
 
 _CHUNK_NBYTES = 1 << 20
@@ -78,7 +77,6 @@ def copy_array(
         notice("%s: %s has no place for attributes: %s", job.name, kind, ", ".join(lost))
     kept = {key: value for key, value in source.attrs.items() if key not in lost}
     source = source._replace(attrs=canonical(kept, source.rows.shape))
-    expected = json.dumps(source.attrs, sort_keys=True)
     count = ByteCount(job, source.nbytes)
     with new_copy(job, is_folder=is_folder) as temporary:
         write(temporary, source, job, count.add)
@@ -88,8 +86,7 @@ def copy_array(
                 open_copy(opened, job.inner, nthreads=job.nthreads) as copy,
             ):
                 what = source.difference(copy, count.add)
-                attrs = canonical(copy.attrs, copy.rows.shape)
-                if what is None and json.dumps(attrs, sort_keys=True) != expected:
+                if what is None and not is_same(source.attrs, copy.attrs, source.rows.shape):
                     what = "the attrs"
                 refuse_difference(what, job.name)
     return Conversion(kind, 1, source.nrows, 0, lossless=True)

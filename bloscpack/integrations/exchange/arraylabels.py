@@ -1,5 +1,6 @@
 """Attrs of an array, with its dims and coordinates, in a form that can be compared."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,35 @@ def canonical(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any
     if labels is None:
         return dict(attrs)
     return _packed(labels.name, labels.dims, shape, labels.coords, labels.attrs)
+
+
+def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ...]) -> bool:
+    """Return whether attrs are equal; times may have other units."""
+    found = [labels_of(attrs, shape) for attrs in (one, two)]
+    if found[0] is None or found[1] is None:
+        return _text(one) == _text(two)
+    texts = [
+        _text(
+            [
+                *(each.name, each.dims, each.attrs),
+                {key: (coord.dims, coord.attrs) for key, coord in each.coords.items()},
+            ]
+        )
+        for each in found
+        if each
+    ]
+    return texts[0] == texts[1] and all(
+        np.array_equal(coord.values, found[1].coords[key].values, equal_nan=_has_nan(coord.values))
+        for key, coord in found[0].coords.items()
+    )
+
+
+def _has_nan(values: AnyArray) -> bool:
+    return values.dtype.kind in "fcmM"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def attrs_with(

@@ -43,7 +43,7 @@ class ListedFolder:
         where: str | os.PathLike[str],
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._options = dict(storage_options or {})
+        self.options = self._options = dict(storage_options or {})
         self.has_latency = is_url(where)
         self._entries: dict[str, tuple[int | None, str]] = {}
         if self.has_latency:

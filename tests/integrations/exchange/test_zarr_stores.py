@@ -1,0 +1,164 @@
+"""Arrays copied to and from Zarr stores, which zarr and xarray write and read."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import BloscpackError, NotFoundError, UnsupportedError
+from bloscpack.filetypes import arraysource
+
+from ...strategies import SCALARS, fill
+from .conversions import (
+    LABELS,
+    assert_differences_are_found,
+    assert_interrupted_run_leaves_nothing,
+    assert_same,
+    assert_same_labelled,
+)
+
+zarr = pytest.importorskip("zarr")
+
+FORMS = {"v3": ("a.zarr", "zarr"), "v2": ("a.zarr", "zarr2"), "zip": ("a.zarr.zip", None)}
+each_form = pytest.mark.parametrize("form", FORMS)
+
+
+@pytest.mark.parametrize("dtype", SCALARS)
+@pytest.mark.parametrize("form", ["v2", "v3"])
+def test_any_items(dtype: str, form: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(arraysource, "PART_NBYTES", 2000)
+    array = fill(np.dtype(dtype), (21, 13), 1)
+    bp.save(tmp_path / "a.blp", array, chunks=(4, 5), attrs={"unit": "K"})
+    try:
+        done = bp.convert(tmp_path / "a.blp", tmp_path / "a.zarr", to=FORMS[form][1])
+    except UnsupportedError:
+        assert np.dtype(dtype).itemsize in (16, 32) or dtype in ("<M8", "<m8")
+        assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
+        return
+    assert (done.kind, done.lossless) == (FORMS[form][1], True)
+    bp.convert(tmp_path / "a.zarr", tmp_path / "b.blp")
+    with bp.open(tmp_path / "b.blp") as a:
+        # Types of format 3 have no byte order.
+        assert_same(a[...], array.astype(array.dtype.newbyteorder("=")) if form == "v3" else array)
+        assert (a.attrs, a.chunks) == ({"unit": "K"}, (4, 5))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (7,), (1000, 300)])
+@each_form
+def test_shapes(form: str, shape: Any, tmp_path: Path) -> None:
+    array = fill(np.dtype("<f8"), shape, 1)
+    bp.save(tmp_path / "a.blp", array)
+    name, to = FORMS[form]
+    bp.convert(tmp_path / "a.blp", tmp_path / name, to=to)
+    store = zarr.storage.ZipStore(tmp_path / name) if form == "zip" else tmp_path / name
+    found = zarr.open_array(store, mode="r")
+    assert found.metadata.zarr_format == (2 if form == "v2" else 3)
+    assert_same(np.asarray(found[...], found.dtype), array)
+    bp.convert(tmp_path / name, tmp_path / "b.blp")
+    assert_same(bp.load(tmp_path / "b.blp"), array)
+
+
+@each_form
+def test_labels(form: str, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    bp.save(tmp_path / "a.blp", np.arange(24.0).reshape(2, 3, 4), attrs=LABELS | {"unit": "K"})
+    name, to = FORMS[form]
+    bp.convert(tmp_path / "a.blp", tmp_path / name, to=to)
+    store = zarr.storage.ZipStore(tmp_path / name) if form == "zip" else tmp_path / name
+    with xarray.open_zarr(store, consolidated=False, chunks=None) as found:
+        assert_same_labelled(found["temperature"], xarray.open_dataarray(tmp_path / "a.blp"))
+    bp.convert(tmp_path / name, tmp_path / "b.blp")
+    with xarray.open_dataarray(tmp_path / "b.blp") as two:
+        assert_same_labelled(two, xarray.open_dataarray(tmp_path / "a.blp"))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_store_of_xarray(zarr_format: Any, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    pandas = pytest.importorskip("pandas")
+    dataset = xarray.Dataset(
+        {
+            "air": (("time", "x"), fill(np.dtype("f4"), (50, 8), 1), {"unit": "K"}),
+            "mask": (("x",), np.arange(8) > 3),
+        },
+        {"time": pandas.date_range("2026-01-01", periods=50, freq="h"), "x": np.arange(8) * 0.5},
+    )
+    dataset.to_zarr(tmp_path / "a.zarr", zarr_format=zarr_format)
+    with pytest.raises(ValueError, match=r"2 arrays; name one, such as .*a\.zarr::/(air|mask)"):
+        bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
+    with pytest.raises(NotFoundError, match="no array 'b'"):
+        bp.convert(f"{tmp_path}/a.zarr::/b", tmp_path / "a.blp")
+    bp.convert(f"{tmp_path}/a.zarr::/air", tmp_path / "a.blp")
+    with xarray.open_dataarray(tmp_path / "a.blp") as found:
+        assert_same_labelled(found, dataset["air"])
+
+
+def test_places_in_stores(tmp_path: Path) -> None:
+    root = zarr.create_group(tmp_path / "a.zarr")
+    root.create_array("run/one", data=np.arange(60).reshape(20, 3), chunks=(8, 2), shards=(16, 2))
+    bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
+    assert_same(bp.load(tmp_path / "a.blp"), np.arange(60).reshape(20, 3))
+    bp.convert(tmp_path / "a.blp", f"{tmp_path}/b.zarr::/x/y", chunks=(5, 3))
+    found = zarr.open_group(tmp_path / "b.zarr", mode="r")["x/y"]
+    assert (found.chunks, found.shape) == ((5, 3), (20, 3))
+    bp.convert((tmp_path / "a.blp").read_bytes(), tmp_path / "c.zarr.zip")
+    bp.convert((tmp_path / "c.zarr.zip").read_bytes(), tmp_path / "c.blp")
+    assert (tmp_path / "c.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
+
+
+def test_behind_a_url(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    zarr.create_array(tmp_path / "a.zarr", data=np.arange(9))
+    files = fsspec.filesystem("memory")
+    files.put(str(tmp_path / "a.zarr"), "/a.zarr", recursive=True)
+    try:
+        bp.convert("memory://a.zarr", tmp_path / "a.blp")
+    finally:
+        files.rm("/a.zarr", recursive=True)
+    assert bp.load(tmp_path / "a.blp").tolist() == list(range(9))
+
+
+@pytest.mark.parametrize("name", ["b.zarr", "b.zarr.zip"])
+def test_no_trace_of_a_copy_that_fails(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(arraysource, "PART_NBYTES", 1000)
+    bp.save(tmp_path / "a.blp", np.arange(1000), chunks=100)
+    assert_interrupted_run_leaves_nothing(tmp_path / "a.blp", name, monkeypatch)
+    assert_differences_are_found(tmp_path / "a.blp", name, monkeypatch, "zarrarray")
+
+
+def test_damaged(tmp_path: Path) -> None:
+    for name in ("a.zarr", "a.zarr.zip"):
+        bp.save(tmp_path / "a.blp", np.arange(3000), chunks=100)
+        bp.convert(tmp_path / "a.blp", tmp_path / name)
+    content = (tmp_path / "a.zarr.zip").read_bytes()
+    for nbytes in (4, 40, 600, len(content) // 2, len(content) - 1):
+        (tmp_path / "b.zip").write_bytes(content[:nbytes])
+        with pytest.raises(BloscpackError):
+            bp.convert(tmp_path / "b.zip", tmp_path / "b.blp")
+    (tmp_path / "a.zarr/c/7").write_bytes(b"nonsense")
+    with pytest.raises(BloscpackError, match=r"a\.zarr: a Zarr store: array '': "):
+        bp.convert(tmp_path / "a.zarr", tmp_path / "b.blp")
+    text = (tmp_path / "a.zarr/zarr.json").read_text()
+    for wrong in (
+        "{",
+        "[]",
+        '{"zarr_format": 3}',
+        re.sub(r"\b100\b", "10000000000", text),
+    ):
+        assert wrong != text
+        (tmp_path / "a.zarr/zarr.json").write_text(wrong)
+        with pytest.raises(BloscpackError):
+            bp.convert(tmp_path / "a.zarr", tmp_path / "b.blp")
+    assert not (tmp_path / "b.blp").exists()
+
+
+def test_openers_name_the_command(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "a.zarr", data=np.arange(9))
+    for call in (bp.open, bp.load, bp.verify, bp.frames.open):
+        with pytest.raises(ValueError, match="a Zarr store") as caught:
+            call(tmp_path / "a.zarr")
+        assert f"'blpk convert {tmp_path}/a.zarr {tmp_path}/a.blp' converts" in str(caught.value)
