@@ -47,10 +47,13 @@ def home_of(module: str, name: str) -> str:
 
 def reference_page(module: str) -> str:
     """Return the Markdown of a module's page: a directive for each name."""
-    summary = f"::: {module}\n    options: {{members: false, show_root_heading: false}}\n"
+    options = "{members: false, show_root_heading: false, show_root_toc_entry: false}"
+    summary = f"::: {module}\n    options: {options}\n"
     names = ""
     for name in names_of(module):
         names += f"\n::: {home_of(module, name)}\n    options:\n      heading: {name}\n"
+        if module.endswith(".exceptions"):  # each has the methods of the first
+            names += f"      inherited_members: {str(name == 'BloscpackError').lower()}\n"
         if name.endswith("Layout"):  # its fields are class attributes with a value
             names += "      show_if_no_docstring: true\n"
     return f"# `{module}`\n\n{summary}{names}"
@@ -59,7 +62,7 @@ def reference_page(module: str) -> str:
 def on_config(config: Any) -> None:
     """Add the pages of the reference to the navigation."""
     [pages] = [each["Reference"] for each in config.nav if "Reference" in each]
-    pages += [{module: reference_path(module)} for module in INTERFACE]
+    pages += [{module.removeprefix("bloscpack."): reference_path(module)} for module in INTERFACE]
 
 
 def on_files(files: Files, config: Any) -> None:
