@@ -41,53 +41,33 @@ def boxes(start: int, stop: int, shape: tuple[int, ...]) -> Iterator[Box]:
 
 
 class Piece(NamedTuple):
-    """Intersection of a box and a selection.
+    """Intersection of a box and a selection."""
 
-    Attributes
-    ----------
-    first, last : int
-        Lowest and highest selected item.
-    origin : int
-        The item at the start of the block. With a negative step it lies after `first`, up to
-        `last`. These three count from the first item of the chunk.
-    lengths, steps : tuple of int
-        Shape of the block that contains the selected items, and its strides in items.
-    target : tuple of slice or ndarray of int64
-        Positions in the result, along each axis.
-    source : tuple of slice or ndarray of int64, or None
-        The selected items along each axis of the block. None if the whole block is selected and
-        `target` contains only slices.
-    """
-
+    # Lowest and highest selected item, and the item at the start of the block, counted from the
+    # first item of the chunk. With a negative step, `origin` lies after `first`, up to `last`.
     first: int
     last: int
     origin: int
+    # Shape of the block that contains the selected items, and its strides in items.
     lengths: tuple[int, ...]
     steps: tuple[int, ...]
-    target: tuple[slice | IntArray, ...]
+    target: tuple[slice | IntArray, ...]  # positions in the result, along each axis
+    # The selected items along each axis of the block. None if the whole block is selected and
+    # `target` contains only slices.
     source: tuple[slice | IntArray, ...] | None
 
 
 class _Cut(NamedTuple):
-    """Intersection of a box and a selection along one axis.
+    """Intersection of a box and a selection along one axis."""
 
-    Attributes
-    ----------
-    begin, end : int
-        Lowest and highest selected index.
-    origin : int
-        The index at the start of the block.
-    length, step : int
-        Indices of the block.
-    target, source : slice or ndarray of int64
-        As in `Piece`; a slice as source selects all.
-    """
-
+    # Lowest and highest selected index.
     begin: int
     end: int
-    origin: int
+    origin: int  # the index at the start of the block
+    # Indices of the block.
     length: int
     step: int
+    # As in `Piece`; a slice as source selects all.
     target: slice | IntArray
     source: slice | IntArray
 

@@ -12,27 +12,13 @@ _MAX_LENGTH = 200  # characters shown of a value
 
 
 class Facts(NamedTuple):
-    """Properties of an array that its representations show.
+    """Properties of an array that its representations show."""
 
-    Attributes
-    ----------
-    name : str
-        The file.
-    shape : tuple of int
-        Shape of the array.
-    dtype : numpy.dtype
-        Dtype of the array.
-    nchunks : int
-        Number of chunks.
-    chunks : tuple of int or None
-        Shape of a chunk, if it has one.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: Dtype
-    nchunks: int
-    chunks: tuple[int, ...] | None
+    name: str  # the file
+    shape: tuple[int, ...]  # shape of the array
+    dtype: Dtype  # dtype of the array
+    nchunks: int  # number of chunks
+    chunks: tuple[int, ...] | None  # shape of a chunk, if it has one
 
 
 def one_line(facts: Facts, *, is_open: bool) -> str:

@@ -16,24 +16,12 @@ from .console.options import CommandParser, Subparsers, add_command
 
 
 class Command(NamedTuple):
-    """Row of the table.
+    """Row of the table."""
 
-    Attributes
-    ----------
-    name : str
-        Name on the command line.
-    summary : str
-        For the list of commands in the help.
-    module : str
-        Name below ``bloscpack.cli``.
-    aliases : tuple of str
-        Other names.
-    """
-
-    name: str
-    summary: str
-    module: str
-    aliases: tuple[str, ...] = ()
+    name: str  # name on the command line
+    summary: str  # for the list of commands in the help
+    module: str  # name below ``bloscpack.cli``
+    aliases: tuple[str, ...] = ()  # other names
 
 
 class Group(NamedTuple):

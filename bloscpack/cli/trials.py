@@ -74,20 +74,11 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Result of one trial.
+    """Result of one trial."""
 
-    Attributes
-    ----------
-    settings : dict
-        Arguments of `bloscpack.save` that are not the defaults.
-    nbytes : int
-        Size of the file.
-    write_seconds, read_seconds : float
-        Processor time of one thread; that of reading is the least of several.
-    """
-
-    settings: dict[str, Any]
-    nbytes: int
+    settings: dict[str, Any]  # arguments of `bloscpack.save` that are not the defaults
+    nbytes: int  # size of the file
+    # Processor time of one thread; that of reading is the least of several.
     write_seconds: float
     read_seconds: float
 

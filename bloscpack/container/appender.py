@@ -52,18 +52,10 @@ def default_clevel(codec: str) -> int:
 
 
 class GridCutter(Protocol):
-    """Division of rows of an array into the chunks of a grid.
+    """Division of rows of an array into the chunks of a grid."""
 
-    Attributes
-    ----------
-    row_nchunks : int
-        Number of chunks in a row of the grid.
-    row_nbytes : int
-        Decoded size of a full row of the grid in bytes.
-    """
-
-    row_nchunks: int
-    row_nbytes: int
+    row_nchunks: int  # number of chunks in a row of the grid
+    row_nbytes: int  # decoded size of a full row of the grid in bytes
 
     def cut(self, content: BytesLike) -> Iterable[BytesLike]:
         """Return the chunks of a row of the grid, given the stored bytes of its rows."""

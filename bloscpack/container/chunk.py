@@ -16,21 +16,11 @@ PROBE_NBYTES = 4096
 
 
 class StoredChunk(NamedTuple):
-    """Chunk as stored in the file.
+    """Chunk as stored in the file."""
 
-    Attributes
-    ----------
-    offset : int
-        Absolute position of the chunk.
-    data : memoryview
-        The Blosc chunk without its digest.
-    header : ChunkHeader
-        Its decoded header, the first 16 bytes.
-    """
-
-    offset: int
-    data: memoryview
-    header: ChunkHeader
+    offset: int  # absolute position of the chunk
+    data: memoryview  # the Blosc chunk without its digest
+    header: ChunkHeader  # its decoded header, the first 16 bytes
 
 
 def read_stored(

@@ -102,35 +102,18 @@ def recorded_head(source: ByteSource) -> bytes | None:
 
 @dataclass(slots=True)
 class Front:
-    """Front of a possibly damaged file, as far as it can be read.
+    """Front of a possibly damaged file, as far as it can be read."""
 
-    Attributes
-    ----------
-    header : Header
-        The stored header, or its copy in the trailer.
-    meta : MetadataHeader or None
-        Header of the metadata section; None if the section is missing or lost.
-    section : bytes
-        The metadata section; empty if it is missing or lost.
-    table_offset : int or None
-        Offset of the offset table; None if unknown.
-    trailer : Trailer or None
-        The trailer, if it is intact.
-    is_current : bool
-        Whether the trailer describes the current state of the file.
-    faults : list of (str, int, int)
-        Description, start and stop of each damaged range.
-    restored : str
-        Reason why the front was replaced by its copy in the trailer; empty if it was not.
-    """
-
-    header: Header
+    header: Header  # the stored header, or its copy in the trailer
+    # Header of the metadata section; None if the section is missing or lost.
     meta: MetadataHeader | None = None
-    section: bytes = b""
-    table_offset: int | None = None
-    trailer: Trailer | None = None
-    is_current: bool = False
+    section: bytes = b""  # the metadata section; empty if it is missing or lost
+    table_offset: int | None = None  # offset of the offset table; None if unknown
+    trailer: Trailer | None = None  # the trailer, if it is intact
+    is_current: bool = False  # whether the trailer describes the current state of the file
+    # Description, start and stop of each damaged range.
     faults: list[tuple[str, int, int]] = field(default_factory=list)
+    # Reason why the front was replaced by its copy in the trailer; empty if it was not.
     restored: str = ""
 
     @property

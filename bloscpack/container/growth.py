@@ -40,22 +40,13 @@ _SPARE_METADATA_NBYTES = 64
 
 
 class Encoded(NamedTuple):
-    """Compressed chunk.
+    """Compressed chunk."""
 
-    Attributes
-    ----------
-    nbytes : int
-        Decoded size.
-    chunk, digest : bytes
-        Stored bytes: the chunk, followed by its digest.
-    strong : bytes
-        XXH3 of the chunk, for the trailer.
-    """
-
-    nbytes: int
+    nbytes: int  # decoded size
+    # Stored bytes: the chunk, followed by its digest.
     chunk: bytes
     digest: bytes
-    strong: bytes
+    strong: bytes  # XXH3 of the chunk, for the trailer
 
 
 class _State(NamedTuple):

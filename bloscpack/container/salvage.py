@@ -36,22 +36,13 @@ _MAX_SIZES = 16
 
 
 class FoundChunk(NamedTuple):
-    """Intact chunk of a file.
+    """Intact chunk of a file."""
 
-    Attributes
-    ----------
-    offset, cbytes : int
-        Extent in the file, without its digest.
-    nbytes : int
-        Decoded size in bytes.
-    digest : bytes
-        XXH3 of the stored chunk.
-    """
-
+    # Extent in the file, without its digest.
     offset: int
     cbytes: int
-    nbytes: int
-    digest: bytes
+    nbytes: int  # decoded size in bytes
+    digest: bytes  # XXH3 of the stored chunk
 
 
 class Salvage:

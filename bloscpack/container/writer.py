@@ -36,17 +36,10 @@ class Writable(Protocol):
 
 
 class Chunking(NamedTuple):
-    """Division of content into chunks.
+    """Division of content into chunks."""
 
-    Attributes
-    ----------
-    nchunks : int
-        Number of chunks, at least 1, as empty content is one empty chunk.
-    chunk_size, last_chunk : int
-        Decoded size in bytes of every chunk but the last, and of the last.
-    """
-
-    nchunks: int
+    nchunks: int  # number of chunks, at least 1, as empty content is one empty chunk
+    # Decoded size in bytes of every chunk but the last, and of the last.
     chunk_size: int
     last_chunk: int
 

@@ -46,33 +46,21 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class CopyJob:
-    """Destination of a conversion, and its options; see `convert`.
+    """Destination of a conversion, and its options; see `convert`."""
 
-    Attributes
-    ----------
-    target : str
-        Real path of the new file or folder.
-    name : str
-        The path as it was given, for messages.
-    inner : str
-        Name of the array in the new file; empty if none was given.
-    coding : mapping
-        Options of the encoder of pictures: those of crf, codec and tile that were given.
-    chunking : mapping
-        Options of the chunks of an array: those of chunks, access, clevel and shuffle that were
-        given.
-    """
-
-    target: str
-    name: str
-    inner: str
+    target: str  # real path of the new file or folder
+    name: str  # the path as it was given, for messages
+    inner: str  # name of the array in the new file; empty if none was given
     verify: bool
     progress: Progress | None
     quality: int | None
     preset: str | None
     videos_per_chunk: int
     verbatim: bool
+    # Options of the encoder of pictures: those of crf, codec and tile that were given.
     coding: Mapping[str, Any]
+    # Options of the chunks of an array: those of chunks, access, clevel and shuffle that were
+    # given.
     chunking: Mapping[str, Any]
     keepbits: int | None
     overwrite: bool

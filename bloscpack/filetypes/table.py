@@ -41,47 +41,31 @@ class FileType(NamedTuple):
     """Row of the table.
 
     The functions of arrays are the defaults: their errors name the function that reads the file.
-
-    Attributes
-    ----------
-    name : str
-        Name in results, and of the commands for this type: ``blpk vrs``.
-    kinds : tuple of FileKind
-        Kinds by their first or last bytes that can be of this type.
-    matches : callable or None
-        Takes an open source and its first bytes, and decides whether it is of this type; None if
-        its kind decides.
-    open_frames : callable or None
-        Takes the source and ``nthreads``, and returns a `FrameSource`.
-    verify : callable
-        Takes the source, ``nthreads`` and ``progress``, and returns a `Report`.
-    recover : callable
-        Takes the source, the destination, ``nthreads`` and ``progress``, and returns a `Report`.
-    repair : str
-        What to do about damage that ``verify(fix=True)`` cannot repair; empty if it can.
-    is_folder : bool
-        Whether it is a folder; its functions take a `ListedFolder` instead of a source.
-    copy : callable or None
-        Copies a whole file to a frame store, if its clips of frames are only a part of it. Takes
-        the source, ``storage_options``, ``to`` and a `CopyJob`, and returns a `Conversion`.
-    attrs_of : callable or None
-        Takes a source of clips, and returns its attributes for a frame store; None if the source is
-        not of this type.
-    meta_of : callable or None
-        Takes a clip, and returns its metadata for a frame store, if they differ from `Clip.meta`;
-        None if the clip is not of this type.
     """
 
-    name: str
-    kinds: tuple[FileKind, ...]
+    name: str  # name in results, and of the commands for this type: ``blpk vrs``
+    kinds: tuple[FileKind, ...]  # kinds by their first or last bytes that can be of this type
+    # Takes an open source and its first bytes, and decides whether it is of this type; None if its
+    # kind decides.
     matches: Function | None = None
+    # Takes the source and ``nthreads``, and returns a `FrameSource`.
     open_frames: Function | None = None
+    # Takes the source, ``nthreads`` and ``progress``, and returns a `Report`.
     verify: Function = on_use("damage.verify", "verify")
+    # Takes the source, the destination, ``nthreads`` and ``progress``, and returns a `Report`.
     recover: Function = on_use("damage.recover", "recover")
+    # What to do about damage that ``verify(fix=True)`` cannot repair; empty if it can.
     repair: str = ""
+    # Whether it is a folder; its functions take a `ListedFolder` instead of a source.
     is_folder: bool = False
+    # Copies a whole file to a frame store, if its clips of frames are only a part of it. Takes the
+    # source, ``storage_options``, ``to`` and a `CopyJob`, and returns a `Conversion`.
     copy: Function | None = None
+    # Takes a source of clips, and returns its attributes for a frame store; None if the source is
+    # not of this type.
     attrs_of: Function | None = None
+    # Takes a clip, and returns its metadata for a frame store, if they differ from `Clip.meta`;
+    # None if the clip is not of this type.
     meta_of: Function | None = None
 
     @property
@@ -147,38 +131,22 @@ FILETYPES = (
 
 
 class Target(NamedTuple):
-    """Type of file or folder that `convert` writes; it reads those of other libraries, too.
+    """Type of file or folder that `convert` writes; it reads those of other libraries, too."""
 
-    Attributes
-    ----------
-    name : str
-        Value of `to`.
-    copy : callable
-        Takes a `FrameSource`, or for an array an `ArraySource`, and a `CopyJob`; writes the copy,
-        and returns a `Conversion`.
-    suffixes : tuple of str
-        A copy whose name ends in one has this type by default, unless a longer suffix of another
-        type fits too; empty if a copy has this type only by its name.
-    accepts : callable or None
-        Takes the source, and decides whether this type can be the default; None if it always can.
-    is_folder : bool
-        Whether it is a folder.
-    is_array : bool
-        Whether it holds an array, and not clips of frames.
-    kinds : tuple of FileKind
-        Kinds of files of other libraries that are read.
-    open : callable or None
-        Takes an open source of these kinds, the name of an array or a clip in it, and ``nthreads``.
-        Returns a context manager with an `ArraySource` or a `FrameSource`.
-    """
-
-    name: str
+    name: str  # value of `to`
+    # Takes a `FrameSource`, or for an array an `ArraySource`, and a `CopyJob`; writes the copy, and
+    # returns a `Conversion`.
     copy: Function
+    # A copy whose name ends in one has this type by default, unless a longer suffix of another type
+    # fits too; empty if a copy has this type only by its name.
     suffixes: tuple[str, ...] = ()
+    # Takes the source, and decides whether this type can be the default; None if it always can.
     accepts: Function | None = None
-    is_folder: bool = False
-    is_array: bool = False
-    kinds: tuple[FileKind, ...] = ()
+    is_folder: bool = False  # whether it is a folder
+    is_array: bool = False  # whether it holds an array, and not clips of frames
+    kinds: tuple[FileKind, ...] = ()  # kinds of files of other libraries that are read
+    # Takes an open source of these kinds, the name of an array or a clip in it, and ``nthreads``.
+    # Returns a context manager with an `ArraySource` or a `FrameSource`.
     open: Function | None = None
 
     def read(self, source: Any, inner: str, *, nthreads: int | None) -> Any:

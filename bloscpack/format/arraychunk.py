@@ -90,29 +90,16 @@ _PREDICTORS = {
 
 
 class ArrayChunkHeader(NamedTuple):
-    """Header of an array chunk, its first 16 bytes.
+    """Header of an array chunk, its first 16 bytes."""
 
-    Attributes
-    ----------
-    version, revision, flags : int
-        0x82, 1 and 0.
-    itemsize : int
-        Bytes per item.
-    nbytes : int
-        Decoded size in bytes.
-    blocksize : int
-        Decoded size of a whole block in bytes.
-    cbytes : int
-        Stored size in bytes, including this header.
-    """
-
+    # 0x82, 1 and 0.
     version: int
     revision: int
     flags: int
-    itemsize: int
-    nbytes: int
-    blocksize: int
-    cbytes: int
+    itemsize: int  # bytes per item
+    nbytes: int  # decoded size in bytes
+    blocksize: int  # decoded size of a whole block in bytes
+    cbytes: int  # stored size in bytes, including this header
 
     def check(self) -> None:
         """Check all fields."""
@@ -139,35 +126,20 @@ class ArrayChunkHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanePlan:
-    """How the items of one plane are stored.
+    """How the items of one plane are stored."""
 
-    Attributes
-    ----------
-    map, width, predictor, coder, shift, k : int
-        See the format page.
-    offset : int
-        Of `Map.OFFSET`, `Map.FLOAT` and `Map.QUOTIENT`, modulo 2^64.
-    scale : int
-        Factor of `Map.OFFSET`; the bits of the divisor of `Map.QUOTIENT`; else 0.
-    values : bytes
-        Frequent residuals of `Coder.BINS`, `width` bytes each, ascending.
-    dictionary : bytes
-        Entries of `Map.RANK`, as items.
-    stored_dictionary : bytes
-        The Blosc chunk of them.
-    """
-
+    # See the format page.
     map: int
     width: int
     predictor: int = 0
     coder: int = 0
     shift: int = 0
     k: int = 0
-    offset: int = 0
-    scale: int = 0
-    values: bytes = b""
-    dictionary: bytes = b""
-    stored_dictionary: bytes = b""
+    offset: int = 0  # of `Map.OFFSET`, `Map.FLOAT` and `Map.QUOTIENT`, modulo 2^64
+    scale: int = 0  # factor of `Map.OFFSET`; the bits of the divisor of `Map.QUOTIENT`; else 0
+    values: bytes = b""  # frequent residuals of `Coder.BINS`, `width` bytes each, ascending
+    dictionary: bytes = b""  # entries of `Map.RANK`, as items
+    stored_dictionary: bytes = b""  # the Blosc chunk of them
 
     @property
     def divisor(self) -> float:
@@ -195,25 +167,14 @@ def scale_of(divisor: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Geometry of a chunk, and how each of its planes is stored.
+    """Geometry of a chunk, and how each of its planes is stored."""
 
-    Attributes
-    ----------
-    itemsize : int
-        Bytes per item.
-    shape, block : tuple of 3 int
-        Points of the chunk and of a block on each axis; a point has one item of each plane.
-    planes : tuple of PlanePlan
-        At most 16.
-    is_big_endian : bool, optional
-        The bytes of each item are in reverse order.
-    """
-
-    itemsize: int
+    itemsize: int  # bytes per item
+    # Points of the chunk and of a block on each axis; a point has one item of each plane.
     shape: tuple[int, int, int]
     block: tuple[int, int, int]
-    planes: tuple[PlanePlan, ...]
-    is_big_endian: bool = False
+    planes: tuple[PlanePlan, ...]  # at most 16
+    is_big_endian: bool = False  # the bytes of each item are in reverse order
 
     @property
     def nbytes(self) -> int:
@@ -300,24 +261,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ArrayChunkHead:
-    """Everything in front of the blocks of an array chunk.
+    """Everything in front of the blocks of an array chunk."""
 
-    Attributes
-    ----------
-    header : ArrayChunkHeader
-        The first 16 bytes.
-    plan : Plan
-        Geometry and planes.
-    ends : bytes
-        The start of block 0 and the end of each block, as u32.
-    kernel : Kernel
-        Kernel of the plan.
-    """
-
-    header: ArrayChunkHeader
-    plan: Plan
-    ends: bytes
-    kernel: _arraychunk.Kernel = field(compare=False, repr=False)
+    header: ArrayChunkHeader  # the first 16 bytes
+    plan: Plan  # geometry and planes
+    ends: bytes  # the start of block 0 and the end of each block, as u32
+    kernel: _arraychunk.Kernel = field(compare=False, repr=False)  # kernel of the plan
 
     @staticmethod
     def size(view: BytesLike) -> int:

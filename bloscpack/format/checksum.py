@@ -25,24 +25,12 @@ LAST_V3_ID = 8
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """Row of the table.
+    """Row of the table."""
 
-    Attributes
-    ----------
-    id : int
-        Stored on disk.
-    name : str
-        As in bloscpack 0.16, ``"None"`` for no checksum.
-    nbytes : int
-        Size of the digest in bytes.
-    digest : callable
-        Function from a buffer to the stored bytes of its digest.
-    """
-
-    id: int
-    name: str
-    nbytes: int
-    digest: Digest
+    id: int  # stored on disk
+    name: str  # as in bloscpack 0.16, ``"None"`` for no checksum
+    nbytes: int  # size of the digest in bytes
+    digest: Digest  # function from a buffer to the stored bytes of its digest
 
     def __reduce__(self) -> tuple[Callable[[int], "Checksum"], tuple[int]]:
         """Pickle as the id, because the function cannot be pickled."""

@@ -25,24 +25,14 @@ _MAX_NBYTES = 2**63 - 1
 
 @dataclass(frozen=True)
 class ChunkGrid:
-    """Grid of the chunks of one array, in the order of axes in which it is stored.
+    """Grid of the chunks of one array, in the order of axes in which it is stored."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of the array, reversed for Fortran order. The first axis is the one that grows.
-    chunks : tuple of int
-        Shape of a chunk, at least 1 along each axis. Only the first may exceed that of the array.
-    itemsize : int
-        Size of an item in bytes; 0 if it is unknown because the array is empty.
-    is_fortran : bool
-        Whether the axes are reversed.
-    """
-
+    # Shape of the array, reversed for Fortran order. The first axis is the one that grows.
     shape: tuple[int, ...]
+    # Shape of a chunk, at least 1 along each axis. Only the first may exceed that of the array.
     chunks: tuple[int, ...]
-    itemsize: int
-    is_fortran: bool = False
+    itemsize: int  # size of an item in bytes; 0 if it is unknown because the array is empty
+    is_fortran: bool = False  # whether the axes are reversed
 
     @classmethod
     def of_metadata(cls, metadata: Any, last_chunk: int) -> "ChunkGrid":

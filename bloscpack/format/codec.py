@@ -86,31 +86,16 @@ new_bytes = _blosc.new_bytes
 
 
 class ChunkHeader(NamedTuple):
-    """Header of a chunk, its first 16 bytes.
+    """Header of a chunk, its first 16 bytes."""
 
-    Attributes
-    ----------
-    version, versionlz : int
-        Format of the chunk and of its streams; of an array chunk, 0x82 and the revision.
-    flags : int
-        Filter, split and stream format; 0 in an array chunk.
-    typesize : int
-        Bytes per item.
-    nbytes : int
-        Decoded size in bytes.
-    blocksize : int
-        Decoded size of a block in bytes.
-    cbytes : int
-        Stored size in bytes, including this header.
-    """
-
+    # Format of the chunk and of its streams; of an array chunk, 0x82 and the revision.
     version: int
     versionlz: int
-    flags: int
-    typesize: int
-    nbytes: int
-    blocksize: int
-    cbytes: int
+    flags: int  # filter, split and stream format; 0 in an array chunk
+    typesize: int  # bytes per item
+    nbytes: int  # decoded size in bytes
+    blocksize: int  # decoded size of a block in bytes
+    cbytes: int  # stored size in bytes, including this header
 
     @classmethod
     def unpack(cls, view: BytesLike, at: int = 0) -> "ChunkHeader":

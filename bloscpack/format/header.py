@@ -66,38 +66,21 @@ _ARRAY_FEATURES = FEATURE_ARRAY_CHUNKS | FEATURE_GRID
 
 
 class Header(NamedTuple):
-    """Header of a Bloscpack file.
+    """Header of a Bloscpack file."""
 
-    Attributes
-    ----------
-    format_version : int
-        1 to 4. We write 3, and 4 where version 3 lacks a feature (`version_for`).
-    offsets, metadata : bool
-        Whether an offset table and a metadata section follow.
-    checksum : Checksum
-        Checksum of every chunk, over its stored bytes.
-    typesize : int
-        Bytes per item, informative; each chunk has its own. 0 to 255.
-    chunk_size, last_chunk : int
-        Decoded size of every chunk but the last, and of the last, in bytes; -1 if unknown.
-    nchunks : int
-        Number of chunks; -1 if unknown, the chunks then extend to the end of the file.
-    max_app_chunks : int
-        Spare entries of the offset table.
-    features : int
-        Incompatible features; version 4 only.
-    """
-
+    # 1 to 4. We write 3, and 4 where version 3 lacks a feature (`version_for`).
     format_version: int
+    # Whether an offset table and a metadata section follow.
     offsets: bool
     metadata: bool
-    checksum: Checksum
-    typesize: int
+    checksum: Checksum  # checksum of every chunk, over its stored bytes
+    typesize: int  # bytes per item, informative; each chunk has its own. 0 to 255
+    # Decoded size of every chunk but the last, and of the last, in bytes; -1 if unknown.
     chunk_size: int
     last_chunk: int
-    nchunks: int
-    max_app_chunks: int
-    features: int = 0
+    nchunks: int  # number of chunks; -1 if unknown, the chunks then extend to the end of the file
+    max_app_chunks: int  # spare entries of the offset table
+    features: int = 0  # incompatible features; version 4 only
 
     @property
     def size(self) -> int:

@@ -44,49 +44,24 @@ _FIELDS = Struct("<8siiqq")
 
 
 class Region(NamedTuple):
-    """Range of old bytes of the file, and its position in the journal.
+    """Range of old bytes of the file, and its position in the journal."""
 
-    Attributes
-    ----------
-    offset, nbytes : int
-        Range in the file.
-    at : int
-        Position of the bytes in the journal.
-    """
-
+    # Range in the file.
     offset: int
     nbytes: int
-    at: int
+    at: int  # position of the bytes in the journal
 
 
 class Journal(NamedTuple):
-    """Fields of a journal from its beginning; the caller must still compare the digest.
+    """Fields of a journal from its beginning; the caller must still compare the digest."""
 
-    Attributes
-    ----------
-    file_size : int
-        Size of the file before the append.
-    identity : tuple of int
-        Inode and device of the file.
-    fingerprint : bytes
-        XXH3 of the bytes of `fingerprint_extent`; zeros if that is empty.
-    regions : tuple of Region
-        In order, not overlapping, inside the file.
-    nbytes : int
-        Size of the journal in bytes.
-    digest : bytes
-        XXH3 of the journal without these 8 bytes.
-    header : Header
-        Header of the file before the append.
-    """
-
-    file_size: int
-    identity: tuple[int, int]
-    fingerprint: bytes
-    regions: tuple[Region, ...]
-    nbytes: int
-    digest: bytes
-    header: Header
+    file_size: int  # size of the file before the append
+    identity: tuple[int, int]  # inode and device of the file
+    fingerprint: bytes  # XXH3 of the bytes of `fingerprint_extent`; zeros if that is empty
+    regions: tuple[Region, ...]  # in order, not overlapping, inside the file
+    nbytes: int  # size of the journal in bytes
+    digest: bytes  # XXH3 of the journal without these 8 bytes
+    header: Header  # header of the file before the append
 
     @property
     def spare_extent(self) -> tuple[int, int]:

@@ -51,35 +51,18 @@ _decoder = json.JSONDecoder()
 
 
 class MetadataHeader(NamedTuple):
-    """Header of the metadata section, 32 bytes.
+    """Header of the metadata section, 32 bytes."""
 
-    Attributes
-    ----------
-    magic_format : bytes
-        Serializer, ``b"JSON"``; NULs stripped.
-    meta_options : int
-        0.
-    meta_checksum : Checksum
-        Checksum of the stored data.
-    meta_codec : str
-        ``"None"`` or ``"zlib"``.
-    meta_level : int
-        0 to 9; also stored if the data are not compressed after all.
-    meta_size, max_meta_size, meta_comp_size : int
-        Size of the data in bytes: decoded, reserved, stored.
-    user_codec : bytes
-        Free for the user, 8 bytes; NULs stripped.
-    """
-
-    magic_format: bytes
+    magic_format: bytes  # serializer, ``b"JSON"``; NULs stripped
     meta_options: int
-    meta_checksum: Checksum
-    meta_codec: str
-    meta_level: int
+    meta_checksum: Checksum  # checksum of the stored data
+    meta_codec: str  # ``"None"`` or ``"zlib"``
+    meta_level: int  # 0 to 9; also stored if the data are not compressed after all
+    # Size of the data in bytes: decoded, reserved, stored.
     meta_size: int
     max_meta_size: int
     meta_comp_size: int
-    user_codec: bytes
+    user_codec: bytes  # free for the user, 8 bytes; NULs stripped
 
     @property
     def section_size(self) -> int:

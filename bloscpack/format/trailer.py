@@ -46,30 +46,14 @@ _MAX_PAGES_NBYTES = 4 << 20
 
 
 class Trailer(NamedTuple):
-    """Intact trailer; `is_current` checks that it describes the current state of the file.
+    """Intact trailer; `is_current` checks that it describes the current state of the file."""
 
-    Attributes
-    ----------
-    offset : int
-        Offset of the trailer: the end of the last chunk and its digest.
-    nbytes : int
-        Size in bytes; the trailer ends with the file.
-    nchunks : int
-        Number of chunks that it covers.
-    head_digest : bytes
-        XXH3 of the header and the metadata section.
-    head : bytes
-        Copy of the header and the metadata section; only of the header above 64 KiB.
-    pages : bytes
-        Digests of all pages.
-    """
-
-    offset: int
-    nbytes: int
-    nchunks: int
-    head_digest: bytes
-    head: bytes
-    pages: bytes
+    offset: int  # offset of the trailer: the end of the last chunk and its digest
+    nbytes: int  # size in bytes; the trailer ends with the file
+    nchunks: int  # number of chunks that it covers
+    head_digest: bytes  # XXH3 of the header and the metadata section
+    head: bytes  # copy of the header and the metadata section; only of the header above 64 KiB
+    pages: bytes  # digests of all pages
 
     def page_extent(self, page: int) -> tuple[int, int]:
         """Return the offset and the size of the digests of the chunks of page `page`."""

@@ -20,20 +20,11 @@ _Picture = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(slots=True)
 class Sheet:
-    """Picture of several frames.
+    """Picture of several frames."""
 
-    Attributes
-    ----------
-    pixels : ndarray
-        uint8, ``(H, W, 3)``: red, green, blue.
-    shape : (int, int)
-        Rows and columns of tiles.
-    notes : list of str
-        What was scaled, replaced or left out to show the frames.
-    """
-
-    pixels: _Picture
-    shape: tuple[int, int]
+    pixels: _Picture  # uint8, ``(H, W, 3)``: red, green, blue
+    shape: tuple[int, int]  # rows and columns of tiles
+    # What was scaled, replaced or left out to show the frames.
     notes: list[str] = field(default_factory=list)
 
 

@@ -196,15 +196,9 @@ class KeyedSource(ABC):
 
 
 class StoredClip(Clip, Protocol):
-    """A clip that knows where its frames are stored, which `read_batch` needs.
+    """A clip that knows where its frames are stored, which `read_batch` needs."""
 
-    Attributes
-    ----------
-    decode_cost : int
-        Cost of a decoded byte relative to Blosc; scales the number of threads.
-    """
-
-    decode_cost: int
+    decode_cost: int  # cost of a decoded byte relative to Blosc; scales the number of threads
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
         """Return the shape of the frames at `indices`; some sources know that of the first only."""
@@ -219,18 +213,10 @@ class StoredClip(Clip, Protocol):
 
 
 class FrameIndices(NamedTuple):
-    """Result of applying a selection to a clip.
+    """Result of applying a selection to a clip."""
 
-    Attributes
-    ----------
-    indices : ndarray of int64
-        Ordinals of the frames, none negative.
-    is_single : bool
-        Whether a single frame was selected, so that the result has no frame axis.
-    """
-
-    indices: IntArray
-    is_single: bool
+    indices: IntArray  # int64: ordinals of the frames, none negative
+    is_single: bool  # whether a single frame was selected, so that the result has no frame axis
 
 
 def frame_indices(selection: FrameSelection, nframes: int) -> FrameIndices:

@@ -16,29 +16,18 @@ _SHORTS = ("repeat_last", "wrap", "skip", "error")
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Rules for cutting clips into items.
+    """Rules for cutting clips into items."""
 
-    Attributes
-    ----------
-    length : int or None
-        Frames per item; None for whole clips.
-    stride : int
-        Distance between consecutive frames of an item.
-    start : {"random", "first", "center", "every"}
-        Where the window of a clip begins: at random, at the first frame, or centred in the clip.
-        With "every" there is an item for every window, `hop` frames apart.
-    hop : int or None
-        Distance between windows; by default their span, so that they do not overlap.
-    short : {"repeat_last", "wrap", "skip", "error"}
-        How to treat a clip with fewer frames than a window spans: repeat its last frame, start over
-        at its first frame, skip the clip, or raise an error when it is read. A clip without frames
-        never yields an item: reading it is an error, unless it is skipped.
-    """
-
-    length: int | None = None
-    stride: int = 1
+    length: int | None = None  # frames per item; None for whole clips
+    stride: int = 1  # distance between consecutive frames of an item
+    # Where the window of a clip begins; with "every" there is an item for every window, `hop`
+    # frames apart.
     start: Start = "random"
+    # Distance between windows; by default their span, so that they do not overlap.
     hop: int | None = None
+    # How to treat a clip with fewer frames than a window spans: repeat its last frame, start over
+    # at its first frame, skip the clip, or raise an error when it is read. A clip without frames
+    # never yields an item: reading it is an error, unless it is skipped.
     short: Short = "repeat_last"
 
     def __post_init__(self) -> None:

@@ -38,15 +38,9 @@ _MAX_REPORTED = 20
 
 @dataclass(frozen=True, slots=True)
 class FileDamage(Damage):
-    """Fault of a file of a directory.
+    """Fault of a file of a directory."""
 
-    Attributes
-    ----------
-    file : str
-        Name of the file.
-    """
-
-    file: str = ""
+    file: str = ""  # name of the file
 
     def __str__(self) -> str:
         return f"{self.file}: {self.what}"
@@ -54,19 +48,12 @@ class FileDamage(Damage):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DirectoryReport(Report):
-    """Result of `verify`; `nchunks` counts pairs of files, `nbytes` the bytes of the data files.
+    """Result of `verify`; `nchunks` counts pairs of files, `nbytes` the bytes of the data files."""
 
-    Attributes
-    ----------
-    nitems, nframes : int
-        Number of items and frames that could be counted.
-    meta_nbytes : int
-        Total size of the indices.
-    """
-
+    # Number of items and frames that could be counted.
     nitems: int = 0
     nframes: int = 0
-    meta_nbytes: int = 0
+    meta_nbytes: int = 0  # total size of the indices
 
 
 def verify(

@@ -29,43 +29,21 @@ _KINDS = "biufcmMSU"
 
 
 class Coord(NamedTuple):
-    """Coordinate of an array.
+    """Coordinate of an array."""
 
-    Attributes
-    ----------
-    dims : tuple of str
-        Axes of the coordinate.
-    values : ndarray
-        Values, with one dimension per axis.
-    attrs : dict
-        JSON values.
-    """
-
-    dims: tuple[str, ...]
-    values: AnyArray
-    attrs: dict[str, Any]
+    dims: tuple[str, ...]  # axes of the coordinate
+    values: AnyArray  # values, with one dimension per axis
+    attrs: dict[str, Any]  # JSON values
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Names of an array and its axes, and coordinates.
+    """Names of an array and its axes, and coordinates."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the array.
-    dims : tuple of str
-        Names of its axes.
-    coords : dict of str to Coord
-        Coordinates along the axes.
-    attrs : dict
-        All other attrs.
-    """
-
-    name: str
-    dims: tuple[str, ...]
-    coords: dict[str, Coord]
-    attrs: dict[str, Any]
+    name: str  # name of the array
+    dims: tuple[str, ...]  # names of its axes
+    coords: dict[str, Coord]  # coordinates along the axes
+    attrs: dict[str, Any]  # all other attrs
 
     @classmethod
     def unpack(

@@ -30,24 +30,12 @@ _IS_USER_DEFINED = 2
 
 @dataclass(frozen=True, slots=True)
 class ZarrLayout:
-    """Shape, dtype and chunk grid of an array in Zarr.
+    """Shape, dtype and chunk grid of an array in Zarr."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of the array.
-    chunks : tuple of int
-        Shape of a chunk, at least 1 along each axis.
-    dtype : dtype
-        Dtype of the items.
-    is_fortran : bool
-        Whether the items of a chunk are in Fortran order.
-    """
-
-    shape: tuple[int, ...]
-    chunks: tuple[int, ...]
-    dtype: Dtype
-    is_fortran: bool
+    shape: tuple[int, ...]  # shape of the array
+    chunks: tuple[int, ...]  # shape of a chunk, at least 1 along each axis
+    dtype: Dtype  # dtype of the items
+    is_fortran: bool  # whether the items of a chunk are in Fortran order
 
     @classmethod
     def of(cls, array: Array) -> "ZarrLayout":

@@ -58,21 +58,11 @@ Kind = Literal["jpeg", "png"]
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
-    """Fields of an image header.
+    """Fields of an image header."""
 
-    Attributes
-    ----------
-    kind : {"jpeg", "png"}
-        The format.
-    shape : tuple of int
-        Shape of the decoded array: ``(H, W)`` or ``(H, W, C)``, in pixels.
-    dtype : numpy.dtype
-        Type of the decoded array: uint8; uint16 or bool for PNG of 16 or 1 bit.
-    """
-
-    kind: Kind
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    kind: Kind  # format of the file
+    shape: tuple[int, ...]  # shape of the decoded array: ``(H, W)`` or ``(H, W, C)``, in pixels
+    dtype: np.dtype[Any]  # type of the decoded array: uint8; uint16 or bool for PNG of 16 or 1 bit
 
 
 _UINT8, _UINT16, _BOOL = np.dtype("u1"), np.dtype("<u2"), np.dtype("?")

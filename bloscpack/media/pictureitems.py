@@ -24,20 +24,11 @@ SUFFIXES = (
 
 
 class Item(NamedTuple):
-    """One picture to copy or to add to a dataset.
+    """One picture to copy or to add to a dataset."""
 
-    Attributes
-    ----------
-    picture : object
-        Path of a file; in a dataset, anything that `benzina.codec.picture.read_picture` accepts.
-    target : int or None
-        Its class, or any other signed 64-bit number.
-    name : str, bytes or None
-        Its name.
-    """
-
+    # Path of a file; in a dataset, anything that `benzina.codec.picture.read_picture` accepts.
     picture: Any
-    target: int | None = None
+    target: int | None = None  # its class, or any other signed 64-bit number
     name: str | bytes | None = None
 
 

@@ -36,35 +36,17 @@ _MAX_COPIES = 100_000
 
 @dataclass(slots=True)
 class VideoReport:
-    """Findings about a video so far; complete once all frames have been read.
+    """Findings about a video so far; complete once all frames have been read."""
 
-    Attributes
-    ----------
-    path : str
-        The file.
-    rotation : int
-        Clockwise rotation applied to the frames in degrees: 0, 90, 180 or 270.
-    flipped : bool
-        Whether the frames were also mirrored.
-    rate : float
-        Average frames per second declared by the file, or 0.
-    ndecoded : int
-        Number of frames decoded (with a frame rate, not the number returned).
-    ndamaged : int
-        Number of packets that could not be decoded, and of frames that the codec marked as damaged.
-    is_cut : bool
-        Whether the video ends before its declared end.
-    messages : list of str
-        Descriptions of the damage, at most 16 lines.
-    """
-
-    path: str
-    rotation: int = 0
-    flipped: bool = False
-    rate: float = 0.0
-    ndecoded: int = 0
+    path: str  # the file
+    rotation: int = 0  # clockwise rotation applied to the frames in degrees: 0, 90, 180 or 270
+    flipped: bool = False  # whether the frames were also mirrored
+    rate: float = 0.0  # average frames per second declared by the file, or 0
+    ndecoded: int = 0  # number of frames decoded (with a frame rate, not the number returned)
+    # Number of packets that could not be decoded, and of frames that the codec marked as damaged.
     ndamaged: int = 0
-    is_cut: bool = False
+    is_cut: bool = False  # whether the video ends before its declared end
+    # Descriptions of the damage, at most 16 lines.
     messages: list[str] = field(default_factory=list)
 
     @property

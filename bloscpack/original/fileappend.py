@@ -29,21 +29,12 @@ from ..types import Progress
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan:
-    """Effect of an append, computed and checked before anything is written.
+    """Effect of an append, computed and checked before anything is written."""
 
-    Attributes
-    ----------
-    fill_nbytes : int
-        Number of new bytes that go into the last chunk.
-    chunking : Chunking or None
-        Division of the remaining bytes into chunks; None if no bytes remain.
-    header : Header
-        Header after the append.
-    """
-
-    fill_nbytes: int
+    fill_nbytes: int  # number of new bytes that go into the last chunk
+    # Division of the remaining bytes into chunks; None if no bytes remain.
     chunking: Chunking | None
-    header: Header
+    header: Header  # header after the append
 
     @property
     def nchunks(self) -> int:

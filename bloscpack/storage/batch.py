@@ -20,26 +20,17 @@ from .runs import LOCAL, most_per_run, plan_runs
 
 
 class Piece(NamedTuple):
-    """Stored bytes and the function that decodes them.
-
-    Attributes
-    ----------
-    source : ByteSource
-        Source of the bytes.
-    offset, nbytes : int
-        Extent in `source`.
-    decode : callable
-        Called with a view of the bytes, which is valid only during the call; stores the decoded
-        result itself. Called in any order and from any thread.
-    into : memoryview, optional
-        Buffer of `nbytes` bytes for a piece that needs no decoding: the bytes are read directly
-        into it, and `decode` is called with this view.
-    """
+    """Stored bytes and the function that decodes them."""
 
     source: ByteSource
+    # Extent in `source`.
     offset: int
     nbytes: int
+    # Called with a view of the bytes, which is valid only during the call; stores the decoded
+    # result itself. Called in any order and from any thread.
     decode: Callable[[memoryview], None]
+    # Buffer of `nbytes` bytes for a piece that needs no decoding: the bytes are read directly into
+    # it, and `decode` is called with this view.
     into: memoryview | None = None
 
 

@@ -8,22 +8,13 @@ from .protocol import ByteSource
 
 
 class Patch(NamedTuple):
-    """Replacement for a byte range of the file.
+    """Replacement for a byte range of the file."""
 
-    Attributes
-    ----------
-    offset, nbytes : int
-        Range in the file.
-    source : ByteSource or None
-        Source of the replacement; None for bytes of 0xff.
-    at : int
-        Position of the replacement in `source`.
-    """
-
+    # Range in the file.
     offset: int
     nbytes: int
-    source: ByteSource | None
-    at: int = 0
+    source: ByteSource | None  # source of the replacement; None for bytes of 0xff
+    at: int = 0  # position of the replacement in `source`
 
 
 class OverlaySource(ByteSource):

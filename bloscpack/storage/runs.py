@@ -14,18 +14,10 @@ from .protocol import Extent
 
 
 class Policy(NamedTuple):
-    """When to join extents.
+    """When to join extents."""
 
-    Attributes
-    ----------
-    max_gap : int
-        Largest gap in bytes that is read rather than skipped.
-    max_nbytes : int
-        Largest run in bytes; a larger extent is a run by itself.
-    """
-
-    max_gap: int
-    max_nbytes: int
+    max_gap: int  # largest gap in bytes that is read rather than skipped
+    max_nbytes: int  # largest run in bytes; a larger extent is a run by itself
 
 
 # Pieces to decode. A call costs about as much as 16 KiB, and with several threads also some waiting
@@ -47,18 +39,12 @@ _RUNS_PER_THREAD = 4
 
 
 class Run(NamedTuple):
-    """Extents that are read together.
+    """Extents that are read together."""
 
-    Attributes
-    ----------
-    low, high : int
-        The extents, as indices ``low`` to ``high - 1``.
-    start, stop : int
-        Bytes from the first to the last of them.
-    """
-
+    # The extents, as indices ``low`` to ``high - 1``.
     low: int
     high: int
+    # Bytes from the first to the last of them.
     start: int
     stop: int
 

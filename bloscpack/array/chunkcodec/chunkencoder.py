@@ -73,18 +73,10 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ArrayItems:
-    """Items of the chunks of an array; an `ItemEncoder`.
+    """Items of the chunks of an array; an `ItemEncoder`."""
 
-    Attributes
-    ----------
-    dtype : numpy.dtype
-        Their type, of 1, 2, 4 or 8 bytes, or complex of two of these.
-    row_shape : tuple of int
-        Shape of the array as it is stored, without its first axis.
-    """
-
-    dtype: np.dtype[Any]
-    row_shape: tuple[int, ...]
+    dtype: np.dtype[Any]  # their type, of 1, 2, 4 or 8 bytes, or complex of two of these
+    row_shape: tuple[int, ...]  # shape of the array as it is stored, without its first axis
 
     def encode(self, content: BytesLike, params: CodecParams) -> bytes:
         """Return an array chunk, or a Blosc chunk unless that is much larger.
@@ -237,21 +229,11 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """Halves of blocks, all of the same sides, that are encoded to choose coders.
+    """Halves of blocks, all of the same sides, that are encoded to choose coders."""
 
-    Attributes
-    ----------
-    places : list of tuple of slice
-        Where they are.
-    sides : tuple of 3 int
-        Their sides.
-    scale : float
-        Points of the chunk for each point of these blocks.
-    """
-
-    places: list[tuple[slice, slice, slice]]
-    sides: Shape
-    scale: float
+    places: list[tuple[slice, slice, slice]]  # where they are
+    sides: Shape  # their sides
+    scale: float  # points of the chunk for each point of these blocks
 
     @classmethod
     def of(cls, shape: Shape, block: Shape) -> "_Trial":

@@ -32,43 +32,22 @@ _KINDS = {"u": 0, "i": 1, "f": 2}
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Work integers of a plane, and how they become items again.
+    """Work integers of a plane, and how they become items again."""
 
-    Attributes
-    ----------
-    work : ndarray
-        Unsigned, of the shape of the plane.
-    fields : dict
-        Arguments of `PlanePlan` that belong to the map.
-    mask : ndarray or None
-        uint8, not 0 for exceptions.
-    """
-
-    work: AnyArray
-    fields: dict[str, Any]
-    mask: AnyArray | None = None
+    work: AnyArray  # unsigned, of the shape of the plane
+    fields: dict[str, Any]  # arguments of `PlanePlan` that belong to the map
+    mask: AnyArray | None = None  # uint8, not 0 for exceptions
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A map that may suit a plane.
+    """A map that may suit a plane."""
 
-    Attributes
-    ----------
-    work : ndarray
-        Work integers of the windows.
-    apply : callable
-        Returns the mapped plane, or None if the map does not suit all of it.
-    cost : float
-        Estimated bytes of a dictionary and of exceptions.
-    factor : float
-        What the estimated size is multiplied by: a slower map must pay off.
-    """
-
-    work: AnyArray
+    work: AnyArray  # work integers of the windows
+    # Returns the mapped plane, or None if the map does not suit all of it.
     apply: Callable[[], Mapped | None]
-    cost: float = 0.0
-    factor: float = 1.0
+    cost: float = 0.0  # estimated bytes of a dictionary and of exceptions
+    factor: float = 1.0  # what the estimated size is multiplied by: a slower map must pay off
 
 
 Take = Callable[[AnyArray], AnyArray]

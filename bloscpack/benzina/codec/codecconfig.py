@@ -30,21 +30,11 @@ _MAX_UNIT_NBYTES = (1 << 16) - 1
 
 
 class ParameterSets(NamedTuple):
-    """Content of a decoder configuration.
+    """Content of a decoder configuration."""
 
-    Attributes
-    ----------
-    codec : str
-        "hevc", "h264" or "av1".
-    size_nbytes : int
-        Width in bytes of the size before each NAL unit of a payload; 0 for AV1.
-    units : tuple of bytes
-        NAL units, or OBUs for AV1, in order.
-    """
-
-    codec: str
-    size_nbytes: int
-    units: tuple[bytes, ...]
+    codec: str  # "hevc", "h264" or "av1"
+    size_nbytes: int  # width in bytes of the size before each NAL unit of a payload; 0 for AV1
+    units: tuple[bytes, ...]  # NAL units, or OBUs for AV1, in order
 
 
 def split_units(payload: BytesView, size_nbytes: int = _NAL_SIZE_NBYTES) -> list[BytesView]:

@@ -65,47 +65,25 @@ _FILTERS = {HEVC: "filter_units=remove_types=32-34|39", H264: "filter_units=remo
 
 
 class Coded(NamedTuple):
-    """A coded picture.
+    """A coded picture."""
 
-    Attributes
-    ----------
-    config_kind : bytes
-        Box type of the decoder configuration: b"hvcC", b"avcC" or b"av1C".
-    config : bytes
-        Payload of that box.
-    payload : bytes
-        The picture: NAL units, each preceded by its size in 4 bytes, or OBUs.
-    """
-
-    config_kind: bytes
-    config: bytes
-    payload: bytes
+    config_kind: bytes  # box type of the decoder configuration: b"hvcC", b"avcC" or b"av1C"
+    config: bytes  # payload of that box
+    payload: bytes  # the picture: NAL units, each preceded by its size in 4 bytes, or OBUs
 
 
 class CodecRow(NamedTuple):
-    """A codec and its options.
+    """A codec and its options."""
 
-    Attributes
-    ----------
-    encoder, lossless_encoder : str
-        FFmpeg's names; the second is empty if lossless RGB is not available.
-    config_kind : bytes
-        Box type of the decoder configuration.
-    crf, max_crf : int
-        Default quality, and the largest number, which is the lowest quality.
-    presets : tuple of str
-        From fastest to slowest; for SVT-AV1 from slowest to fastest.
-    preset : str
-        The default preset.
-    """
-
+    # FFmpeg's names; the second is empty if lossless RGB is not available.
     encoder: str
     lossless_encoder: str
-    config_kind: bytes
+    config_kind: bytes  # box type of the decoder configuration
+    # Default quality, and the largest number, which is the lowest quality.
     crf: int
     max_crf: int
-    presets: tuple[str, ...]
-    preset: str
+    presets: tuple[str, ...]  # from fastest to slowest; for SVT-AV1 from slowest to fastest
+    preset: str  # the default preset
 
 
 CODECS = {

@@ -38,16 +38,9 @@ _WARNING_COUNTS = frozenset(10**power for power in range(12))
 
 
 class DevicePlanes(NamedTuple):
-    """Counterpart of `Planes` on a device.
+    """Counterpart of `Planes` on a device."""
 
-    Attributes
-    ----------
-    y, u, v : Tensor
-        uint8, two-dimensional; `u` and `v` are None for grey.
-    clean, chroma, matrix, full_range
-        As for `Planes`.
-    """
-
+    # Two-dimensional uint8; `u` and `v` are None for grey.
     y: torch.Tensor
     u: torch.Tensor | None
     v: torch.Tensor | None

@@ -51,27 +51,17 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The transforms of a loader; created by `make_recipe`.
+    """The transforms of a loader; created by `make_recipe`."""
 
-    Attributes
-    ----------
-    shape : (int, int)
-        Height and width of the output.
-    color : transform or None
-        None for the conversion that each picture specifies.
-    compat : "benzina" or None
-        Call the transforms as the reference does.
-    """
-
-    shape: Shape
+    shape: Shape  # height and width of the output
     warp: Transform
-    color: Transform | None
+    color: Transform | None  # None for the conversion that each picture specifies
     bias: Transform
     norm: Transform
     oob: Transform
     padding: str
     interpolation: str
-    compat: Compat | None
+    compat: Compat | None  # call the transforms as the reference does
 
     @property
     def is_random(self) -> bool:

@@ -30,24 +30,13 @@ _DAMAGE = (
 
 
 class ReportForm(NamedTuple):
-    """JSON keys of a report, each with the attribute that it shows.
+    """JSON keys of a report, each with the attribute that it shows."""
 
-    Attributes
-    ----------
-    fields : mapping
-        Keys and attributes of the report.
-    damage : mapping
-        Keys and attributes of each damage.
-    key : str
-        Key of the list of damage.
-    has_notices : bool
-        Whether there is a list of notices.
-    """
-
-    fields: Mapping[str, str] = {}
+    fields: Mapping[str, str] = {}  # keys and attributes of the report
+    # Keys and attributes of each damage.
     damage: Mapping[str, str] = dict(zip(_DAMAGE, _DAMAGE, strict=True))
-    key: str = "damage"
-    has_notices: bool = True
+    key: str = "damage"  # key of the list of damage
+    has_notices: bool = True  # whether there is a list of notices
 
     def document(self, report: "Report | None") -> dict[str, Any]:
         """Return the JSON fields of a report, or those of a file that cannot be verified."""

@@ -20,36 +20,17 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """Kind of input.
+    """Kind of input."""
 
-    Attributes
-    ----------
-    summary : str
-        Description of the input.
-    adapter : str
-        Name of the adapter class, called with ``(input, [folder,] [output,] **options)``.
-    inputs : tuple of (name, help)
-        The arguments before the output directory.
-    takes_output : bool
-        Whether the output directory is passed to the adapter.
-    options : tuple of str
-        Options that only some kinds have, see `_add_own_options`.
-    size : str
-        Parameter of the adapter for the size of frames.
-    frame_rate : float or None
-        Default of ``--frame-rate``; None without this option.
-    label_name : str or None
-        Default of ``--label-name``; None without this option.
-    """
-
-    summary: str
+    summary: str  # description of the input
+    # Name of the adapter class, called with ``(input, [folder,] [output,] **options)``.
     adapter: str
-    inputs: tuple[tuple[str, str], ...]
-    takes_output: bool = True
-    options: tuple[str, ...] = ()
-    size: str = "frame_size"
-    frame_rate: float | None = None
-    label_name: str | None = None
+    inputs: tuple[tuple[str, str], ...]  # the arguments before the output directory
+    takes_output: bool = True  # whether the output directory is passed to the adapter
+    options: tuple[str, ...] = ()  # options that only some kinds have, see `_add_own_options`
+    size: str = "frame_size"  # parameter of the adapter for the size of frames
+    frame_rate: float | None = None  # default of ``--frame-rate``; None without this option
+    label_name: str | None = None  # default of ``--label-name``; None without this option
 
 
 _JSON = ("LIST", "JSON file")

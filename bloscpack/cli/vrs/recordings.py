@@ -26,17 +26,10 @@ TYPES = "data", "configuration", "state"
 
 
 class Moment(NamedTuple):
-    """Time on the command line: absolute, or relative to the first or the last data record.
+    """Time on the command line: absolute, or relative to the first or the last data record."""
 
-    Attributes
-    ----------
-    seconds : float
-        Absolute time, or distance from the origin, negative before it.
-    origin : {"", "+", "-"}
-        Absolute; relative to the first data record; relative to the last one.
-    """
-
-    seconds: float
+    seconds: float  # absolute time, or distance from the origin, negative before it
+    # "": absolute; "+": relative to the first data record; "-": relative to the last one.
     origin: str
 
 

@@ -32,24 +32,13 @@ _NUMBER = re.compile(r"(\d+)")
 
 
 class ReadOptions(NamedTuple):
-    """Options for reading items.
+    """Options for reading items."""
 
-    Attributes
-    ----------
-    keep : bool
-        Return JPEG and PNG images unchanged.
-    check : bool
-        Decode unchanged images, to find damaged ones.
-    short_edge : int or None
-        Length in pixels of the shorter edge of images and video frames after resizing.
-    keep_damaged : bool
-        Accept videos with damaged or missing frames.
-    """
-
-    keep: bool = True
-    check: bool = False
+    keep: bool = True  # return JPEG and PNG images unchanged
+    check: bool = False  # decode unchanged images, to find damaged ones
+    # Length in pixels of the shorter edge of images and video frames after resizing.
     short_edge: int | None = None
-    keep_damaged: bool = False
+    keep_damaged: bool = False  # accept videos with damaged or missing frames
 
     @property
     def is_copy(self) -> bool:
@@ -59,37 +48,22 @@ class ReadOptions(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """Frames of an item that is being read.
+    """Frames of an item that is being read."""
 
-    Attributes
-    ----------
-    frames : ndarray or iterator
-        An array of shape (T, ...), or an iterator of arrays or of bytes of images.
-    meta : dict
-        Metadata found while reading; complete when all frames have been taken.
-    notes : list of str
-        Notes for the user; complete when all frames have been taken.
-    """
-
+    # An array of shape (T, ...), or an iterator of arrays or of bytes of images.
     frames: AnyArray | Iterator[Any]
+    # Metadata found while reading; complete when all frames have been taken.
     meta: dict[str, Any] = field(default_factory=dict)
+    # Notes for the user; complete when all frames have been taken.
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Base class of all items.
+    """Base class of all items."""
 
-    Attributes
-    ----------
-    id : str
-        Id of the clip.
-    meta : mapping
-        Metadata of the clip, as JSON values.
-    """
-
-    id: str
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    id: str  # id of the clip
+    meta: Mapping[str, Any] = field(default_factory=dict)  # metadata of the clip, as JSON values
 
     @property
     def source(self) -> str:
@@ -195,16 +169,10 @@ class ImageFiles(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFolder(Item):
-    """A folder whose JPEG and PNG files are the frames, in the order of their names.
-
-    Attributes
-    ----------
-    root : str or None
-        The folder that links must not lead out of; None allows any link.
-    """
+    """A folder whose JPEG and PNG files are the frames, in the order of their names."""
 
     path: str
-    root: str | None = None
+    root: str | None = None  # the folder that links must not lead out of; None allows any link
 
     @property
     def source(self) -> str:
@@ -239,16 +207,10 @@ class ImageFolder(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoFile(Item):
-    """A video.
-
-    Attributes
-    ----------
-    frame_rate : float or None
-        Frames per second to read; by default every frame once.
-    """
+    """A video."""
 
     path: str
-    frame_rate: float | None = None
+    frame_rate: float | None = None  # frames per second to read; by default every frame once
 
     @property
     def source(self) -> str:

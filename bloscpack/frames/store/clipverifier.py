@@ -25,17 +25,10 @@ _BATCH_REQUESTS = 1 << 10
 
 
 class Place(NamedTuple):
-    """Location of the chunks of a clip.
+    """Location of the chunks of a clip."""
 
-    Attributes
-    ----------
-    ordinal : int
-        Ordinal of the clip in the index.
-    start, end : int
-        Absolute offsets; `end` is after the digest of the last chunk.
-    """
-
-    ordinal: int
+    ordinal: int  # ordinal of the clip in the index
+    # Absolute offsets; `end` is after the digest of the last chunk.
     start: int
     end: int
 

@@ -101,27 +101,13 @@ def group_of(frame_nbytes: int) -> int:
 
 
 class FrameFormat(NamedTuple):
-    """Format of the frames of a clip.
+    """Format of the frames of a clip."""
 
-    Attributes
-    ----------
-    codec : Codec
-        How they are stored.
-    group : int
-        Frames per chunk, 1 to 255; the last chunk of a clip may have fewer.
-    varies : bool
-        Whether images of the clip differ in shape.
-    dtype : numpy.dtype
-        Data type of the pixels, including the byte order.
-    shape : tuple of int
-        Shape of a frame; if images differ, of the first.
-    """
-
-    codec: Codec
-    group: int
-    varies: bool
-    dtype: Dtype
-    shape: tuple[int, ...]
+    codec: Codec  # how they are stored
+    group: int  # frames per chunk, 1 to 255; the last chunk of a clip may have fewer
+    varies: bool  # whether images of the clip differ in shape
+    dtype: Dtype  # data type of the pixels, including the byte order
+    shape: tuple[int, ...]  # shape of a frame; if images differ, of the first
 
     @classmethod
     def lossless(cls, dtype: Dtype, shape: tuple[int, ...]) -> "FrameFormat":
@@ -222,48 +208,28 @@ def _bound_of(dtype: Dtype, shape: tuple[int, ...]) -> int:
 
 
 class Section(NamedTuple):
-    """A section of a segment.
+    """A section of a segment."""
 
-    Attributes
-    ----------
-    stored, decoded : int
-        Sizes in bytes.
-    digest : bytes
-        XXH3-64 of the stored bytes.
-    how : int
-        See `How`.
-    """
-
+    # Sizes in bytes.
     stored: int
     decoded: int
-    digest: bytes
-    how: int
+    digest: bytes  # XXH3-64 of the stored bytes
+    how: int  # see `How`
 
 
 class Tail(NamedTuple):
-    """End of a segment, which locates its sections and the previous segment.
+    """End of a segment, which locates its sections and the previous segment."""
 
-    Attributes
-    ----------
-    nformats, nclips, nchunks : int
-        Number of formats, clips and chunks in the segment.
-    first_clip : int
-        Number of clips in earlier segments of the chain.
-    offset, nbytes : int
-        Absolute position and size of the whole segment.
-    previous : int
-        Absolute end of the previous segment in the chain; 0 for the first.
-    sections : tuple of Section
-        Sections of clips, chunks and metas, which follow each other from `offset` on.
-    """
-
+    # Number of formats, clips and chunks in the segment.
     nformats: int
     nclips: int
     nchunks: int
-    first_clip: int
+    first_clip: int  # number of clips in earlier segments of the chain
+    # Absolute position and size of the whole segment.
     offset: int
     nbytes: int
-    previous: int
+    previous: int  # absolute end of the previous segment in the chain; 0 for the first
+    # Sections of clips, chunks and metas, which follow each other from `offset` on.
     sections: tuple[Section, ...]
 
     @property
@@ -377,32 +343,18 @@ def unpack_section(stored: BytesLike, section: Section, what: str) -> BytesLike:
 
 @dataclass(frozen=True, slots=True)
 class Clips:
-    """Section of clips: one column per field.
+    """Section of clips: one column per field."""
 
-    Attributes
-    ----------
-    offsets : ndarray of uint64
-        Absolute offset of the first chunk.
-    nframes, formats : ndarray of uint32
-        Number of frames; ordinal of the format.
-    id_ends : ndarray of uint64
-        End of the id in `ids`; it starts at the end of the previous one.
-    hashes, order : ndarray of uint64, of uint32
-        XXH3-64 of the ids, ascending, and the clip that each belongs to.
-    rows : list of bytes
-        Packed formats.
-    ids : bytes-like
-        Concatenated ids in UTF-8; lone surrogates are encoded like other characters.
-    """
-
-    offsets: IntArray
+    offsets: IntArray  # uint64: absolute offset of the first chunk
+    # uint32: number of frames, and ordinal of the format.
     nframes: IntArray
     formats: IntArray
-    id_ends: IntArray
+    id_ends: IntArray  # uint64: end of the id in `ids`; it starts at the end of the previous one
+    # uint64: XXH3-64 of the ids, ascending; uint32: the clip that each belongs to.
     hashes: IntArray
     order: IntArray
-    rows: list[bytes]
-    ids: BytesLike
+    rows: list[bytes]  # packed formats
+    ids: BytesLike  # concatenated ids in UTF-8; lone surrogates are encoded like other characters
 
     @classmethod
     def of(
@@ -547,17 +499,10 @@ class Metas:
 
 
 class Content(NamedTuple):
-    """Decoded content of a segment.
+    """Decoded content of a segment."""
 
-    Attributes
-    ----------
-    clips : Clips
-        The section of clips.
-    chunks, metas : bytes-like
-        Other sections, decoded.
-    """
-
-    clips: Clips
+    clips: Clips  # the section of clips
+    # Other sections, decoded.
     chunks: BytesLike
     metas: BytesLike
 

@@ -33,21 +33,11 @@ _NOTHING = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
 
 
 class Options(NamedTuple):
-    """Encoding of frames.
+    """Encoding of frames."""
 
-    Attributes
-    ----------
-    codec : {"lossless", "jpeg"}
-        For arrays; images are stored unchanged.
-    preset : {"fast", "small"}
-        For codec "lossless".
-    quality : int
-        For codec "jpeg", 1 to 100.
-    """
-
-    codec: str = "lossless"
-    preset: str = "fast"
-    quality: int = 90
+    codec: str = "lossless"  # or "jpeg"; for arrays: images are stored unchanged
+    preset: str = "fast"  # or "small"; for codec "lossless"
+    quality: int = 90  # for codec "jpeg", 1 to 100
 
     def check(self) -> "Options":
         """Return the options after checking them.

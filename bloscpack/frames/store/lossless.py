@@ -92,21 +92,12 @@ class Geometry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """Encoding of the frames of a clip.
+    """Encoding of the frames of a clip."""
 
-    Attributes
-    ----------
-    params : CodecParams
-        Codec of a frame that does not refer to another.
-    filters : int
-        Filters of such a frame.
-    time : Scheme or None
-        Codec and filters, including TIME, of a frame that refers to another; None if no frame of
-        the clip does.
-    """
-
-    params: CodecParams
-    filters: int = 0
+    params: CodecParams  # codec of a frame that does not refer to another
+    filters: int = 0  # filters of such a frame
+    # Codec and filters, including TIME, of a frame that refers to another; None if no frame of the
+    # clip does.
     time: "Scheme | None" = None
 
 

@@ -32,17 +32,10 @@ _State = tuple[int, bytes]
 
 
 class _Tables(NamedTuple):
-    """Tables of all files.
+    """Tables of all files."""
 
-    Attributes
-    ----------
-    stores : tuple of FrameStore
-        One store per file.
-    hashes, numbers : ndarray of uint64, of uint32
-        Hashes of all ids, ascending, and the ordinal of the store that has each.
-    """
-
-    stores: tuple[FrameStore, ...]
+    stores: tuple[FrameStore, ...]  # one store per file
+    # uint64: hashes of all ids, ascending; uint32: the ordinal of the store that has each.
     hashes: AnyArray
     numbers: AnyArray
 

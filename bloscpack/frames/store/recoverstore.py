@@ -51,18 +51,10 @@ _MAX_METAS_NBYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class FoundClip:
-    """Clip of the damaged store.
+    """Clip of the damaged store."""
 
-    Attributes
-    ----------
-    index : Index
-        Index of the segment that describes it.
-    place : Place
-        Its location.
-    """
-
-    index: Index
-    place: Place
+    index: Index  # index of the segment that describes it
+    place: Place  # its location
 
     @property
     def nchunks(self) -> int:

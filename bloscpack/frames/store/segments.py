@@ -45,20 +45,10 @@ SECTION_NAMES = ("clips", "chunks", "metadata")
 
 
 class ClipRow(NamedTuple):
-    """Row of a clip in the index.
+    """Row of a clip in the index."""
 
-    Attributes
-    ----------
-    offset : int
-        Absolute offset of its first chunk.
-    nframes : int
-        Number of frames.
-    format : FrameFormat
-        Format of the frames.
-    """
-
-    offset: int
-    nframes: int
+    offset: int  # absolute offset of its first chunk
+    nframes: int  # number of frames
     format: FrameFormat
 
 

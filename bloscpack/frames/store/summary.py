@@ -10,23 +10,15 @@ from .segments import Index
 
 
 class Summary(NamedTuple):
-    """Summary of the content of a store.
+    """Summary of the content of a store."""
 
-    Attributes
-    ----------
-    nclips, nframes, nchunks : int
-        Number of clips, frames and chunks.
-    nbytes : int
-        Decoded size in bytes; images of a clip that differ in shape are counted as if like the
-        first.
-    formats : list of (FrameFormat, int, int)
-        Each frame format with its number of clips and frames, the most frequent first.
-    """
-
+    # Number of clips, frames and chunks.
     nclips: int
     nframes: int
     nchunks: int
+    # Decoded size in bytes; images of a clip that differ in shape are counted as if like the first.
     nbytes: int
+    # Each frame format with its number of clips and frames, the most frequent first.
     formats: list[tuple[FrameFormat, int, int]]
 
 

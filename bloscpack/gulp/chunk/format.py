@@ -53,37 +53,20 @@ class ImgInfo(NamedTuple):
 
 
 class ChunkNames(NamedTuple):
-    """File names of a chunk.
-
-    Attributes
-    ----------
-    number : int
-        Number of the chunk.
-    data, meta : str
-        Names, or paths, of the data file and the index.
-    """
+    """File names of a chunk."""
 
     number: int
+    # Names, or paths, of the data file and the index.
     data: str
     meta: str
 
 
 class Listing(NamedTuple):
-    """Chunks found among the file names of a folder.
+    """Chunks found among the file names of a folder."""
 
-    Attributes
-    ----------
-    chunks : list of ChunkNames
-        In GulpIO2's order, which sorts names as text: 10 comes before 2.
-    orphans : list of str
-        Data files without an index, as a killed writer leaves them.
-    next_number : int
-        One more than the highest number in use, including orphans.
-    """
-
-    chunks: list[ChunkNames]
-    orphans: list[str]
-    next_number: int
+    chunks: list[ChunkNames]  # in GulpIO2's order, which sorts names as text: 10 comes before 2
+    orphans: list[str]  # data files without an index, as a killed writer leaves them
+    next_number: int  # one more than the highest number in use, including orphans
 
 
 def chunk_names(number: int) -> ChunkNames:

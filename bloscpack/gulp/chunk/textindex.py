@@ -29,21 +29,11 @@ _NOWHERE = (-1, -1, -1)
 
 
 class ItemPlace(NamedTuple):
-    """Location of an item in the text of an index.
-
-    Attributes
-    ----------
-    id : str
-        Id of the item.
-    frames : tuple of int
-        Start and end of the text of its triplets.
-    meta_data : tuple of int
-        Start and end of the text of its metadata.
-    """
+    """Location of an item in the text of an index."""
 
     id: str
-    frames: tuple[int, int]
-    meta_data: tuple[int, int]
+    frames: tuple[int, int]  # start and end of the text of its triplets
+    meta_data: tuple[int, int]  # start and end of the text of its metadata
 
 
 def scan_index(data: bytes) -> tuple[str, list[ItemPlace]]:

@@ -23,44 +23,24 @@ _MAX_NBYTES = 1 << 28
 
 
 class Plan(NamedTuple):
-    """Plan of an ingest.
+    """Plan of an ingest."""
 
-    Attributes
-    ----------
-    items, items_per_chunk : int
-        Number of items in total, and per chunk.
-    ids : str or None
-        Digest of the ids in order, if they are known in advance.
-    """
-
+    # Number of items in total, and per chunk.
     items: int
     items_per_chunk: int
-    ids: str | None
+    ids: str | None  # digest of the ids in order, if they are known in advance
 
 
 class Done(NamedTuple):
-    """A chunk that has been written.
+    """A chunk that has been written."""
 
-    Attributes
-    ----------
-    position : int
-        Ordinal of the chunk in the plan.
-    number : int
-        Number of the chunk, as in the names of its files.
-    nbytes : list of int
-        Sizes of the data file and the index.
-    items, frames : int
-        Number of items and frames in the chunk.
-    skipped : list of [id, reason]
-        Items that were skipped.
-    """
-
-    position: int
-    number: int
-    nbytes: list[int]
+    position: int  # ordinal of the chunk in the plan
+    number: int  # number of the chunk, as in the names of its files
+    nbytes: list[int]  # sizes of the data file and the index
+    # Number of items and frames in the chunk.
     items: int
     frames: int
-    skipped: list[list[str]]
+    skipped: list[list[str]]  # items that were skipped
 
 
 class Journal:

@@ -34,18 +34,10 @@ from .ingestlog import Done, Journal, Plan
 
 
 class SkippedItem(NamedTuple):
-    """An item that was skipped.
-
-    Attributes
-    ----------
-    id : str
-        Id of the item.
-    reason : str
-        Reason for skipping it.
-    """
+    """An item that was skipped."""
 
     id: str
-    reason: str
+    reason: str  # reason for skipping it
 
 
 @dataclass(slots=True)

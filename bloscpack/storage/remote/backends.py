@@ -51,21 +51,11 @@ _VERSION_KEYS = (
 
 
 class Answer(NamedTuple):
-    """Result of one request.
+    """Result of one request."""
 
-    Attributes
-    ----------
-    data : bytes
-        The requested bytes, fewer only at the end of the object.
-    size : int
-        Size of the whole object in bytes.
-    tag : str
-        Version of the object as reported by its server; empty if it reports none.
-    """
-
-    data: bytes
-    size: int
-    tag: str
+    data: bytes  # the requested bytes, fewer only at the end of the object
+    size: int  # size of the whole object in bytes
+    tag: str  # version of the object as reported by its server; empty if it reports none
 
 
 class RemoteObject(Protocol):

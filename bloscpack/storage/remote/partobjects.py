@@ -27,21 +27,11 @@ _TIME_KEYS = ("mtime", "created", "updated", "last_modified", "LastModified", "g
 
 
 class Stat(NamedTuple):
-    """Status of an object.
+    """Status of an object."""
 
-    Attributes
-    ----------
-    size : int
-        Size in bytes.
-    tag : str
-        Version, the same as reading the object reports.
-    time : str
-        Time of creation, as far as the store reports it.
-    """
-
-    size: int
-    tag: str
-    time: str
+    size: int  # size in bytes
+    tag: str  # version, the same as reading the object reports
+    time: str  # time of creation, as far as the store reports it
 
 
 def stat(url: str, options: dict[str, Any]) -> Stat:

@@ -39,27 +39,13 @@ _CLOSED = "I/O operation on a closed file"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RemotePlace:
-    """Description that opens the same version of an object in another process.
+    """Description that opens the same version of an object in another process."""
 
-    Attributes
-    ----------
-    url : str
-        URL of the object.
-    storage_options : dict
-        As for `RemoteSource`.
-    size : int
-        Size in bytes.
-    tag : str
-        Version.
-    head : bytes
-        Beginning of the object, if it is enough to open the file; else empty.
-    """
-
-    url: str
-    storage_options: dict[str, Any]
-    size: int
-    tag: str
-    head: bytes
+    url: str  # URL of the object
+    storage_options: dict[str, Any]  # as for `RemoteSource`
+    size: int  # size in bytes
+    tag: str  # version
+    head: bytes  # beginning of the object, if it is enough to open the file; else empty
 
     def __repr__(self) -> str:
         """Return a representation without `storage_options`, which may hold keys."""

@@ -12,27 +12,13 @@ _MAX_LISTED = 30
 
 
 class FieldPlace(NamedTuple):
-    """Location of a field in the payloads of one format version.
+    """Location of a field in the payloads of one format version."""
 
-    Attributes
-    ----------
-    version : int
-        The format version.
-    layout : DataLayout
-        Layout of the metadata block.
-    key : str
-        Key of the piece in the layout.
-    piece : Piece
-        The piece.
-    start : int or None
-        Position of the block in all payloads, in bytes; None if it varies.
-    """
-
-    version: int
-    layout: DataLayout
-    key: str
+    version: int  # the format version
+    layout: DataLayout  # layout of the metadata block
+    key: str  # key of the piece in the layout
     piece: Piece
-    start: int | None
+    start: int | None  # position of the block in all payloads, in bytes; None if it varies
 
     @property
     def offset(self) -> int:

@@ -34,22 +34,13 @@ UNKNOWN, IRREGULAR = -2, -1
 
 
 class ImageForm(NamedTuple):
-    """Memory layout of a raw image.
+    """Memory layout of a raw image."""
 
-    Attributes
-    ----------
-    shape, strides : tuple of int
-        Shape and strides in bytes of the first plane, which starts where the image starts.
-    dtype : numpy.dtype
-        Dtype of the pixels.
-    nbytes : int
-        Bytes of the block.
-    """
-
+    # Shape and strides in bytes of the first plane, which starts where the image starts.
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: np.dtype[Any]
-    nbytes: int
+    dtype: np.dtype[Any]  # dtype of the pixels
+    nbytes: int  # bytes of the block
 
     @property
     def extent(self) -> int:

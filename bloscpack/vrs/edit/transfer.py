@@ -38,43 +38,21 @@ _BATCH_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Records that a plan takes from one recording.
+    """Records that a plan takes from one recording."""
 
-    Attributes
-    ----------
-    content : Content
-        The source recording.
-    rows : ndarray of int64
-        Records to copy, in writing order.
-    ids : list of StreamId
-        Ids in the new recording, by stream ordinal of the source.
-    """
-
-    content: Content
-    rows: IntArray
-    ids: list[StreamId]
+    content: Content  # the source recording
+    rows: IntArray  # int64: records to copy, in writing order
+    ids: list[StreamId]  # ids in the new recording, by stream ordinal of the source
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Content of a new recording.
+    """Content of a new recording."""
 
-    Attributes
-    ----------
-    shares : list of Share
-        Sources of the records.
-    order : ndarray of int64
-        Share of each record, in writing order.
-    stream_ids : list of StreamId
-        All streams.
-    description : Description
-        Tags of the file and the streams.
-    """
-
-    shares: list[Share]
-    order: IntArray
+    shares: list[Share]  # sources of the records
+    order: IntArray  # int64: share of each record, in writing order
     stream_ids: list[StreamId]
-    description: Description
+    description: Description  # tags of the file and the streams
 
     def entries(self) -> Entries:
         """Return the index of the new recording for payloads in their stored form."""
@@ -100,18 +78,10 @@ class Plan:
 
 
 class Written(NamedTuple):
-    """Files of a new recording.
+    """Files of a new recording."""
 
-    Attributes
-    ----------
-    paths : list of str
-        Their paths.
-    nbytes : int
-        Their total size.
-    """
-
-    paths: list[str]
-    nbytes: int
+    paths: list[str]  # their paths
+    nbytes: int  # their total size
 
 
 class _Recoded(NamedTuple):

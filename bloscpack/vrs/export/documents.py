@@ -30,24 +30,12 @@ _BATCH = 4096
 
 
 class StreamFormat(NamedTuple):
-    """Definition of the records of a stream that have one type and format version.
+    """Definition of the records of a stream that have one type and format version."""
 
-    Attributes
-    ----------
-    record_type : str
-        In lower case, such as ``"data"``.
-    version : int
-        Version of the format.
-    text : str
-        The record format.
-    layouts : dict of int to str
-        Definitions of the metadata blocks, by block index.
-    """
-
-    record_type: str
+    record_type: str  # in lower case, such as ``"data"``
     version: int
-    text: str
-    layouts: dict[int, str]
+    text: str  # the record format
+    layouts: dict[int, str]  # definitions of the metadata blocks, by block index
 
 
 def stream_formats(stream: Stream) -> list[StreamFormat]:

@@ -30,20 +30,11 @@ _YUV = PLANAR_FORMATS | {PixelFormat.YUY2}
 
 
 class Picture(NamedTuple):
-    """Bytes and suffix of an image file.
+    """Bytes and suffix of an image file."""
 
-    Attributes
-    ----------
-    data : bytes-like
-        Content of the file.
-    suffix : str
-        Suffix of the file name, with the dot.
-    is_part : bool
-        Whether the image is part of a video stream, to be appended to the parts before it.
-    """
-
-    data: BytesLike
-    suffix: str
+    data: BytesLike  # content of the file
+    suffix: str  # suffix of the file name, with the dot
+    # Whether the image is part of a video stream, to be appended to the parts before it.
     is_part: bool = False
 
 

@@ -41,18 +41,11 @@ _NUMBER = re.compile(r" #[0-9]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class StreamTags:
-    """Tags of one stream.
+    """Tags of one stream."""
 
-    Attributes
-    ----------
-    user : dict of str
-        Tags set by the user.
-    vrs : dict of str
-        Name, flavor, serial number and record formats: ``RF:Data:1`` is a record format,
-        ``DL:Data:1:0`` the layout of its first block.
-    """
-
-    user: dict[str, str] = field(default_factory=dict)
+    user: dict[str, str] = field(default_factory=dict)  # tags set by the user
+    # Name, flavor, serial number and record formats: ``RF:Data:1`` is a record format,
+    # ``DL:Data:1:0`` the layout of its first block.
     vrs: dict[str, str] = field(default_factory=dict)
 
 

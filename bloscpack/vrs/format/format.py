@@ -158,31 +158,18 @@ def normal_type_ids(stored: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 class FileHeader(NamedTuple):
-    """Header of a file.
+    """Header of a file."""
 
-    Attributes
-    ----------
-    creation_id : int
-        Creation time in ns since 1970, with the low 30 bits random.
-    file_header_size, record_header_size : int
-        In bytes.
-    index_offset : int
-        Byte position of the index record; 0 while the file is being written and after a crash.
-    description_offset : int
-        Byte position of the description record.
-    first_record_offset : int
-        Byte position of the first user record; 0 if records follow the description.
-    version : str
-        ``"VRS1"`` to ``"VRS3"``.
-    """
-
-    creation_id: int
+    creation_id: int  # creation time in ns since 1970, with the low 30 bits random
+    # In bytes.
     file_header_size: int = FILE_HEADER_SIZE
     record_header_size: int = RECORD_HEADER_SIZE
+    # Byte position of the index record; 0 while the file is being written and after a crash.
     index_offset: int = 0
-    description_offset: int = FILE_HEADER_SIZE
+    description_offset: int = FILE_HEADER_SIZE  # byte position of the description record
+    # Byte position of the first user record; 0 if records follow the description.
     first_record_offset: int = 0
-    version: str = "VRS1"
+    version: str = "VRS1"  # ``"VRS1"`` to ``"VRS3"``
 
     def pack(self) -> bytes:
         """Return the header as stored, `file_header_size` bytes."""
@@ -236,36 +223,17 @@ class FileHeader(NamedTuple):
 
 
 class RecordHeader(NamedTuple):
-    """Header of a record, in front of its payload.
+    """Header of a record, in front of its payload."""
 
-    Attributes
-    ----------
-    size : int
-        Bytes of the record in the file, this header included.
-    previous_size : int
-        The `size` of the record before it in the file; 0 for the first record.
-    stream_id : StreamId
-        Legacy type ids are mapped.
-    format_version : int
-        Version of the record format of the payload, for this stream and record type.
-    timestamp : float
-        In seconds.
-    record_type : int
-        A `RecordType`, or any byte of a damaged file.
-    compression : int
-        A `Compression`, or any byte of a damaged file.
-    uncompressed_size : int
-        Bytes of the payload when decoded; 0 if it is not compressed.
-    """
-
-    size: int
-    previous_size: int
-    stream_id: StreamId
+    size: int  # bytes of the record in the file, this header included
+    previous_size: int  # the `size` of the record before it in the file; 0 for the first record
+    stream_id: StreamId  # legacy type ids are mapped
+    # Version of the record format of the payload, for this stream and record type.
     format_version: int
-    timestamp: float
-    record_type: int
-    compression: int = Compression.NONE
-    uncompressed_size: int = 0
+    timestamp: float  # in seconds
+    record_type: int  # a `RecordType`, or any byte of a damaged file
+    compression: int = Compression.NONE  # a `Compression`, or any byte of a damaged file
+    uncompressed_size: int = 0  # bytes of the payload when decoded; 0 if it is not compressed
 
     @property
     def stored_nbytes(self) -> int:

@@ -57,21 +57,13 @@ Entries = NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class IndexContent:
-    """Content of an index record.
+    """Content of an index record."""
 
-    Attributes
-    ----------
-    entries : ndarray of INDEX_ENTRY
-        One per record, in file order; a copy.
-    stream_ids : list of StreamId
-        Streams that the index names, with or without records; empty for a split index.
-    is_complete : bool
-        False for a split index that ends within an entry or in damaged bytes, or whose size was
-        never set. Records may then follow that it does not list.
-    """
-
-    entries: Entries
+    entries: Entries  # INDEX_ENTRY: one per record, in file order; a copy
+    # Streams that the index names, with or without records; empty for a split index.
     stream_ids: list[StreamId]
+    # False for a split index that ends within an entry or in damaged bytes, or whose size was never
+    # set. Records may then follow that it does not list.
     is_complete: bool = True
 
 
@@ -202,31 +194,15 @@ class RecordTable:
 
     Records of equal time are sorted by type id, instance id and offset (reference 1.4.0,
     ``IndexRecord::RecordInfo``). Records whose time is NaN come last.
-
-    Attributes
-    ----------
-    timestamp : ndarray of float64, shape (N,)
-        In seconds.
-    offset : ndarray of int64, shape (N,)
-        Byte position of the record header.
-    size : ndarray of uint32, shape (N,)
-        Bytes in the file, the header included.
-    record_type : ndarray of uint8, shape (N,)
-        A `RecordType`.
-    stream : ndarray of int32, shape (N,)
-        Ordinal in `streams`.
-    position : ndarray of int64, shape (N,)
-        Ordinal of the record in file order.
-    streams : tuple of StreamId
-        Sorted: the streams given to `from_entries` and the streams of the records.
     """
 
-    timestamp: NDArray[np.float64]
-    offset: NDArray[np.int64]
-    size: NDArray[np.uint32]
-    record_type: NDArray[np.uint8]
-    stream: NDArray[np.int32]
-    position: NDArray[np.int64]
+    timestamp: NDArray[np.float64]  # float64, shape (N,): in seconds
+    offset: NDArray[np.int64]  # int64, shape (N,): byte position of the record header
+    size: NDArray[np.uint32]  # uint32, shape (N,): bytes in the file, the header included
+    record_type: NDArray[np.uint8]  # uint8, shape (N,): a `RecordType`
+    stream: NDArray[np.int32]  # int32, shape (N,): ordinal in `streams`
+    position: NDArray[np.int64]  # int64, shape (N,): ordinal of the record in file order
+    # Sorted: the streams given to `from_entries` and the streams of the records.
     streams: tuple[StreamId, ...]
 
     def __len__(self) -> int:

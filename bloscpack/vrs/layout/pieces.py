@@ -39,24 +39,13 @@ class PieceKind(StrEnum):
 
 
 class Element(NamedTuple):
-    """Type of one element of a piece.
+    """Type of one element of a piece."""
 
-    Attributes
-    ----------
-    name : str
-        C++ name, stored on disk: ``int32_t``, ``Point3Df``, ``string``.
-    code : str
-        Format character of a coordinate for the struct module; empty for ``string``.
-    shape : tuple of int
-        ``()`` for a scalar, ``(3,)`` for a point, ``(3, 3)`` for a matrix, by rows.
-    nbytes : int
-        Stored size of one element; 0 for ``string``, whose size varies.
-    """
-
-    name: str
-    code: str
+    name: str  # C++ name, stored on disk: ``int32_t``, ``Point3Df``, ``string``
+    code: str  # format character of a coordinate for the struct module; empty for ``string``
+    # ``()`` for a scalar, ``(3,)`` for a point, ``(3, 3)`` for a matrix, by rows.
     shape: tuple[int, ...]
-    nbytes: int
+    nbytes: int  # stored size of one element; 0 for ``string``, whose size varies
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -130,33 +119,18 @@ _VARIABLE = (f"{PieceKind.VECTOR}<", f"{PieceKind.STRING_MAP}<", PieceKind.STRIN
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One piece of a definition.
+    """One piece of a definition."""
 
-    Attributes
-    ----------
-    label : str
-        Name, with ``/`` between the names of nested structs. Bytes that are not UTF-8 are surrogate
-        escapes, as in all strings of a recording.
-    type_name : str
-        As stored, such as ``DataPieceArray<float>``; may be a type that is unknown here.
-    size : int
-        Number of elements of an array; 0 for other kinds.
-    tags : mapping of str to str
-        Such as ``unit`` and ``description``.
-    required : bool
-        Whether readers that expect this piece fail without it.
-    default : object
-        JSON value to use for a missing piece; None without a default.
-    properties : mapping of str to object
-        Numbers such as ``min`` and ``max``; for values and arrays only.
-    """
-
+    # Name, with ``/`` between the names of nested structs. Bytes that are not UTF-8 are surrogate
+    # escapes, as in all strings of a recording.
     label: str
+    # As stored, such as ``DataPieceArray<float>``; may be a type that is unknown here.
     type_name: str
-    size: int = 0
-    tags: Mapping[str, str] = field(default_factory=dict)
-    required: bool = False
-    default: Any = None
+    size: int = 0  # number of elements of an array; 0 for other kinds
+    tags: Mapping[str, str] = field(default_factory=dict)  # such as ``unit`` and ``description``
+    required: bool = False  # whether readers that expect this piece fail without it
+    default: Any = None  # JSON value to use for a missing piece; None without a default
+    # Numbers such as ``min`` and ``max``; for values and arrays only.
     properties: Mapping[str, Any] = field(default_factory=dict)
 
     @property

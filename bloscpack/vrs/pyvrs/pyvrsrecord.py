@@ -51,21 +51,11 @@ class VRSBlocks(Sequence[T], Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options for reading records.
-
-    Attributes
-    ----------
-    conversion : ImageConversion
-        Conversion of images.
-    nblocks : int or None
-        Number of blocks to read, from the first on; None for all.
-    encoding : str
-        Encoding of text.
-    """
+    """Options for reading records."""
 
     conversion: ImageConversion = ImageConversion.OFF
-    nblocks: int | None = None
-    encoding: str = SAFE_ENCODING
+    nblocks: int | None = None  # number of blocks to read, from the first on; None for all
+    encoding: str = SAFE_ENCODING  # encoding of text
 
     @property
     def reads_all_metadata(self) -> bool:

@@ -22,21 +22,11 @@ _CLOSED = "the recording is closed"
 
 
 class Part(NamedTuple):
-    """File with a part of the recording.
+    """File with a part of the recording."""
 
-    Attributes
-    ----------
-    source : ByteSource
-        The open file.
-    start : int
-        Position of its first byte in the recording.
-    nbytes : int
-        Size of the file when it was opened.
-    """
-
-    source: ByteSource
-    start: int
-    nbytes: int
+    source: ByteSource  # the open file
+    start: int  # position of its first byte in the recording
+    nbytes: int  # size of the file when it was opened
 
 
 class ChunkedSource(ByteSource):

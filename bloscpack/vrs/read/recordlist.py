@@ -33,33 +33,17 @@ _LAST_RECORD_NBYTES = 1 << 16
 
 
 class Listing(NamedTuple):
-    """Records of a file, in file order.
+    """Records of a file, in file order."""
 
-    Attributes
-    ----------
-    entries : ndarray of INDEX_ENTRY
-        Records that are complete in the file.
-    offsets : ndarray of int64
-        Byte position of each record.
-    stream_ids : list of StreamId
-        Streams that the index names.
-    kind : str
-        Kind of index, such as ``"classic end"``, ``"classic zstd front"`` or ``"split"``; or
-        ``"scanned"``.
-    gaps : list of Gap
-        Bytes that do not belong to a record.
-    nmissing : int
-        Number of index entries that lie beyond the end of the file.
-    internal : list of (int, RecordHeader)
-        Descriptions and indexes that a scan found, with their byte positions.
-    """
-
-    entries: AnyArray
-    offsets: IntArray
-    stream_ids: list[StreamId]
+    entries: AnyArray  # INDEX_ENTRY: records that are complete in the file
+    offsets: IntArray  # int64: byte position of each record
+    stream_ids: list[StreamId]  # streams that the index names
+    # Kind of index, such as ``"classic end"``, ``"classic zstd front"`` or ``"split"``; or
+    # ``"scanned"``.
     kind: str
-    gaps: list[Gap]
-    nmissing: int = 0
+    gaps: list[Gap]  # bytes that do not belong to a record
+    nmissing: int = 0  # number of index entries that lie beyond the end of the file
+    # Descriptions and indexes that a scan found, with their byte positions.
     internal: list[tuple[int, RecordHeader]] = []  # noqa: RUF012
 
 

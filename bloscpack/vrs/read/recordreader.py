@@ -42,30 +42,18 @@ _Listed: TypeAlias = tuple[int, int, int, int, float, int, int, int, int]
 
 
 class EncodedRecord(NamedTuple):
-    """Record with its payload as stored.
+    """Record with its payload as stored."""
 
-    Attributes
-    ----------
-    row : int
-        Row in the table.
-    stream : int
-        Ordinal of the stream.
-    record_type, format_version, timestamp
-        As in the record's header.
-    compression, uncompressed_size : int
-        Compression and decoded size of the payload, as in the header.
-    stored : bytes
-        The bytes after the header.
-    """
-
-    row: int
-    stream: int
+    row: int  # row in the table
+    stream: int  # ordinal of the stream
+    # As in the record's header.
     record_type: int
     format_version: int
     timestamp: float
+    # Compression and decoded size of the payload, as in the header.
     compression: int
     uncompressed_size: int
-    stored: bytes
+    stored: bytes  # the bytes after the header
 
 
 class RecordReader:

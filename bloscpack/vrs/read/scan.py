@@ -37,43 +37,24 @@ _MAX_PROBES = 200_000
 
 
 class Gap(NamedTuple):
-    """Bytes between or after records that do not belong to a record.
+    """Bytes between or after records that do not belong to a record."""
 
-    Attributes
-    ----------
-    offset, nbytes : int
-        Byte position and size.
-    reason : str
-        Description of the fault at `offset`.
-    """
-
+    # Byte position and size.
     offset: int
     nbytes: int
-    reason: str
+    reason: str  # description of the fault at `offset`
 
 
 class Scan(NamedTuple):
-    """Result of a scan.
+    """Result of a scan."""
 
-    Attributes
-    ----------
-    headers : ndarray of RECORD_HEADER_DTYPE
-        Headers of the user records and tags records, in file order.
-    offsets : ndarray of int64
-        Byte position of each record.
-    gaps : list of Gap
-        Bytes that do not belong to a record.
-    internal : list of (int, RecordHeader)
-        Headers of descriptions and indexes, with their byte positions.
-    end : int
-        End of the last record, in bytes; 0 without records.
-    """
-
+    # RECORD_HEADER_DTYPE: headers of the user records and tags records, in file order
     headers: AnyArray
-    offsets: IntArray
-    gaps: list[Gap]
+    offsets: IntArray  # int64: byte position of each record
+    gaps: list[Gap]  # bytes that do not belong to a record
+    # Headers of descriptions and indexes, with their byte positions.
     internal: list[tuple[int, RecordHeader]]
-    end: int
+    end: int  # end of the last record, in bytes; 0 without records
 
 
 def scan_records(

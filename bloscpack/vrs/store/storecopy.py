@@ -48,24 +48,12 @@ _BATCH_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordingCopy:
-    """Result of storing or restoring a recording.
+    """Result of storing or restoring a recording."""
 
-    Attributes
-    ----------
-    clips : int
-        Clips of the store, or streams of the restored recording.
-    records : int
-        Number of records.
-    images : int
-        Records with JPEG or PNG images, which are clips of their own.
-    paths : tuple of str
-        The files that were created.
-    """
-
-    clips: int
-    records: int
-    images: int
-    paths: tuple[str, ...]
+    clips: int  # clips of the store, or streams of the restored recording
+    records: int  # number of records
+    images: int  # records with JPEG or PNG images, which are clips of their own
+    paths: tuple[str, ...]  # the files that were created
 
 
 def store_recording(
