@@ -54,9 +54,10 @@ check: $(CHECK)/.ready
 	$(CHECK)/bin/python .ci/words.py
 	$(CHECK)/bin/codespell .ci bench bloscpack docs ext *.md
 
-# The documentation as a site in build/site: warnings, such as broken links, are errors.
+# The documentation as a site in build/site: warnings, such as broken links, are errors (not with
+# --quiet, which hides them from --strict).
 docs: $(DOCS)/.ready
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
 
 bench: $(BENCH)/.ready
 	$(BENCH)/bin/python -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)

@@ -196,6 +196,22 @@ def bloscpack() -> Figure:
     return figure
 
 
+def archive() -> Figure:
+    """Draw an archive of named arrays."""
+    figure = Figure("An archive of named arrays")
+    parts = [
+        ("header\n64", 0.8, "head"), ("metadata:\nattrs", 1, "head"),
+        ("record\ntemperature", 1.2, "table"), ("a whole Bloscpack file", 2.4, "data"),
+        ("record\nmask", 0.9, "table"), ("a whole\nBloscpack file", 1.5, "data"),
+        ("records", 1, "table"), ("tail\n40", 0.6, "head"),
+    ]  # fmt: skip
+    file = figure.row(44, parts, height=42)
+    figure.arrow(top(file[6]), top(file[2]), 48)
+    figure.arrow(top(file[6]), top(file[4]), 24)
+    figure.note(0, 108, "A reader starts at the end. Each file can be copied out byte for byte.")
+    return figure
+
+
 def blosc_chunk() -> Figure:
     """Draw a Blosc-1 chunk."""
     figure = Figure("A Blosc-1 chunk of items of four bytes")
@@ -389,6 +405,7 @@ def benzina() -> Figure:
 FIGURES = {
     "layers": layers,
     "concepts": concepts,
+    "archive": archive,
     "bloscpack": bloscpack,
     "blosc-chunk": blosc_chunk,
     "arraychunk": array_chunk,

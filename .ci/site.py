@@ -18,7 +18,11 @@ from mkdocs.structure.files import File, Files
 REPOSITORY = Path(__file__).resolve().parents[1]
 INTERFACE = json.loads((REPOSITORY / "tests" / "frozen" / "interface.json").read_text("utf-8"))
 # Pages outside docs/, by their path from there.
-OUTSIDE = {"../README.md": "index.md", "../CHANGELOG.md": "changes.md"}
+OUTSIDE = {
+    "../README.md": "index.md",
+    "../CHANGELOG.md": "changes.md",
+    "../SECURITY.md": "security.md",
+}
 # Attributes that only base classes describe.
 INHERITED = {"all_meta", "codec_id", "json_storage", "lock", "open_dataset_parameters"}
 INHERITED |= {"dtype", "reads_configuration", "vid_storage"}

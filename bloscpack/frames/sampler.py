@@ -74,14 +74,12 @@ class ClipIndex(int):
     """Ordinal of a clip, with the epoch it was drawn for.
 
     It behaves as a plain int. A dataset in a worker process learns the epoch from it, even if the
-    worker lives longer than an epoch.
+    worker lives longer than an epoch. ``ClipIndex(value, epoch)`` makes one.
 
-    Parameters
+    Attributes
     ----------
-    value : int
-        The ordinal.
     epoch : int
-        Epoch of the draw; also an attribute.
+        Epoch of the draw.
     """
 
     epoch: int
