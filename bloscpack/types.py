@@ -1,9 +1,9 @@
-"""Argument types: aliases shared by several modules, sizes given as text, lists of names."""
+"""Types that several modules share: aliases, sizes given as text, lists of names, strided items."""
 
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -58,3 +58,12 @@ def text_list(name: str, values: Any) -> list[Any]:
     if not isinstance(values, Iterable):
         raise TypeError(f"{name} is a list, not {type(values).__name__}")
     return list(values)
+
+
+class StridedItems(NamedTuple):
+    """Items of a chunk, as `numpy.ndarray` takes them: all in bytes but `shape`."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int

@@ -322,25 +322,23 @@ cdef class Kernel:
         """Decode `count` blocks from block `first` on; return a negative code on failure, else 0.
 
         `ends` holds the start of block 0, then the end of each block, as u32. `stored` is the part
-        of the chunk from position `low` on. With `count` equal to the number of blocks, `out` is the
-        whole content. Otherwise `count` is 1, and `out` is the block alone.
+        of the chunk from position `low` on. `out` is the whole content, of which only these blocks
+        are written, or one block alone.
         """
         cdef size_t at, stop, index, stride, high = low + stored.shape[0]
-        cdef bint alone = count == 1 and self.nblocks > 1
+        cdef size_t nbytes = out.shape[0]
+        cdef bint alone
         cdef bint sound = True
         cdef Place place
         cdef uint8_t *target
         cdef size_t step = self.plan.itemsize * self.plan.nplanes
         cdef Workspace workspace
         if (<size_t> ends.shape[0] != 4 * (self.nblocks + 1) or first >= self.nblocks
-                or (count != 1 and (first or count != self.nblocks)) or stored.shape[0] == 0):
+                or not 1 <= count <= self.nblocks - first or stored.shape[0] == 0):
             return REFUSED_BLOCK
         place = place_of(&self.plan, first)
-        if alone:
-            at = place.d * place.h * place.w * step
-        else:
-            at = self.plan.shape[0] * self.plan.shape[1] * self.plan.shape[2] * step
-        if <size_t> out.shape[0] != at:
+        alone = nbytes != self.plan.shape[0] * self.plan.shape[1] * self.plan.shape[2] * step
+        if alone and (count != 1 or nbytes != place.d * place.h * place.w * step):
             return REFUSED_BLOCK
         workspace = take_workspace()
         with nogil:

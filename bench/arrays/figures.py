@@ -45,9 +45,7 @@ _REMARKS = f"""\
 Others are ahead in these cases. Labels and masks repeat over long distances, which the slowest
 levels of Zstandard find best; we store them as Blosc chunks of level 6. JPEG XL makes single
 images of 16 bits smaller, fpzip some float grids, and pcodec counts and some arrays of one
-dimension, as well as random numbers, which we leave to Blosc because little is gained. A series
-of one pixel needs all blocks of a chunk, as they hold whole slices, and here Blosc decodes those
-faster.
+dimension, as well as random numbers, which we leave to Blosc because little is gained.
 """
 
 

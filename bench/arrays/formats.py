@@ -28,7 +28,10 @@ class Ours(Contender):
     def write(
         self, path: Path, array: np.ndarray, chunks: Any = None, nthreads: int | None = 1
     ) -> None:
-        bp.save(path, array, chunks=chunks, nthreads=nthreads, **self.options())
+        # Chunks of several images are those of series.
+        access = "series" if isinstance(chunks, tuple) and chunks[0] > 1 else None
+        options = {"chunks": chunks, "access": access, **self.options()}
+        bp.save(path, array, nthreads=nthreads, **options)
 
     def open(self, path: Path) -> Any:
         return bp.open(path)

@@ -21,7 +21,7 @@ from ..container.reader import Container
 from ..exceptions import BloscpackError, FileChangedError, UnsupportedError
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.remote.prefetch import prefetched
-from ..types import AnyArray
+from ..types import AnyArray, BytesLike, StridedItems
 from .arraymetadata import (
     Description,
     check_nbytes,
@@ -43,6 +43,8 @@ from .selection import Picked, Selection, Sides, parse_selection
 
 # Largest buffer allocated for part of a chunk before the chunk's own header has been checked.
 _MAX_UNSEEN_NBYTES = 16 << 20
+# A shorter span has few blocks, all of which are decoded.
+_SHORT_SPAN_NBYTES = 1 << 16
 # Decoded size of the rows that are held in memory at a time to read fields of them, in bytes.
 _BLOCK_NBYTES = 16 << 20
 
@@ -320,7 +322,7 @@ def _read_pieces_into(
     """Copy the pieces of a chunk to their places in `target`, an array of items of type void."""
     item = target.dtype
     itemsize = item.itemsize
-    # The span of the selected items: Blosc blocks outside of it are not decoded.
+    # The span of the selected items: blocks outside of it are not decoded.
     low, high = found[0].first, found[0].last + 1
     for piece in found[1:]:
         low, high = min(low, piece.first), max(high, piece.last + 1)
@@ -328,16 +330,27 @@ def _read_pieces_into(
     if out is not None:
         container.read_bytes_into(chunk, low * itemsize, stored_view(out, False))
         return
-    data = _read_span(container, chunk, low * itemsize, high * itemsize)
+    data: BytesLike | None = None
+    is_short = (high - low) * itemsize <= _SHORT_SPAN_NBYTES
+    if len(found) == 1 and not is_short and container.chunk_nbytes(chunk) <= _MAX_UNSEEN_NBYTES:
+        data = container.read_items(chunk, _strided(found[0], itemsize))
+    start = 0
+    if data is None:
+        start = low
+        data = _read_span(container, chunk, low * itemsize, high * itemsize)
     for piece in found:
-        offset = (piece.origin - low) * itemsize
-        strides = tuple(items * itemsize for items in piece.steps)
-        block: AnyArray = np.ndarray(piece.lengths, item, data, offset, strides)
+        offset, lengths, strides, _ = _strided(piece, itemsize)
+        block: AnyArray = np.ndarray(lengths, item, data, offset - start * itemsize, strides)
         if piece.source is None:
             target[piece.target] = block
         else:
             source = cross(piece.source, piece.lengths)
             target[cross(piece.target, target.shape)] = block[source]
+
+
+def _strided(piece: Piece, itemsize: int) -> StridedItems:
+    strides = tuple(items * itemsize for items in piece.steps)
+    return StridedItems(piece.origin * itemsize, piece.lengths, strides, itemsize)
 
 
 def _read_span(container: Container, chunk: int, start: int, stop: int) -> memoryview:

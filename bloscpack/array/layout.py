@@ -244,6 +244,7 @@ def plan_layout(
     metadata, params = plan_content(
         description,
         division,
+        access=access,
         codec=codec,
         clevel=clevel,
         shuffle=shuffle,
@@ -278,10 +279,13 @@ def divide(description: Description, chunks: Chunks, access: str | None) -> Chun
         shape = shape[::-1]
         if isinstance(chunks, tuple):
             chunks = chunks[::-1]
+    is_shape = isinstance(chunks, tuple)
     if isinstance(chunks, str):
         chunks = _auto_chunks(shape, itemsize, chunks, access)
-    elif access is not None:
-        raise ValueError(f"access={access!r} needs chunks='auto'")
+    elif access is not None and not is_shape:
+        raise ValueError(f"access={access!r} needs chunks='auto', or the shape of a chunk")
+    else:
+        _check_access(access)
     if isinstance(chunks, tuple):
         lengths = _checked_chunks(shape, chunks)
         if lengths[1:] != shape[1:] and prod(shape[1:]) * itemsize:
@@ -330,8 +334,7 @@ def _auto_chunks(
     """
     if chunks != "auto":
         raise TypeError(f"chunks must be a number of rows, a shape or 'auto', not {chunks!r}")
-    if access not in (None, "rows", "tiles", "series"):
-        raise ValueError(f"access must be 'rows', 'tiles' or 'series', not {access!r}")
+    _check_access(access)
     if access == "rows" or len(shape) < 2 or not prod(shape[1:]) * itemsize:
         return None
     most = max(TARGET_CHUNK_NBYTES // itemsize, 1)
@@ -358,6 +361,11 @@ def _auto_chunks(
     return found
 
 
+def _check_access(access: str | None) -> None:
+    if access not in (None, "rows", "tiles", "series"):
+        raise ValueError(f"access must be 'rows', 'tiles' or 'series', not {access!r}")
+
+
 def _cut_evenly(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     """Return the shape of a chunk of up to `most` items, of about equal length along all axes.
 
@@ -374,7 +382,7 @@ def _cut_evenly(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     return tuple(lengths[axis] for axis in range(len(shape)))
 
 
-def item_encoder(description: Description) -> "ArrayItems | None":
+def item_encoder(description: Description, access: str | None = None) -> "ArrayItems | None":
     """Return the encoder for array chunks; None if the dtype has none."""
     with importing:  # on use: most files have no array chunks
         from .chunkcodec.chunkencoder import ArrayItems, kind_of
@@ -382,13 +390,14 @@ def item_encoder(description: Description) -> "ArrayItems | None":
     dtype, shape, is_fortran = description
     if kind_of(dtype) is None:
         return None
-    return ArrayItems(dtype, shape[-2::-1] if is_fortran else shape[1:])
+    return ArrayItems(dtype, shape[-2::-1] if is_fortran else shape[1:], access)
 
 
 def plan_content(
     description: Description,
     division: Chunking | ChunkGrid | None = None,
     *,
+    access: str | None = None,
     codec: str,
     clevel: int | None,
     shuffle: str | int | bool,
@@ -412,7 +421,10 @@ def plan_content(
     typesize = typesize_of(dtype)
     items = None
     if codec == AUTO:
-        codec, items = DEFAULT_CODEC, item_encoder(description)
+        hint = access if access == "series" and "chunks" in metadata else None
+        codec, items = DEFAULT_CODEC, item_encoder(description, hint)
+        if hint is not None and items is not None:
+            metadata["access"] = hint  # for rows that are appended
     level = default_clevel(codec) if clevel is None else clevel
     filter_ = _shuffle_for(shuffle, typesize)
     params = CodecParams(codec, level, filter_, typesize, rounding=rounding, items=items)

@@ -119,7 +119,10 @@ class RowAppender:
         self._metadata = metadata
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
         self._rounding = Rounding.stored(metadata, self.dtype, appender.chunk_size)
-        items = item_encoder(description) if appender.has_array_chunks else None
+        items = None
+        if appender.has_array_chunks:
+            hint = metadata.get("access") if self._is_array else None
+            items = item_encoder(description, hint if hint == "series" else None)
         appender.encode_with(self._rounding, items)
         self._committed = self._encoded_attrs()
         self.committed_attrs = json.loads(self._committed)

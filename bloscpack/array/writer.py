@@ -36,7 +36,7 @@ class Writer:
         Rows per chunk, or the shape of a chunk. Default: whole rows of about 1 MiB. A shape that
         cuts another axis than the first, or "auto", makes a grid of chunks, as for `save`.
     access : {"rows", "tiles", "series"}, optional
-        How the array will be read, for chunks="auto", as for `save`.
+        How the array will be read, as for `save`.
     codec, clevel, shuffle, checksum
         As for `save`.
     attrs : mapping, optional
@@ -112,6 +112,7 @@ class Writer:
         metadata, params = plan_content(
             description,
             division,
+            access=access,
             codec=codec,
             clevel=clevel,
             shuffle=shuffle,

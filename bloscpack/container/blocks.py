@@ -5,6 +5,7 @@ has already been compared, or verification is off.
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..exceptions import BloscpackError, FormatError
 from ..format.codec import (
@@ -12,6 +13,7 @@ from ..format.codec import (
     ChunkHeader,
     CodecParams,
     decode_blocks_into,
+    decode_run_into,
     encode,
     extent_of_range,
 )
@@ -19,6 +21,9 @@ from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSource
 from ..types import BytesLike
 from .chunk import PROBE_NBYTES
+
+if TYPE_CHECKING:
+    from ..format.arraychunk import BlockRun
 
 # Block sizes to try, in decoded bytes. LZ4 splits a block into a stream per byte of an item, so its
 # blocks are at least 64 KiB.
@@ -100,6 +105,25 @@ def read_blocks_into(
         if len(stored) < high - low:
             return False
         decode_blocks_into(front, stored, low, start, out)
+    except BloscpackError:
+        return False
+    return True
+
+
+def read_runs_into(
+    source: ByteSource, head: tuple[int, bytes], runs: "list[BlockRun]", out: BytesLike
+) -> bool:
+    """Read runs of blocks of a chunk, and decode them to their places in `out`, its content.
+
+    The result is as that of `read_blocks_into`.
+    """
+    offset, front = head
+    try:
+        for run in runs:
+            stored = source.read_at(offset + run.low, run.high - run.low)
+            if len(stored) < run.high - run.low:
+                return False
+            decode_run_into(front, stored, run, out)
     except BloscpackError:
         return False
     return True

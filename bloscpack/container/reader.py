@@ -25,8 +25,23 @@ from ..exceptions import (
     WrongKindError,
 )
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
-from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_range_into, new_bytes
-from ..format.header import FEATURE_GRID, OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
+from ..format.codec import (
+    CHUNK_HEADER_SIZE,
+    ChunkHeader,
+    decode_into,
+    decode_range_into,
+    decode_run_into,
+    new_bytes,
+    runs_of_items,
+)
+from ..format.header import (
+    FEATURE_ARRAY_CHUNKS,
+    FEATURE_GRID,
+    OFFSET_SIZE,
+    UNKNOWN,
+    UNUSED_ENTRY,
+    Header,
+)
 from ..format.metadata import MetadataHeader, decode_data, stored_data
 from ..format.trailer import Trailer
 from ..notice import notice
@@ -35,8 +50,8 @@ from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.protocol import ByteSource, Extent, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.runs import CHUNKS, REMOTE, most_per_run
-from ..types import BytesLike
-from .blocks import read_blocks_into, read_head
+from ..types import BytesLike, StridedItems
+from .blocks import read_blocks_into, read_head, read_runs_into
 from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
 from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, check_room
@@ -44,6 +59,7 @@ from .front import HEAD_NBYTES, TAIL_NBYTES, check_trailer, recorded_head
 from .live import ATTEMPTS, has_grown, old_chunk
 
 if TYPE_CHECKING:
+    from ..format.arraychunk import BlockRun
     from ..format.chunkgrid import ChunkGrid
 
 # Largest ratio of decoded to stored size for which memory is allocated without first reading all
@@ -422,6 +438,68 @@ class Container:
             raise
         if self._needs_no_check(index):
             memory.set_head(index, offset, bytes(data[: header.head_size(data)]))
+
+    def read_items(self, index: int, items: StridedItems) -> BytesLike | None:
+        """Return the content of chunk `index`, only the blocks that hold `items` decoded.
+
+        None if no blocks can be left out: then read the bytes from the first item to the last.
+        Raises as `read_chunk_into` does; the notes on `read_bytes_into` hold.
+        """
+        if not self.header.features & FEATURE_ARRAY_CHUNKS:
+            return None
+        memory = self._memory
+        if memory is None:
+            memory = self._memory = ChunkMemory(self.nchunks)
+        if self.verify != "always":
+            content = memory.content(index)
+            if content is not None:
+                return content
+            head = memory.head(index) or self._find_head(memory, index)
+            runs = None
+            if head is not None:
+                with suppress(BloscpackError):  # reading the bytes raises the proper error
+                    runs = runs_of_items(head[1], items)
+                if runs is None:
+                    return None
+                content = self._read_runs(memory, index, head, runs)
+                if content is not None:
+                    return content
+        return self._fetch_items(memory, index, items)
+
+    def _fetch_items(self, memory: ChunkMemory, index: int, items: StridedItems) -> bytes:
+        """Do as `read_items` with all of the chunk, whose checksum is compared."""
+        offset, data, header = self._fetch(index)
+        front = bytes(data[: header.head_size(data)])
+        content, view = new_bytes(header.nbytes)
+        try:
+            with view:
+                runs = runs_of_items(front, items)
+                if runs is None:
+                    decode_into(data, view)
+                for run in runs or ():
+                    decode_run_into(front, data[run.low : run.high], run, view)
+        except (CodecError, FormatError) as err:
+            err.at(f"chunk {index} at offset {offset}", self.name)
+            raise
+        if self._needs_no_check(index):
+            memory.set_head(index, offset, front)
+        return content
+
+    def _read_runs(
+        self, memory: ChunkMemory, index: int, head: tuple[int, bytes], runs: "list[BlockRun]"
+    ) -> bytes | None:
+        """Return the content of a checked chunk with these blocks decoded; None as `read_items`."""
+        nbytes = self.chunk_nbytes(index)
+        nblocks = sum(run.stop - run.first for run in runs)
+        # As in `read_bytes_into`.
+        if memory.count_run(index, nblocks * ChunkHeader.unpack(head[1]).blocksize) > 2 * nbytes:
+            content = self.read_chunk(index)
+            memory.keep(index, content)
+            return content
+        content, view = new_bytes(nbytes)
+        with view:
+            is_read = read_runs_into(self.source, head, runs, view)
+        return content if is_read else None
 
     def _find_head(self, memory: ChunkMemory, index: int) -> tuple[int, bytes] | None:
         """Return the offset and head of a chunk that need not be checked, or None."""

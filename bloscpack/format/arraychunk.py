@@ -23,7 +23,7 @@ except ImportError as err:
     ) from err
 
 from ..exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
-from ..types import BytesLike
+from ..types import BytesLike, StridedItems
 from .bytefield import unpack_fields
 
 VERSION = 0x82
@@ -259,6 +259,23 @@ class Plan:
         )
 
 
+class BlockRun(NamedTuple):
+    """Adjacent blocks of a chunk.
+
+    Attributes
+    ----------
+    first, stop : int
+        The first block, and the one behind the last.
+    low, high : int
+        Their stored range, as positions in the chunk.
+    """
+
+    first: int
+    stop: int
+    low: int
+    high: int
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayChunkHead:
     """Everything in front of the blocks of an array chunk."""
@@ -350,6 +367,75 @@ class ArrayChunkHead:
         The items are in C order of slices, rows, points and planes. Raises as `decode_into` does.
         """
         _check_code(self.kernel.decode_into(self.ends, stored, low, index, 1, out), index)
+
+    def decode_run_into(self, stored: BytesLike, run: BlockRun, out: BytesLike) -> None:
+        """Decode the blocks of `run`, whose stored bytes are `stored`, to their places in `out`.
+
+        `out` has the size of the whole content; the rest of it stays as it is. Raises as
+        `decode_into` does.
+        """
+        count = run.stop - run.first
+        code = self.kernel.decode_into(self.ends, stored, run.low, run.first, count, out)
+        _check_code(code, run.first)
+
+    def runs_of_items(self, items: StridedItems) -> list[BlockRun] | None:
+        """Return the runs of adjacent blocks that hold `items`.
+
+        None unless the axes of the items are within slices, rows and points of the chunk, whose
+        writer chose these.
+        """
+        box = self._box_of(items)
+        if box is None:
+            return None
+        slices, (row, last_row), (x, last_x) = box
+        (_, height, width), (d, h, w) = self.plan.shape, self.plan.block
+        rows, columns = -(-height // h), -(-width // w)
+        found: list[tuple[int, int]] = []
+        for slab in sorted({at // d for at in slices}):
+            for band in range(row // h, last_row // h + 1):
+                start = (slab * rows + band) * columns
+                first, stop = start + x // w, start + last_x // w + 1
+                if found and found[-1][1] == first:
+                    first = found.pop()[0]
+                found.append((first, stop))
+        return [
+            BlockRun(first, stop, self.extent(first)[0], self.extent(stop - 1)[1])
+            for first, stop in found
+        ]
+
+    def _box_of(
+        self, items: StridedItems
+    ) -> tuple[list[int], tuple[int, int], tuple[int, int]] | None:
+        """Return the slices, the first and last row, and the first and last point of `items`.
+
+        None if an axis crosses from one row, or slice, to the next.
+        """
+        point = len(self.plan.planes) * self.header.itemsize
+        depth, height, width = self.plan.shape
+        row_nbytes, slice_nbytes = width * point, height * width * point
+        offset, axes = items.offset, []
+        for length, stride in zip(items.shape, items.strides, strict=True):
+            if length > 1:
+                offset += min(stride, 0) * (length - 1)
+                axes.append((length, abs(stride)))
+        z, rest = divmod(offset, slice_nbytes)
+        row, low = divmod(rest, row_nbytes)
+        last_row, high, slices = row, low + items.itemsize - 1, [z]
+        for length, stride in axes:
+            if stride >= slice_nbytes:
+                if stride % slice_nbytes:
+                    return None
+                step = stride // slice_nbytes
+                slices = [at + step * index for at in slices for index in range(length)]
+            elif stride >= row_nbytes:
+                if stride % row_nbytes:
+                    return None
+                last_row += (length - 1) * stride // row_nbytes
+            else:
+                high += (length - 1) * stride
+        if z < 0 or max(slices) >= depth or last_row >= height or high >= row_nbytes:
+            return None
+        return slices, (row, last_row), (low // point, high // point)
 
     def blocks_of_range(self, start: int, stop: int) -> Iterator[int]:
         """Yield the blocks, ascending, that may hold bytes `start` to `stop` of the content."""

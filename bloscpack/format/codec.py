@@ -26,10 +26,10 @@ except ImportError as err:
 
 from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
 from ..parallel.imports import importing
-from ..types import BytesLike
+from ..types import BytesLike, StridedItems
 
 if TYPE_CHECKING:  # most files need none
-    from .arraychunk import ArrayChunkHead, ArrayChunkHeader
+    from .arraychunk import ArrayChunkHead, ArrayChunkHeader, BlockRun
     from .rounding import Rounding
 
 BLOSC_VERSION = _blosc.VERSION
@@ -350,6 +350,25 @@ def decode_blocks_into(
         raise _decode_error(header, len(out), code)
 
 
+def runs_of_items(head: bytes, items: StridedItems) -> "list[BlockRun] | None":
+    """Return the runs of adjacent blocks of a chunk that hold `items`.
+
+    None for a Blosc chunk, whose blocks are runs of its content, and for items that are not a box
+    of an array chunk. `head` is as in `extent_of_range`. Raises as that does.
+    """
+    if head[0] != ARRAY_CHUNK_VERSION:
+        return None
+    return _known_head(head).runs_of_items(items)
+
+
+def decode_run_into(head: bytes, stored: BytesLike, run: "BlockRun", out: BytesLike) -> None:
+    """Decode the blocks of `run` from `stored` to their places in `out`, the whole content.
+
+    Raises as `decode_into` does.
+    """
+    _known_head(head).decode_run_into(stored, run, out)
+
+
 @cache
 def _array_chunk_types() -> "tuple[type[ArrayChunkHeader], type[ArrayChunkHead]]":
     with importing:  # threads decode the first array chunk while the process may fork
@@ -363,7 +382,7 @@ def _array_head(view: BytesLike) -> "ArrayChunkHead":
 
 
 # A read of some blocks asks for their extent and decodes them, often of one chunk many times.
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _known_head(head: bytes) -> "ArrayChunkHead":
     return _array_head(head)
 

@@ -50,7 +50,8 @@ def save(
     access : {"rows", "tiles", "series"}, optional
         How the array will be read, for chunks="auto", which are about 1 MiB. By default all axes
         are cut evenly. "rows": whole rows, as without `chunks`. "tiles": parts of the last two
-        axes. "series": all or much of the first axis, and little of the others.
+        axes. "series": all or much of the first axis, and little of the others; blocks of array
+        chunks hold all of it, also if `chunks` is a shape.
     codec : str, default "zstd"
         "zstd", "lz4", "lz4hc", "blosclz" or "zlib" for Blosc chunks. "auto" for array chunks, which
         predict each item from its neighbours along the axes; a chunk that is smaller as a Blosc

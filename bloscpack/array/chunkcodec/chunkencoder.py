@@ -28,9 +28,10 @@ from ...format.codec import CodecParams, encode
 from ...types import AnyArray, BytesLike
 from .chunkmaps import Candidate, Mapped, bytes_of, maps_of
 
-# By itemsize. 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a row slower. Blosc takes
-# longer for rows of narrow items, so their blocks can be larger.
+# 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a part slower. Blosc takes longer for
+# rows of narrow items, so their blocks can be larger, but not for tiles.
 BLOCK_NBYTES = {1: 1 << 17, 2: 1 << 17, 4: 1 << 16, 8: 1 << 16}
+TILE_BLOCK_NBYTES = 1 << 16
 SLICES = 8  # of a block, if the slice before predicts the next
 # Windows pick map and predictor.
 NWINDOWS, FIRST_WINDOWS, FIRST_MARGIN, MAPS_MARGIN = 8, 2, 1.1, 1.5
@@ -77,6 +78,7 @@ class ArrayItems:
 
     dtype: np.dtype[Any]  # their type, of 1, 2, 4 or 8 bytes, or complex of two of these
     row_shape: tuple[int, ...]  # shape of the array as it is stored, without its first axis
+    access: str | None = None  # "series" if readers take these along the first axis of a grid
 
     def encode(self, content: BytesLike, params: CodecParams) -> bytes:
         """Return an array chunk, or a Blosc chunk unless that is much larger.
@@ -92,11 +94,14 @@ class ArrayItems:
         view = memoryview(content)
         flat: BytesLike = view
         shape = self._shape_of(view.nbytes)
+        access = "rows"
         if view.ndim > 1 and view.shape is not None:
             shape, flat = view.shape[:-1], view.cast("B")
+            access = self.access or "tiles"
         if params.rounding is not None:
             flat = params.rounding.apply(flat)
-        return encode_chunk(flat, self.dtype, shape, replace(params, rounding=None, items=None))
+        params = replace(params, rounding=None, items=None)
+        return encode_chunk(flat, self.dtype, shape, params, access=access)
 
     def _shape_of(self, nbytes: int) -> tuple[int, ...]:
         """Return the shape of `nbytes` of rows, or of items if these are not whole rows."""
@@ -106,7 +111,12 @@ class ArrayItems:
 
 
 def encode_chunk(
-    view: BytesLike, dtype: np.dtype[Any], shape: Sequence[int], params: CodecParams
+    view: BytesLike,
+    dtype: np.dtype[Any],
+    shape: Sequence[int],
+    params: CodecParams,
+    *,
+    access: str = "rows",
 ) -> bytes:
     """Return the items as an array chunk if it is much smaller than a Blosc chunk, else as that.
 
@@ -121,6 +131,8 @@ def encode_chunk(
         Items of the chunk on each axis.
     params : CodecParams
         Parameters of the Blosc chunk.
+    access : {"rows", "tiles", "series"}
+        How the chunk will be read, which decides on the shape of blocks.
     """
     kind = kind_of(dtype)
     if kind is None or prod(shape) == 0:
@@ -135,7 +147,7 @@ def encode_chunk(
     is_big_endian = dtype.str[0] == ">"
     items = np.frombuffer(view, f">u{itemsize}" if is_big_endian else f"<u{itemsize}")
     items = items.astype(f"u{itemsize}", copy=False).reshape(*geometry, nplanes)
-    choice = _choose(items, kind, params, is_big_endian=is_big_endian)
+    choice = _choose(items, kind, params, is_big_endian=is_big_endian, access=access)
     if choice is None:
         return _encode_blosc(view, params)
     expected = choice.blosc_nbytes
@@ -186,13 +198,19 @@ def geometry_of(shape: Sequence[int]) -> Shape:
     return prod(sides[:-2]), sides[-2], sides[-1]
 
 
-def block_of(shape: Shape, nplanes: int, itemsize: int, *, deep: bool) -> Shape:
-    """Return the sides of blocks of about `BLOCK_NBYTES`; `deep` ones have several slices."""
+def block_of(
+    shape: Shape, nplanes: int, itemsize: int, *, deep: bool, access: str = "rows"
+) -> Shape:
+    """Return the sides of blocks; `deep` ones have several slices, and those for series all."""
     d, h, w = shape
-    npoints = BLOCK_NBYTES[itemsize] // (nplanes * itemsize)
+    nbytes = TILE_BLOCK_NBYTES if access == "tiles" else BLOCK_NBYTES[itemsize]
+    npoints = nbytes // (nplanes * itemsize)
     if w > npoints:
         return 1, 1, max(1, npoints)
     rows = max(1, npoints // w)
+    if access == "series":
+        depth = _even(d, rows)
+        return depth, _even(h, rows // depth), w
     if rows >= h:
         return _even(d, rows // h), h, w
     depth = min(SLICES, d, rows) if deep else 1
@@ -269,7 +287,7 @@ class _Trial:
 
 
 def _choose(
-    items: AnyArray, kind: str, params: CodecParams, *, is_big_endian: bool
+    items: AnyArray, kind: str, params: CodecParams, *, is_big_endian: bool, access: str
 ) -> _Choice | None:
     """Return the plan of a chunk, or None if Blosc makes it smaller.
 
@@ -282,7 +300,7 @@ def _choose(
         before = chosen[-1].mapped if chosen else None
         chosen.append(_choose_map(plane, kind, nplanes, before))
     deep = any(choice.predictor & Predictor.AFTER_SLICE for choice in chosen)
-    block = block_of(shape, nplanes, itemsize, deep=deep)
+    block = block_of(shape, nplanes, itemsize, deep=deep, access=access)
     trial = _Trial.of(shape, block)
     content = np.concatenate([items[place].reshape(-1) for place in trial.places])
     if is_big_endian:
