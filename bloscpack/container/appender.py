@@ -137,7 +137,17 @@ class Appender:
         """Open a file for appending; also return its metadata.
 
         `cutter_for` is called with the grid and the metadata of a file that has a chunk grid.
-        LockedError if another writer has the file open; for others see `check_appendable`.
+
+        Raises
+        ------
+        LockedError
+            Another writer has it open.
+        UnsupportedError, ValueError
+            It cannot be appended to: see `check_appendable`.
+        FormatError, CodecError
+            It is damaged.
+        OSError
+            It does not exist or cannot be written.
         """
         file = UpdateFile.open(path, locking=locking)
         with closed_on_error(file, file.name):
@@ -165,7 +175,10 @@ class Appender:
     ) -> "Appender":
         """Start a new file, which appears on the first commit; `cutter` for a chunk grid.
 
-        LockedError if a writer has the file to be replaced open.
+        Raises
+        ------
+        LockedError
+            A writer has the file to be replaced open.
         """
         target = os.path.realpath(path)
         replaced = None

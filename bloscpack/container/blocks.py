@@ -47,7 +47,17 @@ def with_small_blocks(
     """Return `params` with the smallest block size that compresses about as well as the default.
 
     With small blocks, reading part of a chunk decodes few bytes besides the requested ones.
-    `sample` of the content is compressed with each candidate; a block is at least 1/32 of a chunk.
+
+    Parameters
+    ----------
+    params : CodecParams
+        Parameters with the block size that C-Blosc chooses.
+    sample : bytes-like
+        Sample of the content, compressed with each candidate.
+    chunk_nbytes : int
+        Size of a chunk in bytes; a block is at least 1/32 of it.
+    nthreads : int
+        Number of threads for the trials.
     """
     splits = params.codec != "zstd" and 1 < params.typesize <= MAX_SPLITS
     rounding = params.rounding
@@ -74,7 +84,13 @@ def with_small_blocks(
 
 
 def read_head(source: ByteSource, offset: int, nbytes: int) -> bytes:
-    """Return the part in front of the blocks of the chunk of `nbytes` at `offset`."""
+    """Return the part in front of the blocks of the chunk of `nbytes` at `offset`.
+
+    Raises
+    ------
+    FormatError
+        It is not a chunk, or of another decoded size.
+    """
     head = source.read_at(offset, PROBE_NBYTES)
     header = ChunkHeader.unpack(head)
     size = header.head_size(head)
@@ -92,9 +108,19 @@ def read_blocks_into(
 ) -> bool:
     """Read and decode the blocks of bytes ``start`` to ``start + len(out)`` of a chunk.
 
-    `head` is the offset of the chunk and the result of `read_head`. False if the whole chunk must
-    be read: its codec does not support partial decoding, or the chunk has changed or is damaged.
-    Reading the whole chunk then raises the proper error.
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    head : (int, bytes)
+        Offset of the chunk, and the result of `read_head`.
+
+    Returns
+    -------
+    bool
+        False if the whole chunk must be read: its codec does not support partial decoding, or
+        the chunk has changed or is damaged. Reading the whole chunk then raises the proper
+        error.
     """
     offset, front = head
     try:

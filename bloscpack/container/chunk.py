@@ -36,6 +36,13 @@ def read_stored(
     `following` is the offset of the next chunk, if known: one read then fetches everything before
     it, and the digest is compared before the header is interpreted. Otherwise a first read of
     `probe_nbytes` gives the size of the chunk for a second read, which a small chunk does not need.
+
+    Raises
+    ------
+    ChecksumMismatch
+        The stored and the computed digests differ.
+    FormatError
+        The chunk is truncated, or its header contradicts the position of the next chunk.
     """
     header = None
     if following is None:
@@ -80,8 +87,21 @@ def read_run(
 ) -> Iterator[tuple[memoryview, memoryview]]:
     """Yield consecutive chunks and their digests, which are not compared, by few reads.
 
-    `offsets` ascend. `end` is that of the last chunk and its digest; if it is None, the last chunk
-    is left out. Both views are shorter where the file ends.
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    offsets : sequence of int
+        Offsets of the chunks, ascending.
+    end : int or None
+        End of the last chunk and its digest; None if unknown, the last chunk is then left out.
+    digest_size : int
+        Size of a digest in bytes.
+
+    Yields
+    ------
+    data, digest : memoryview
+        Shorter where the file ends.
     """
     bounds = [*offsets] if end is None else [*offsets, end]
     for low, high, start, stop in plan_runs(bounds[:-1], bounds[1:], CHUNKS):

@@ -98,10 +98,31 @@ def write_part(
     *,
     nthreads: int = 1,
 ) -> PartRecord:
-    """Compress some chunks of a file, the first of index `first`, and write them as a part.
+    """Compress some chunks of a file and write them as a part.
 
-    `rows` are for the record; `chunks` has the content, one piece per chunk. FileNotFoundError if
-    the job has ended.
+    Parameters
+    ----------
+    store : PartStore
+        Destination of the part.
+    job : str
+        Id of the job.
+    rows : (int, int)
+        Range of rows, for the record.
+    first : int
+        Index of the first chunk.
+    header : Header
+        Header of the file.
+    chunks : iterable of bytes-like
+        The content, one piece per chunk.
+    params : CodecParams
+        Compression parameters.
+
+    Raises
+    ------
+    FileNotFoundError
+        The job has ended.
+    OSError
+        The part cannot be written.
     """
     start, stop = rows
     key = f"{first:012x}-{os.urandom(8).hex()}"
@@ -137,8 +158,12 @@ class _DigestedSink:
 def sorted_parts(records: Iterable[PartRecord], job: str) -> list[PartRecord]:
     """Return the records in chunk order, without duplicates.
 
-    ValueError if a record belongs to another job, parts overlap, or two parts of the same rows
-    differ.
+    Raises
+    ------
+    TypeError
+        An item is not a record.
+    ValueError
+        A record belongs to another job, parts overlap, or two parts of the same rows differ.
     """
     found: list[PartRecord] = []
     given = list(records)
@@ -165,7 +190,10 @@ def sorted_parts(records: Iterable[PartRecord], job: str) -> list[PartRecord]:
 def missing_chunks(parts: Sequence[PartRecord], nchunks: int) -> list[tuple[int, int]]:
     """Return the runs (start, stop) of chunks that no part holds.
 
-    ValueError if a part has more chunks than the file.
+    Raises
+    ------
+    ValueError
+        A part has more chunks than the file.
     """
     missing = []
     done = 0
@@ -190,11 +218,35 @@ def join_parts(
     nthreads: int = 1,
     progress: Progress | None = None,
 ) -> None:
-    """Write the file from all parts, in order (`sorted_parts`) and complete (`missing_chunks`).
+    """Write the file from all parts.
 
-    `verify` reads each part before it is copied and compares its digest. `progress` is called with
-    (bytes copied, total bytes) after each part. FileNotFoundError if a part is missing, LockedError
-    if a writer has the file to be replaced open.
+    Parameters
+    ----------
+    store : PartStore
+        Place of the parts.
+    header : Header
+        Header of the file.
+    section : bytes
+        The metadata section.
+    parts : sequence of PartRecord
+        Records in order (`sorted_parts`) that cover all chunks (`missing_chunks`).
+    verify : bool
+        Read each part before it is copied, and compare its digest.
+    nthreads : int
+        Number of threads that verify.
+    progress : callable, optional
+        Called with (bytes copied, total bytes) after each part.
+
+    Raises
+    ------
+    FileNotFoundError
+        A part is missing.
+    TruncatedError, ChecksumMismatch
+        A part has changed since it was written.
+    LockedError
+        A writer has the file to be replaced open.
+    OSError
+        The file cannot be written.
     """
     head = header.pack() + section
     offsets, trailer = _end_of(header, head, parts)

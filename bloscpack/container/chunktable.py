@@ -59,7 +59,12 @@ class ChunkTable:
     def entry(self, index: int) -> tuple[int, int | None]:
         """Return the offsets, from the table, of a chunk and of the next one (None for the last).
 
-        The entry must not contradict its neighbours, nor its page the trailer.
+        Raises
+        ------
+        FormatError
+            The entry contradicts its neighbours, or its page contradicts the trailer.
+        TruncatedError
+            The table, or the chunk at the offset, extends beyond the end of the file.
         """
         if self._trailer is not None:
             return self._verified_entry(self._trailer, index)
@@ -124,7 +129,15 @@ class ChunkTable:
         return digest if digest and digest != UNKNOWN_DIGEST else None
 
     def entries(self) -> tuple[int, ...]:
-        """Return the used entries of the table after checking their order and the trailer."""
+        """Return the used entries of the table after checking their order and the trailer.
+
+        Raises
+        ------
+        FormatError
+            They do not start at the first chunk, do not ascend, or contradict the trailer.
+        TruncatedError
+            The table extends beyond the end of the file.
+        """
         offsets = tuple(
             entry
             for first in range(0, self._nchunks, PAGE_CHUNKS)
@@ -142,6 +155,11 @@ class ChunkTable:
         """Return the offset of a chunk, found by following the headers of those before it.
 
         Index `nchunks` gives the end of the last chunk and its digest.
+
+        Raises
+        ------
+        FormatError, UnsupportedError
+            One of them is damaged.
         """
         chain = self._chain
         while (known := len(chain)) <= index:
@@ -225,7 +243,13 @@ def _ascend(offsets: tuple[int, ...]) -> bool:
 
 
 def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:
-    """Check, before a large read, that the file has `nbytes` at `offset`."""
+    """Check, before a large read, that the file has `nbytes` at `offset`.
+
+    Raises
+    ------
+    TruncatedError
+        The file ends before.
+    """
     left = source.size() - offset
     if nbytes > left:
         raise TruncatedError(
@@ -234,7 +258,13 @@ def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:
 
 
 def check_left(source: ByteSource, offset: int, nbytes: int) -> None:
-    """Check that a chunk and its digest, `nbytes` at `offset`, end within the file."""
+    """Check that a chunk and its digest, `nbytes` at `offset`, end within the file.
+
+    Raises
+    ------
+    TruncatedError
+        The file ends before.
+    """
     left = source.size() - offset
     if nbytes > left:
         raise TruncatedError(

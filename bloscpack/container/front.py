@@ -62,10 +62,32 @@ def check_trailer(
 ) -> tuple[Trailer | None, str]:
     """Return the trailer of a file whose front was read, and its state.
 
-    `tail` are the last bytes of the file, `head` its first, and `file_size` the size when `tail`
-    was read; `table_offset` is the size of header and metadata section. The states are "valid",
-    "absent", "stale" (it describes an earlier state of the file) and "damaged"; only the first has
-    a trailer. FormatError if the front is damaged: it does not match the trailer.
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    tail : bytes-like
+        Its last bytes.
+    file_size : int
+        Its size when `tail` was read.
+    header, meta : Header, MetadataHeader or None
+        Headers of the front.
+    head : bytes-like
+        Beginning of the file.
+    table_offset : int
+        Size of header and metadata section.
+
+    Returns
+    -------
+    trailer : Trailer or None
+        The trailer; None unless it is valid.
+    state : str
+        "valid", "absent", "stale" (it describes an earlier state of the file) or "damaged".
+
+    Raises
+    ------
+    FormatError
+        The front is damaged: it does not match the trailer.
     """
     trailer = read_trailer(source, tail, file_size)
     if trailer is None:
@@ -128,7 +150,10 @@ class Front:
     def grid(self) -> "ChunkGrid | None":
         """The chunk grid; None if the file has none.
 
-        FormatError if the metadata do not describe it: without them, no chunk can be placed.
+        Raises
+        ------
+        FormatError
+            The metadata do not describe it: without them, no chunk can be placed.
         """
         if not self.header.features & FEATURE_GRID:
             return None
@@ -151,7 +176,17 @@ class Front:
 
 
 def find_front(source: ByteSource) -> Front:
-    """Return the front of a file, or its copy in the trailer if it is damaged."""
+    """Return the front of a file, or its copy in the trailer if it is damaged.
+
+    Raises
+    ------
+    NotBloscpackError
+        It is not a Bloscpack file.
+    FormatError
+        The header is damaged, and the file has no copy of it in a trailer.
+    UnsupportedError
+        The version is unknown.
+    """
     trailer = read_trailer(source)
     try:
         front = _read_front(source)

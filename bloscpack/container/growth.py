@@ -102,7 +102,14 @@ class Growth:
     def open(cls, file: UpdateFile, container: Container, *, locking: bool = True) -> "Growth":
         """Prepare to add to `container`, which reads from `file`; takes ownership of `file`.
 
-        See `check_appendable`; FormatError if the end of the file is damaged.
+        Raises
+        ------
+        UnsupportedError
+            The file has no offset table, or an old format version.
+        ValueError
+            It was packed from empty content and has no chunk size.
+        FormatError
+            The end of the file is damaged.
         """
         header = container.header
         check_appendable(container)
@@ -188,9 +195,13 @@ class Growth:
     def commit(self, tail: Sequence[Encoded], metadata: Any) -> None:
         """Make everything added so far durable.
 
-        `tail` is the last chunk, if it is not full, or the chunks of the last row of a grid; it is
-        required if the file has no full chunk. `metadata` are the current ones; None if the file
-        has none.
+        Parameters
+        ----------
+        tail : sequence of Encoded
+            The last chunk, if it is not full, or the chunks of the last row of a grid. Required if
+            the file has no full chunk.
+        metadata : JSON value
+            The current metadata; None if the file has none.
         """
         nchunks = self.nfull + len(tail)
         section = self._fit_section(metadata)
@@ -263,7 +274,13 @@ class Growth:
         return self._pid == os.getpid()
 
     def check_mine(self) -> None:
-        """Check that this process opened the file, and was not forked from the one that did."""
+        """Check that this process opened the file.
+
+        Raises
+        ------
+        LockedError
+            It was forked from the process that did.
+        """
         if not self.is_mine:
             raise forked_error(self._pid, self._name)
 
@@ -396,8 +413,12 @@ class Growth:
 def check_appendable(container: Container) -> None:
     """Check that a container can be appended to.
 
-    UnsupportedError if it has no offset table, or its version is not 3 or 4; ValueError if it was
-    packed from empty content and has no chunk size.
+    Raises
+    ------
+    UnsupportedError
+        It has no offset table, or its version is not 3 or 4.
+    ValueError
+        It was packed from empty content and has no chunk size.
     """
     header = container.header
     if header.format_version < 3:
@@ -420,7 +441,13 @@ def new_section(metadata: Any) -> bytes:
 
 
 def _known_digests(container: Container) -> bytearray:
-    """Return the digests of all chunks from the trailer; zeros without a trailer."""
+    """Return the digests of all chunks from the trailer; zeros without a trailer.
+
+    Raises
+    ------
+    FormatError
+        The digests in the trailer are damaged.
+    """
     trailer = container.trailer
     if trailer is None:
         return bytearray(UNKNOWN_DIGEST * container.nchunks)

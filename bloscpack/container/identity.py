@@ -21,9 +21,14 @@ from .reader import Container
 
 
 def place_of(source: ByteSource, front_nbytes: int = 0) -> Any:
-    """Return the place that opens `source` in another process; TypeError for a file object.
+    """Return the place that opens `source` in another process.
 
     A front of up to 4 KiB is included with a URL, so that opening takes no request.
+
+    Raises
+    ------
+    TypeError
+        It is a file object, which another process cannot open.
     """
     place = source.place(HEAD_NBYTES if front_nbytes <= HEAD_NBYTES else 0)
     if place is None:
@@ -77,7 +82,13 @@ def token_of(container: Container) -> tuple[str, str]:
 
 
 def check_identity(container: Container, identity: bytes) -> None:
-    """Check that `container` has the given identity; FileChangedError if it has another one."""
+    """Check that `container` has the given identity.
+
+    Raises
+    ------
+    FileChangedError
+        It has another one.
+    """
     if identity_of(container) != identity:
         raise changed(container.name)
 
@@ -92,7 +103,12 @@ def changed(name: str | None) -> FileChangedError:
 def refreshed(container: Container) -> Container | None:
     """Return the current state of the file of `container`; None if it has not changed.
 
-    FileChangedError if it is not a later state of the same file: it has other content, or less.
+    Raises
+    ------
+    FileChangedError
+        It is not a later state of the same file: it has other content, or less.
+    OSError
+        The file does not exist any more.
     """
     file = container.source
     replacement = file.replacement()

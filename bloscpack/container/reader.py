@@ -330,7 +330,13 @@ class Container:
 
     @property
     def metadata(self) -> Any:
-        """JSON value of the metadata section, decoded at each call; None without a section."""
+        """JSON value of the metadata section, decoded at each call; None without a section.
+
+        Raises
+        ------
+        FormatError
+            The section does not hold a JSON value.
+        """
         header = self.metadata_header
         if header is None:
             return None
@@ -371,7 +377,21 @@ class Container:
         return min(position // self.chunk_size, last) if self.chunk_size else last
 
     def fetch(self, index: int) -> StoredChunk:
-        """Return chunk `index` as stored, checked but not decoded, by one or two storage reads."""
+        """Return chunk `index` as stored, checked but not decoded.
+
+        Raises
+        ------
+        IndexError
+            `index` is not 0 to ``nchunks - 1``.
+        ChecksumMismatch
+            The stored and the computed digests differ.
+        FormatError
+            The chunk is damaged or truncated, or cannot be found.
+
+        Notes
+        -----
+        One or two storage reads.
+        """
         return StoredChunk(*self._fetch(index))
 
     def read_chunk_into(self, index: int, out: BytesLike) -> None:
@@ -408,6 +428,8 @@ class Container:
 
         Raises as `read_chunk_into` does, and `ValueError` if the chunk has no such bytes.
 
+        Notes
+        -----
         Only the Blosc blocks that hold the bytes are decoded. Once the checksum of the chunk was
         compared, only these blocks are read. A chunk that is read repeatedly is decoded as a whole
         and cached, in place of the previous one.
@@ -627,7 +649,13 @@ class Container:
         return content
 
     def check_sequential(self) -> None:
-        """Check that the chunks one after the other are the bytes of the array, not a grid."""
+        """Check that the chunks one after the other are the bytes of the array.
+
+        Raises
+        ------
+        UnsupportedError
+            They form a chunk grid.
+        """
         if self.grid is not None:
             raise UnsupportedError(
                 "the chunks form a grid, so that their bytes in the order of the file are not "
@@ -635,7 +663,13 @@ class Container:
             ).at(path=self.name)
 
     def read_offsets(self) -> tuple[int, ...]:
-        """Return the used entries of the offset table after checking their order."""
+        """Return the used entries of the offset table after checking their order.
+
+        Raises
+        ------
+        FormatError
+            The file has no table, or its entries do not ascend from the first chunk.
+        """
         with errors_at(self.name):
             if not self.header.offsets or self.nchunks == 0:
                 raise FormatError("the file has no offset table", field="offsets")
@@ -646,6 +680,11 @@ class Container:
 
         If the expansion is unusually high, all chunk headers are read, which is cheap compared with
         the decoding.
+
+        Raises
+        ------
+        FormatError
+            The header has more chunks than the file can hold, or a chunk has another size.
         """
         stored = self.source.size() - self.data_offset
         smallest = self.nchunks * (CHUNK_HEADER_SIZE + self.header.checksum.nbytes)
@@ -666,6 +705,11 @@ class Container:
         Bytes after the last chunk are legal (an append that shrank the last chunk leaves some). A
         whole chunk with the correct digest is not, nor a used entry of the offset table where the
         unused ones should begin: they mean that nchunks is too small.
+
+        Raises
+        ------
+        FormatError
+            There is such a chunk.
         """
         header = self.header
         if self.trailer is not None:
@@ -799,6 +843,11 @@ class Container:
         """Compare chunk `index` with its digest in the trailer, if known.
 
         Reading does this itself if the file has no checksums.
+
+        Raises
+        ------
+        ChecksumMismatch
+            The digests differ.
         """
         offset, data, _ = stored
         expected = self._chunk_table().digest(index)

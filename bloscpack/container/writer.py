@@ -113,12 +113,33 @@ def write_container(
     progress: Progress | None = None,
     trailer: bool = False,
 ) -> None:
-    """Write a whole container to the empty `sink`, which the caller commits.
+    """Write a whole container to `sink`, which the caller commits.
 
-    `header` has the final number and sizes of chunks; `chunks` are as many pieces of content, else
-    ValueError. The bytes written do not depend on `nthreads`. `nbytes` is the decoded size of all
-    chunks, which the header of a chunk grid does not have; `progress` is called with (bytes done,
-    total bytes) after each chunk. bloscpack 0.16 wrote no trailer.
+    Parameters
+    ----------
+    sink : ByteSink
+        Empty sink.
+    header : Header
+        Header with the final number and sizes of chunks.
+    section : bytes
+        The metadata section; empty without metadata.
+    chunks : iterable of bytes-like
+        ``header.nchunks`` pieces of content, contiguous bytes.
+    params : CodecParams
+        Compression parameters.
+    nthreads : int
+        Number of compression threads; it does not affect the bytes written.
+    nbytes : int, optional
+        Decoded size of all chunks; by default that in the header, which a chunk grid does not have.
+    progress : callable, optional
+        Called with (bytes done, total bytes) after each chunk.
+    trailer : bool, default False
+        Write the trailer after the last chunk, which bloscpack 0.16 did not.
+
+    Raises
+    ------
+    ValueError
+        The number of chunks or bytes in `chunks` differs from that in `header`.
     """
     head = header.pack() + section
     table_offset = len(head)
@@ -196,9 +217,25 @@ def write_chunks(
 ) -> tuple[list[int], int, int]:
     """Compress chunks and write each with its checksum, beginning at `position` of the file.
 
-    `total` is the decoded size in bytes, for `progress`; -1 if unknown. `digests` receives the XXH3
-    of each stored chunk. Returns the offsets of the chunks, their decoded size in bytes, and the
-    offset after the last chunk and its digest.
+    Parameters
+    ----------
+    sink : ByteSink
+        Appended to.
+    position : int
+        Offset in the file of the next byte written to `sink`.
+    total : int
+        Total decoded size in bytes, for `progress`; -1 if unknown.
+    digests : list of bytes, optional
+        Receives the XXH3 of each stored chunk.
+
+    Returns
+    -------
+    offsets : list of int
+        Offsets of the chunks.
+    nbytes : int
+        Total decoded size in bytes.
+    end : int
+        Offset after the last chunk and its digest.
     """
     offsets = []
     done = 0

@@ -102,7 +102,15 @@ class ArrayChunkHeader(NamedTuple):
     cbytes: int  # stored size in bytes, including this header
 
     def check(self) -> None:
-        """Check all fields."""
+        """Check all fields.
+
+        Raises
+        ------
+        FormatError
+            A field is out of range, or the chunk is too small for its content.
+        UnsupportedError
+            The chunk has a later revision.
+        """
         version, revision, flags, itemsize, nbytes, blocksize, cbytes = self
         if version != VERSION:
             raise FormatError(f"array chunk header: version is {version:#x}, expected {VERSION:#x}")
@@ -293,7 +301,17 @@ class ArrayChunkHead:
 
     @classmethod
     def unpack(cls, view: BytesLike) -> "ArrayChunkHead":
-        """Unpack and check the head of a chunk; `view` has at least the head."""
+        """Unpack and check the head of a chunk; `view` has at least the head.
+
+        Raises
+        ------
+        TruncatedError
+            `view` ends before the head does.
+        FormatError, UnsupportedError
+            A field is out of range, or the sizes contradict each other.
+        CodecError
+            A dictionary is damaged.
+        """
         header = ArrayChunkHeader(*unpack_fields(_HEADER, view, 0, "array chunk header"))
         header.check()
         head_nbytes, plan_nbytes, nplanes, byte_order, *sides = unpack_fields(
@@ -352,6 +370,11 @@ class ArrayChunkHead:
         """Decode all of `chunk` into `out`, a writable buffer of exactly the decoded size.
 
         The GIL is released; safe from many threads.
+
+        Raises
+        ------
+        CodecError
+            A block is damaged, or `out` has another size.
         """
         if len(chunk) != self.header.cbytes or len(out) != self.header.nbytes:
             raise CodecError(
@@ -457,7 +480,15 @@ class ArrayChunkHead:
             yield from range(z * rows * columns + begin, z * rows * columns + end)
 
     def extent_of_range(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the stored range of the blocks with bytes `start` to `stop` of the content."""
+        """Return the stored range of the blocks that hold bytes `start` to `stop` of the content.
+
+        Raises
+        ------
+        CodecError
+            The chunk has no such bytes.
+        FormatError
+            The ends of the blocks are damaged.
+        """
         if not 0 <= start < stop <= self.header.nbytes:
             raise CodecError(f"the chunk has no blocks for its bytes {start} to {stop}")
         extents = [self.extent(index) for index in self.blocks_of_range(start, stop)]

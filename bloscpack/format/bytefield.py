@@ -12,7 +12,13 @@ from ..types import BytesLike
 
 
 def unpack_fields(layout: Struct, view: BytesLike, at: int, what: str) -> tuple[Any, ...]:
-    """Unpack `layout`, a struct that errors call `what`, from position `at` of `view`."""
+    """Unpack `layout` from position `at` of `view`.
+
+    Raises
+    ------
+    TruncatedError
+        `view` ends before the last field; `what` is the name of the struct for the message.
+    """
     if len(view) - at < layout.size:
         raise TruncatedError(
             f"{what}: found {max(len(view) - at, 0)} of {layout.size} bytes", offset=at

@@ -76,7 +76,15 @@ _BY_NAME = {row.name: row for row in CHECKSUMS}
 
 
 def checksum_by_id(id_: int) -> Checksum:
-    """Return the row of an id from a file; UnsupportedError if it is private (128 to 255)."""
+    """Return the row of an id from a file.
+
+    Raises
+    ------
+    FormatError
+        The id is not assigned.
+    UnsupportedError
+        The id is private (128 to 255).
+    """
     if id_ < len(CHECKSUMS):
         return CHECKSUMS[id_]
     if id_ >= 128:
@@ -85,7 +93,13 @@ def checksum_by_id(id_: int) -> Checksum:
 
 
 def checksum_by_name(name: str | None) -> Checksum:
-    """Return the row of a name; None means ``"None"``."""
+    """Return the row of a name; None means ``"None"``.
+
+    Raises
+    ------
+    NoSuchChecksum
+        No row has this name.
+    """
     row = _BY_NAME.get("None" if name is None else name)
     if row is None:
         raise NoSuchChecksum(f"checksum {name!r} does not exist; choose from {', '.join(_BY_NAME)}")

@@ -36,7 +36,13 @@ class ChunkGrid:
 
     @classmethod
     def of_metadata(cls, metadata: Any, last_chunk: int) -> "ChunkGrid":
-        """Return the grid that metadata describe, for a last chunk of this decoded size."""
+        """Return the grid that metadata describe, for a last chunk of this decoded size.
+
+        Raises
+        ------
+        FormatError
+            The metadata do not describe a grid, or the last chunk does not fit it.
+        """
         if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
             raise _error("the metadata do not describe an array", "container")
         shape: Any = metadata.get("shape")
@@ -67,7 +73,10 @@ class ChunkGrid:
     def check(self) -> None:
         """Check the chunks against the array and against the limits of the format.
 
-        No chunk is larger than the array along an axis other than the first.
+        Raises
+        ------
+        FormatError
+            A chunk is larger than the array along an axis other than the first, or too large.
         """
         for length, step in zip(self.shape[1:], self.chunks[1:], strict=True):
             if step > max(length, 1):

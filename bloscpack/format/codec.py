@@ -101,8 +101,14 @@ class ChunkHeader(NamedTuple):
     def unpack(cls, view: BytesLike, at: int = 0) -> "ChunkHeader":
         """Unpack and check the header at position `at` of `view`.
 
-        FormatError also if the sizes exceed the expansion that the codec allows; UnsupportedError
-        if it is a Blosc 2 chunk, or an array chunk of a later revision.
+        Raises
+        ------
+        TruncatedError
+            `view` has fewer than 16 bytes from `at` on.
+        FormatError
+            The sizes contradict each other or exceed the expansion that the codec allows.
+        UnsupportedError
+            It is a Blosc 2 chunk, or an array chunk of a later revision.
         """
         if len(view) - at < CHUNK_HEADER_SIZE:
             raise TruncatedError(
@@ -253,8 +259,14 @@ def encode(data: BytesLike, params: CodecParams) -> bytes:
     """Compress `data` to one new chunk. The GIL is released.
 
     `data` are contiguous bytes, or a contiguous view of bytes with several axes, as for
-    `ItemEncoder.encode`. ValueError if they exceed `MAX_CHUNK_NBYTES`, or are to be rounded and do
-    not consist of whole items.
+    `ItemEncoder.encode`.
+
+    Raises
+    ------
+    ValueError
+        `data` exceeds `MAX_CHUNK_NBYTES`, or is to be rounded and does not consist of whole items.
+    CodecError
+        C-Blosc failed.
     """
     if params.items is not None:
         return params.items.encode(data, params)
@@ -286,6 +298,11 @@ def decode_into(chunk: BytesLike, out: BytesLike) -> None:
     """Decode `chunk` into `out`, a writable buffer of exactly the decoded size.
 
     The GIL is released; safe from many threads.
+
+    Raises
+    ------
+    CodecError
+        The chunk is damaged, or does not decode to ``len(out)`` bytes.
     """
     code = _blosc.decompress_into(chunk, out)
     if code != len(out):
@@ -323,6 +340,11 @@ def extent_of_range(head: BytesLike, start: int, stop: int) -> tuple[int, int]:
 
     `head` is the first `ChunkHeader.head_size` bytes of the chunk. If only the whole chunk can be
     decoded, the range starts at 0.
+
+    Raises
+    ------
+    CodecError
+        The head is damaged, or the chunk has no such bytes.
     """
     extent = _blosc.extent_of_range(head, start, stop)
     # The kernel does not look at the version, and leaves other chunks to C-Blosc as a whole.

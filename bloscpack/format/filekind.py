@@ -113,10 +113,15 @@ _SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}
 
 
 def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
-    """Return the kind of a file by its first bytes, up to `HEAD_NBYTES`; None if it is unknown.
+    """Return the kind of a file by its first bytes; None if it is unknown.
 
-    `name`, a path or URL, is needed for data files of a Gulp directory, which have no magic, and
-    for a dataset with a damaged beginning.
+    Parameters
+    ----------
+    head : bytes-like
+        Beginning of the file, up to `HEAD_NBYTES`.
+    name : str, optional
+        Its path or URL, needed for data files of a Gulp directory, which have no magic, and for a
+        dataset with a damaged beginning.
     """
     head = bytes(head[:HEAD_NBYTES])
     if head.startswith(BLOSCPACK_MAGIC):
@@ -145,10 +150,21 @@ def _has_dataset_suffix(name: str | None) -> bool:
 
 
 def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKindError:
-    """Return the error for a file of the wrong kind, to which the caller adds the path.
+    """Return the error for a file of the wrong kind.
 
-    It is a `NotBloscpackError` unless the file is a Bloscpack file. `wanted` is the kind that the
-    caller reads, with its article: "a frame store".
+    Parameters
+    ----------
+    head : bytes-like
+        Beginning of the file, up to `HEAD_NBYTES`.
+    wanted : str
+        Kind that the caller reads, with its article: "a frame store".
+    name : str, optional
+        Its path or URL.
+
+    Returns
+    -------
+    WrongKindError
+        `NotBloscpackError` unless it is a Bloscpack file; the caller adds the path.
     """
     kind = kind_of(head, name)
     if not len(head):
@@ -194,13 +210,25 @@ def is_gulp(names: Iterable[str]) -> bool:
 
 
 def not_gulp(names: Iterable[str]) -> NotBloscpackError:
-    """Return the error, without the path, for a folder that is not a Gulp directory."""
+    """Return the error for a folder that is not a Gulp directory; the caller adds the path.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of the files and folders in it.
+    """
     lead = "a folder without pairs of .gulp and .gmeta files, so not a Gulp directory"
     return NotBloscpackError(f"{lead}: {_describe_folder(names)}")
 
 
 def not_a_file(names: Iterable[str]) -> IsAFolderError:
-    """Return the error, without the path, for a folder where a file is expected."""
+    """Return the error for a folder where a file is expected; the caller adds the path.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of the files and folders in it.
+    """
     names = list(names)
     if {".gulp", ".gmeta"} <= set(map(_suffix, names)):
         return IsAFolderError(f"{GULP_DIRECTORY.name}, not a file: {GULP_DIRECTORY.advice}")

@@ -131,9 +131,27 @@ class Header(NamedTuple):
     def unpack(cls, view: BytesLike, *, known_features: int = _ARRAY_FEATURES) -> "Header":
         """Unpack the header at the beginning of `view`.
 
-        `known_features` are the incompatible features that the caller supports; by default those of
-        arrays. NotBloscpackError if the magic is wrong (a ValueError, as in bloscpack 0.16),
-        FormatVersionMismatch if the version is not 1 to 4.
+        Parameters
+        ----------
+        view : bytes-like
+            Beginning of a file.
+        known_features : int
+            Incompatible features that the caller supports; by default those of arrays.
+
+        Raises
+        ------
+        NotBloscpackError
+            The magic is wrong (a ValueError, as in bloscpack 0.16).
+        FormatVersionMismatch
+            The version is not 1 to 4.
+        TruncatedError
+            The header is incomplete.
+        FormatError
+            A field is out of its range.
+        ChecksumMismatch
+            The header of version 4 is damaged.
+        UnsupportedError
+            The file has a feature that is not among `known_features`.
         """
         if len(view) < HEADER_SIZE:
             return _unpack_short(view)
@@ -181,7 +199,13 @@ class Header(NamedTuple):
         return header
 
     def check(self) -> None:
-        """Check the fields for their ranges and their consistency."""
+        """Check the fields for their ranges and their consistency.
+
+        Raises
+        ------
+        FormatError
+            A field is invalid; the message names it.
+        """
         _check_range("typesize", self.typesize, 0, 255)
         _check_range("chunk_size", self.chunk_size, UNKNOWN, MAX_CHUNK_NBYTES)
         _check_range("last_chunk", self.last_chunk, UNKNOWN, MAX_CHUNK_NBYTES)

@@ -87,7 +87,17 @@ class MetadataHeader(NamedTuple):
     def unpack(
         cls, view: BytesLike, at: int = 0, *, last_checksum: int = LAST_V3_ID
     ) -> "MetadataHeader":
-        """Unpack the header at position `at` of `view`."""
+        """Unpack the header at position `at` of `view`.
+
+        Raises
+        ------
+        TruncatedError
+            The header is incomplete.
+        FormatError
+            A field is out of its range.
+        UnsupportedError
+            The serializer is not JSON, or an option bit is set.
+        """
         if len(view) - at < METADATA_HEADER_SIZE:
             raise TruncatedError(
                 f"metadata header: found {max(len(view) - at, 0)} of {METADATA_HEADER_SIZE} bytes",
@@ -153,9 +163,21 @@ def pack_section(
 ) -> bytes:
     """Return the metadata section for a JSON value.
 
-    Data that do not become smaller are stored uncompressed. `reserve`, a number of bytes or a
-    function of the data's size, is by default ten times that size, as in bloscpack 0.16;
-    MetadataSectionTooSmall if the data do not fit into it.
+    Parameters
+    ----------
+    metadata : object
+        Any value that ``json.dumps`` accepts.
+    checksum, codec, level
+        Names and level; data that do not become smaller are stored uncompressed.
+    reserve : int or callable of the data's size, optional
+        Bytes to reserve for the data; by default ten times their size, as in bloscpack 0.16.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `metadata` is not a JSON value.
+    MetadataSectionTooSmall
+        The data do not fit into `reserve`.
     """
     row = checksum_by_name(checksum)
     data = _encode_json(metadata).encode("ascii")
@@ -186,7 +208,15 @@ def pack_section(
 
 
 def stored_data(header: MetadataHeader, section: BytesLike) -> bytes:
-    """Return the stored data of a whole section after comparing their checksum."""
+    """Return the stored data of a whole section after comparing their checksum.
+
+    Raises
+    ------
+    TruncatedError
+        The section is incomplete.
+    ChecksumMismatch
+        The stored and the computed digests differ.
+    """
     size = header.section_size
     if len(section) < size:
         raise TruncatedError(f"metadata: found {len(section)} of {size} bytes")
@@ -208,7 +238,13 @@ def stored_data(header: MetadataHeader, section: BytesLike) -> bytes:
 
 
 def decode_data(data: bytes, codec: str, nbytes: int) -> Any:
-    """Decode metadata of `nbytes` decoded bytes from `data`, compressed with `codec`."""
+    """Decode metadata of `nbytes` decoded bytes from `data`, compressed with `codec`.
+
+    Raises
+    ------
+    FormatError
+        The data do not decompress to that size, or are not JSON.
+    """
     if codec == "zlib":
         stored = len(data)
         data = _inflate(data, nbytes)

@@ -60,8 +60,12 @@ class Rounding(NamedTuple):
     def of(cls, dtype: "np.dtype[Any]", keepbits: Any) -> "Rounding":
         """Return the rounding of items of `dtype`; both parts of a complex number are rounded.
 
-        TypeError if `dtype` is not a float that can be rounded; ValueError if `keepbits` is not
-        between 1 and the number of mantissa bits.
+        Raises
+        ------
+        TypeError
+            `dtype` is not a float that can be rounded, or `keepbits` is not an integer.
+        ValueError
+            `keepbits` is not between 1 and the number of mantissa bits.
         """
         mantissa_bits = MANTISSA_BITS.get(dtype.name)
         if mantissa_bits is None:
@@ -84,8 +88,10 @@ class Rounding(NamedTuple):
     def stored(cls, metadata: Any, dtype: "np.dtype[Any]", chunk_size: int) -> "Rounding | None":
         """Return the rounding that the metadata of an array name; None without one.
 
-        FormatError if it does not fit the dtype or the attrs, or chunks of `chunk_size` bytes cut
-        items.
+        Raises
+        ------
+        FormatError
+            It does not fit the dtype or the attrs, or chunks of `chunk_size` bytes cut items.
         """
         is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
         keepbits = metadata.get("keepbits") if is_array else None
@@ -105,7 +111,15 @@ class Rounding(NamedTuple):
         return rounding
 
     def check_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Check that `attrs` are a mapping that does not name another number of bits."""
+        """Check that `attrs` do not name another number of bits.
+
+        Raises
+        ------
+        ValueError
+            They do.
+        TypeError
+            They are not a mapping.
+        """
         if not isinstance(attrs, Mapping):
             raise TypeError(f"attrs are a {type(attrs).__name__}, expected a mapping")
         found = attrs.get(ATTRIBUTE, self.keepbits)
@@ -121,7 +135,13 @@ class Rounding(NamedTuple):
         attrs[ATTRIBUTE] = self.keepbits
 
     def apply(self, content: BytesLike) -> BytesLike:
-        """Return rounded items; `content`, whole items, is not changed."""
+        """Return rounded items; `content` is not changed.
+
+        Raises
+        ------
+        ValueError
+            `content` does not consist of whole items.
+        """
         if len(content) % self.itemsize:
             raise ValueError(
                 f"{len(content)} bytes to be rounded are not whole items of {self.itemsize} bytes"

@@ -76,9 +76,14 @@ class Trailer(NamedTuple):
 
 
 def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int]:
-    """Return the trailer at the end of `view`, the last bytes of the file, or None.
+    """Return the trailer at the end of `view`, the last bytes of the file.
 
-    The second result is the total size that `view` must have if it is too short, else 0.
+    Returns
+    -------
+    trailer : Trailer or None
+        None if the trailer is missing or damaged, or `view` is too short for it.
+    missing : int
+        Total size that `view` must have if it is too short, else 0.
     """
     if len(view) < TAIL_SIZE or view[-TAIL_SIZE : 8 - TAIL_SIZE] != TRAILER_MAGIC:
         return None, 0
@@ -111,9 +116,16 @@ def pack_trailer(
 ) -> Iterator[bytes]:
     """Yield the trailer of a file in pieces.
 
-    `head` is the front as stored; `offsets` are the entries of the offset table, empty without a
-    table; `digests` the XXH3 of every chunk, 8 bytes each; `offset` the end of the last chunk and
-    its digest.
+    Parameters
+    ----------
+    head : bytes
+        Header and metadata section as stored at the front.
+    offsets : sequence of int
+        Entries of the offset table; empty without a table.
+    digests : bytes
+        XXH3 of every chunk, 8 bytes each.
+    offset : int
+        Offset of the trailer, the end of the last chunk and its digest.
     """
     nchunks = len(digests) // DIGEST_SIZE
     pages = b"".join(
@@ -151,10 +163,27 @@ def is_current(
 ) -> bool:
     """Return whether a trailer describes the current state of the file, not an earlier one.
 
-    `head` is the front as stored; `section_is_checked` if its metadata section has a checksum of
-    its own, which matches. False if a program that does not know trailers has appended to the file
-    or replaced its metadata. FormatError if the front differs from the copy in the trailer in a way
-    that only damage explains.
+    Parameters
+    ----------
+    trailer : Trailer
+        The trailer of the file.
+    header : Header
+        The header at the front.
+    head : bytes-like
+        Stored header and metadata section at the front.
+    section_is_checked : bool
+        Whether the metadata section has a checksum of its own, which matches.
+
+    Returns
+    -------
+    bool
+        False if the trailer is stale: a program that does not know trailers has appended to the
+        file or replaced its metadata.
+
+    Raises
+    ------
+    FormatError
+        The front differs from the copy in the trailer in a way that only damage explains.
     """
     if xxh3_64_digest(head) == trailer.head_digest:
         return True

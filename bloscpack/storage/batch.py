@@ -39,10 +39,23 @@ _Call = tuple[list[Piece], int, int]
 
 
 def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None:
-    """Read and decode all `pieces`, in any order; the overlap of pieces is read once.
+    """Read and decode all `pieces`.
 
-    `nbytes` is the cost of decoding, as the decoded size of a Blosc chunk that takes equally long.
-    If `decode` fails for several pieces, the error of the first in the file is raised.
+    Parameters
+    ----------
+    pieces : sequence of Piece
+        In any order; the overlap of pieces is read once.
+    nthreads : int or None
+        Threads to decode with; see `threads.resolve_nthreads`.
+    nbytes : int
+        Cost of decoding, as the decoded size of a Blosc chunk that takes equally long.
+
+    Raises
+    ------
+    TruncatedError
+        A source ends before a piece does.
+    Exception
+        The error of `decode`; if several fail, that of the first piece in the file.
     """
     nthreads = resolve_nthreads(nthreads, nbytes)
     for group in prefetched_pieces(pieces):

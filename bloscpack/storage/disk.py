@@ -36,7 +36,13 @@ def naming(name: str | None) -> Iterator[None]:
 
 
 def create(path: str) -> int:
-    """Create a file, which must not exist, and return its descriptor for reading and writing."""
+    """Create a file and return its descriptor, open for reading and writing.
+
+    Raises
+    ------
+    FileExistsError
+        The file exists.
+    """
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
 
@@ -60,7 +66,13 @@ def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
 
 
 def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes: int) -> None:
-    """Copy `nbytes` from one file to another, inside the kernel if possible."""
+    """Copy `nbytes` from one file to another, inside the kernel if possible.
+
+    Raises
+    ------
+    OSError
+        The source ends early, or the target cannot be written.
+    """
     copy = getattr(os, "copy_file_range", None)
     while nbytes:
         step = 0
@@ -138,7 +150,13 @@ def unlink(path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Create a folder, which must not exist."""
+    """Create a folder.
+
+    Raises
+    ------
+    FileExistsError
+        The name exists.
+    """
     os.mkdir(path)
 
 
@@ -173,8 +191,12 @@ def is_locking() -> bool:
 def try_lock(fd: int, *, shared: bool = False) -> bool:
     """Lock an open file without waiting; return whether the lock was acquired.
 
-    A shared lock excludes exclusive ones only. The errno of an OSError is one of `NO_LOCKS` if the
-    file system has no locks.
+    A shared lock excludes exclusive ones only.
+
+    Raises
+    ------
+    OSError
+        The file system has no locks; the errno is one of `NO_LOCKS`.
     """
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

@@ -57,11 +57,19 @@ def journal_path(path: str) -> str:
 def write_journal(
     path: str, fd: int, file_size: int, data_offset: int, extents: Sequence[tuple[int, int]]
 ) -> None:
-    """Write the complete journal of the open file `fd` at `path`, not a link to it, durably.
+    """Write the complete journal of the open file `fd` at `path` durably.
 
-    The file is locked and has no journal; `data_offset` is that of its first chunk. `extents` are
-    the ranges to save, (offset, nbytes): the front, then entries of the offset table if they will
-    be overwritten, then everything from some offset to the end of the file.
+    Parameters
+    ----------
+    path : str
+        Path of the file, not of a link to it.
+    fd : int
+        Descriptor of the file, which is locked and has no journal.
+    file_size, data_offset : int
+        Size of the file in bytes, and offset of its first chunk.
+    extents : sequence of (offset, nbytes)
+        Ranges to save: the front, then entries of the offset table if they will be overwritten,
+        then everything from some offset to the end of the file.
     """
     end = extents[-1][0] if len(extents) > 1 else file_size
     start, nbytes = fingerprint_extent(data_offset, end)
@@ -111,10 +119,14 @@ def remove_journal(path: str) -> None:
 
 
 def find_journal(path: str, fd: int) -> tuple[int, Journal] | None:
-    """Return the descriptor of the valid journal of the open file `fd`, and the journal, or None.
+    """Return the valid journal of the open file `fd` at `path`, or None.
 
-    The journal is complete, with a correct digest, and belongs to this file. The caller closes the
-    descriptor.
+    Returns
+    -------
+    journal_fd : int
+        Descriptor of the journal; the caller closes it.
+    journal : Journal
+        Complete, with a correct digest, and belonging to this file.
     """
     try:
         journal_fd = os.open(journal_path(path), _JOURNAL_FLAGS)
@@ -201,7 +213,10 @@ def resolve_journal(path: str, fd: int) -> bool:
 def try_resolve_journal(path: str, fd: int) -> bool:
     """Replay the journal of a file that a reader has open as `fd`, if the writer is dead.
 
-    False if a writer has the file open, it cannot be written, or it was replaced.
+    Returns
+    -------
+    bool
+        False if a writer has the file open, it cannot be written, or it was replaced.
     """
     try:
         writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -237,9 +252,20 @@ def check_unlocked(path: str) -> None:
 def replacing(path: str, locked_fd: int = -1, *, replays: bool = True) -> Iterator[None]:
     """Make sure that the file at `path`, not a link, can be replaced inside the block.
 
-    It need not exist; LockedError if a writer has it open. `locked_fd` is its descriptor if this
-    process has it locked already. If `replays`, its journal is replayed: the file is then whole
-    until it is replaced, and no journal is left that could be mistaken for one of the new file.
+    Parameters
+    ----------
+    path : str
+        The file; it need not exist.
+    locked_fd : int
+        Descriptor of the file if this process has it locked already, else -1.
+    replays : bool
+        Replay its journal. The file is then whole until it is replaced, and no journal is left
+        that could be mistaken for one of the new file.
+
+    Raises
+    ------
+    LockedError
+        A writer has the file open.
     """
     fd = _lock_current(path, locked_fd, replays=replays)
     try:
@@ -259,8 +285,11 @@ def locked_error(path: str | None) -> LockedError:
 def _lock_current(path: str, locked_fd: int, *, replays: bool) -> int:
     """Lock the file at `path` for `replacing`.
 
-    Returns a descriptor that holds a shared lock, which the caller closes, or -1 if there is
-    nothing to lock.
+    Returns
+    -------
+    int
+        Descriptor that holds a shared lock, or -1 if there is nothing to lock. The caller closes
+        it.
     """
     for _ in range(LOCK_ATTEMPTS):
         try:

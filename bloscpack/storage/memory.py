@@ -8,7 +8,13 @@ from .protocol import ByteSource
 
 
 def as_bytes(buffer: Any) -> memoryview:
-    """Return a view of all bytes of a contiguous buffer with items of any type."""
+    """Return a view of all bytes of a contiguous buffer with items of any type.
+
+    Raises
+    ------
+    TypeError
+        It is not a buffer, or not contiguous.
+    """
     view = memoryview(buffer)
     if not view.c_contiguous:
         raise TypeError("the buffer is not contiguous; copy it first")

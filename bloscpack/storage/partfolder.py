@@ -31,7 +31,13 @@ def new_id() -> str:
 
 
 def checked_id(id_: str) -> str:
-    """Return a job id after a check that it can be part of a file name."""
+    """Return a job id after a check that it can be part of a file name.
+
+    Raises
+    ------
+    ValueError
+        It has other characters, or a wrong length.
+    """
     if not isinstance(id_, str) or not _ID.fullmatch(id_):
         raise ValueError(f"id must be 1 to 64 ASCII letters, digits, '_' or '-', not {id_!r:.100}")
     return id_
@@ -71,8 +77,14 @@ class PartFolder:
     def begin(self) -> None:
         """Create the folder for parts; it may exist already.
 
-        LockedError if a writer has the file to be replaced open, FileExistsError if that may not be
-        replaced.
+        Raises
+        ------
+        LockedError
+            A writer has the file to be replaced open.
+        FileExistsError
+            The file exists and may not be replaced.
+        OSError
+            The folder cannot be created, or the target exists and is not a regular file.
         """
         self._check_target()
         check_unlocked(self.target)
@@ -88,7 +100,10 @@ class PartFolder:
     def create_part(self, key: str) -> NewFile:
         """Return a sink for a new part, which is used only if its key is recorded.
 
-        FileNotFoundError if the job has ended.
+        Raises
+        ------
+        FileNotFoundError
+            The job has ended.
         """
         try:
             return NewFile(os.path.join(self._folder, key), self.target, self.name)
@@ -96,7 +111,13 @@ class PartFolder:
             raise FileNotFoundError(err.errno, GONE, self.name) from err
 
     def open_part(self, key: str) -> FileSource:
-        """Open a part for reading."""
+        """Open a part for reading.
+
+        Raises
+        ------
+        FileNotFoundError
+            It does not exist.
+        """
         return FileSource(os.path.join(self._folder, key))
 
     def open_target(self) -> FileSource:
@@ -114,7 +135,10 @@ class PartFolder:
     def join(self) -> "JoinedFile":
         """Return a sink for the final file, which also takes parts; raises as `begin` does.
 
-        FileNotFoundError if the job has ended.
+        Raises
+        ------
+        FileNotFoundError
+            The job has ended.
         """
         if not os.path.isdir(self._folder):
             raise FileNotFoundError(errno.ENOENT, GONE, self.name)
@@ -181,7 +205,13 @@ class JoinedFile(FileSink):
         self._folder = folder
 
     def append_part(self, key: str, nbytes: int) -> None:
-        """Append the first `nbytes` of a part without examining them; they must be there."""
+        """Append the first `nbytes` of a part without examining them.
+
+        Raises
+        ------
+        OSError
+            The part is shorter or does not exist.
+        """
         fd = os.open(os.path.join(self._folder, key), os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.copy_from(fd, nbytes)

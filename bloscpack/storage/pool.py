@@ -33,7 +33,13 @@ class FilePool:
         self._open: dict[PooledSource, None] = {}
 
     def open(self, path: str | os.PathLike[str]) -> "PooledSource":
-        """Open a file."""
+        """Open a file.
+
+        Raises
+        ------
+        OSError
+            It cannot be opened.
+        """
         return PooledSource(path, self)
 
     @property

@@ -97,8 +97,12 @@ class ByteSource(ABC):
     def replacement(self) -> "ByteSource | None":
         """Return a source for another file that now has the name; None if there is none.
 
-        FileChangedError if the content was replaced, and the new one is of another version; OSError
-        if the name does not exist any more.
+        Raises
+        ------
+        FileChangedError
+            The content was replaced, and the new one is of another version.
+        OSError
+            The name does not exist any more.
         """
         return None
 

@@ -210,7 +210,15 @@ def committed(sink: Sink) -> Iterator[Sink]:
 
 
 def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> "Upload | None":
-    """Return a local file that is uploaded to a URL on commit; None for a path."""
+    """Return a local file that is uploaded to a URL on commit; None for a path.
+
+    Raises
+    ------
+    UnsupportedError
+        URLs of this scheme cannot be written to.
+    ValueError
+        `storage_options` are given for a path.
+    """
     if is_url(where):
         with importing:  # loaded on use, like `tempfile`
             from .remote.upload import Upload

@@ -240,7 +240,10 @@ def forked_error(pid: int, name: str | None) -> LockedError:
 def _lock_named(fd: int, path: str, name: str, *, locking: bool) -> bool:
     """Lock an open file and return whether the path still names it.
 
-    LockedError if another process has the lock.
+    Raises
+    ------
+    LockedError
+        Another process has the lock.
     """
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         raise OSError(f"{name!r} is not a regular file: only those can be changed in place")

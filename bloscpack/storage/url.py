@@ -58,13 +58,25 @@ def without_secrets(text: str) -> str:
 
 
 def refuse_options(where: Any, storage_options: Mapping[str, Any] | None) -> None:
-    """Raise ValueError if `storage_options` are given for anything but a URL."""
+    """Raise ValueError if `storage_options` are given for anything but a URL.
+
+    Raises
+    ------
+    ValueError
+        `storage_options` are not empty and `where` is not a URL.
+    """
     if storage_options and not is_url(where):
         raise ValueError(f"storage_options are for URLs, not for {where!r:.200}")
 
 
 def refuse_url(where: Any, what: str) -> None:
-    """Raise UnsupportedError if `where` is a URL; `what` is the action, such as "appended to"."""
+    """Raise UnsupportedError if `where` is a URL; `what` is the action, such as "appended to".
+
+    Raises
+    ------
+    UnsupportedError
+        `where` is a URL.
+    """
     if is_url(where):
         raise UnsupportedError(
             f"an object behind a URL cannot be {what}: it is replaced as a whole or not at all; "
@@ -74,7 +86,13 @@ def refuse_url(where: Any, what: str) -> None:
 
 
 def refuse_flush(name: str) -> NoReturn:
-    """Raise UnsupportedError for a flush of an object, which appears only when it is closed."""
+    """Raise UnsupportedError for a flush of an object, which appears only when it is closed.
+
+    Raises
+    ------
+    UnsupportedError
+        Always.
+    """
     raise UnsupportedError(
         "an object behind a URL cannot be flushed: it appears as a whole when it is closed; write "
         "a file to flush it, or several objects and read them as one"

@@ -109,7 +109,12 @@ def expanded(
 ) -> list[Any]:
     """Expand one or several paths, URLs or patterns; the matches of a pattern are sorted strings.
 
-    A pattern must match a file.
+    Raises
+    ------
+    FileNotFoundError
+        A pattern matches no file.
+    TypeError
+        `where` has another type.
     """
     if isinstance(where, str | os.PathLike):
         where = [where]

@@ -50,10 +50,21 @@ class Folder:
         return os.path.join(self.root, *name.split("/"))
 
     def create(self, name: str) -> int:
-        """Create a file, and the folders that contain it; return its descriptor.
+        """Create a file, and the folders that contain it.
 
-        ValueError if the name leads out of the folder, FileExistsError if the file may not be
-        replaced, or a folder of the name is not a folder.
+        Returns
+        -------
+        int
+            Its descriptor, for reading and writing.
+
+        Raises
+        ------
+        ValueError
+            The name leads out of the folder.
+        FileExistsError
+            The file exists and may not be replaced, or a folder of the name is not a folder.
+        OSError
+            It cannot be created.
         """
         *folders, last = name.split("/")
         if not all(_is_plain(part) for part in (*folders, last)):
@@ -83,7 +94,10 @@ class Folder:
     def reopen(self, name: str, fd_identity: tuple[int, int]) -> int:
         """Reopen a file for writing that `create` made and the caller has closed.
 
-        OSError if it was replaced or removed.
+        Raises
+        ------
+        OSError
+            It was replaced or removed.
         """
         *folders, last = name.split("/")
         with disk.naming(self.path(name)):

@@ -274,7 +274,15 @@ def _beyond(name: str, is_first: bool) -> Answer:
 
 
 def open_object(url: str, options: dict[str, Any]) -> RemoteObject:
-    """Return the object at `url` without making a request."""
+    """Return the object at `url` without making a request.
+
+    Raises
+    ------
+    ImportError
+        The library for this URL scheme is missing.
+    ValueError
+        The URL scheme is unknown.
+    """
     filesystem, path = client(url, options)
     kind = kind_of(filesystem)
     if kind == "s3" and hasattr(filesystem, "_call_s3"):

@@ -35,7 +35,13 @@ class Stat(NamedTuple):
 
 
 def stat(url: str, options: dict[str, Any]) -> Stat:
-    """Return the status of an object, which must exist; one request."""
+    """Return the status of an object; one request.
+
+    Raises
+    ------
+    FileNotFoundError
+        It does not exist.
+    """
     filesystem, path = client(url, options)
     if is_s3(filesystem):
         found = Bucket(url, options).head()

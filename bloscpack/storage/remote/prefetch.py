@@ -32,9 +32,21 @@ def prefetched(
 ) -> Iterator[Sequence[Item]]:
     """Yield `items` in groups, in order; the bytes of a group stay in memory until the next one.
 
-    The next group is fetched in the background, so two groups are in memory. Without latency, all
-    items form one group. An item whose extent is None is read without prefetching. `ramps` begins
-    with small groups, for a caller that may stop early.
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the items. Without latency, all items form one group.
+    items : sequence
+        Items that will be read.
+    extent_of : callable
+        Returns the offset and size of an item; None if they are not known, and the item is read
+        without prefetching.
+    ramps : bool, default False
+        Begin with small groups, for a caller that may stop early.
+
+    Notes
+    -----
+    The next group is fetched in the background, so two groups are in memory.
     """
     if not source.has_latency:
         yield items

@@ -92,7 +92,12 @@ class RemoteParts:
     def begin(self) -> None:
         """Create the folder for parts; it may exist already. One or two requests.
 
-        FileExistsError if the object exists and may not be replaced.
+        Raises
+        ------
+        FileExistsError
+            The object exists and may not be replaced.
+        FileNotFoundError, PermissionError, RemoteError
+            The place cannot be written to.
         """
         self._check_target()
         self._objects().begin(self._folder)
@@ -100,14 +105,22 @@ class RemoteParts:
     def create_part(self, key: str) -> ByteSink:
         """Return a sink for a new part, which is used only if its key is recorded.
 
-        FileNotFoundError if the job has ended. Committing the sink may also raise this; no part is
-        left then.
+        Raises
+        ------
+        FileNotFoundError
+            The job has ended. Committing the sink may also raise this; no part is left then.
         """
         self.check_begun()
         return _PartSink(self, self._part_url(key), self._options)
 
     def check_begun(self) -> None:
-        """Check that the folder for parts exists, as long as the job has not ended; one request."""
+        """Check that the folder for parts exists; one request.
+
+        Raises
+        ------
+        FileNotFoundError
+            The job has ended.
+        """
         with importing:  # loaded on use: fsspec, asyncio and the clients take long to load
             from .partobjects import begun_url, stat
 
@@ -117,7 +130,13 @@ class RemoteParts:
             raise FileNotFoundError(errno.ENOENT, GONE, self.name) from err
 
     def open_part(self, key: str) -> RemoteSource:
-        """Open a part for reading; one request, for its size."""
+        """Open a part for reading; one request, for its size.
+
+        Raises
+        ------
+        FileNotFoundError
+            It does not exist.
+        """
         with importing:  # see `check_begun`
             from .partobjects import stat
 
@@ -154,7 +173,10 @@ class RemoteParts:
     def join(self) -> JoinSink:
         """Return a sink for the final file, which also takes parts; raises as `begin` does.
 
-        FileNotFoundError if the job has ended.
+        Raises
+        ------
+        FileNotFoundError
+            The job has ended.
         """
         self.check_begun()
         self._check_target()
@@ -173,6 +195,11 @@ class RemoteParts:
         """Remove all parts, if any, and the remains of an interrupted `join`.
 
         With `others`, also remove those of other jobs for the same file.
+
+        Raises
+        ------
+        PermissionError, RemoteError
+            Some cannot be removed.
         """
         objects = self._objects()
         folders = {self._folder}
@@ -250,7 +277,13 @@ class _FetchedParts:
         self.abort = sink.abort
 
     def append_part(self, key: str, nbytes: int) -> None:
-        """Append the first `nbytes` of a part, which must not have been removed or replaced."""
+        """Append the first `nbytes` of a part.
+
+        Raises
+        ------
+        FileNotFoundError, FileChangedError, RemoteError
+            It was removed or replaced, or cannot be fetched.
+        """
         source = self._store.reopen_part(key)
         try:
             if source.size() < nbytes:

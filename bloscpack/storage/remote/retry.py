@@ -98,7 +98,10 @@ async def retry(attempt: Callable[[], Awaitable[Result]], what: str, name: str) 
 def list_folder(url: str, options: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
     """Return the size and version, if reported, of each file directly below `url`, by name.
 
-    FileNotFoundError if no files are listed.
+    Raises
+    ------
+    FileNotFoundError
+        No files are listed.
     """
     filesystem, path = client(url, options)
     # A folder on a web server is a page, which some servers have only with the final slash.
@@ -178,7 +181,13 @@ def exists(url: str, options: dict[str, Any]) -> bool:
 
 
 def put_file(url: str, options: dict[str, Any], local: str) -> None:
-    """Upload a local file; under a temporary name first if a partial upload would be visible."""
+    """Upload a local file; under a temporary name first if a partial upload would be visible.
+
+    Raises
+    ------
+    PermissionError, RemoteError
+        It cannot be written.
+    """
     filesystem, path = client(url, options)
     name = shown(url)
     if kind_of(filesystem) == "memory":

@@ -43,7 +43,10 @@ class Bucket:
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Return the response to a request for the object, or for the key in `arguments`.
 
-        `what` names its subject in errors.
+        Raises
+        ------
+        FileNotFoundError, PermissionError, RemoteError
+            The request failed; `what` names its subject in the message.
         """
         attempt: Callable[[], Awaitable[Any]] = lambda: self.call(method, **arguments)  # noqa: E731
         return retry(attempt, what, self.name)
@@ -63,7 +66,13 @@ class Bucket:
         return answer
 
     def head(self) -> dict[str, Any]:
-        """Return the response to HeadObject: ETag, size, time."""
+        """Return the response to HeadObject: ETag, size, time.
+
+        Raises
+        ------
+        FileNotFoundError
+            The object does not exist.
+        """
         return run(self.request("head_object", "the object"))
 
     def put(self, data: bytes, key: str | None = None) -> None:
@@ -71,7 +80,13 @@ class Bucket:
         run(self.request("put_object", "the object", Key=key or self.key, Body=data))
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Remove objects; those that do not exist are skipped."""
+        """Remove objects; those that do not exist are skipped.
+
+        Raises
+        ------
+        PermissionError, RemoteError
+            One cannot be removed.
+        """
         for start in range(0, len(keys), _MAX_REMOVED):
             named_keys = [{"Key": key} for key in keys[start : start + _MAX_REMOVED]]
             wanted = {"Objects": named_keys, "Quiet": True}

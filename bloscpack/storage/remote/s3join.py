@@ -95,13 +95,24 @@ class JoinedUpload:
             self._add(piece, len(piece))
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Refuse to replace bytes, as they may have been sent."""
+        """Refuse to replace bytes, as they may have been sent.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
         raise ValueError(f"bytes {offset} to {offset + len(data)} have already been sent")
 
     def append_part(self, key: str, nbytes: int) -> None:
         """Append the first `nbytes` of the object `key` in the folder.
 
-        It must not have been removed or replaced. Errors may also be raised by later calls.
+        Errors may also be raised by later calls.
+
+        Raises
+        ------
+        FileNotFoundError, FileChangedError, RemoteError
+            It was removed or replaced, or cannot be copied.
         """
         whole = Extent(self._folder + key, 0, nbytes, *self._seen.get(key, (-1, "")))
         wanted = _LEAST_NBYTES - self._pending_nbytes if self._pending else 0

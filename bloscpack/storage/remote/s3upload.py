@@ -169,7 +169,10 @@ class MultipartUpload:
     def write_at(self, offset: int, data: memoryview) -> None:
         """Replace bytes at the beginning of the object.
 
-        ValueError if some of them have been sent.
+        Raises
+        ------
+        ValueError
+            Some of them have been sent.
         """
         if offset + len(data) > len(self._front):
             raise ValueError(f"bytes {offset} to {offset + len(data)} have already been sent")

@@ -142,10 +142,16 @@ class RemoteSource(ByteSource):
         return self._size
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return `nbytes` from `offset`, from memory or by one request of at least 8 KiB.
+        """Return `nbytes` from `offset`, from memory or by one request.
 
-        FileChangedError if the object now has another version. RemoteError if all tries fail: it
-        cannot be reached, or the server returns too few bytes.
+        A request fetches at least 8 KiB.
+
+        Raises
+        ------
+        FileChangedError
+            The object now has another version.
+        RemoteError
+            All tries fail: it cannot be reached, or the server returns too few bytes.
         """
         if self._is_closed:
             raise ValueError(_CLOSED)
@@ -207,7 +213,13 @@ class RemoteSource(ByteSource):
         return f"{self._size} {self.tag}"
 
     def replacement(self) -> None:
-        """Check by one small request that the object still has the version that was opened."""
+        """Check by one small request that the object still has the version that was opened.
+
+        Raises
+        ------
+        FileChangedError
+            It has another version.
+        """
         self._fetch([(0, 1)])
 
     def close(self) -> None:
@@ -280,7 +292,13 @@ class RemoteSource(ByteSource):
         return retry.start(remote, extents, str(self.name), is_first=self._size <= 0)
 
     def checked(self, answers: "Sequence[Answer]") -> list[bytes]:
-        """Return the bytes of answers after a check that all have the opened version."""
+        """Return the bytes of answers after a check that all have the opened version.
+
+        Raises
+        ------
+        FileChangedError
+            An answer has another version.
+        """
         for answer in answers:
             if self._size < 0:
                 self._size, self.tag = answer.size, answer.tag

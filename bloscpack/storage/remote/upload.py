@@ -27,7 +27,21 @@ def open_upload(
 ) -> ByteSink:
     """Open a sink for an object.
 
-    `front_nbytes` at the beginning, at least 8 MiB, can be replaced by `write_at`.
+    Parameters
+    ----------
+    url : str
+        URL of the object.
+    storage_options : mapping, optional
+        Options of the file system of fsspec.
+    front_nbytes : int
+        Bytes at the beginning that `write_at` may replace; at least 8 MiB.
+
+    Raises
+    ------
+    UnsupportedError
+        URLs of this scheme cannot be written to.
+    ImportError
+        A library for this URL scheme is missing.
     """
     check_writable(url)
     if is_s3_url(url):
@@ -87,7 +101,13 @@ class Upload:
         self._discard = finalize(self, _remove, folder, os.getpid())
 
     def check_absent(self, overwrite: bool) -> None:
-        """Refuse to replace an object unless `overwrite` is true; one request."""
+        """Refuse to replace an object unless `overwrite` is true; one request.
+
+        Raises
+        ------
+        FileExistsError
+            The object exists.
+        """
         if not overwrite and exists(self._url, self._options):
             raise FileExistsError(
                 f"{self.name!r} exists already; pass overwrite=True to replace it"
