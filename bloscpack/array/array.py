@@ -667,13 +667,7 @@ class OuterIndexer:
 
 
 def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> Array:
-    """Reopen a pickled array.
-
-    Raises
-    ------
-    FileChangedError
-        The file has changed since it was pickled.
-    """
+    """Reopen a pickled array; FileChangedError if the file has changed since it was pickled."""
     try:
         array = Array(place, verify=verify, nthreads=nthreads)
     except BloscpackError as err:

@@ -53,11 +53,8 @@ def is_dask_array(value: object) -> bool:
 def as_array(value: Any) -> AnyArray:
     """Return `value` as an array, preserving subclasses and copying only where numpy must.
 
-    Raises
-    ------
-    TypeError
-        `value` is not an array, or has parts that an array cannot store: a mapping, a table, a
-        mask, a unit.
+    TypeError if it is not an array, or has parts that an array cannot store: a mapping, a table, a
+    mask, a unit.
     """
     if type(value) is np.ndarray:
         return value

@@ -38,11 +38,6 @@ def array_metadata(
     """Return the metadata that describe an array, in the key order of bloscpack 0.16.
 
     `chunks` is the shape of a chunk of a grid, in the order of the axes of `shape`.
-
-    Raises
-    ------
-    ObjectNumpyArrayRejection
-        `dtype` contains Python objects.
     """
     text, logical = pack_dtype(dtype)
     metadata = {
@@ -61,12 +56,7 @@ def array_metadata(
 def unpack_array_metadata(metadata: Any) -> Description:
     """Return (dtype, shape, is_fortran) from the metadata of an array.
 
-    Raises
-    ------
-    NotANumpyArray
-        The metadata do not describe an array.
-    FormatError
-        They describe an array, but break the format.
+    NotANumpyArray if they do not describe one.
     """
     if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
         raise NotANumpyArray(
@@ -105,15 +95,7 @@ def describe_array(container: Container) -> Description:
 
 
 def describe_content(container: Container) -> Description:
-    """Return (dtype, shape, is_fortran); a file without array metadata is an array of its bytes.
-
-    Raises
-    ------
-    FormatError
-        The metadata break the format, or do not fit the chunks.
-    ImportError
-        The dtype needs an optional package.
-    """
+    """Return (dtype, shape, is_fortran); a file without array metadata is an array of its bytes."""
     try:
         description = describe_array(container)
     except NotANumpyArray:
@@ -143,13 +125,7 @@ def chunk_shape(container: Container, description: Description) -> tuple[int, ..
 
 
 def check_nbytes(container: "Container | Appender", dtype: Dtype, shape: tuple[int, ...]) -> None:
-    """Check that the chunks hold exactly one array of this shape.
-
-    Raises
-    ------
-    FormatError
-        The decoded size of the chunks differs from that of the array.
-    """
+    """Check that the chunks hold exactly one array of this shape."""
     nbytes = prod(shape) * dtype.itemsize
     if nbytes != container.nbytes:
         raise FormatError(
@@ -160,13 +136,7 @@ def check_nbytes(container: "Container | Appender", dtype: Dtype, shape: tuple[i
 
 
 def new_array(shape: tuple[int, ...], dtype: Dtype, is_fortran: bool) -> AnyArray:
-    """Return a new array in the order of the file; the caller has checked its size.
-
-    Raises
-    ------
-    FormatError
-        The shape exceeds numpy's limits.
-    """
+    """Return a new array in the order of the file; the caller has checked its size."""
     try:
         # np.ndarray, because np.empty turns S0 and U0 into S1 and U1.
         return np.ndarray(shape, dtype, order="F" if is_fortran else "C")

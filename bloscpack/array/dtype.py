@@ -67,10 +67,7 @@ _MAX_REMEMBERED_TEXT = 1 << 10
 def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
     """Return (``dtype`` text, ``logical_dtype`` value or None) for the metadata.
 
-    Raises
-    ------
-    ObjectNumpyArrayRejection
-        `dtype` contains Python objects or variable-size strings.
+    ObjectNumpyArrayRejection if `dtype` contains Python objects or variable-size strings.
     """
     if dtype.hasobject or dtype.kind == "T":
         raise ObjectNumpyArrayRejection(
@@ -89,13 +86,7 @@ def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
 
 
 def pack_scalar(dtype: Dtype) -> str:
-    """Return the name of a dtype without fields or shape: ``dtype.str``, or its ml_dtypes name.
-
-    Raises
-    ------
-    TypeError
-        `dtype` has fields or a shape, has zero bytes, or contains Python objects.
-    """
+    """Return the name of a dtype without fields or shape: ``dtype.str``, or its ml_dtypes name."""
     is_plain = dtype.names is None and dtype.subdtype is None and not dtype.hasobject
     if not is_plain or not dtype.itemsize or dtype.kind == "T":
         raise TypeError(
@@ -107,13 +98,7 @@ def pack_scalar(dtype: Dtype) -> str:
 
 
 def unpack_scalar(name: str) -> Dtype:
-    """Return the dtype for a name written by `pack_scalar`.
-
-    Raises
-    ------
-    FormatError, ObjectNumpyArrayRejection, ImportError
-        As for `unpack_dtype`.
-    """
+    """Return the dtype for a name written by `pack_scalar`; errors as for `unpack_dtype`."""
     dtype = _extension_type(name) if name in EXTENSION_TYPES else _scalar(name)
     if not dtype.itemsize:
         raise FormatError(f"dtype: {name!r} has zero bytes", field="dtype")

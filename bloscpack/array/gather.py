@@ -59,13 +59,7 @@ def gather(
     out: AnyArray | None = None,
     nthreads: int | None = None,
 ) -> AnyArray:
-    """Return the items of a selection, in a new array or in `out` (same shape and dtype).
-
-    Raises
-    ------
-    FormatError, CodecError
-        A required chunk is damaged; `out` may be partly filled.
-    """
+    """Return the items of a selection, in a new array or in `out` (same shape and dtype)."""
     dtype, _, is_fortran = described
     target = None if out is None else chosen.spread(out)
     if target is None:
@@ -399,15 +393,7 @@ def _slices(piece: Piece) -> list[slice]:
 
 
 def as_target(out: Any, shape: tuple[int, ...], dtype: Dtype) -> AnyArray:
-    """Return `out` as an array that can receive a selection of `shape` and `dtype`.
-
-    Raises
-    ------
-    TypeError
-        `out` is neither an array nor a buffer.
-    ValueError
-        `out` has another size, shape or dtype, or is read-only.
-    """
+    """Return `out` after a check that the result of a selection fits."""
     if isinstance(out, np.ndarray):
         if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
             raise ValueError(

@@ -118,13 +118,7 @@ class _RowReader:
 
 
 def check_text(array: AnyArray) -> None:
-    """Check that the items of a text array can be converted to str.
-
-    Raises
-    ------
-    FormatError
-        An item contains a code point beyond Unicode.
-    """
+    """Check that the items of a text array can be converted to str, and are not beyond Unicode."""
     if array.dtype.kind != "U" or not array.nbytes:
         return
     points = np.frombuffer(array.tobytes(), array.dtype.byteorder + "u4")

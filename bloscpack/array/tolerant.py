@@ -127,13 +127,7 @@ def iter_readable_chunks(container: Container, described: Description) -> Iterat
 
 
 def _check_left(container: Container, nbytes: int) -> None:
-    """Check that enough of the file can be read to allocate `nbytes` bytes for the result.
-
-    Raises
-    ------
-    TruncatedError
-        The file is too short, or too few of its chunks can be read.
-    """
+    """Check that enough of the file can be read to allocate `nbytes` bytes for the result."""
     size = container.source.size()
     smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
     possible = max(0, size - container.data_offset) // smallest

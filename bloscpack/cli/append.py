@@ -117,13 +117,7 @@ def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
 
 
 def _check_rewrite(name: str, metadata: Any) -> None:
-    """Check that metadata can be replaced, before anything is appended.
-
-    Raises
-    ------
-    NoMetadataFound, NoChangeInMetadata, MetadataSectionTooSmall
-        The metadata cannot be replaced.
-    """
+    """Check that metadata can be replaced, before anything is appended."""
     with open_container(name) as container:
         if container.metadata_header is None:
             raise NoMetadataFound("the file has no metadata to replace").at(path=name)

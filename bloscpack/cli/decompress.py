@@ -70,13 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _out_file(args: argparse.Namespace) -> str:
-    """Return the name of the output.
-
-    Raises
-    ------
-    UsageError, ValueError
-        The arguments do not determine it.
-    """
+    """Return the name of the output."""
     in_file: str = args.in_file
     out_file: str | None = args.out_file
     if in_file == STDIO:

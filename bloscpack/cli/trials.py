@@ -84,15 +84,7 @@ class Trial:
 
 
 def take_sample(source: ArraySource, most: int) -> Sample:
-    """Read evenly spaced rows, or parts of one, of at most `most` bytes; at least one item.
-
-    Raises
-    ------
-    ValueError
-        The array has no items.
-    ObjectNumpyArrayRejection
-        They are Python objects.
-    """
+    """Read evenly spaced rows, or parts of one, of at most `most` bytes; at least one item."""
     pack_dtype(source.rows.dtype)  # refuses Python objects
     shape = tuple(source.rows.shape)
     step = -1 if source.is_fortran else 1
@@ -123,13 +115,7 @@ def take_sample(source: ArraySource, most: int) -> Sample:
 
 
 def run_trials(sample: Sample, progress: Progress | None = None) -> list[Trial]:
-    """Return the trials in the order in which they ran; the first has the default settings.
-
-    Raises
-    ------
-    FormatError
-        What was read differs from the sample.
-    """
+    """Return the trials in the order in which they ran; the first has the default settings."""
     expected = stored_bytes(sample.array)
     description = (sample.array.dtype, sample.array.shape, sample.is_fortran)
     codings = [

@@ -56,13 +56,7 @@ class OneClip:
 
     @classmethod
     def of(cls, array: ArraySource, name: str | None) -> Self:
-        """Return an array of frames as a source; its clip has the name of the file, or "array".
-
-        Raises
-        ------
-        ValueError
-            The shape is not that of frames.
-        """
+        """Return an array of frames as a source; its clip has the name of the file, or "array"."""
         if not 3 <= len(array.rows.shape) <= 4:
             raise ValueError(
                 f"an array of shape {array.rows.shape} is not a clip of frames, which has shape "

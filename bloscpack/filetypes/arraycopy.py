@@ -28,12 +28,7 @@ from .copyjob import ByteCount, Conversion, CopyJob, new_copy
 def open_array(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
     """Yield the array in a Bloscpack file, or `inner` of an archive, without reading its items.
 
-    Raises
-    ------
-    FormatError
-        The file is damaged.
-    WrongKindError
-        It is not an archive and `inner` is not empty, or the reverse.
+    WrongKindError if it is not an archive and `inner` is not empty, or the reverse.
     """
     if inner:
         source = open_member(source, inner)
@@ -145,13 +140,7 @@ def _compare(
     keepbits: int | None,
     note: Callable[[int], None],
 ) -> None:
-    """Compare a copy with the rounded source.
-
-    Raises
-    ------
-    FormatError
-        They differ.
-    """
+    """Compare a copy with the rounded source."""
     rounding = None if keepbits is None else Rounding.of(copy.dtype, keepbits)
     if copy.attrs != source.attrs | ({} if keepbits is None else {ATTRIBUTE: keepbits}):
         raise FormatError("the copy differs from its source and was removed: the attrs")

@@ -131,14 +131,9 @@ class ArraySource(NamedTuple):
             yield place[::step]
 
     def difference(self, copy: "ArraySource", note: Callable[[int], None]) -> str | None:
-        """Return a description of the first difference of a copy, or None.
+        """Return a description of the first difference of a copy, apart from its attrs, or None.
 
-        Parameters
-        ----------
-        copy : ArraySource
-            The copy; its attrs are not compared.
-        note : callable
-            Called with the bytes of each part that was compared.
+        `note` is called with the bytes of each part that was compared.
         """
         rows, written = self.rows, copy.rows
         if (rows.shape, rows.dtype) != (written.shape, written.dtype):

@@ -31,28 +31,17 @@ class Sheet:
 def contact_sheet(
     frames: Iterable[AnyArray], *, columns: int, width: int, is_cmyk: bool = False
 ) -> Sheet:
-    """Arrange frames in a grid, left to right and top to bottom.
+    """Arrange frames of one dtype in a grid, left to right and top to bottom.
 
-    Parameters
-    ----------
-    frames : iterable of ndarray
-        At least one, all of one dtype. ``(H, W)`` and ``(H, W, 1)`` are shown in gray,
-        ``(H, W, 3)`` in colour, and ``(H, W, 4)`` on white; with any other number of channels, the
-        first three are shown. Frames of fewer axes are shown as a row. uint8 is shown unchanged and
-        bool in black and white. Any other dtype is scaled from its smallest value (black) to its
-        largest (white).
-    columns : int
-        Tiles per row.
-    width : int
-        Width of the picture in pixels. Frames are averaged down, or repeated pixel by pixel.
-    is_cmyk : bool
-        Whether four channels are inverted CMYK, as in JPEG.
+    ``(H, W)`` and ``(H, W, 1)`` are shown in gray, ``(H, W, 3)`` in colour, and ``(H, W, 4)`` on
+    white, or with `is_cmyk` as inverted CMYK, as in JPEG; with any other number of channels, the
+    first three are shown. Frames of fewer axes are shown as a row. uint8 is shown unchanged and
+    bool in black and white. Any other dtype is scaled from its smallest value (black) to its
+    largest (white).
 
-    Raises
-    ------
-    ValueError
-        Frames cannot be shown: they have four axes, no pixels or a dtype that is not numeric, or
-        the sheet is too small or too large.
+    The picture is `width` pixels wide, of `columns` tiles. Frames are averaged down, or repeated
+    pixel by pixel. ValueError if they have four axes, no pixels or a dtype that is not numeric, or
+    the sheet is too small or too large.
     """
     tile_width = (width - _GAP) // columns - _GAP
     if columns < 1 or tile_width < 1:

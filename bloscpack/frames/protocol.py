@@ -366,12 +366,8 @@ def check_memory(
 ) -> None:
     """Refuse frames that need far more memory than their file can hold: they share its bytes.
 
-    A frame that is selected several times counts once.
-
-    Parameters
-    ----------
-    expansion : int
-        Most decoded bytes per stored byte.
+    A frame that is selected several times counts once. `expansion` is the most decoded bytes per
+    stored byte.
     """
     limit = image.MAX_NBYTES + expansion * source.size()
     if len(indices) * frame_nbytes > limit and len(np.unique(indices)) * frame_nbytes > limit:

@@ -12,20 +12,10 @@ _BATCH = 32
 
 
 def verify(source: FrameSource, *, progress: Progress | None = None) -> Report:
-    """Read the metadata and every frame of every clip.
+    """Read the metadata and every frame of every clip; `progress` counts clips.
 
-    Parameters
-    ----------
-    source : FrameSource
-        Source to read.
-    progress : callable, optional
-        Called with (clips done, clips in total).
-
-    Returns
-    -------
-    Report
-        `nchunks` counts clips. Damage names the clip and the frame, or only the clip if its
-        metadata or all of it cannot be read.
+    In the report, `nchunks` counts clips. Damage names the clip and the frame, or only the clip if
+    its metadata or all of it cannot be read.
     """
     damage: list[Damage] = []
     for done, id_ in enumerate(source, 1):

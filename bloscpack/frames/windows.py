@@ -64,21 +64,9 @@ class Windows:
         return (nframes - self.span) // (self.hop or self.span) + 1
 
     def select(self, nframes: int, number: int, drawn: int) -> tuple[int, FrameSelection]:
-        """Return the first frame of an item, and its selection of frames.
+        """Return the first frame of item `number` of a clip, and its selection of frames.
 
-        Parameters
-        ----------
-        nframes : int
-            Number of frames of the clip.
-        number : int
-            Index of the item in the clip.
-        drawn : int
-            64-bit random number.
-
-        Raises
-        ------
-        ValueError
-            The clip is too short.
+        `drawn` is a 64-bit random number. ValueError if the clip is too short.
         """
         if not nframes:
             raise ValueError("it has no frames; list the clips to use, or pass short='skip'")

@@ -230,13 +230,7 @@ def _compressor(container: Container) -> dict[str, Any]:
 
 
 def _codec_of(header: ChunkHeader) -> str:
-    """Return the codec of a Blosc chunk.
-
-    Raises
-    ------
-    UnsupportedError
-        numcodecs is built without this codec.
-    """
+    """Return the codec of a Blosc chunk."""
     if header.is_memcpy and header.codec not in _CODECS:
         return _CODECS[0]
     if header.codec not in _CODECS:

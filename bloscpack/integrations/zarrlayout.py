@@ -111,13 +111,7 @@ class ZarrLayout:
 
 
 def json_text(value: Any) -> str:
-    """Return JSON values as text for Zarr.
-
-    Raises
-    ------
-    UnsupportedError
-        The values are nested too deep.
-    """
+    """Return JSON values as text for Zarr."""
     try:
         return json.dumps(value)
     except RecursionError as err:
@@ -139,13 +133,7 @@ def _whole_rows(array: Array) -> tuple[int, ...]:
 
 
 def check_dtype(dtype: Dtype) -> None:
-    """Raise unless Zarr has `dtype`.
-
-    Raises
-    ------
-    UnsupportedError
-        Zarr does not have the dtype.
-    """
+    """Raise unless Zarr has `dtype`."""
     fault = _scalar_fault(dtype) if dtype.names is None else _record_fault(dtype)
     if fault:
         raise UnsupportedError(

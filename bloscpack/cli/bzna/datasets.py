@@ -33,19 +33,7 @@ def open_dataset(
     splits: str | None = None,
     source: ByteSource | None = None,
 ) -> Iterator["Dataset"]:
-    """Open a dataset; `source` is its open file, if it was opened and identified.
-
-    Raises
-    ------
-    FileNotFound
-        The file does not exist.
-    NotBloscpackError
-        The file is not a Benzina dataset.
-    BloscpackError, OSError
-        The file cannot be opened.
-    ValueError
-        `splits` does not fit the dataset.
-    """
+    """Open a dataset; `source` is its open file, if it was opened and identified."""
     from ...benzina.dataset import open as open_file
 
     is_dataset = True
@@ -63,15 +51,7 @@ def open_dataset(
 
 
 def identify_dataset(name: str) -> tuple[bool, ByteSource]:
-    """Open a file; return whether it is a dataset as far as one can see, and its source.
-
-    Raises
-    ------
-    FileNotFound
-        The file does not exist.
-    OSError
-        The file cannot be read.
-    """
+    """Open a file; return whether it is a dataset as far as one can see, and its source."""
     check_input(name, "file")
     filetype, source = identify(readable(name))
     return filetype is not None and filetype.kind is DATASET, source
@@ -106,17 +86,7 @@ def add_selection(parser: Container) -> None:
 
 
 def choose(dataset: "Dataset", args: argparse.Namespace) -> "Dataset":
-    """Return a view of the samples that the options select.
-
-    Raises
-    ------
-    NotFoundError
-        The dataset does not have this split.
-    UsageError
-        The selection is neither a number nor a range.
-    ValueError
-        The number is out of range.
-    """
+    """Return a view of the samples that the options select."""
     if args.split is not None:
         dataset = dataset.split(args.split)
     if args.select is None:

@@ -133,15 +133,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _source(inputs: Sequence[str]) -> Any:
-    """Return the name of a folder, or the items of files.
-
-    Raises
-    ------
-    FileNotFound
-        An input does not exist.
-    UsageError
-        A folder is given together with other inputs.
-    """
+    """Return the name of a folder, or the items of files."""
     for name in inputs:
         check_input(name, "input")
     if len(inputs) == 1 and Path(inputs[0]).is_dir():

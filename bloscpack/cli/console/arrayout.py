@@ -36,13 +36,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExc
 
 
 def form_of(args: argparse.Namespace) -> str:
-    """Return the form of the output: "npy", "text", "png", "jpeg" or "raw".
-
-    Raises
-    ------
-    UsageError
-        The suffix of the output belongs to a format that cannot be written.
-    """
+    """Return the form of the output: "npy", "text", "png", "jpeg" or "raw"."""
     if args.npy or args.text:
         return "npy" if args.npy else "text"
     suffix = os.path.splitext(args.output)[1].lower()
@@ -55,13 +49,7 @@ def form_of(args: argparse.Namespace) -> str:
 
 
 def check_suffix(name: str, kind: str) -> None:
-    """Refuse to write a "png" or "jpeg" image to a file with the suffix of another format.
-
-    Raises
-    ------
-    UsageError
-        The suffix belongs to another format.
-    """
+    """Refuse to write a "png" or "jpeg" image to a file with the suffix of another format."""
     suffix = os.path.splitext(name)[1].lower()
     if suffix and _FORMS.get(suffix) != kind:
         raise UsageError(f"'{name}': this is a {kind.upper()} image; name the file *.{kind}")
@@ -109,13 +97,7 @@ class Part(Protocol):
 
 
 def write_part(sink: ByteSink, part: Part, progress: Any, form: str) -> None:
-    """Write an array in a form returned by `form_of`.
-
-    Raises
-    ------
-    ValueError
-        The array cannot be stored in such an image.
-    """
+    """Write an array in a form returned by `form_of`."""
     if form == "text":
         sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
     elif form == "npy":

@@ -50,15 +50,7 @@ def report_chunks(console: Console, nbytes: int, chunk_size: int) -> None:
 
 
 def read_metadata_file(name: str) -> Any:
-    """Return the JSON value in a file.
-
-    Raises
-    ------
-    ValueError
-        The file is not valid JSON.
-    OSError
-        The file cannot be read.
-    """
+    """Return the JSON value in a file."""
     try:
         return json.loads(Path(name).read_bytes().strip())
     except (ValueError, RecursionError) as err:

@@ -21,13 +21,7 @@ from .options import STDIO
 
 
 def check_input(name: str, what: str) -> None:
-    """Check that an input exists.
-
-    Raises
-    ------
-    FileNotFound
-        It does not exist.
-    """
+    """Check that an input exists."""
     if name != STDIO and not is_url(name) and not Path(split_inner(name)[0]).exists():
         raise FileNotFound(f"{what} '{name}' does not exist!")
 
@@ -51,14 +45,8 @@ def open_input(name: str, *, folders: Literal[True]) -> tuple[FileType, Any]: ..
 def open_input(name: str, *, folders: bool = False) -> tuple[FileType, Any]:
     """Open a file of any type that this package reads; with `folders`, also a folder.
 
-    A file with damaged first bytes is recognised by its last ones.
-
-    Raises
-    ------
-    NotBloscpackError
-        The file is empty, or of another type.
-    OSError
-        The file cannot be read.
+    A file with damaged first bytes is recognised by its last ones. NotBloscpackError if the file is
+    empty, or of another type.
     """
     filetype, source = identify(readable(name), folders=folders)
     if filetype is None and isinstance(source, ListedFolder):

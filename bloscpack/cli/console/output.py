@@ -83,13 +83,7 @@ def prefixed_result(text: str) -> None:
 
 
 def binary_stdout() -> IO[bytes]:
-    """Return standard output as a binary stream.
-
-    Raises
-    ------
-    OSError
-        It is closed.
-    """
+    """Return standard output as a binary stream; OSError if it is closed."""
     stream = _stdout()
     stream.flush()
     return stream.buffer

@@ -21,14 +21,10 @@ from .output import Console, binary_stdout
 
 @contextmanager
 def open_output(name: str, *, is_ordered: bool = False) -> Iterator[ByteSink]:
-    """Open a sink that is committed at the end of the block.
+    """Open a sink for a path or ``-`` that is committed at the end of the block.
 
-    Parameters
-    ----------
-    name : str
-        A path or ``-``.
-    is_ordered : bool
-        The output is produced in order: on standard output it appears at once, not at the end.
+    If `is_ordered`, the output is produced in order: on standard output it appears at once, not at
+    the end.
     """
     if name == STDIO and is_ordered:
         sink = PassSink(binary_stdout())
@@ -68,14 +64,8 @@ class PassSink:
 def check_output(name: str, inputs: list[str], console: Console, *, force: bool) -> None:
     """Check that an output may be written.
 
-    Raises
-    ------
-    ValueError
-        The output is one of the inputs, or a URL.
-    FileNotFound
-        The output exists (bloscpack 0.16 has this exception) or is a terminal, without `force`.
-    OSError
-        The folder of the output does not exist.
+    ValueError if it is one of the inputs, or a URL. Without `force`, FileNotFound if it exists
+    (bloscpack 0.16 has this exception) or is a terminal.
     """
     if is_url(name):
         raise ValueError(

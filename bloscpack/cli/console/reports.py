@@ -92,17 +92,8 @@ def print_notices(console: Console, name: str, report: "Report") -> None:
 def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[str, Any]) -> int:
     """Check every file, even after one has failed, and return the exit code.
 
-    Parameters
-    ----------
-    args : Namespace
-        Has `files` and `json`.
-    command : str
-        Name of the command in JSON.
-    check : callable
-        Returns the exit code of a file, and the fields of its JSON entry other than path, status
-        and error.
-    failed : dict
-        These fields for a file that cannot be checked.
+    `check` returns the exit code of a file, and the fields of its JSON entry other than path,
+    status and error; `failed` has these fields for a file that cannot be checked.
     """
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []

@@ -28,13 +28,7 @@ def strip_brackets(text: str) -> str:
 
 
 def parse_selection_text(text: str) -> Index:
-    """Parse a selection.
-
-    Raises
-    ------
-    UsageError
-        The text is not a selection.
-    """
+    """Parse a selection."""
     entries = strip_brackets(text).split(",")
     if len(entries) > 1 and not entries[-1].strip():
         entries.pop()
@@ -48,15 +42,7 @@ def parse_selection_text(text: str) -> Index:
 
 
 def parse_range(text: str, count: int, unit: str) -> slice:
-    """Parse a number, or one range, of `count` items that are called `unit`.
-
-    Raises
-    ------
-    UsageError
-        The text is neither.
-    ValueError
-        The number is out of range.
-    """
+    """Parse a number, or one range, of `count` items that are called `unit`."""
     index = parse_selection_text(text)
     if len(index) != 1 or index[0] is ...:
         raise UsageError(f"selection '{text}': expected a number or one range of {unit}")

@@ -13,15 +13,7 @@ from ..console.status import UsageError
 
 
 def open_clips(name: str, nthreads: int | None) -> FrameSource:
-    """Open a source of clips by path or URL, or a frame store from standard input.
-
-    Raises
-    ------
-    FileNotFound
-        The source does not exist.
-    BloscpackError, OSError
-        The source cannot be opened.
-    """
+    """Open a source of clips by path or URL, or a frame store from standard input."""
     return frames_of(*open_clip_input(name), nthreads=nthreads)
 
 
@@ -35,13 +27,7 @@ def open_clip_input(name: str) -> tuple[FileType, Any]:
 
 
 def parse_frames(text: str) -> int | slice | list[int]:
-    """Parse a selection of frames: ``5``, ``0:32:2`` or ``3,4,9``.
-
-    Raises
-    ------
-    UsageError
-        The text is not such a selection.
-    """
+    """Parse a selection of frames: ``5``, ``0:32:2`` or ``3,4,9``."""
     index = parse_selection_text(text)
     if len(index) == 1 and isinstance(index[0], int | slice):
         return index[0]

@@ -43,15 +43,6 @@ def open_recording(
     """Open a recording, and print its problems to `console` instead of warning about them.
 
     `source` is its open file, if it was opened.
-
-    Raises
-    ------
-    FileNotFound
-        The file does not exist.
-    NotBloscpackError
-        The file is empty, or is not a recording.
-    BloscpackError, OSError
-        The file cannot be opened.
     """
     from ...vrs.recording import open_quietly
 
@@ -156,15 +147,7 @@ def _resolve(recordings: "Sequence[Recording]", given: Moment | None) -> float |
 
 
 def choose(recording: "Recording", args: argparse.Namespace) -> "RecordSequence":
-    """Return the records that the options select.
-
-    Raises
-    ------
-    NotFoundError
-        The recording does not have this stream.
-    UsageError
-        The selection is neither a number nor a range.
-    """
+    """Return the records that the options select."""
     records: RecordSequence = recording
     times = times_of([recording], args)
     if args.stream or args.types or times["after"] is not None or times["before"] is not None:

@@ -72,13 +72,7 @@ class EncodedItem:
         self.summary: EncodedSummary | None = None
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
-        """Yield stored bytes and filter of each chunk.
-
-        Raises
-        ------
-        ReadError
-            The item could not be read.
-        """
+        """Yield stored bytes and filter of each chunk; ReadError if the item could not be read."""
         while (part := self._next()) is not None:
             if isinstance(part, EncodedSummary):
                 self.summary = part

@@ -75,13 +75,7 @@ class Item:
         return False
 
     def read(self, options: ReadOptions) -> Reading:
-        """Start reading the frames.
-
-        Raises
-        ------
-        BloscpackError, OSError, ValueError, ImportError
-            They cannot be read; iterating over the frames raises the same.
-        """
+        """Start reading the frames; iterating over them raises the same errors."""
         raise NotImplementedError
 
 
@@ -284,13 +278,7 @@ def natural_key(name: str) -> tuple[Any, ...]:
 
 
 def check_inside(path: str, root: str, folder: str) -> None:
-    """Raise unless `path`, with links resolved, is in `root`, whose real path is `folder`.
-
-    Raises
-    ------
-    FormatError
-        It leads out of `root`.
-    """
+    """Raise unless `path`, with links resolved, is in `root`, whose real path is `folder`."""
     if os.path.commonpath([folder, os.path.realpath(path)]) != folder:
         raise FormatError(f"{path!r:.200} leads out of {root!r:.200}")
 

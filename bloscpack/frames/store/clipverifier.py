@@ -34,13 +34,7 @@ class Place(NamedTuple):
 
 
 def place_of(index: Index, ordinal: int) -> Place:
-    """Return the location of the chunks of a clip.
-
-    Raises
-    ------
-    FormatError, CodecError
-        The index is damaged.
-    """
+    """Return the location of the chunks of a clip."""
     start = index.offset_of(ordinal)
     offsets, cbytes, _ = index.chunks_of(ordinal)
     end = int(offsets[-1] + cbytes[-1]) + DIGEST_SIZE if len(cbytes) else start

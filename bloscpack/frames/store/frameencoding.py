@@ -40,13 +40,7 @@ class Options(NamedTuple):
     quality: int = 90  # for codec "jpeg", 1 to 100
 
     def check(self) -> "Options":
-        """Return the options after checking them.
-
-        Raises
-        ------
-        ValueError
-            An option is out of range.
-        """
+        """Return the options after checking them."""
         if self.codec not in CODECS:
             raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {self.codec!r}")
         if self.preset not in PRESETS:
@@ -253,13 +247,7 @@ def _lossless_format(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameForma
 
 
 def pack_meta(meta: Mapping[str, Any] | None) -> bytes:
-    """Return metadata of a clip as JSON; numpy numbers and arrays become plain values.
-
-    Raises
-    ------
-    TypeError, ValueError
-        `meta` is not a mapping, or holds a value that JSON cannot represent.
-    """
+    """Return metadata of a clip as JSON; numpy numbers and arrays become plain values."""
     if meta is None:
         return b"{}"
     if not isinstance(meta, Mapping):

@@ -183,19 +183,9 @@ class FrameStore:
     ) -> Self:
         """Return a store that reads from `source` and takes ownership of it.
 
-        Parameters
-        ----------
-        source : ByteSource
-            The file; it is closed if it is not a frame store.
-        state : (int, bytes), optional
-            The `_state` of another handle; clips appended after it are not visible.
-
-        Raises
-        ------
-        FileChangedError
-            The file is not the one described by `state`.
-        FormatError, UnsupportedError
-            The file is damaged, or of another kind.
+        The source is closed if it is not a frame store. `state` is the `_state` of another handle;
+        clips appended after it are not visible, and FileChangedError is raised if it is of another
+        file.
         """
         self = cls.__new__(cls)
         self._read_index(source, state, verify, nthreads)
@@ -417,13 +407,7 @@ class FrameStore:
         writer.append(id, frames, meta, options, self.nthreads)
 
     def _append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
-        """Append a clip that was encoded elsewhere by an `Encoder` of the same release.
-
-        Raises
-        ------
-        TypeError, ValueError, LockedError, OSError
-            As in `append`.
-        """
+        """Append a clip that was encoded elsewhere by an `Encoder` of the same release."""
         self._open_writer().append_encoded(id, clip)
 
     def flush(self) -> None:
@@ -511,10 +495,7 @@ class FrameStore:
     def _place(self) -> Any:
         """Return the place that opens the file in another process (`ByteSource.place`).
 
-        Raises
-        ------
-        TypeError
-            It is a file object, which belongs to its process, or it is open for appending.
+        TypeError if it is a file object, which belongs to its process, or is open for appending.
         """
         self._check_open()
         if self._writer is not None:
@@ -567,10 +548,7 @@ def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
 def _as_of(source: ByteSource, end: int, identity: bytes) -> tuple[Front, Index]:
     """Return front and index of a store as of the time when its index ended at `end`.
 
-    Raises
-    ------
-    FileChangedError
-        The file was replaced or truncated.
+    FileChangedError if the file was replaced or truncated.
     """
     try:
         front = Front(source)

@@ -104,17 +104,9 @@ class Scheme:
 def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
     """Return the scheme for a clip of these chunks, chosen by trials on a sample.
 
-    Parameters
-    ----------
-    frames : sequence of ndarray
-        Frames (or groups of small ones) of one shape and dtype, C-contiguous; not empty.
-    preset : {"fast", "small"}
-        LZ4, decoded fastest; or Zstandard.
-
-    Notes
-    -----
-    The result depends on the frames and the preset alone. The sample is about 64 KiB of one frame
-    and 16 KiB each of up to 32 others.
+    `frames` (or groups of small ones) are C-contiguous and of one shape and dtype. The preset
+    "fast" is LZ4, decoded fastest; "small" is Zstandard. The result depends on both alone. The
+    sample is about 64 KiB of one frame and 16 KiB each of up to 32 others.
     """
     sample = _band(frames[len(frames) // 2])
     best, best_size = None, 0
@@ -214,23 +206,8 @@ def decode_chunk(
 ) -> None:
     """Decode a chunk into `out`, writable bytes of exactly its size, aligned to its items.
 
-    Parameters
-    ----------
-    chunk : bytes-like
-        Output of `encode_group`; its digest has been checked, but the content is not trusted.
-    filters : int
-        Filters of the chunk.
-    geometry : Geometry
-        Geometry of the decoded content.
-    reference : bytes-like or None
-        Frame that the chunk refers to, if `filters` has TIME.
-    out : memoryview of bytes
-        Receives the frame; must not overlap the other buffers.
-
-    Raises
-    ------
-    CodecError
-        The chunk does not decode to a frame of this geometry with these filters.
+    The digest of the chunk has been checked, but the content is not trusted. `reference` is the
+    frame that it refers to, if `filters` has TIME. `out` must not overlap the other buffers.
     """
     if not filters:
         decode_into(chunk, out)

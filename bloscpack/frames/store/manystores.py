@@ -302,13 +302,7 @@ def _name_of(place: Any) -> str | None:
 
 
 def _build_tables(stores: Sequence[FrameStore]) -> _Tables:
-    """Return the table of the ids of all stores.
-
-    Raises
-    ------
-    ValueError
-        Two stores have clips with the same id.
-    """
+    """Return the table of the ids of all stores; ValueError if two have clips with the same id."""
     parts = [store._id_hashes() for store in stores]
     hashes = np.concatenate(parts)
     numbers = np.repeat(np.arange(len(stores), dtype=np.uint32), [len(part) for part in parts])

@@ -78,30 +78,12 @@ def recover_store(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Write a new store with every undamaged clip of a damaged one.
+    """Write a new store with every undamaged clip of a damaged one, which is only read.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The damaged store, which is only read.
-    dst : str, PathLike or binary file
-        The new store, which appears complete or not at all.
-    nthreads : int, optional
-        Decoding threads, for verifying the clips.
-    progress : callable, optional
-        Called repeatedly with (bytes done, bytes in total), stored bytes.
-
-    Returns
-    -------
-    Report
-        `damage` lists what is missing and why; `saved` counts the chunks that were copied.
-
-    Raises
-    ------
-    FormatError
-        No clip is intact; `dst` is unchanged.
-    FileChangedError
-        The file changed during the recovery; `dst` is unchanged.
+    The new store appears complete or not at all. `progress` is called with (bytes done, bytes in
+    total), stored bytes. In the report, `damage` lists what is missing and why; `saved` counts the
+    chunks that were copied. FormatError if no clip is intact, FileChangedError if the file changed
+    during the recovery; `dst` is unchanged then.
     """
     salvage = Salvage(source)
     verifier = ClipVerifier(source, nthreads, lambda nbytes: None)

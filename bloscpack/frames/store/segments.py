@@ -73,13 +73,7 @@ class Segment:
 
     @classmethod
     def read(cls, source: ByteSource, tail: Tail) -> "Segment":
-        """Read the clips of a segment.
-
-        Raises
-        ------
-        FormatError, CodecError
-            The section of clips is damaged.
-        """
+        """Read the clips of a segment."""
         return cls(source, tail, Clips.unpack(read_section(source, tail, 0), tail))
 
     def row(self, number: int) -> ClipRow:
@@ -289,10 +283,7 @@ class Index:
     def _replace(self, segment: Segment, err: FormatError | CodecError) -> None:
         """Replace a damaged segment by the segments before it in the file.
 
-        Raises
-        ------
-        FormatError, CodecError
-            There are none; this is `err`.
+        Raise `err` without any.
         """
         found = self._finder.stand_in(segment.tail)
         if found is None:
@@ -330,13 +321,7 @@ class Finder:
         return self._source.read_at(offset, nbytes)
 
     def find(self) -> Index:
-        """Return the index of the last intact chain.
-
-        Raises
-        ------
-        FormatError
-            No segment is intact.
-        """
+        """Return the index of the last intact chain."""
         chain = self._chain(self._tail(self.size))
         if chain is None:
             for tail in self._tails_before(self.size):

@@ -21,17 +21,7 @@ FRONT_NBYTES = 4096
 def pack_front(options: Mapping[str, Any], attrs: Mapping[str, Any]) -> bytes:
     """Return the header and metadata section of a store.
 
-    Parameters
-    ----------
-    options : mapping
-        Defaults for appending: codec, preset and quality.
-    attrs : mapping
-        Attributes given by the user.
-
-    Raises
-    ------
-    TypeError, ValueError
-        `attrs` are not JSON values.
+    `options` are defaults for appending: codec, preset and quality; `attrs` are given by the user.
     """
     metadata = {"container": CONTAINER, **options, "attrs": dict(attrs)}
     # Not compressed, so that the bytes do not depend on the zlib version; the section never grows.
@@ -65,13 +55,7 @@ class Front:
 
     @property
     def end(self) -> int:
-        """Absolute offset after the metadata.
-
-        Raises
-        ------
-        FormatError
-            The metadata header is damaged.
-        """
+        """Absolute offset after the metadata."""
         return self.header.size + self._metadata_header().section_size
 
     def _metadata_header(self) -> MetadataHeader:
@@ -79,13 +63,7 @@ class Front:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Metadata of the file.
-
-        Raises
-        ------
-        FormatError
-            They are damaged, or are not those of a frame store.
-        """
+        """Metadata of the file."""
         if self._metadata is None:
             self._metadata = self._read_metadata()
         return self._metadata

@@ -38,29 +38,11 @@ def _tail_at(source: ByteSource, end: int) -> Tail | None:
 def verify_store(
     source: ByteSource, *, nthreads: int | None = None, progress: Progress | None = None
 ) -> Report:
-    """Verify the front, the index and every frame of a store.
+    """Verify the front, the index and every frame of a store, which is only read.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The file, which is only read.
-    nthreads : int, optional
-        Decoding threads; by default one per processor, at most 8.
-    progress : callable, optional
-        Called repeatedly with (bytes done, bytes in total), decoded bytes.
-
-    Returns
-    -------
-    Report
-        Damage names clips and their frames. Bytes after the last clip are not damage if they can be
-        the start of an unfinished append; `notices` state how many there are.
-
-    Raises
-    ------
-    NotBloscpackError
-        The file is of another kind.
-    UnsupportedError
-        The version is not supported.
+    `progress` is called with (bytes done, bytes in total), decoded bytes. Damage names clips and
+    their frames. Bytes after the last clip are not damage if they can be the start of an unfinished
+    append; `notices` state how many there are.
     """
     return _StoreVerification(source).run(nthreads, progress)
 

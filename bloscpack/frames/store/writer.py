@@ -78,12 +78,7 @@ class StoreWriter:
     ) -> Self:
         """Create an empty store, durably.
 
-        Raises
-        ------
-        FileExistsError
-            A file of this name exists, and `overwrite` is False.
-        LockedError
-            A writer has the file open that would be replaced.
+        FileExistsError without `overwrite` if the file exists; LockedError if a writer has it open.
         """
         name, target = os.fspath(path), os.path.realpath(path)
         if not overwrite and os.path.lexists(target):
@@ -107,12 +102,7 @@ class StoreWriter:
     def open(cls, path: str | os.PathLike[str], *, locking: bool = True) -> Self:
         """Open a store for appending; an unfinished append of a killed writer is cut off.
 
-        Raises
-        ------
-        LockedError
-            Another writer has it open.
-        FormatError, UnsupportedError
-            The file is damaged, or of another kind.
+        LockedError if another writer has it open.
         """
         file = UpdateFile.open(path, locking=locking)
         with closed_on_error(file, os.fspath(path)):
