@@ -15,6 +15,7 @@ from ..format.filekind import (
     STORE_TAIL_NBYTES,
     FileKind,
     kind_of,
+    not_a_file,
 )
 from ..format.trailer import TRAILER_MAGIC
 from ..storage.file import open_source
@@ -84,6 +85,12 @@ def identify(
             raise WrongKindError(f"{kind}, not an archive, so it has no array {inner!r:.80}")
         member: ByteSource = on_use("archive.reader", "open_member")(source, inner)
         return _type_of(member), member
+
+
+def refuse_folder(filetype: FileType | None, source: ByteSource | ListedFolder) -> None:
+    """Raise IsAFolderError for a folder that no type of the table reads."""
+    if filetype is None and isinstance(source, ListedFolder):
+        raise not_a_file(source.names).at(path=source.name)
 
 
 def split_inner(where: Any) -> tuple[Any, str]:

@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from ..format.filekind import not_a_file
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
-from .identify import identify
+from .identify import identify, refuse_folder
 from .table import FileType
 
 if TYPE_CHECKING:
@@ -157,8 +156,7 @@ def frames_of(
 ) -> "FrameSource":
     """Open the clips of an identified file or folder."""
     with closed_on_error(source):
-        if filetype is None and isinstance(source, ListedFolder):
-            raise not_a_file(source.names).at(path=source.name)
+        refuse_folder(filetype, source)
         if filetype is None or filetype.open_frames is None or filetype.is_bloscpack:
             from ..frames.store.framestore import FrameStore  # its error says what the file is
 

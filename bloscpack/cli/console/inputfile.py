@@ -11,10 +11,9 @@ from typing import IO, Any, Literal, overload
 
 from ...container.reader import Container
 from ...exceptions import FileNotFound, WrongKindError
-from ...filetypes.identify import identify, split_inner
+from ...filetypes.identify import identify, refuse_folder, split_inner
 from ...filetypes.table import FileType
-from ...format.filekind import HEAD_NBYTES, not_a_file, wrong_kind
-from ...storage.folder.filelist import ListedFolder
+from ...format.filekind import HEAD_NBYTES, wrong_kind
 from ...storage.protocol import ByteSource
 from ...storage.url import is_url, shown_name
 from .options import STDIO
@@ -49,8 +48,7 @@ def open_input(name: str, *, folders: bool = False) -> tuple[FileType, Any]:
     empty, or of another type.
     """
     filetype, source = identify(readable(name), folders=folders)
-    if filetype is None and isinstance(source, ListedFolder):
-        raise not_a_file(source.names).at(path=name)
+    refuse_folder(filetype, source)
     if filetype is None:
         raise refused(name, source)
     return filetype, source
