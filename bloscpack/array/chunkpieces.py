@@ -140,16 +140,9 @@ def pieces(start: int, stop: int, shape: tuple[int, ...], sides: Sides) -> Itera
 
 
 class GridPieces:
-    """Pieces of a selection within the chunks of a grid.
+    """Pieces of a selection within the chunks of a grid, in the order of axes as stored.
 
     Each axis is intersected once, and not for every chunk.
-
-    Parameters
-    ----------
-    shape, chunks : tuple of int
-        Shape of the array and of a chunk, as they are stored.
-    sides : tuple of range or Picked
-        The selection.
     """
 
     def __init__(self, shape: tuple[int, ...], chunks: tuple[int, ...], sides: Sides) -> None:

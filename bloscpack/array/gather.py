@@ -113,21 +113,9 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
 class Gathering:
     """One read of a selection into a target array.
 
-    Parameters
-    ----------
-    container : Container
-        The file to read from.
-    described : (dtype, shape, is_fortran)
-        The array stored in it.
-    sides : tuple of range or Picked
-        The indices selected along each axis.
-    target : ndarray
-        Receives the items. Has the dtype of the array and one axis for each of `sides`.
-    nthreads : int, optional
-        Number of decoding threads.
-    lost : dict, optional
-        Maps the index of each chunk that cannot be read to its error message. Without it, the
-        error of the first such chunk is raised.
+    `target` has the dtype of the array and one axis for each of `sides`, the indices selected along
+    each axis. `lost` maps the index of each chunk that cannot be read to its error message; without
+    it, the error of the first such chunk is raised.
     """
 
     def __init__(

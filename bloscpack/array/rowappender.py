@@ -31,17 +31,8 @@ from .layout import cut_grid, item_encoder
 class GridRows:
     """Division of rows of an array into the chunks of a grid, and back.
 
-    Parameters
-    ----------
-    grid : ChunkGrid
-        The grid; the number of rows of its array does not matter.
-
-    Attributes
-    ----------
-    row_nchunks : int
-        Number of chunks in a row of the grid.
-    row_nbytes : int
-        Decoded size of a full row of the grid in bytes.
+    The number of rows of the grid's array does not matter. `row_nchunks` and `row_nbytes` are those
+    of a full row of the grid, decoded.
     """
 
     def __init__(self, grid: ChunkGrid) -> None:
@@ -81,25 +72,10 @@ def _grid_rows(grid: ChunkGrid, metadata: Any) -> GridRows:
 
 
 class RowAppender:
-    """Array in a file to which rows are appended.
+    """Array in a file to which rows are appended; takes ownership of `appender`.
 
-    Parameters
-    ----------
-    appender : Appender
-        The open file. This object takes ownership and closes it.
-    description : (dtype, shape, is_fortran)
-        The array before appending.
-    metadata : JSON value
-        Metadata of the file, with or without those of an array.
-    name : str
-        Name of the file, for messages.
-
-    Attributes
-    ----------
-    dtype : numpy.dtype
-        Dtype of the array.
-    committed_attrs : dict
-        The attrs as of the last flush.
+    `description` is (dtype, shape, is_fortran) of the array before appending; `metadata` are those
+    of the file, with or without those of an array. `committed_attrs` are as of the last flush.
     """
 
     def __init__(

@@ -32,38 +32,11 @@ _BRANDS_NBYTES = 4096
 
 
 class Content:
-    """An open dataset file.
+    """An open dataset file, `nbytes` large when it was opened.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The file.
-
-    Attributes
-    ----------
-    source : ByteSource
-        The file.
-    nbytes : int
-        File size in bytes when it was opened.
-    movie : Movie
-        Box structure of the file.
-    tracks : mapping of str to DatasetTrack
-        Benzina's tracks by name.
-    input : DatasetTrack
-        The track of samples, ``bzna_input``.
-    nthreads : int or None
-        Number of decoding threads for calls that do not set it.
-    max_pixels : int
-        Largest coded frame that is decoded, in pixels.
-    origin : tuple or None
-        How to pickle it: a function that reopens the file, and its arguments.
-
-    Raises
-    ------
-    NotBloscpackError
-        The file is of another type.
-    FormatError, UnsupportedError
-        A box is damaged, or uses a feature that is not supported.
+    `tracks` are Benzina's by name; `input` is the track of samples, ``bzna_input``. `nthreads` is
+    for calls that do not set it. `max_pixels` is the largest coded frame that is decoded. `origin`
+    is how to pickle it: a function that reopens the file, and its arguments.
     """
 
     def __init__(self, source: ByteSource) -> None:

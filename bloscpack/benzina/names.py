@@ -24,21 +24,9 @@ _NUMBER = re.compile(r"#(0|[1-9][0-9]{0,18})\Z")
 
 
 class NameTable:
-    """The stored names of all samples of a file.
+    """The stored names, concatenated, of all samples of a file.
 
-    Parameters
-    ----------
-    stored : bytes
-        All names, concatenated.
-    sizes : ndarray of int64
-        Size of each name in bytes.
-    count : int
-        Number of samples in the file; those beyond `sizes` have no name.
-
-    Attributes
-    ----------
-    nnames : int
-        Number of samples with a name; these are the first ones.
+    Samples beyond `sizes` have no name; `nnames` is the number of those that have one.
     """
 
     def __init__(self, stored: bytes, sizes: IntArray, count: int) -> None:
@@ -77,15 +65,8 @@ class NameTable:
 
 
 class IdTable:
-    """The ids of all samples of a file.
+    """The ids of all samples of a file, derived from their names.
 
-    Parameters
-    ----------
-    names : NameTable
-        The names that the ids are derived from.
-
-    Notes
-    -----
     Holds 17 bytes per name: the sorted hash, the ordinal, and whether the name is unique.
     """
 
@@ -149,15 +130,7 @@ class _Table(Protocol[Item]):
 
 
 class TableView(Sequence[Item]):
-    """A table's entries for some samples of the file, indexed by position among these samples.
-
-    Parameters
-    ----------
-    table : NameTable or IdTable
-        The table, indexed by the sample's ordinal in the file.
-    indices : range
-        Ordinals of the samples.
-    """
+    """A table's entries for some samples of the file, indexed by position among these samples."""
 
     def __init__(self, table: "_Table[Item]", indices: range) -> None:
         self._table = table

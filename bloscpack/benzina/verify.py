@@ -174,13 +174,7 @@ class _Verification:
 
 
 class _SampleVerifier:
-    """Verification of single samples against the tables of the dataset.
-
-    Attributes
-    ----------
-    entries : dict of str to DatasetTrack
-        The undamaged tracks, by name.
-    """
+    """Verification of single samples against the undamaged tracks of the dataset, by name."""
 
     def __init__(self, tracks: Mapping[str, DatasetTrack]) -> None:
         self.entries = {name: tracks[name] for name in (TARGET, NAME, THUMB) if name in tracks}

@@ -84,19 +84,10 @@ class _NoGrid:
 
 
 class Appender:
-    """Appends content to one container; created by `open` or `create`.
+    """Appends content to one container; created by `open` or `create`. Not thread-safe.
 
-    Not thread-safe.
-
-    Attributes
-    ----------
-    nbytes : int
-        Decoded size of all content, committed or not.
-    has_grid : bool
-        Whether the chunks form a grid.
-    is_broken : bool
-        Whether writing has failed: further calls are refused, and closing rolls back everything
-        that was not committed.
+    `nbytes` is the decoded size of all content, committed or not. If `is_broken`, writing has
+    failed: further calls are refused, and closing rolls back everything that was not committed.
     """
 
     def __init__(

@@ -12,13 +12,7 @@ _BLOCK_NBYTES = 1 << 15
 
 
 class ChunkMemory:
-    """Cache of one container.
-
-    Parameters
-    ----------
-    nchunks : int
-        Number of chunks, at most as many as the file has room for.
-    """
+    """Cache of one container with at most as many chunks as the file has room for."""
 
     __slots__ = ("_checked", "_content", "_heads", "_nchunks", "_run")
 

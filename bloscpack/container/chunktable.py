@@ -24,16 +24,8 @@ _WINDOW_STEP = _WINDOW_ENTRIES - 2
 class ChunkTable:
     """Offsets of the chunks of one file.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The file.
-    header : Header
-        Its header.
-    offset : int
-        Position of the offset table; of the first chunk if the file has no table.
-    trailer : Trailer, optional
-        The trailer, if it describes the current state of the file.
+    `offset` is that of the offset table; of the first chunk if the file has no table. The trailer
+    is given if it describes the current state of the file.
     """
 
     def __init__(

@@ -65,12 +65,8 @@ class _State(NamedTuple):
 class Growth:
     """Container that chunks can be added to; created by `open` or `create`.
 
-    Attributes
-    ----------
-    header : Header
-        Header as last committed; that of a new file counts no chunks.
-    nfull : int
-        Number of full chunks, committed or not.
+    `header` is as last committed; that of a new file counts no chunks. `nfull` counts full chunks,
+    committed or not.
     """
 
     def __init__(

@@ -46,27 +46,11 @@ class FoundChunk(NamedTuple):
 
 
 class Salvage:
-    """Intact chunks of a file by index.
+    """Intact chunks of a file by index, found by the result of `find_front`.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The file.
-    front : Front
-        Result of `find_front`.
-    nthreads : int, optional
-        Number of threads that decode the found chunks.
-
-    Attributes
-    ----------
-    chunk_size, last_chunk, nchunks : int
-        Values of the header, or of the chunks if the header says "unknown".
-    chunks : dict of int to FoundChunk
-        Chunks by index.
-    unplaced : list of FoundChunk
-        Intact chunks of unknown index.
-    gave_up : bool
-        Whether the search reached its limit of work before the end of the file.
+    `chunk_size`, `last_chunk` and `nchunks` are those of the header, or of the chunks if the header
+    says "unknown". `unplaced` are intact chunks of unknown index. `gave_up` is whether the search
+    reached its limit of work before the end of the file.
     """
 
     def __init__(self, source: ByteSource, front: Front, *, nthreads: int | None = None) -> None:

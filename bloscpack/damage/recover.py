@@ -90,12 +90,7 @@ class _Piece:
 class _Plan:
     """Content of the new file.
 
-    Attributes
-    ----------
-    gaps : list of (int, int)
-        Ranges of missing chunks before the last whole one, start and stop.
-    new_nbytes : int
-        Content bytes of the new file.
+    `gaps` are the ranges of missing chunks before the last whole one, start and stop.
     """
 
     def __init__(self, front: Front, salvage: Salvage) -> None:

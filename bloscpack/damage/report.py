@@ -148,12 +148,7 @@ def damage_of(
 class Findings:
     """Faults and notices found so far, by a whole verification or in a batch of records.
 
-    Attributes
-    ----------
-    damage : list of Damage
-        The first `MAX_DAMAGE` faults.
-    nfaults : int
-        Number of faults, including those that are not listed.
+    `damage` lists the first `MAX_DAMAGE` faults, and `nfaults` counts all.
     """
 
     def __init__(self) -> None:

@@ -329,12 +329,7 @@ class _Verification:
 class _Rows:
     """Rows of an array by their decoded bytes; 0 rows without an array.
 
-    Attributes
-    ----------
-    nbytes : int
-        Bytes of a row; 0 without an array, or for an array without rows.
-    count : int
-        Number of rows.
+    `nbytes` of a row is 0 without an array, or for an array without rows.
     """
 
     def __init__(self, container: Container) -> None:

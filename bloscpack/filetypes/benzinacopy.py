@@ -126,12 +126,7 @@ class SampleCopier:
 class ClipItems:
     """Frames of all clips as pictures for a dataset.
 
-    Parameters
-    ----------
-    source : FrameSource
-        Source of the clips.
-    is_exact : bool
-        Raise for frames that a dataset cannot store without loss.
+    If `is_exact`, frames that a dataset cannot store without loss are refused.
     """
 
     def __init__(self, source: FrameSource, is_exact: bool) -> None:

@@ -38,13 +38,7 @@ def copy_to_gulp(source: FrameSource, job: CopyJob) -> Conversion:
 
 
 class GulpWriter(ClipWriter):
-    """Writes the clips of a source to a Gulp directory.
-
-    Attributes
-    ----------
-    lossless : bool
-        Whether no frame has been encoded so far.
-    """
+    """Writes the clips of a source to a Gulp directory; `lossless` until a frame is encoded."""
 
     def __init__(
         self,

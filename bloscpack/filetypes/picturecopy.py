@@ -48,15 +48,7 @@ class _File(NamedTuple):
 
 
 class PictureWriter:
-    """Writes the frames of a source to a folder of pictures.
-
-    Parameters
-    ----------
-    source : FrameSource
-        Source of the clips.
-    nthreads : int, optional
-        Threads that decode and encode.
-    """
+    """Writes the frames of a source to a folder of pictures."""
 
     lossless = True
 

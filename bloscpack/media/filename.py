@@ -34,18 +34,10 @@ _PICTURE_SUFFIXES = frozenset(
 
 
 class FileNames:
-    """Names of files in a folder, each handed out once.
+    """Names of files in a folder, each handed out once and held in memory.
 
-    Parameters
-    ----------
-    suffixes : iterable of str
-        Suffixes the names may have, such as ``".png"``.
-    taken : iterable of str
-        Names of other files in the folder. No folder name ends in one of their suffixes either.
-
-    Notes
-    -----
-    All names handed out are held in memory.
+    They have one of `suffixes`, such as ``".png"``. `taken` are names of other files in the folder.
+    No folder name ends in one of their suffixes either.
     """
 
     def __init__(self, suffixes: Iterable[str], taken: Iterable[str] = ()) -> None:

@@ -15,16 +15,10 @@ LISTS = {"csv": "samples.csv", "json": "samples.json"}
 
 
 class Listing:
-    """The list of pictures, one entry per picture; a context manager.
+    """The list of pictures in a folder, one entry per picture; a context manager.
 
-    Parameters
-    ----------
-    folder : Folder
-        Folder to write it to.
-    form : {"csv", "json"} or None
-        Its format; None writes no list.
-    fields : sequence of str, optional
-        Names of the values of an entry, for CSV.
+    `form` is "csv" or "json"; None writes no list. `fields` are the names of the values of an
+    entry, for CSV.
     """
 
     def __init__(self, folder: Folder, form: str | None, fields: Sequence[str] = ()) -> None:

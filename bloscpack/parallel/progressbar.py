@@ -18,16 +18,8 @@ _MIN_BAR = 10
 class ProgressBar:
     """Progress bar, called with (done, total); a context manager.
 
-    Both numbers are in bytes, or in items of `unit`; the total is -1 if it is not known.
-
-    Parameters
-    ----------
-    stream : text file or None
-        Terminal to draw on; nothing is drawn on None or on a stream that is not a terminal.
-    clock : callable, optional
-        Returns the time in seconds.
-    unit : str, optional
-        Name of the counted items; bytes by default.
+    Both numbers are in bytes, or in items of `unit`; the total is -1 if it is not known. Nothing is
+    drawn on None or on a stream that is not a terminal. `clock` returns the time in seconds.
     """
 
     def __init__(

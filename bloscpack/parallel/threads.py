@@ -129,16 +129,10 @@ def result_of(future: "Future[Result]") -> Result:
 class _Crew:
     """The helper threads of one call: they run `work` beside the calling thread.
 
-    All of them have ended when the context ends. An interrupt (Ctrl-C) may arrive at any point in
-    the context, including its exit. A crew is therefore entered twice: the outer context joins the
-    threads that an interrupt of the inner exit left running. A second interrupt ends the waiting.
-
-    Parameters
-    ----------
-    work : callable
-        Must return soon after `stop` was called.
-    stop : callable
-        Called to make `work` return; may be called more than once.
+    All of them have ended when the context ends. `stop` makes `work` return soon, and may be called
+    more than once. An interrupt (Ctrl-C) may arrive at any point in the context, including its
+    exit. A crew is therefore entered twice: the outer context joins the threads that an interrupt
+    of the inner exit left running. A second interrupt ends the waiting.
     """
 
     def __init__(self, work: Callable[[], None], stop: Callable[[], None]) -> None:

@@ -25,10 +25,7 @@ _CLOSED = "I/O operation on a closed file"
 class FileSource(ByteSource):
     """Regular file, read with ``pread``: no shared position, so threads and forks are safe.
 
-    Attributes
-    ----------
-    path : str
-        Absolute path, so that a change of the working directory does not matter.
+    `path` is absolute, so that a change of the working directory does not matter.
     """
 
     is_live = True
@@ -298,13 +295,7 @@ _MAX_RUNS = 1 << 16
 
 
 class Holes:
-    """Holes of a file, recorded when the object is created.
-
-    Parameters
-    ----------
-    source : ByteSource
-        File to examine; only regular files have holes.
-    """
+    """Holes of a regular file, recorded when the object is created; other sources have none."""
 
     def __init__(self, source: ByteSource) -> None:
         runs = source.data_runs(_MAX_RUNS)

@@ -18,23 +18,9 @@ class Patch(NamedTuple):
 
 
 class OverlaySource(ByteSource):
-    """Source that reads a file through patches.
+    """Source that reads the file `base` through patches, which must not overlap.
 
-    Parameters
-    ----------
-    base : ByteSource
-        The file.
-    patches : iterable of Patch
-        Must not overlap.
-    size : int
-        Size of the patched file in bytes.
-    owned : iterable of ByteSource
-        Closed with this source.
-
-    Attributes
-    ----------
-    base : ByteSource
-        The file.
+    `size` is that of the patched file; `owned` sources are closed with this one.
     """
 
     def __init__(

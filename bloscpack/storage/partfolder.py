@@ -46,23 +46,9 @@ def checked_id(id_: str) -> str:
 class PartFolder:
     """Folder for the parts of one job, in which they are also joined.
 
-    Pickled as the path and the id. Creating this object changes nothing on disk.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        The final file.
-    id_ : str
-        Distinguishes the jobs for one file; letters, digits, "_" and "-".
-    overwrite : bool
-        Whether an existing file may be replaced.
-
-    Attributes
-    ----------
-    name : str
-        The path as the caller gave it.
-    target : str
-        Absolute path of the final file, with links resolved.
+    Pickled as the path and the id, which distinguishes the jobs for one file: letters, digits, "_"
+    and "-". Creating this object changes nothing on disk. `name` is the path as the caller gave it,
+    `target` the absolute path of the final file, with links resolved.
     """
 
     def __init__(self, path: str | os.PathLike[str], id_: str, *, overwrite: bool) -> None:
@@ -191,12 +177,7 @@ class PartFolder:
 class JoinedFile(FileSink):
     """Sink for the final file: takes parts unchanged and appears, whole and durable, on `commit`.
 
-    Parameters
-    ----------
-    name, target : str
-        The file as the caller gave it, and its absolute path.
-    folder : str
-        Folder of the parts; the temporary file is written there too.
+    The temporary file is written to `folder`, that of the parts.
     """
 
     def __init__(self, name: str, target: str, folder: str) -> None:

@@ -15,15 +15,8 @@ MAX_OPEN_FILES = 64
 
 
 class FilePool:
-    """Pool of sources that share a limited number of open files.
+    """Pool of sources that share at most `limit` open files, not counting those being read.
 
-    Parameters
-    ----------
-    limit : int
-        Largest number of open files, not counting those being read at the moment.
-
-    Notes
-    -----
     Safe from many threads and in forked children, as it has no lock that a child could inherit.
     """
 

@@ -95,14 +95,7 @@ class StreamSink(SpoolSink):
 class NewFile:
     """New file, written front to back under its final name.
 
-    Parameters
-    ----------
-    path : str
-        Path of the new file, which must not exist.
-    target : str
-        File whose permissions are copied, if it exists.
-    name : str
-        Name for messages, as the caller gave it.
+    `target` is a file whose permissions are copied, if it exists; `name` is for messages.
     """
 
     # Smaller pieces, mostly digests, are buffered and written together with what follows.
@@ -164,21 +157,10 @@ class NewFile:
 class FileSink(NewFile):
     """New file that appears under its name, whole and durable, on `commit`.
 
-    It is written under a temporary name in the same folder, synced, and renamed. Symbolic links
-    are followed. A file that is replaced passes on its permissions, and its journal is replayed
-    first.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        Final path.
-    folder : str, optional
-        Folder for the temporary file, on the same file system; the folder of `path` by default.
-
-    Raises
-    ------
-    LockedError
-        A writer has the file to be replaced open.
+    It is written under a temporary name in `folder`, by default that of `path` and always on the
+    same file system, synced, and renamed. Symbolic links are followed. A file that is replaced
+    passes on its permissions, and its journal is replayed first; LockedError if a writer has it
+    open.
     """
 
     def __init__(self, path: str | os.PathLike[str], folder: str | None = None) -> None:

@@ -53,18 +53,10 @@ def create_like(path: str, target: str, name: str | None) -> int:
 
 
 class UpdateFile(ByteSource):
-    """Regular file that only this process may write.
+    """Regular file that only this process may write; created by `open` or `create`.
 
-    It is also a source: written bytes can be read back immediately. Created by `open` or `create`.
-
-    Attributes
-    ----------
-    name : str
-        Name as the caller gave it.
-    path : str
-        Path of the file itself, not of a link.
-    is_temporary : bool
-        Whether the file has a temporary name until `publish`.
+    It is also a source: written bytes can be read back immediately. `path` is that of the file
+    itself, not of a link; `is_temporary` is whether it has a temporary name until `publish`.
     """
 
     def __init__(

@@ -34,20 +34,10 @@ class WindowPlace:
 
 
 class WindowSource(ByteSource):
-    """Source for a part of another source.
+    """Source for a part of another source, `extent` (offset, nbytes).
 
-    Parameters
-    ----------
-    whole : ByteSource
-        The other source.
-    name : str
-        Name for messages.
-    extent : (int, int)
-        Offset and size of the part, which is in the source.
-    head : bytes-like
-        Its first bytes, if they are known.
-    owns : bool, default False
-        Close `whole` with this source.
+    `head` are its first bytes, if they are known. If it `owns` the other source, it closes that
+    too.
     """
 
     def __init__(

@@ -108,27 +108,9 @@ class _Layout(NamedTuple):
 class Decoder:
     """Decodes pictures one at a time; keeps decoders open.
 
-    Parameters
-    ----------
-    max_pixels : int
-        Larger pictures are refused before decoding.
-    max_contexts : int
-        Number of decoders a thread keeps open, one for each recent decoder configuration.
-
-    Attributes
-    ----------
-    nopened : int
-        Number of decoders opened so far, by all threads.
-
-    Raises
-    ------
-    ImportError
-        PyAV is missing.
-
-    Notes
-    -----
-    Safe in threads, each of which has decoders of its own, and after a fork. Cannot be pickled:
-    create one in each process.
+    Pictures of more than `max_pixels` are refused before decoding. A thread keeps `max_contexts`
+    decoders open, one for each recent decoder configuration. Safe in threads, each of which has
+    decoders of its own, and after a fork. Cannot be pickled: create one in each process.
     """
 
     def __init__(

@@ -20,13 +20,8 @@ class ArrayPool:
     """Pool of float32 arrays; an array is reused when nothing refers to its memory.
 
     Touching new memory for the first time takes about a third of the time it takes to fill it with
-    pictures, because the system clears each page. So the pool holds a few blocks, and reuses one
-    when no array, view, tensor or buffer of it is left. Not safe for concurrent use.
-
-    Parameters
-    ----------
-    most : int
-        Number of blocks to hold; arrays beyond it are new and are not pooled.
+    pictures, because the system clears each page. So the pool holds a few blocks, at most `most`,
+    and reuses one when no array, view, tensor or buffer of it is left. Not safe for concurrent use.
     """
 
     def __init__(self, most: int) -> None:

@@ -97,17 +97,8 @@ class Task(NamedTuple):
 class Filler:
     """Fills batches according to a recipe.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Transforms of the pictures.
-    seed, epoch : int
-        Seed and epoch of the random numbers.
-
-    Attributes
-    ----------
-    max_task : int
-        Largest number of samples in a task; each finished task wakes the calling thread.
+    `max_task` is the largest number of samples in a task; each finished task wakes the calling
+    thread.
     """
 
     max_task = 8

@@ -75,19 +75,8 @@ def resolve_device(device: Any) -> torch.device:
 class DeviceDecoder:
     """Decodes pictures to a device.
 
-    Parameters
-    ----------
-    device : torch.device
-        Device of the decoded planes.
-
-    Attributes
-    ----------
-    ndecoded, nfallback : int
-        Number of pictures so far, and number of those that the hardware refused.
-
-    Notes
-    -----
-    Safe in threads; each thread has decoders of its own.
+    `ndecoded` and `nfallback` are the numbers of pictures so far, and of those that the hardware
+    refused. Safe in threads; each thread has decoders of its own.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -9,11 +9,6 @@ class SampleStreams:
     """One stream of random numbers per sample and epoch, from the keyed generator Philox.
 
     Numbers depend on (seed, epoch, index, repeat) only. Not safe for concurrent use.
-
-    Parameters
-    ----------
-    seed : int
-        0 to 2 ** 64 - 1.
     """
 
     def __init__(self, seed: int) -> None:

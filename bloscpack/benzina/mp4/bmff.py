@@ -64,17 +64,10 @@ class BoxHeader(NamedTuple):
 
 
 class Window:
-    """A `Read` that combines small reads into fewer, larger ones.
+    """A `Read` that combines small reads into fewer, larger ones, of `nbytes`.
 
     It holds the last few of them: box headers that are needed together have large tables between
-    them that are not.
-
-    Parameters
-    ----------
-    read_at : callable
-        Positional read, such as `ByteSource.read_at`; may return less at the end of the file.
-    nbytes : int
-        Size of a read in bytes. A larger request is read alone and not held.
+    them that are not. A larger request is read alone and not held.
     """
 
     def __init__(self, read_at: Callable[[int, int], BytesLike], nbytes: int = 8192) -> None:

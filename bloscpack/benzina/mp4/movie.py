@@ -426,20 +426,7 @@ def _chunk_places(
 
 
 class EvenOffsets:
-    """Offsets of samples of equal size, computed on demand: a file may declare any number of them.
-
-    Parameters
-    ----------
-    track : TrackTable
-        A track with samples of equal size.
-    runs, chunks : array
-        Contents of its tables.
-
-    Raises
-    ------
-    FormatError
-        The tables contradict each other.
-    """
+    """Offsets of samples of equal size, computed on demand: a file may declare many of them."""
 
     def __init__(self, track: TrackTable, runs: NDArray[np.void], chunks: NDArray[Any]) -> None:
         self._count, self._nbytes = track.count, track.sample_nbytes

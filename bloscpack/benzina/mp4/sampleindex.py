@@ -21,10 +21,8 @@ ABSENT = -1
 class SampleIndex:
     """Sizes, targets and names of the samples of a new dataset, in order.
 
-    Attributes
-    ----------
-    has_film : bool
-        Whether all thumbnails so far can be decoded with one configuration, as players require.
+    `has_film` is whether all thumbnails so far can be decoded with one configuration, as players
+    require.
     """
 
     def __init__(self) -> None:

@@ -18,29 +18,9 @@ _DIGITS = 5
 class Series:
     """Stores that together hold the clips; the last one is appended to. A context manager.
 
-    Parameters
-    ----------
-    path : str or PathLike
-        Name of the file, or of the series.
-    options : Options
-        Options of new files.
-    attrs : mapping, optional
-        Attributes of new files.
-    max_nbytes : int, optional
-        Write a series; a file is full once it has this many bytes.
-    resume : bool
-        Append to existing files.
-    overwrite : bool
-        Replace existing files.
-    locking : bool
-        Lock the files.
-
-    Raises
-    ------
-    FileExistsError
-        Files exist, and neither `resume` nor `overwrite` was given.
-    LockedError
-        Another writer has the file open.
+    `options` and `attrs` are those of new files. With `max_nbytes` it is a series: a file is full
+    once it has this many bytes. `resume` appends to existing files, `overwrite` replaces them;
+    without either they are refused.
     """
 
     def __init__(

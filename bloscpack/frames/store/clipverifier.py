@@ -92,23 +92,9 @@ class _Store:
 class ClipVerifier:
     """Verifies clips, several per batch if they are small.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The file.
-    nthreads : int or None
-        Decoding threads.
-    done : callable
-        Called with the number of decoded bytes verified since the last call.
-
-    Attributes
-    ----------
-    damage : list of Damage
-        Damage found; complete after `finish`.
-    bad : set of int
-        Ordinals of the damaged clips.
-    notices : list of str
-        Descriptions of what could not be verified.
+    `done` is called with the number of decoded bytes verified since the last call. `damage` is
+    complete after `finish`; `bad` has the ordinals of the damaged clips; `notices` describe what
+    could not be verified.
     """
 
     def __init__(

@@ -130,18 +130,8 @@ def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
 class Salvage:
     """Clips that the intact segments of a store describe.
 
-    Attributes
-    ----------
-    clips : list of FoundClip
-        In file order; their ids differ, and none overlap.
-    nclips : int
-        Number of clips the store had, as far as it is known.
-    has_index : bool
-        Whether any intact segment was found.
-    is_damaged : bool
-        Whether segments are missing.
-    notices : list of str
-        Remarks for the user.
+    `clips` are in file order; their ids differ, and none overlap. `nclips` is the number that the
+    store had, as far as it is known; `is_damaged` is whether segments are missing.
     """
 
     def __init__(self, source: ByteSource) -> None:

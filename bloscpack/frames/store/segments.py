@@ -120,16 +120,9 @@ def read_section(source: ByteSource, tail: Tail, number: int) -> BytesLike:
 
 
 class Index:
-    """Clips of a store as of a certain last segment.
+    """Clips of a store as of a certain last segment, which ends at `end`.
 
-    Attributes
-    ----------
-    nclips : int
-        Number of clips.
-    end : int
-        Absolute offset after the last segment.
-    size : int
-        Size of the file when it was opened.
+    `size` is that of the file when it was opened.
     """
 
     def __init__(self, finder: "Finder", segments: list[Segment]) -> None:
@@ -295,15 +288,7 @@ class Index:
 
 
 class Finder:
-    """Finds intact segments in a file, searching from the end.
-
-    Parameters
-    ----------
-    source : ByteSource
-        The file.
-    size : int
-        Number of bytes of the file to search.
-    """
+    """Finds intact segments in the first `size` bytes of a file, searching from the end."""
 
     def __init__(self, source: ByteSource, size: int) -> None:
         self._source = source

@@ -34,17 +34,8 @@ def pack_front(options: Mapping[str, Any], attrs: Mapping[str, Any]) -> bytes:
 class Front:
     """Header and metadata of a store; the metadata are decoded on first use.
 
-    Parameters
-    ----------
-    source : ByteSource
-        The file.
-    head : bytes-like, optional
-        First bytes of the file, if they have been read: `FRONT_NBYTES`, or all of a smaller file.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        The file is not a frame store, or its header is damaged.
+    `head` are the first bytes of the file, if they have been read: `FRONT_NBYTES`, or all of a
+    smaller file.
     """
 
     def __init__(self, source: ByteSource, head: BytesLike | None = None) -> None:

@@ -39,17 +39,7 @@ _MAX_METAS_NBYTES = 1 << 28
 
 
 class StoreWriter:
-    """Frame store open for appending, locked; made by `create` or `open`.
-
-    Attributes
-    ----------
-    source : FileSource
-        The file, open for reading.
-    index : Index
-        All clips.
-    front : Front
-        Header and metadata of the file.
-    """
+    """Frame store open for appending, locked; made by `create` or `open`."""
 
     def __init__(self, file: UpdateFile) -> None:
         self._file = file

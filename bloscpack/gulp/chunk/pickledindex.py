@@ -94,16 +94,9 @@ def _check_instructions(data: bytes) -> None:
 class _Size:
     """Size of a value that a pickle builds.
 
-    Attributes
-    ----------
-    depth : int
-        Levels of containers; 0 if it is not a container.
-    count : int
-        Number of values in it, plus itself; shared values count at every reference.
-    is_hashable : bool
-        Whether it may be a key or a member of a set.
-    is_fixed : bool
-        Whether it must not grow: it cannot, or it has been referred to.
+    `depth` counts levels of containers; 0 if it is not a container. `count` is the number of values
+    in it, plus itself; shared values count at every reference. `is_hashable`: it may be a key or a
+    member of a set. `is_fixed`: it must not grow, as it cannot, or has been referred to.
     """
 
     __slots__ = ("count", "depth", "is_fixed", "is_hashable")
@@ -147,13 +140,7 @@ _GROWN_BY: Final = {"APPEND": 1, "APPENDS": 0, "SETITEM": 2, "SETITEMS": 0, "ADD
 
 
 class _Machine:
-    """Simulates the instructions of a pickle on the sizes of values.
-
-    Parameters
-    ----------
-    most : int
-        Largest number of values allowed.
-    """
+    """Simulates the instructions of a pickle on the sizes of values, at most `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most

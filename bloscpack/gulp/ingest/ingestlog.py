@@ -46,24 +46,8 @@ class Done(NamedTuple):
 class Journal:
     """Journal of a Gulp directory, locked; a context manager.
 
-    Parameters
-    ----------
-    folder : str
-        The Gulp directory.
-    plan : Plan
-        Plan of the ingest. `done` lists what an interrupted ingest of the same plan has finished.
-
-    Attributes
-    ----------
-    is_resumed, is_other : bool
-        An ingest of this plan was interrupted here; or one of another plan, until `begin`.
-    done : dict
-        `Done` by position.
-
-    Raises
-    ------
-    LockedError
-        Another ingest is running in this directory.
+    `done`, by position, is what an interrupted ingest of the same plan has finished; `is_resumed`
+    if there was one, `is_other` if there was one of another plan, until `begin`.
     """
 
     def __init__(self, folder: str, plan: Plan) -> None:

@@ -13,29 +13,10 @@ from ..url import is_url, refuse_options, shown
 
 
 class ListedFolder:
-    """Existing folder with its list of files.
+    """Existing folder, by path or URL, with the `names` of its files when this object was created.
 
-    Parameters
-    ----------
-    where : str or PathLike
-        Path or URL.
-    storage_options : mapping, optional
-        For a URL.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    names : list of str
-        Files in the folder when this object was created; one request.
-    has_latency : bool
-        Whether the folder is behind a URL, so that each file takes a request.
-
-    Raises
-    ------
-    OSError
-        It does not exist or cannot be read; `FileNotFoundError` also for a URL with no files
-        below it.
+    Listing takes one request. FileNotFoundError also for a URL with no files below it.
+    `has_latency` is whether each file takes a request.
     """
 
     def __init__(

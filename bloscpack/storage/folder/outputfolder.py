@@ -18,21 +18,9 @@ _NO_FOLDER = (errno.ENOTDIR, errno.ELOOP)
 
 
 class Folder:
-    """Folder that files are written to.
+    """Folder that files are written to, created if it does not exist; it may itself be a link.
 
-    Parameters
-    ----------
-    root : str or PathLike
-        The folder, created if it does not exist. It may itself be a link.
-    overwrite : bool
-        Allow a folder that is not empty; files of the same names are replaced.
-
-    Raises
-    ------
-    FileExistsError
-        It is not empty and `overwrite` is false.
-    OSError
-        It cannot be created.
+    `overwrite` allows a folder that is not empty; files of the same names are replaced.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -30,28 +30,8 @@ if TYPE_CHECKING:
 class RemoteParts:
     """Folder behind a URL for the parts of one job, in which they are also joined.
 
-    Pickled as URL, options and id. Creating and pickling this object make no request.
-
-    Parameters
-    ----------
-    url : str
-        The final file.
-    id_ : str
-        Distinguishes the jobs for one file; letters, digits, "_" and "-".
-    options : mapping, optional
-        For the file system of fsspec.
-    overwrite : bool
-        Whether an existing object may be replaced.
-
-    Attributes
-    ----------
-    name : str
-        The URL, for messages.
-
-    Raises
-    ------
-    UnsupportedError
-        URLs of this scheme cannot be written to, or not in parts.
+    Pickled as URL, options and id, as that of `PartFolder`. Creating and pickling this object make
+    no request. `name` is the URL, for messages.
     """
 
     def __init__(

@@ -14,24 +14,7 @@ _MAX_REMOVED = 1000
 
 
 class Bucket:
-    """Bucket and key of an object in S3.
-
-    Parameters
-    ----------
-    url : str
-        URL of an object, or of a key prefix.
-    options : dict
-        Options of s3fs.
-
-    Attributes
-    ----------
-    filesystem : S3FileSystem
-        File system of this process.
-    name : str
-        The URL, for messages.
-    bucket, key : str
-        Parts of the URL.
-    """
+    """Bucket and key of an object in S3, or of a key prefix; `name` is the URL, for messages."""
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         self.filesystem, path = client(url, options)

@@ -46,22 +46,9 @@ class Extent(NamedTuple):
 class JoinedUpload:
     """Sink for an object in S3 that also takes other objects of its bucket.
 
-    Parameters
-    ----------
-    url : str
-        URL of the object.
-    options : mapping
-        Options of s3fs.
-    folder : str
-        URL, without a final slash, of the folder with the objects to join. Unfinished uploads are
-        recorded there, so that clearing the folder can abort them.
-    seen : mapping of str to (int, str)
-        Size and tag, by name, that objects in the folder must still have.
-
-    Attributes
-    ----------
-    name : str
-        The URL, for messages.
+    `folder` is the URL, without a final slash, of the folder with the objects to join. Unfinished
+    uploads are recorded there, so that clearing the folder can abort them. `seen` has size and tag,
+    by name, that objects in the folder must still have.
     """
 
     def __init__(

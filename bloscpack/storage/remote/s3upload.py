@@ -32,17 +32,7 @@ returns its tag."""
 class PartsUpload:
     """Multipart upload of an object, whose parts are numbered.
 
-    Parameters
-    ----------
-    bucket : Bucket
-        Bucket of the object.
-    key : str
-        Key of the object.
-
-    Attributes
-    ----------
-    upload_id : str
-        Id of the upload; empty before it begins and after it has ended.
+    `upload_id` is empty before it begins and after it has ended.
     """
 
     def __init__(self, bucket: Bucket, key: str) -> None:
@@ -132,14 +122,7 @@ class PartsUpload:
 class MultipartUpload:
     """Object in S3 that is written front to back.
 
-    Parameters
-    ----------
-    url : str
-        URL of the object.
-    options : dict
-        Options of s3fs.
-    front_nbytes : int
-        Bytes at the beginning that may be replaced until `commit`; at least one part, 8 MiB, may.
+    `front_nbytes` at the beginning, at least one part, 8 MiB, may be replaced until `commit`.
     """
 
     def __init__(self, url: str, options: dict[str, Any], front_nbytes: int) -> None:

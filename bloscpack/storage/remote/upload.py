@@ -72,22 +72,8 @@ def is_s3_url(url: str) -> bool:
 
 
 class Upload:
-    """Local file that is uploaded on commit.
+    """Local file, at `path` in a folder of its own, that is uploaded on commit.
 
-    Parameters
-    ----------
-    url, storage_options
-        As for `open_upload`.
-
-    Attributes
-    ----------
-    name : str
-        The URL, for messages.
-    path : str
-        Path at which to create the file, in a folder of its own.
-
-    Notes
-    -----
     The folder of temporary files (``TMPDIR``) must have room for the whole file.
     """
 

@@ -81,17 +81,9 @@ def image_block(record: Record, contents: tuple[ContentBlock, ...], index: int) 
 class PlaceColumns:
     """Cached locations of images, as plain arrays of shape (N,).
 
-    Attributes
-    ----------
-    forms : list of ImageForm
-        Forms found so far.
-    form_of : ndarray of int32
-        Index in `forms` for each image; `IRREGULAR` if the record must be decoded, `UNKNOWN` if it
-        was not requested yet.
-    starts : ndarray of int64
-        Position of the image in the payload, in bytes.
-    irregular : dict
-        Shape and dtype of irregular images that were decoded, by index of the record.
+    `form_of` has the index in `forms` for each image; `IRREGULAR` if the record must be decoded,
+    `UNKNOWN` if it was not requested yet. `starts` are positions of the images in the payloads.
+    `irregular` has shape and dtype of irregular images that were decoded, by index of the record.
     """
 
     __slots__ = ("form_of", "forms", "irregular", "starts")
@@ -106,23 +98,8 @@ class PlaceColumns:
 class ImagePlaces:
     """Locations of the images in the records of a stream and type.
 
-    Parameters
-    ----------
-    records : RecordSet
-        The records.
-    block : int or None
-        Index of the image block in the record format; None for the first image block.
-
-    Attributes
-    ----------
-    records, block
-        As the parameters.
-    columns : PlaceColumns
-        Locations of the images; `load` fills them in.
-
-    Notes
-    -----
-    Safe from many threads, which may do the same work twice.
+    `block` is the index of the image block in the record format; None for the first one. `load`
+    fills in `columns`. Safe from many threads, which may do the same work twice.
     """
 
     def __init__(self, records: RecordSet, block: int | None) -> None:

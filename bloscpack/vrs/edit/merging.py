@@ -150,16 +150,8 @@ def merge(
 class _Joiner:
     """Streams and tags of the new recording, built source by source.
 
-    Attributes
-    ----------
-    stream_ids : dict of StreamId
-        All stream ids; the values are not used.
-    streams : dict of StreamTags
-        Tags of the streams that have any.
-    file_tags : dict of str
-        Tags of the file.
-    ids : list of list of StreamId
-        New ids of the streams of each source, by ordinal.
+    The values of `stream_ids` are not used. `ids` are the new ids of the streams of each source, by
+    ordinal.
     """
 
     def __init__(self, *, keep_apart: bool) -> None:

@@ -73,11 +73,6 @@ class LayoutFields:
     """Positions of the conventional values in the blocks of a layout.
 
     The methods take a payload and the position in it, in bytes, of a complete block.
-
-    Parameters
-    ----------
-    layout : DataLayout
-        Layout of the blocks.
     """
 
     __slots__ = ("_layout", "_places", "has_audio", "has_image", "has_next_size")

@@ -34,28 +34,11 @@ class Found(NamedTuple):
 
 
 class Catalog:
-    """All records of a reader, as columns.
+    """All records of the recordings of a reader, at least one, as columns; closes the recordings.
 
-    Parameters
-    ----------
-    recordings : sequence of Recording
-        At least one; the catalog closes them.
-
-    Attributes
-    ----------
-    streams : list of Stream
-        Streams, in the order of `stream_ids`.
-    stream_ids : list of str
-        Sorted ids of the streams in the reader.
-    file_tags : dict
-        Tags of all files; if they differ, those of the first file.
-    timestamp, record_type, stream, size : ndarray, shape (N,)
-        As the columns of `RecordTable`; `stream` is a position in `stream_ids`.
-
-    Raises
-    ------
-    ValueError
-        The files are of different sessions.
+    `streams` are in the order of `stream_ids`, which is sorted. If the `file_tags` of the files
+    differ, they are those of the first one. `timestamp`, `record_type`, `stream` and `size` are as
+    the columns of `RecordTable`; `stream` is a position in `stream_ids`.
     """
 
     def __init__(self, recordings: Sequence[Recording]) -> None:

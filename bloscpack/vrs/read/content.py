@@ -61,35 +61,11 @@ class Decoders(dict[tuple[int, int, int], StreamDecoder]):
 class Content:
     """Records of a file, with the tables that a recording and its selections share.
 
-    Attributes
-    ----------
-    source : ChunkedSource
-        The file.
-    header : FileHeader
-        Header of the file.
-    description : Description
-        Tags of the file and of its streams, as readers show them.
-    table : RecordTable
-        The user's records.
-    index_kind : str
-        Kind of index that was used: ``"classic end"``, ``"classic zstd front"``, ``"split"``, ...;
-        or ``"scanned"``.
-    report : Report
-        Report of what was repaired or lost.
-    reader : RecordReader
-        Reader of the records.
-    all_rows : ndarray of int64
-        ``arange(len(table))``.
-    origin : tuple or None
-        A function and its arguments that reopen the file, also in another process.
-    nthreads : int or None
-        Number of threads that decode frames and columns; a call may override it.
-    cache : dict
-        Headers and positions of blocks that columns and clips have read, by class and stream.
-
-    Notes
-    -----
-    Safe from many threads and after a fork.
+    `description` has the tags as readers show them. `index_kind` is the kind of index that was
+    used: ``"classic end"``, ``"classic zstd front"``, ``"split"``, ...; or ``"scanned"``. `origin`
+    is a function and its arguments that reopen the file, also in another process. `cache` has
+    headers and positions of blocks that columns and clips have read, by class and stream. A call
+    may override `nthreads`. Safe from many threads and after a fork.
     """
 
     def __init__(

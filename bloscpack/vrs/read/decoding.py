@@ -91,25 +91,9 @@ class _StopError(Exception):
 class StreamDecoder:
     """Decoder of the records of one stream, type and version.
 
-    Parameters
-    ----------
-    stream_id : str
-        Such as ``"1201-1"``.
-    record_type : int
-        A `RecordType`.
-    format_version : int
-        Format version of the records.
-    tags : mapping of str to str
-        VRS tags of the stream; the ``RF:`` and ``DL:`` tags are used.
-    source : RecordSource
-        The recording, to find configuration records and video frames.
-
-    Attributes
-    ----------
-    stream_id, format_version, source
-        As the parameters.
-    record_type : str
-        In lower case: ``"data"``.
+    The ``RF:`` and ``DL:`` tags of the stream are used. The recording, `source`, is needed to find
+    configuration records and video frames. The attribute `record_type` is in lower case:
+    ``"data"``.
     """
 
     __slots__ = (

@@ -32,14 +32,8 @@ class Part(NamedTuple):
 class ChunkedSource(ByteSource):
     """Concatenation of several sources, with their sizes at the time of opening.
 
-    Attributes
-    ----------
-    name : str or None
-        Name of the first source, for messages.
-    parts : tuple of Part
-        The sources in order.
-    is_explicit : bool
-        Whether the caller named all parts. If not, the parts after the first were found beside it.
+    `name` is that of the first source, for messages. `is_explicit` is whether the caller named all
+    parts. If not, the parts after the first were found beside it.
     """
 
     def __init__(self, sources: Iterable[ByteSource], *, is_explicit: bool = True) -> None:

@@ -57,19 +57,7 @@ class EncodedRecord(NamedTuple):
 
 
 class RecordReader:
-    """Reader of the records of a table.
-
-    Parameters
-    ----------
-    source : ChunkedSource
-        The file.
-    table : RecordTable
-        Records of the file.
-
-    Notes
-    -----
-    Immutable: safe from many threads and after a fork.
-    """
+    """Reader of the records of a table. Immutable: safe from many threads and after a fork."""
 
     def __init__(self, source: ChunkedSource, table: RecordTable) -> None:
         self.source = source

@@ -20,22 +20,8 @@ from .record import Record
 class HeaderColumns:
     """Cached header fields of records, as plain arrays of shape (N,).
 
-    `versions`, `compressions` and `nbytes` are valid where `known` is True.
-
-    Attributes
-    ----------
-    offsets : ndarray of int64
-        Byte positions of the stored payloads.
-    stored : ndarray of int64
-        Bytes of the stored payloads.
-    versions : ndarray of uint32
-        Format versions.
-    compressions : ndarray of uint8
-        Numbers of `Compression`.
-    nbytes : ndarray of int64
-        Bytes of the decoded payloads.
-    known : ndarray of bool
-        Whether the header was read.
+    `versions`, `compressions` and `nbytes`, of the decoded payloads, are valid where `known` is
+    True. `offsets` and `stored` are positions and sizes of the stored payloads.
     """
 
     __slots__ = ("compressions", "known", "nbytes", "offsets", "stored", "versions")
@@ -53,27 +39,8 @@ class HeaderColumns:
 class RecordSet:
     """All records of one stream and type.
 
-    Parameters
-    ----------
-    content : Content
-        Content of the recording.
-    ordinal : int
-        Ordinal of the stream.
-    record_type : int
-        A `RecordType`.
-
-    Attributes
-    ----------
-    content, ordinal, record_type
-        As the parameters.
-    rows : ndarray of int64, shape (N,)
-        The `record_index` of each record.
-    headers : HeaderColumns
-        Header fields; `load` reads them.
-
-    Notes
-    -----
-    Safe from many threads, which may read a header twice.
+    `rows` has the `record_index` of each record; `load` reads `headers`. Safe from many threads,
+    which may read a header twice.
     """
 
     def __init__(self, content: Content, ordinal: int, record_type: int) -> None:

@@ -87,13 +87,7 @@ class Spool:
 
 
 class Columns:
-    """Columns of a form being imported; base class.
-
-    Attributes
-    ----------
-    spool : Spool
-        Bytes collected so far.
-    """
+    """Columns of a form being imported, whose bytes are collected in `spool`; base class."""
 
     def __init__(self, folder: str) -> None:
         self.spool = Spool(folder)

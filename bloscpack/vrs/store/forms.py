@@ -42,28 +42,8 @@ _KINDS: dict[str, type[StoredColumn]] = {
 class StoredForm:
     """Records of a store whose payloads have the same parts.
 
-    Parameters
-    ----------
-    store : FrameStore
-        The store.
-    plan : mapping
-        The store's description of the form.
-
-    Attributes
-    ----------
-    stream_id, record_type, version
-        Equal for all its records.
-    timestamps : ndarray of float64, shape (N,)
-        In seconds.
-    order : ndarray of int64, shape (N,)
-        Position of each record in the original file.
-    compressions : ndarray of uint8, shape (N,)
-        Compression of each payload in the original file.
-
-    Raises
-    ------
-    FormatError
-        Clips are missing, or do not fit the plan.
+    `plan` is the store's description of the form. `order` is the position of each record, and
+    `compressions` the compression of each payload, in the original file.
     """
 
     def __init__(self, store: FrameStore, plan: Mapping[str, Any]) -> None:
@@ -118,13 +98,7 @@ class StoredForm:
 class StoredTable:
     """All records of a store, in order of time and of the original file.
 
-    Attributes
-    ----------
-    forms : list of StoredForm
-        Forms that hold the records.
-    table : RecordTable
-        Times, types and streams in order of time; `position` is the order of the original file.
-        File offsets are not set.
+    `position` of `table` is the order of the original file. File offsets are not set.
     """
 
     def __init__(

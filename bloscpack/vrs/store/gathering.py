@@ -44,14 +44,7 @@ _Batch: TypeAlias = list[tuple[int, float, bytes]]
 class Form:
     """Records whose payloads have the same parts, during an import.
 
-    Parameters
-    ----------
-    folder : str
-        Folder for temporary files.
-    key : tuple
-        Key of the blocks.
-    blocks : sequence of Block
-        Blocks of one of the records.
+    `folder` is for temporary files; `blocks` are those of one of the records.
     """
 
     def __init__(self, folder: str, key: Key, blocks: tuple[Block, ...]) -> None:
@@ -110,21 +103,7 @@ class Form:
 
 
 class GroupImport:
-    """Import of the records of one stream, type and version into a store.
-
-    Parameters
-    ----------
-    store : FrameStore
-        Open for appending.
-    folder : str
-        Folder for temporary files.
-    content : Content
-        The recording.
-    records : RecordSet
-        All records of the stream and type.
-    version : int
-        Version of the record format.
-    """
+    """Import of the records of one stream, type and version into a store, open for appending."""
 
     def __init__(
         self, store: FrameStore, folder: str, content: Content, records: RecordSet, version: int

@@ -28,17 +28,7 @@ def damaged(what: str) -> FormatError:
 
 
 class StoredColumn:
-    """Part of the payloads of a form; base class.
-
-    Parameters
-    ----------
-    store : FrameStore
-        Store that holds the clips.
-    plan : mapping
-        The store's description of the part.
-    nrows : int
-        Number of records of the form.
-    """
+    """Part of the payloads of a form of `nrows` records; base class."""
 
     def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
         self.id: str = text_of(plan, "id")

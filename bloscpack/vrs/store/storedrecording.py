@@ -32,30 +32,8 @@ def is_recording_store(store: Any) -> bool:
 class StoredRecording:
     """Recording in a frame store.
 
-    Parameters
-    ----------
-    store : FrameStore
-        The store.
-
-    Attributes
-    ----------
-    store : FrameStore
-        The store.
-    plans : list of dict
-        Descriptions of the forms: how to rebuild records from clips.
-    description : Description
-        All tags.
-    streams : tuple of StreamId
-        Sorted.
-    records : StoredTable
-        All records.
-    known_checksum : str or None
-        Checksum of the recording when it was stored.
-
-    Raises
-    ------
-    FormatError
-        The store does not hold a recording, or holds a damaged one.
+    `plans` are descriptions of the forms: how to rebuild records from clips. `known_checksum` is
+    that of the recording when it was stored.
     """
 
     def __init__(self, store: FrameStore) -> None:

@@ -40,14 +40,8 @@ class _BlockEncoder(Protocol):
 class Metadata:
     """Declaration of a metadata block with a data layout.
 
-    Attributes
-    ----------
-    layout : DataLayout
-        The definition.
-    block : ContentBlock
-        The block's part of the record format: the size, if all records have the same.
-    next_size_key : str or None
-        Key of the piece that holds the size of the next block.
+    `block` is its part of the record format: the size, if all records have the same.
+    `next_size_key` is the key of the piece that holds the size of the next block.
     """
 
     def __init__(self, layout: DataLayout) -> None:
@@ -74,27 +68,9 @@ class Metadata:
 class RecordEncoder:
     """Encoder of the payloads of one record format.
 
-    Parameters
-    ----------
-    record_type : RecordType
-    version : int
-        Version of the record format; a stream may have several for a record type.
-    declarations : sequence
-        `Layout` classes, `DataLayout`, `Image`, `Audio` and `Custom`, one per block.
-
-    Attributes
-    ----------
-    record_type : RecordType
-    version : int
-    tags : dict of str
-        The record format and the layouts, as VRS tags of the stream.
-
-    Raises
-    ------
-    TypeError
-        A declaration is of another type.
-    ValueError
-        There are too many blocks, or readers could not find the end of one.
+    A stream may have several versions for a record type. `declarations` are `Layout` classes,
+    `DataLayout`, `Image`, `Audio` and `Custom`, one per block; ValueError if readers could not find
+    the end of one. `tags` are the record format and the layouts, as VRS tags of the stream.
     """
 
     def __init__(

@@ -58,38 +58,12 @@ _SPLIT_RECORDS = 100_000
 class RecordFile:
     """A new recording, one file or several.
 
-    Parameters
-    ----------
-    path : str
-        Path of the file; chunks are made beside it.
-    creation_id : int
-        As in the file header.
-    index : {"end", "front"}
-        Position of the index, unless there are chunks.
-    level : int or None
-        Zstandard level of the index; None stores it uncompressed.
-    room : int
-        Number of records to reserve space for in front; compressed, about five times as many fit.
-    chunk_nbytes : int or None
-        Size limit of the files that hold records; a larger record gets a file of its own.
-    overwrite : bool
-        Remove an existing file first, chunks included, but not the chunks of other recordings.
-
-    Attributes
-    ----------
-    paths : list of str
-        The files made so far.
-    is_started : bool
-        Whether the description is written.
-    nrecords : int
-        Records appended, tags records included.
-
-    Raises
-    ------
-    FileExistsError
-        The file exists, and `overwrite` is false.
-    OSError
-        The file cannot be created.
+    Chunks are made beside `path`. `index`, "end" or "front", does not matter if there are chunks.
+    It is compressed with the Zstandard `level`; None stores it uncompressed. In front, space is
+    reserved for `room` records; compressed, about five times as many fit. `chunk_nbytes` limits the
+    files that hold records; a larger record gets a file of its own. `overwrite` removes an existing
+    file first, chunks included, but not the chunks of other recordings. `nrecords` includes tags
+    records.
     """
 
     def __init__(
