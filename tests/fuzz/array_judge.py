@@ -8,12 +8,13 @@ from functools import cache
 from math import prod
 from random import Random
 
+import numpy as np
 from array_vectors import plan_fields, random_chunk
 from chunk_judge import _M_PERTURB, AREA_NBYTES, ERRORS, _libc, areas
 from mutation import damage
 
-from bloscpack.format.arraychunk import ArrayChunkHead, Plan
-from bloscpack.format.codec import decode_into
+from bloscpack.format.arraychunk import ArrayChunkHead, BlockRun, Plan
+from bloscpack.format.codec import ARRAY_CHUNK_VERSION, decode_into
 
 NCHUNKS = 300
 
@@ -45,7 +46,7 @@ def judge(chunk: bytes) -> list[str]:
     try:
         head = ArrayChunkHead.unpack(chunk)
     except ERRORS:
-        if whole is not None:
+        if whole is not None and chunk[0] == ARRAY_CHUNK_VERSION:  # else it may be a Blosc chunk
             faults.append("a chunk with a damaged head was decoded")
         return faults
     point = len(head.plan.planes) * head.plan.itemsize
@@ -54,7 +55,40 @@ def judge(chunk: bytes) -> list[str]:
         block = _decode(chunk, prod(sides) * point, index, faults)
         if whole is not None and block is None:
             faults.append(f"block {index} is damaged, the whole is not")
+    first = head.plan.nblocks // 3
+    _check_run(chunk, head, (first, min(first + 3, head.plan.nblocks)), whole, faults)
     return faults
+
+
+def _check_run(
+    chunk: bytes, head: ArrayChunkHead, run: tuple[int, int], whole: bytes | None, faults: list[str]
+) -> None:
+    """Decode adjacent blocks to their places; nothing else may be written."""
+    first, stop = run
+    try:
+        low, high = head.extent(first)[0], head.extent(stop - 1)[1]
+    except ERRORS:
+        return
+    source, target = areas()
+    out = target.last(head.header.nbytes)
+    out[:] = b"\x55" * len(out)
+    try:
+        blocks = BlockRun(first, stop, low, high)
+        head.decode_run_into(source.holding(chunk[low:high]), blocks, out)
+    except ERRORS:
+        if whole is not None:
+            faults.append(f"blocks {first} to {stop} are damaged, the whole is not")
+        return
+    held = np.zeros(head.plan.shape, bool)
+    for index in range(first, stop):
+        start, sides = head.plan.block_place(index)
+        held[tuple(slice(at, at + side) for at, side in zip(start, sides, strict=True))] = True
+    held = held.repeat(len(out) // held.size)
+    found = np.frombuffer(out, "u1")
+    if (found[~held] != 0x55).any():
+        faults.append(f"blocks {first} to {stop}: bytes of other blocks were written")
+    if whole is not None and (found[held] != np.frombuffer(whole, "u1")[held]).any():
+        faults.append(f"blocks {first} to {stop} are not what the whole is")
 
 
 def _unpack_faults(chunk: bytes) -> list[str]:
