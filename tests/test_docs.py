@@ -88,7 +88,16 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         empty_moto()
     if "import blosc\n" in text:
         pytest.importorskip("blosc", reason="the page uses the blosc package")
-    for name in ("torch", "dask.array", "distributed", "ray", "zarr", "kerchunk", "h5py"):
+    for name in (
+        "torch",
+        "dask.array",
+        "distributed",
+        "ray",
+        "zarr",
+        "kerchunk",
+        "h5py",
+        "tifffile",
+    ):
         is_imported = re.search(rf"^(import|from) {name}\b", text, re.MULTILINE)
         if is_imported or f'engine="{name}"' in text:
             pytest.importorskip(name, reason="the page uses it")

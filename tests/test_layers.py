@@ -35,7 +35,7 @@ ROOMS = {
     "filetypes": {"numpy"},
     "integrations": {
         *("numpy", "dask", "numcodecs", "torch", "xarray", "zarr"),
-        *("h5py", "hdf5plugin"),
+        *("h5netcdf", "h5py", "hdf5plugin", "tifffile"),
     },
     "cli": {"numpy"},
     "package": set[str](),
@@ -66,10 +66,16 @@ ONLY_IN = {
         "benzina.load.torchloader",
         "integrations.torch",
     },
-    "xarray": {"integrations.exchange.zarrarray", "integrations.xarray"},
+    "xarray": {
+        "integrations.exchange.netcdf",
+        "integrations.exchange.zarrarray",
+        "integrations.xarray",
+    },
     "zarr": {"integrations.exchange.zarrarray", "integrations.zarr"},
     "dask": {"integrations.dask"},
     "h5py": {"integrations.exchange.hdf5"},
+    "h5netcdf": {"integrations.exchange.netcdf"},
+    "tifffile": {"integrations.exchange.tiff"},
     "hdf5plugin": {"integrations.exchange.hdf5"},
     "numcodecs": {"integrations.numcodecs"},
     "fsspec": {

@@ -112,6 +112,16 @@ class ArraySource(NamedTuple):
             return (1,) * len(shape)
         return (*shape[:-1], self.chunks) if self.is_fortran else (self.chunks, *shape[1:])
 
+    def native(self) -> "ArraySource":
+        """Return this array in the byte order of this machine."""
+        rows = self.rows
+        dtype = rows.dtype.newbyteorder("=")
+        if dtype == rows.dtype:
+            return self
+        return self._replace(
+            rows=Rows(rows.shape, dtype, lambda place: rows.read(place).astype(dtype))
+        )
+
     def parts(self, *, in_order: bool = False) -> Iterator[Place]:
         """Yield parts of whole chunks and about `PART_NBYTES` that cover the array.
 

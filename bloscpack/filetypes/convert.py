@@ -59,22 +59,23 @@ def convert(
     Parameters
     ----------
     src : path or URL, sequence of these, or source of clips
-        An array in a Bloscpack file or in a file of another library (NumPy, HDF5, Zarr). Or a
-        source of clips: anything that `bloscpack.frames.open` opens, or a folder of pictures, each
-        file a clip. What the file is, is found by its content. ``file::/name`` is one array of
-        several, or a clip of a frame store, to be copied as an array. Several paths are frame
-        stores, or the files of one VRS recording.
+        An array in a Bloscpack file or in a file of another library (NumPy, HDF5, Zarr, netCDF,
+        TIFF). Or a source of clips: anything that `bloscpack.frames.open` opens, or a folder of
+        pictures, each file a clip. What the file is, is found by its content. ``file::/name`` is
+        one array of several, or a clip of a frame store, to be copied as an array. Several paths
+        are frame stores, or the files of one VRS recording.
     dst : str or PathLike
         The new file or folder. It appears only when it is complete. ``file::/name`` also names the
         array in it, if the type has names.
     to : str, optional
         Type of the copy: "frames", "gulp", "vrs", "benzina" or "images" for clips; "array", "v3",
-        "npy", "hdf5", "zarr" or "zarr2" (format 2) for an array. By default the type of the suffix
-        of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store that holds a
-        recording. For any other name an array becomes a Bloscpack file ("array"), which is written
-        as by `bloscpack.save`, with the chunks of `src`. Clips become a frame store, and the clips
-        of a frame store a Gulp directory, unless the name ends in ".blp". "v3" writes an array in
-        format version 3, which bloscpack 0.16 reads: in chunks of whole rows, by Blosc alone.
+        "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for an array. By default the
+        type of the suffix of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store
+        that holds a recording. For any other name an array becomes a Bloscpack file ("array"),
+        which is written as by `bloscpack.save`, with the chunks of `src`. Clips become a frame
+        store, and the clips of a frame store a Gulp directory, unless the name ends in ".blp".
+        "v3" writes an array in format version 3, which bloscpack 0.16 reads: in chunks of whole
+        rows, by Blosc alone.
         "frames" makes a clip of an array of shape (T, H, W) or (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their

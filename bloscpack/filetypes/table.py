@@ -15,8 +15,10 @@ from ..format.filekind import (
     FRAME_STORE,
     GULP_DIRECTORY,
     HDF5,
+    NETCDF3,
     NPY,
     RECORDING,
+    TIFF,
     VIDEO,
     ZARR,
     FileKind,
@@ -201,4 +203,6 @@ TARGETS = (
     _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), is_array=True),
     _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), is_array=True),
     _exchange("zarr2", "zarrarray", (), (), is_array=True),
+    _exchange("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
+    _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), is_array=True),
 )

@@ -77,6 +77,8 @@ NPY = FileKind("a NumPy array file (.npy)", f"numpy.load reads it, {_CONVERT}")
 
 HDF5 = FileKind("an HDF5 file", f"h5py reads it, {_CONVERT}")
 
+TIFF = FileKind("a TIFF image", f"tifffile reads it, {_CONVERT}")
+NETCDF3 = FileKind("a netCDF file", f"xarray reads it, {_CONVERT}")
 ZARR = FileKind("a Zarr store", f"zarr.open reads it, {_CONVERT}")
 ZIP = FileKind(
     "a ZIP archive (.npz)", "numpy.load reads one of arrays; bloscpack.savez stores several arrays"
@@ -96,8 +98,8 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     ),
     (0, b"\xff\xd8\xff", FileKind("a JPEG image", _IMAGE_ADVICE)),
     (0, b"\x89PNG\r\n\x1a\n", FileKind("a PNG image", _IMAGE_ADVICE)),
-    (0, b"II*\0", FileKind("a TIFF image", "read it with tifffile; bloscpack.save stores arrays")),
-    (0, b"MM\0*", FileKind("a TIFF image", "read it with tifffile; bloscpack.save stores arrays")),
+    *((0, magic, TIFF) for magic in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")),
+    *((0, magic, NETCDF3) for magic in (b"CDF\1", b"CDF\2", b"CDF\5")),
     (0, b"\x1a\x45\xdf\xa3", VIDEO),  # Matroska, WebM
     (8, b"AVI ", VIDEO),
     (0, b"PAR1", FileKind("a Parquet file", "read it with pyarrow or pandas")),

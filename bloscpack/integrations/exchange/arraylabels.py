@@ -35,8 +35,9 @@ def canonical(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any
 
 def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ...]) -> bool:
     """Return whether attrs are equal; times may have other units."""
-    found = [labels_of(attrs, shape) for attrs in (one, two)]
-    if found[0] is None or found[1] is None:
+    try:
+        found = [Labels.unpack(attrs, shape) for attrs in (one, two)]
+    except BloscpackError:
         return _text(one) == _text(two)
     texts = [
         _text(
@@ -46,7 +47,6 @@ def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ..
             ]
         )
         for each in found
-        if each
     ]
     return texts[0] == texts[1] and all(
         np.array_equal(coord.values, found[1].coords[key].values, equal_nan=_has_nan(coord.values))
@@ -94,7 +94,9 @@ def attrs_with(
             found[key] = _plain(value)
         except (TypeError, ValueError):
             lost.append(key)
-    if dims is not None and len(set(dims)) != len(shape):
+    defaults = [f"dim_{axis}" for axis in range(len(shape))]
+    is_default = dims == defaults and not coords and name in (None, DEFAULT_NAME)
+    if dims is not None and (is_default or len(set(dims)) != len(shape)):
         dims = None
     if dims is not None:
         found = {key: value for key, value in found.items() if key not in LABEL_KEYS}

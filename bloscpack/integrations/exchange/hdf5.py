@@ -50,6 +50,13 @@ def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
     """
     with errors_of(_WHAT, source.name):
         file = h5py.File(SourceStream(source), "r")
+    if "_NCProperties" in file.attrs:  # a netCDF file, whose values xarray decodes
+        file.close()
+        from .netcdf import open_netcdf
+
+        with open_netcdf(source, inner, nthreads=nthreads) as found:
+            yield found
+        return
     with closing(file):
         with errors_of(_WHAT, source.name):
             name = chosen(inner, _datasets(file), _WHAT, source.name)

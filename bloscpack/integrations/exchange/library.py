@@ -52,6 +52,10 @@ class SourceStream(io.RawIOBase):
         return count
 
 
+class ChoiceError(ValueError):
+    """A file has several arrays or none, and the caller has not named one."""
+
+
 @contextmanager
 def errors_of(
     what: str, name: str | None, kind: type[BloscpackError] = FormatError
@@ -62,7 +66,7 @@ def errors_of(
     """
     try:
         yield
-    except (BloscpackError, ImportError, MemoryError):
+    except (BloscpackError, ChoiceError, ImportError, MemoryError):
         raise
     except Exception as err:
         if isinstance(err, OSError) and err.errno is not None:
@@ -87,7 +91,7 @@ def chosen(inner: str, names: Iterable[str], what: str, name: str | None) -> str
     ------
     NotFoundError
         The file does not have this array.
-    ValueError
+    ChoiceError
         `inner` is empty, and the file does not have exactly one array.
     """
     found = list(names)
@@ -101,7 +105,7 @@ def chosen(inner: str, names: Iterable[str], what: str, name: str | None) -> str
         advice = (
             f"name one, such as '{place}::/{found[0]}': {listed}" if found else "nothing to copy"
         )
-        raise ValueError(f"{place}: {what} of {len(found)} arrays; {advice}")
+        raise ChoiceError(f"{place}: {what} of {len(found)} arrays; {advice}")
     return inner or found[0]
 
 

@@ -9,6 +9,7 @@ from numpy.lib import format as npy
 
 from ...array.arraymetadata import new_array, stored_view
 from ...array.chunkpieces import contiguous_run
+from ...array.dtype import Dtype
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
 from ...filetypes.arraysource import ArraySource
 from ...filetypes.copyjob import Conversion, CopyJob
@@ -32,7 +33,7 @@ def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
         The header is damaged, or the file is too short.
     """
     refuse_inner(inner, "a .npy file")
-    rows = _NpyRows(source)
+    rows = _npy_rows(source)
     yield ArraySource(rows, rows.is_fortran)
 
 
@@ -62,34 +63,49 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
             add(part.nbytes)
 
 
-class _NpyRows:
-    """Array in a ``.npy`` file, read by ranges of items.
+def _npy_rows(source: ByteSource) -> "ItemRows":
+    """Parse the header of a ``.npy`` file."""
+    stream = io.BytesIO(source.read_at(0, _HEAD_NBYTES))
+    try:
+        version = npy.read_magic(stream)
+        if version not in _HEADERS:
+            raise UnsupportedError(f".npy file: version {version}").at(path=source.name)
+        shape, is_fortran, dtype = _HEADERS[version](stream)
+    except ValueError as err:
+        raise FormatError(f".npy file: {err}").at(path=source.name) from err
+    return ItemRows(source, stream.tell(), shape, dtype, is_fortran=is_fortran, what=".npy file")
+
+
+class ItemRows:
+    """Array whose items are adjacent in a file, read by ranges of items.
 
     Raises
     ------
     FormatError
-        The header is damaged, or the file is too short.
+        The shape is invalid, or the file is too short.
     """
 
-    def __init__(self, source: ByteSource) -> None:
+    def __init__(
+        self,
+        source: ByteSource,
+        start: int,
+        shape: tuple[int, ...],
+        dtype: Dtype,
+        *,
+        is_fortran: bool,
+        what: str,
+    ) -> None:
         self._source = source
-        stream = io.BytesIO(source.read_at(0, _HEAD_NBYTES))
-        try:
-            version = npy.read_magic(stream)
-            if version not in _HEADERS:
-                raise UnsupportedError(f".npy file: version {version}").at(path=source.name)
-            self.shape, self.is_fortran, self.dtype = _HEADERS[version](stream)
-        except ValueError as err:
-            raise FormatError(f".npy file: {err}").at(path=source.name) from err
-        self._start = stream.tell()
-        if not all(type(length) is int and 0 <= length < 1 << 63 for length in self.shape):
-            raise FormatError(f".npy file: shape {self.shape!r:.80}").at(path=source.name)
+        self._start = start
+        self.shape, self.dtype = shape, dtype
+        if not all(type(length) is int and 0 <= length < 1 << 63 for length in shape):
+            raise FormatError(f"{what}: shape {shape!r:.80}").at(path=source.name)
         # With fewer than two axes longer than 1, both orders have the same bytes.
-        self.is_fortran = self.is_fortran and sum(length != 1 for length in self.shape) > 1
-        nbytes = prod(self.shape) * self.dtype.itemsize
-        if source.size() - self._start < nbytes and not self.dtype.hasobject:
+        self.is_fortran = is_fortran and sum(length != 1 for length in shape) > 1
+        nbytes = prod(shape) * dtype.itemsize
+        if source.size() - start < nbytes and not dtype.hasobject:
             raise TruncatedError(
-                f".npy file: found {source.size() - self._start} of {nbytes} bytes of items"
+                f"{what}: found {source.size() - start} of {nbytes} bytes of items"
             ).at(path=source.name)
 
     def read(self, place: tuple[slice, ...]) -> AnyArray:

@@ -90,7 +90,7 @@ def open_zarr(
 def copy_to_zarr(source: ArraySource, job: CopyJob, *, zarr_format: int = 3) -> Conversion:
     """Copy an array to a new store: a ZIP file if its name ends in ".zip", else a folder."""
     if zarr_format == 3:  # its types have no byte order
-        source = _native(source)
+        source = source.native()
     return copy_array(
         "zarr" if zarr_format == 3 else "zarr2",
         source,
@@ -100,17 +100,6 @@ def copy_to_zarr(source: ArraySource, job: CopyJob, *, zarr_format: int = 3) -> 
         options=("chunks",),
         names=True,
         is_folder=not job.target.endswith(".zip"),
-    )
-
-
-def _native(source: ArraySource) -> ArraySource:
-    """Return an array in the byte order of this machine."""
-    rows = source.rows
-    dtype = rows.dtype.newbyteorder("=")
-    if dtype == rows.dtype:
-        return source
-    return source._replace(
-        rows=Rows(rows.shape, dtype, lambda place: rows.read(place).astype(dtype))
     )
 
 

@@ -1,0 +1,192 @@
+"""TIFF and OME-TIFF stacks (tifffile): an array whose last axes are pages; one page is in memory.
+
+Attributes are in the JSON description that tifffile writes. OME-TIFF has the names of axes alone.
+"""
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import UnsupportedError
+from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows
+from ...filetypes.copyjob import Conversion, CopyJob
+from ...storage.protocol import ByteSource
+from ...types import AnyArray
+from .arrayfile import Add, copy_array
+from .arraylabels import attrs_with
+from .library import SourceStream, chosen, errors_of
+from .npy import ItemRows
+
+try:
+    import tifffile
+except ImportError as err:
+    raise ImportError(f"{err}: pip install tifffile (or 'bloscpack[tiff]')", name=err.name) from err
+
+_WHAT = "a TIFF file"
+_MAX_PAGE_NBYTES = 1 << 30
+_RESERVED = {"shape", "axes", "truncated"}
+# Axes of an OME-TIFF without names.
+_OME_AXES = {2: "YX", 3: "TYX", 4: "TCYX", 5: "TZCYX"}
+
+
+@contextmanager
+def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
+    """Yield a series of pages of a TIFF file; series are named by their numbers.
+
+    Raises
+    ------
+    FormatError
+        The file is damaged.
+    UnsupportedError
+        The series does not consist of equal pages, or a page has more than 1 GiB.
+    """
+    with errors_of(_WHAT, source.name):
+        file = tifffile.TiffFile(io.BufferedReader(SourceStream(source)))
+    with closing(file):
+        with errors_of(_WHAT, source.name), _complaints():
+            names = [str(number) for number in range(len(file.series))]
+            series = file.series[int(chosen(inner, names, _WHAT, source.name))]
+            dtype = np.dtype(series.dtype)
+            attrs = _attrs(file, series, source.name)
+            lead = series.shape[: len(series.shape) - len(series.keyframe.shape)]
+            offset = series.dataoffset
+        if offset is not None:  # items are adjacent
+            dtype = dtype.newbyteorder(file.byteorder)
+            shape = tuple(map(int, series.shape))
+            rows = ItemRows(source, offset, shape, dtype, is_fortran=False, what=_WHAT)
+            yield ArraySource(rows, attrs=attrs).native()
+            return
+        page_nbytes = prod(series.keyframe.shape) * dtype.itemsize
+        if (*lead, *series.keyframe.shape) != series.shape or page_nbytes > _MAX_PAGE_NBYTES:
+            raise UnsupportedError(
+                f"{_WHAT}: not a stack of equal pages of at most 1 GiB; read it with tifffile"
+            ).at(path=source.name)
+
+        def read(place: tuple[slice, ...]) -> AnyArray:
+            whole = [one.stop - one.start for one in place[: len(lead)]]
+            part = np.empty((*whole, *(one.stop - one.start for one in place[len(lead) :])), dtype)
+            for index in np.ndindex(*whole):
+                at = tuple(one.start + k for one, k in zip(place, index, strict=False))
+                number = int(np.ravel_multi_index(at, lead)) if lead else 0
+                with errors_of(f"{_WHAT}: page {number}", source.name):
+                    page = series.pages[number]
+                    # A page that is missing from a stack has zeros.
+                    part[index] = 0 if page is None else page.asarray()[place[len(lead) :]]
+            return part
+
+        pages = (*(1 for _ in lead), *series.keyframe.shape)
+        is_grid = len(lead) > 1
+        yield ArraySource(
+            Rows(series.shape, dtype.newbyteorder("="), read),
+            chunks=pages if is_grid else None,
+            attrs=attrs,
+        )
+
+
+class _Damage(logging.Handler):
+    """Damage that tifffile logs, and then leaves out pages."""
+
+    _WORDS = re.compile("invalid.*offset|corrupt|failed|truncated")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.message = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._WORDS.search(record.getMessage()):
+            self.message = record.getMessage()
+
+
+@contextmanager
+def _complaints() -> Iterator[None]:
+    """Raise ValueError if tifffile finds that pages are missing."""
+    logger, damage = logging.getLogger("tifffile"), _Damage()
+    logger.addHandler(damage)
+    try:
+        yield
+    finally:
+        logger.removeHandler(damage)
+    if damage.message:
+        raise ValueError(damage.message)
+
+
+def copy_to_tiff(source: ArraySource, job: CopyJob) -> Conversion:
+    """Copy an array to a TIFF file; an OME-TIFF if its name ends in ".ome.tif" or ".ome.tiff"."""
+    names = set(source.attrs) - _RESERVED
+    keeps = names & {"dims"} if _is_ome(job) else names
+    return copy_array("tiff", source.native(), job, _write, open_tiff, keeps=keeps)
+
+
+def _is_ome(job: CopyJob) -> bool:
+    return job.target.lower().endswith((".ome.tif", ".ome.tiff"))
+
+
+def _attrs(file: Any, series: Any, where: str | None) -> dict[str, Any]:
+    attrs: dict[str, Any] = {}
+    if series.kind == "shaped":
+        found = json.loads(series.keyframe.shaped_description)
+        attrs = {key: value for key, value in found.items() if key not in _RESERVED}
+    elif series.kind == "imagej":
+        attrs = dict(file.imagej_metadata or {})
+    if "dims" in attrs:
+        return attrs
+    axes = series.axes
+    has_names = series.kind in ("ome", "imagej", "lsm") and not set("QI") & set(axes)
+    return attrs_with(
+        None, list(axes) if has_names else None, series.shape, {}, attrs.items(), where
+    )
+
+
+def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
+    rows, attrs = source.rows, source.attrs
+    shape: tuple[int, ...] = rows.shape
+    most = {"i": 8, "u": 8, "f": 8, "c": 16}.get(rows.dtype.kind, 0)
+    if rows.dtype.itemsize > most or not source.nbytes or len(shape) < 2:
+        raise UnsupportedError(f"{_WHAT} cannot hold {rows.dtype} of shape {shape}").at(
+            path=job.name
+        )
+    is_rgb = len(shape) > 2 and shape[-1] in (3, 4) and rows.dtype in (np.uint8, np.uint16)
+    is_ome = _is_ome(job)
+    dims = attrs.get("dims", [])
+    axes = "".join(dims) if all(len(each) == 1 and each.isupper() for each in dims) else ""
+    metadata: dict[str, Any] = {} if is_ome else dict(attrs)
+    if is_ome:
+        axes = axes or (_OME_AXES.get(len(shape) - is_rgb, "") + "S" * is_rgb)
+        if 1 in shape:
+            raise UnsupportedError("an OME-TIFF has no axes of length 1").at(path=job.name)
+    if axes:
+        metadata["axes"] = axes
+    with (
+        errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError),
+        tifffile.TiffWriter(path, bigtiff=source.nbytes > 1 << 31, ome=is_ome) as file,
+    ):
+        file.write(
+            _pages(source, 3 if is_rgb else 2, add),
+            shape=shape,
+            dtype=rows.dtype,
+            photometric="rgb" if is_rgb else "minisblack",
+            compression="zlib",
+            metadata=metadata,
+        )
+
+
+def _pages(source: ArraySource, ndim: int, add: Add) -> Iterator[AnyArray]:
+    """Yield all pages in order, read as whole chunks where these are small."""
+    shape: tuple[int, ...] = source.rows.shape
+    page = shape[-ndim:]
+    chunks = (*(1 for _ in shape[:-ndim]), *page)
+    rows_per_chunk = source.chunk_shape[0]
+    if rows_per_chunk * source.nbytes // shape[0] <= 4 * PART_NBYTES and len(shape) > ndim:
+        chunks = (rows_per_chunk, *shape[1:])
+    for place in source._replace(chunks=chunks, is_fortran=False).parts():
+        part = source.rows.read(place)
+        for each in np.ascontiguousarray(part).reshape(-1, *page):
+            yield each
+            add(each.nbytes)

@@ -1,0 +1,122 @@
+"""Arrays copied to and from netCDF files, which xarray writes and reads."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
+from bloscpack.filetypes import arraysource
+
+from ...strategies import SCALARS, fill
+from .conversions import (
+    LABELS,
+    assert_differences_are_found,
+    assert_interrupted_run_leaves_nothing,
+    assert_same,
+    assert_same_labelled,
+)
+
+xr: Any = pytest.importorskip("xarray")
+pytest.importorskip("h5netcdf")
+pytest.importorskip("scipy")
+
+ATTRS: dict[str, Any] = {
+    "unit": "K",
+    "count": 3,
+    "ratio": 0.5,
+    "yes": True,
+    "none": None,
+    "nested": {"a": [1]},
+    "scale_factor": 0.5,
+    "_FillValue": 3,
+    "units": "days since 2000-01-01",
+    "missing_value": 1,
+    "list": [1, 2],
+    "text": "a\0b",
+    "dtype": "bool",
+    "odd name": 1,
+    "coordinates": "x y",
+}
+
+
+@pytest.mark.parametrize("dtype", SCALARS)
+def test_any_items(dtype: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(arraysource, "PART_NBYTES", 1000)
+    array = fill(np.dtype(dtype), (5, 21, 13), 1)
+    bp.save(tmp_path / "a.blp", array, attrs=ATTRS, chunks=(2, 10, 13))
+    try:
+        assert bp.convert(tmp_path / "a.blp", tmp_path / "a.nc").kind == "netcdf"
+    except UnsupportedError:
+        assert array.dtype.kind not in "biuf" or array.itemsize in (2, 16)
+        return
+    native = array.astype(array.dtype.newbyteorder("="))
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as found:
+        assert_same(found["data"].values, native)
+    bp.convert(tmp_path / "a.nc", tmp_path / "b.blp")
+    with bp.open(tmp_path / "b.blp") as a:
+        assert_same(a[...], native)
+        assert a.attrs == ATTRS
+        assert a.chunks == (2, 10, 13)
+
+
+def test_labels(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(24.0).reshape(2, 3, 4), attrs=LABELS | {"unit": "K"})
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.nc")
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as found:
+        assert_same_labelled(found["temperature"], xr.open_dataarray(tmp_path / "a.blp"))
+    bp.convert(tmp_path / "a.nc", tmp_path / "b.blp")
+    with xr.open_dataarray(tmp_path / "b.blp") as found:
+        assert_same_labelled(found, xr.open_dataarray(tmp_path / "a.blp"))
+
+
+@pytest.fixture
+def dataset() -> Any:
+    pandas = pytest.importorskip("pandas")
+    air = xr.DataArray(
+        np.array([[260.5, np.nan, 270.0]] * 4),
+        dims=("time", "x"),
+        coords={"time": pandas.date_range("2026-01-01", periods=4, freq="h"), "x": [1, 2, 3]},
+        attrs={"units": "K"},
+    )
+    return xr.Dataset({"air": air, "flag": ("x", np.array([1, 0, 1], "i1"))})
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
+def test_a_file_of_xarray(engine: str, dataset: Any, tmp_path: Path) -> None:
+    """Packed as int16, as much climate data are."""
+    packed = {"dtype": "int16", "scale_factor": 0.5, "add_offset": 200.0, "_FillValue": -1}
+    dataset.to_netcdf(tmp_path / "a.nc", engine=engine, encoding={"air": packed})
+    with pytest.raises(ValueError, match=r"2 arrays; name one, such as .*a\.nc::/air': air, flag"):
+        bp.convert(tmp_path / "a.nc", tmp_path / "a.blp")
+    bp.convert(f"{tmp_path}/a.nc::/air", tmp_path / "a.blp")
+    expected = xr.load_dataset(tmp_path / "a.nc", engine=engine)
+    with xr.open_dataarray(tmp_path / "a.blp") as found:
+        assert_same_labelled(found, expected["air"])
+    bp.convert(f"{tmp_path}/a.nc::/flag", tmp_path / "flag.npy", to="array")
+
+
+def test_groups(dataset: Any, tmp_path: Path) -> None:
+    dataset.to_netcdf(tmp_path / "a.nc", engine="h5netcdf", group="run/one")
+    bp.convert(f"{tmp_path}/a.nc::/run/one/flag", f"{tmp_path}/b.nc::/x/y")
+    with xr.open_dataset(tmp_path / "b.nc", engine="h5netcdf", group="x") as found:
+        assert found["y"].values.tolist() == [1, 0, 1]
+
+
+def test_no_trace_of_a_copy_that_fails(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(arraysource, "PART_NBYTES", 1000)
+    bp.save(tmp_path / "a.blp", np.arange(1000), chunks=100)
+    assert_interrupted_run_leaves_nothing(tmp_path / "a.blp", "b.nc", monkeypatch)
+    assert_differences_are_found(tmp_path / "a.blp", "b.nc", monkeypatch, "netcdf")
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
+def test_truncated(engine: str, dataset: Any, tmp_path: Path) -> None:
+    dataset[["air"]].to_netcdf(tmp_path / "a.nc", engine=engine)
+    content = (tmp_path / "a.nc").read_bytes()
+    for nbytes in (8, 30, len(content) // 2, len(content) - 20):
+        (tmp_path / "b.nc").write_bytes(content[:nbytes])
+        with pytest.raises((FormatError, BloscpackError)):
+            bp.convert(tmp_path / "b.nc", tmp_path / "b.blp")
