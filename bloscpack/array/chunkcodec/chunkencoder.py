@@ -45,7 +45,7 @@ RESIDUALS = 1 << 13  # that are counted
 # What takes longer to decode must be smaller. Byte planes of integers up to 2 bytes decode in half
 # to two thirds of the time of quotients, and these in two thirds of that of bins.
 NARROW = 2
-NARROW_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.03}
+NARROW_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.06}
 WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.005}
 # Array chunks may take several times as long to decode as Blosc chunks, so they must be smaller.
 WORTH = 0.96
