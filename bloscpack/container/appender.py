@@ -59,11 +59,9 @@ class GridCutter(Protocol):
 
     def cut(self, content: BytesLike) -> Iterable[BytesLike]:
         """Return the chunks of a row of the grid, given the stored bytes of its rows."""
-        ...
 
     def join(self, chunks: Iterable[bytes]) -> bytes:
         """Return the stored bytes of the rows in the chunks of a row of the grid."""
-        ...
 
 
 class _NoGrid:

@@ -38,27 +38,21 @@ class State(Protocol):
 
     def chunk_nbytes(self, index: int) -> int:
         """Return the decoded size of a chunk."""
-        ...
 
     def reopened(self, source: ByteSource) -> Self:
         """Return the current state of `source`."""
-        ...
 
     def fetch(self, index: int) -> StoredChunk:
         """Return a stored chunk."""
-        ...
 
     def read_located(self, index: int) -> tuple[int, bytes]:
         """Return the offset and the content of a chunk."""
-        ...
 
     def check_end(self) -> None:
         """Check that nothing follows the last chunk."""
-        ...
 
     def close(self) -> None:
         """Close the source."""
-        ...
 
 
 def extends(later: State, earlier: State) -> bool:

@@ -32,7 +32,6 @@ class Writable(Protocol):
 
     def write(self, data: BytesLike) -> object:
         """Append `data`."""
-        ...
 
 
 class Chunking(NamedTuple):

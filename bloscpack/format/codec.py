@@ -199,7 +199,6 @@ class ItemEncoder(Protocol):
 
         `content` may be a view of bytes with the axes of the chunk, and one for those of an item.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

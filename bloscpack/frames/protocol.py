@@ -37,7 +37,6 @@ class Clip(Protocol):
     @property
     def id(self) -> str:
         """Name of the clip in its source."""
-        ...
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,25 +45,20 @@ class Clip(Protocol):
         Images that are stored verbatim may differ in shape; then it is the shape of the first, or
         ``(0,)`` without frames.
         """
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the pixels."""
-        ...
 
     @property
     def meta(self) -> dict[str, Any]:
         """Metadata of the clip; parsed at each access, so the caller may change it."""
-        ...
 
     def __len__(self) -> int:
         """Return the number of frames."""
-        ...
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
         """Return ``read(selection)``."""
-        ...
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Read frames into one array of shape ``(n, *frame shape)``; an int gives ``frame shape``.
@@ -85,11 +79,9 @@ class Clip(Protocol):
         FormatError, CodecError
             A frame is damaged; the message names it.
         """
-        ...
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
         """Return frames as JPEG or PNG files, if that is how they are stored; otherwise None."""
-        ...
 
 
 class FrameSource(Protocol):
@@ -105,19 +97,15 @@ class FrameSource(Protocol):
 
     def keys(self) -> Sequence[str]:
         """Return the ids, in order."""
-        ...
 
     def __len__(self) -> int:
         """Return the number of clips."""
-        ...
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ids, in order."""
-        ...
 
     def __contains__(self, key: object) -> bool:
         """Return whether there is a clip with this id."""
-        ...
 
     def __getitem__(self, key: str) -> Clip:
         """Return a clip, without decoding any frame.
@@ -127,7 +115,6 @@ class FrameSource(Protocol):
         NotFoundError
             No clip has this id.
         """
-        ...
 
     def read(
         self,
@@ -137,19 +124,15 @@ class FrameSource(Protocol):
         nthreads: int | None = None,
     ) -> AnyArray | list[AnyArray]:
         """Read frames of many clips at once; see `read_batch`."""
-        ...
 
     def close(self) -> None:
         """Release the source; idempotent."""
-        ...
 
     def __enter__(self) -> Self:
         """Return the source, to be closed at the end of the block."""
-        ...
 
     def __exit__(self, *exc: object) -> None:
         """Close the source."""
-        ...
 
 
 class KeyedSource(ABC):
@@ -202,14 +185,12 @@ class StoredClip(Clip, Protocol):
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
         """Return the shape of the frames at `indices`; some sources know that of the first only."""
-        ...
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
         """Return the pieces to fetch so that ``frames[k]`` becomes the frame ``indices[k]``.
 
         `frames` is C-contiguous and has the clip's dtype; indices are in range, and may repeat.
         """
-        ...
 
 
 class FrameIndices(NamedTuple):

@@ -138,19 +138,15 @@ class ByteSink(Protocol):
 
     def write(self, data: BytesLike) -> object:
         """Append `data`."""
-        ...
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes that were written earlier."""
-        ...
 
     def commit(self) -> None:
         """Make everything visible at once and durable."""
-        ...
 
     def abort(self) -> None:
         """Discard everything that was written."""
-        ...
 
 
 class JoinSink(ByteSink, Protocol):
@@ -158,7 +154,6 @@ class JoinSink(ByteSink, Protocol):
 
     def append_part(self, key: str, nbytes: int) -> None:
         """Append the first `nbytes` of a part unchanged."""
-        ...
 
 
 class PartStore(Protocol):
@@ -169,34 +164,27 @@ class PartStore(Protocol):
 
     def begin(self) -> None:
         """Create the place for parts; it may exist already."""
-        ...
 
     def create_part(self, key: str) -> ByteSink:
         """Return a sink for a new part.
 
         FileNotFoundError, here or on commit, means that the job has ended.
         """
-        ...
 
     def open_part(self, key: str) -> ByteSource:
         """Open a part for reading; FileNotFoundError if it does not exist."""
-        ...
 
     def open_target(self) -> ByteSource:
         """Open the file that now has the final name; FileNotFoundError if it does not exist."""
-        ...
 
     def target_tag(self) -> str:
         """Return a string that identifies the file that now has the final name; "" if none has."""
-        ...
 
     def join(self) -> JoinSink:
         """Return a sink for the whole file."""
-        ...
 
     def discard(self, *, others: bool = False) -> None:
         """Remove all parts of the job, if any; with `others`, those of every job."""
-        ...
 
 
 class Closeable(Protocol):
@@ -204,7 +192,6 @@ class Closeable(Protocol):
 
     def close(self) -> None:
         """Close the object."""
-        ...
 
 
 @contextmanager

@@ -159,8 +159,12 @@ class FileSink(NewFile):
 
     It is written under a temporary name in `folder`, by default that of `path` and always on the
     same file system, synced, and renamed. Symbolic links are followed. A file that is replaced
-    passes on its permissions, and its journal is replayed first; LockedError if a writer has it
-    open.
+    passes on its permissions, and its journal is replayed first.
+
+    Raises
+    ------
+    LockedError
+        A writer has the file to be replaced open.
     """
 
     def __init__(self, path: str | os.PathLike[str], folder: str | None = None) -> None:

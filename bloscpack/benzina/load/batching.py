@@ -30,25 +30,20 @@ class AnySample(Protocol):
     @property
     def index(self) -> int:
         """Its ordinal."""
-        ...
 
     @property
     def name(self) -> str | None:
         """Its name."""
-        ...
 
     @property
     def layout(self) -> SampleLayout:
         """Layout of its tracks."""
-        ...
 
     def read_track(self, name: str) -> bytes:
         """Return the bytes of a track."""
-        ...
 
     def frame(self, track: str) -> Planes:
         """Decode the picture of a track."""
-        ...
 
 
 # A sample, and the track of it to show.

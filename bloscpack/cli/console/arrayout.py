@@ -70,30 +70,24 @@ class Part(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the whole array."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the items."""
-        ...
 
     @property
     def nbytes(self) -> int:
         """Decoded bytes of the whole array."""
-        ...
 
     @property
     def is_large(self) -> bool:
         """Whether the array is read in pieces."""
-        ...
 
     def read(self) -> AnyArray:
         """Return the whole array."""
-        ...
 
     def pieces(self) -> Iterator[AnyArray]:
         """Yield pieces of the array, in C order."""
-        ...
 
 
 def write_part(sink: ByteSink, part: Part, progress: Any, form: str) -> None:

@@ -44,7 +44,6 @@ class _Store(Protocol):
 
     def _check_open(self) -> None:
         """Raise if the store is closed."""
-        ...
 
 
 class StoreClip:

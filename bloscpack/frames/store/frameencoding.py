@@ -62,21 +62,17 @@ class EncodedClip(Protocol):
     @property
     def format(self) -> FrameFormat:
         """Format of the frames."""
-        ...
 
     @property
     def nframes(self) -> int:
         """Number of frames."""
-        ...
 
     @property
     def text(self) -> bytes:
         """Metadata as returned by `pack_meta`."""
-        ...
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
         """Yield the stored bytes and the filter of each chunk."""
-        ...
 
 
 class Encoder:

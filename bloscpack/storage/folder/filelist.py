@@ -15,8 +15,13 @@ from ..url import is_url, refuse_options, shown
 class ListedFolder:
     """Existing folder, by path or URL, with the `names` of its files when this object was created.
 
-    Listing takes one request. FileNotFoundError also for a URL with no files below it.
-    `has_latency` is whether each file takes a request.
+    Listing takes one request. `has_latency` is whether each file takes a request.
+
+    Raises
+    ------
+    OSError
+        It does not exist or cannot be read; `FileNotFoundError` also for a URL with no files
+        below it.
     """
 
     def __init__(

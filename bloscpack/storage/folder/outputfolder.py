@@ -21,6 +21,13 @@ class Folder:
     """Folder that files are written to, created if it does not exist; it may itself be a link.
 
     `overwrite` allows a folder that is not empty; files of the same names are replaced.
+
+    Raises
+    ------
+    FileExistsError
+        It is not empty and `overwrite` is false.
+    OSError
+        It cannot be created.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, overwrite: bool = False) -> None:

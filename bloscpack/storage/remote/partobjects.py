@@ -77,15 +77,12 @@ class PartObjects(Protocol):
 
     def begin(self, folder: str) -> None:
         """Create a folder; it may exist already."""
-        ...
 
     def clear(self, folder: str) -> None:
         """Remove a folder and everything in it, if it exists."""
-        ...
 
     def folders(self, prefix: str) -> Iterable[str]:
         """Return the names of folders that begin with `prefix`."""
-        ...
 
 
 def part_objects(target: str, options: dict[str, Any]) -> PartObjects:

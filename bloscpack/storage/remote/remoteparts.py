@@ -32,6 +32,11 @@ class RemoteParts:
 
     Pickled as URL, options and id, as that of `PartFolder`. Creating and pickling this object make
     no request. `name` is the URL, for messages.
+
+    Raises
+    ------
+    UnsupportedError
+        URLs of this scheme cannot be written to, or not in parts.
     """
 
     def __init__(

@@ -34,7 +34,6 @@ class _BlockEncoder(Protocol):
 
     def encode(self, value: Any) -> BytesLike:
         """Return the bytes of the block."""
-        ...
 
 
 class Metadata:

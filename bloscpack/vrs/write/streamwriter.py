@@ -25,11 +25,9 @@ class RecordSink(Protocol):
     @property
     def lock(self) -> AbstractContextManager[bool]:
         """Lock that is held while tags change and while records are appended."""
-        ...
 
     def _check_open(self) -> None:
         """Raise ValueError if the recording is closed."""
-        ...
 
     def append(
         self,
@@ -43,7 +41,6 @@ class RecordSink(Protocol):
         uncompressed_size: int,
     ) -> None:
         """Append a record."""
-        ...
 
 
 class Tags(MutableMapping[str, str]):
