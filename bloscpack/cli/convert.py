@@ -138,6 +138,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--videos-per-chunk must be at least 1")
     given = (args.keepbits, args.chunks, args.access, args.clevel, args.shuffle)
     array_targets = {each.name for each in TARGETS if each.is_array}
+    several = {each.name for each in TARGETS if each.copy_several}
     is_array = args.to in array_targets or any(value is not None for value in given)
     if is_array and len(args.sources) > 1:
         raise UsageError("an array is copied from one file")
@@ -182,6 +183,9 @@ def run(args: argparse.Namespace) -> int:
                 "lossless": copied.lossless,
             },
         )
+    elif copied.kind in several:
+        loss = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
+        result(printable(f"{args.target}: {copied.clips} array{'s' * (copied.clips != 1)}{loss}"))
     elif copied.kind in array_targets:
         loss = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
         result(printable(f"{args.target}: array of {copied.frames} rows{loss}"))

@@ -1,6 +1,7 @@
 """Array to be copied, from a file of any type, which is read part by part."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from math import prod
 from typing import Any, NamedTuple
 
@@ -155,6 +156,24 @@ class ArraySource(NamedTuple):
                 return f"the items [{', '.join(f'{one.start}:{one.stop}' for one in place)}]"
             note(found.nbytes)
         return None
+
+
+class SeveralArrays(NamedTuple):
+    """Named arrays to be copied, each opened when it is its turn.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Their names, in order.
+    open : callable
+        Takes a name, and returns a context manager with an `ArraySource`.
+    attrs : mapping
+        Attributes of them all.
+    """
+
+    names: tuple[str, ...]
+    open: Callable[[str], AbstractContextManager[ArraySource]]
+    attrs: Mapping[str, Any]
 
 
 def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[Place]:

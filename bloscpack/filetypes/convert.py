@@ -69,14 +69,15 @@ def convert(
         array in it, if the type has names.
     to : str, optional
         Type of the copy: "frames", "gulp", "vrs", "benzina" or "images" for clips; "array", "v3",
-        "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for an array. By default the
-        type of the suffix of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store
-        that holds a recording. For any other name an array becomes a Bloscpack file ("array"),
-        which is written as by `bloscpack.save`, with the chunks of `src`. Clips become a frame
-        store, and the clips of a frame store a Gulp directory, unless the name ends in ".blp".
-        "v3" writes an array in format version 3, which bloscpack 0.16 reads: in chunks of whole
-        rows, by Blosc alone.
-        "frames" makes a clip of an array of shape (T, H, W) or (T, H, W, C).
+        "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for an array; "archive" or
+        "npz" for all arrays of an archive or a ``.npz`` file. By default the type of the suffix of
+        `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store that holds a
+        recording. For any other name an array becomes a Bloscpack file ("array"), which is written
+        as by `bloscpack.save`, with the chunks of `src`; several become an `Archive`. Clips become
+        a frame store, and the clips of a frame store a Gulp directory, unless the name ends in
+        ".blp". "v3" writes an array in format version 3, which bloscpack 0.16 reads: in chunks of
+        whole rows, by Blosc alone. "frames" makes a clip of an array of shape (T, H, W) or
+        (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
@@ -221,6 +222,9 @@ def convert(
         if verbatim and not (to and _named(to).is_array):
             raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
         reader = _reader(filetype, src)
+        several = None if inner or job.inner else _copy_several(reader, src, to, job)
+        if several is not None:
+            return several
         source: Any
         if reader is not None:
             source = stack.enter_context(reader.read(src, inner, nthreads=nthreads))
@@ -243,6 +247,22 @@ def convert(
         check_target(job.target, job.name, is_folder=target.is_folder, overwrite=overwrite)
         clips: Conversion = target.copy(source, job)
     return clips
+
+
+def _copy_several(
+    reader: Target | None, source: ByteSource, to: str | None, job: CopyJob
+) -> Conversion | None:
+    """Copy all arrays of a file, if it has several by name and the copy can have them too."""
+    if reader is None or reader.open_several is None:
+        return None
+    target = _named(to) if to else _default(None, job, is_array=True)
+    if to is None and target.name == "array":
+        target = _named("archive")
+    if target.copy_several is None:
+        return None
+    with reader.open_several(source, nthreads=job.nthreads) as arrays:
+        copied: Conversion = target.copy_several(arrays, job)
+        return copied
 
 
 # End of a ZIP archive in which the kind of its members is looked for.

@@ -21,6 +21,7 @@ from ..format.filekind import (
     TIFF,
     VIDEO,
     ZARR,
+    ZIP,
     FileKind,
 )
 from ..parallel.imports import importing
@@ -150,6 +151,10 @@ class Target(NamedTuple):
     # Takes an open source of these kinds, the name of an array or a clip in it, and ``nthreads``.
     # Returns a context manager with an `ArraySource` or a `FrameSource`.
     open: Function | None = None
+    # The same for all arrays of a file that has several by name: takes an open source and
+    # ``nthreads``, and returns a context manager with `SeveralArrays`; takes these and a `CopyJob`.
+    open_several: Function | None = None
+    copy_several: Function | None = None
 
     def read(self, source: Any, inner: str, *, nthreads: int | None) -> Any:
         """Open a source of one of `kinds`; see `open`."""
@@ -195,11 +200,29 @@ TARGETS = (
         on_use("filetypes.arraycopy", "copy_to_array"),
         (".blp",),
         is_array=True,
-        kinds=(ARRAY, ARCHIVE),
+        kinds=(ARRAY,),
         open=on_use("filetypes.arraycopy", "open_array"),
+    ),
+    Target(
+        "archive",
+        on_use("filetypes.arraycopy", "copy_one_to_archive"),
+        is_array=True,
+        kinds=(ARCHIVE,),
+        open=on_use("filetypes.arraycopy", "open_array"),
+        open_several=on_use("filetypes.arraycopy", "open_archive"),
+        copy_several=on_use("filetypes.arraycopy", "copy_to_archive"),
     ),
     Target("v3", on_use("filetypes.arraycopy", "copy_to_v3"), is_array=True),
     _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
+    _exchange(
+        "npz",
+        "npz",
+        (".npz",),
+        (ZIP,),
+        is_array=True,
+        open_several=on_use("integrations.exchange.npz", "open_several"),
+        copy_several=on_use("integrations.exchange.npz", "copy_several"),
+    ),
     _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), is_array=True),
     _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), is_array=True),
     _exchange("zarr2", "zarrarray", (), (), is_array=True),

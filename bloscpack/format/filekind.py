@@ -80,9 +80,7 @@ HDF5 = FileKind("an HDF5 file", f"h5py reads it, {_CONVERT}")
 TIFF = FileKind("a TIFF image", f"tifffile reads it, {_CONVERT}")
 NETCDF3 = FileKind("a netCDF file", f"xarray reads it, {_CONVERT}")
 ZARR = FileKind("a Zarr store", f"zarr.open reads it, {_CONVERT}")
-ZIP = FileKind(
-    "a ZIP archive (.npz)", "numpy.load reads one of arrays; bloscpack.savez stores several arrays"
-)
+ZIP = FileKind("a ZIP archive (.npz)", f"numpy.load reads one of arrays, {_CONVERT}")
 
 NPY_MAGIC = b"\x93NUMPY"
 
@@ -90,6 +88,7 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, RECORDING_MAGIC, RECORDING),
     (0, NPY_MAGIC, NPY),
     (0, b"PK\x03\x04", ZIP),
+    (0, b"PK\x05\x06", ZIP),  # without members
     (0, b"\x89HDF\r\n\x1a\n", HDF5),
     (
         2,

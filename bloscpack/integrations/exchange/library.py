@@ -1,5 +1,6 @@
 """Shared by the modules of this folder: streams for libraries, their errors, names of arrays."""
 
+import errno
 import io
 import os
 from collections.abc import Iterable, Iterator
@@ -34,12 +35,12 @@ class SourceStream(io.RawIOBase):
 
         Raises
         ------
-        ValueError
-            It is before the start.
+        OSError
+            It is before the start, as of a file.
         """
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         if base + offset < 0:
-            raise ValueError(f"position {base + offset} is before the start")
+            raise OSError(errno.EINVAL, f"position {base + offset} is before the start")
         self._position = base + offset
         return self._position
 

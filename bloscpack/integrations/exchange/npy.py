@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
+from typing import IO
 
 from numpy.lib import format as npy
 
@@ -43,6 +44,18 @@ def copy_to_npy(source: ArraySource, job: CopyJob) -> Conversion:
 
 
 def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
+    with open(path, "xb") as file:
+        write_npy(file, source, add)
+
+
+def write_npy(stream: IO[bytes], source: ArraySource, add: Add) -> None:
+    """Write a ``.npy`` file to a stream; call `add` with the bytes of each part.
+
+    Raises
+    ------
+    UnsupportedError
+        The format cannot hold items of this dtype.
+    """
     rows = source.rows
     try:
         descr = npy.dtype_to_descr(rows.dtype)
@@ -52,15 +65,14 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
     if not is_held:
         raise UnsupportedError(f"a .npy file cannot hold items of {rows.dtype}")
     header = {"descr": descr, "fortran_order": source.is_fortran, "shape": rows.shape}
-    with open(path, "xb") as stream:
-        try:
-            npy.write_array_header_1_0(stream, header)
-        except ValueError:  # too long: many fields
-            npy.write_array_header_2_0(stream, header)
-        for place in source.parts(in_order=True):
-            part = rows.read(place)
-            stream.write(part.tobytes("F" if source.is_fortran else "C"))
-            add(part.nbytes)
+    try:
+        npy.write_array_header_1_0(stream, header)
+    except ValueError:  # too long: many fields
+        npy.write_array_header_2_0(stream, header)
+    for place in source.parts(in_order=True):
+        part = rows.read(place)
+        stream.write(part.tobytes("F" if source.is_fortran else "C"))
+        add(part.nbytes)
 
 
 def _npy_rows(source: ByteSource) -> "ItemRows":

@@ -1,0 +1,178 @@
+"""Named arrays copied between archives and ``.npz`` files, and arrays out of them."""
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloscpack as bp
+from bloscpack.exceptions import (
+    BloscpackWarning,
+    FormatError,
+    NotFoundError,
+    ObjectNumpyArrayRejection,
+)
+from bloscpack.filetypes import copyjob
+from bloscpack.filetypes.arraysource import ArraySource, Rows
+from bloscpack.integrations.exchange import npz
+
+from ...strategies import arrays, assert_same_bits, scalars
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0\\"), max_size=20).filter(
+    lambda name: not name.startswith("/") and ".." not in name.split("/")
+)
+FIELDS: dict[str, Any] = {
+    "arr_0": np.arange(5),
+    "mask": np.eye(3, dtype="?"),
+    "group/f": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+    "scalar": np.array(np.float32(3)),
+}
+
+
+def assert_fields(found: Any, expected: Any = FIELDS) -> None:
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+        assert_same_bits(np.asarray(found[name]), array)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_all_arrays_there_and_back(save: Any, tmp_path: Path) -> None:
+    save(tmp_path / "a.npz", **FIELDS)
+    done = bp.convert(tmp_path / "a.npz", tmp_path / "b.blp", codec="auto", chunks=2)
+    assert (done.kind, done.clips, done.frames, done.lossless) == ("archive", 4, 13, True)
+    with bp.Archive(tmp_path / "b.blp") as archive:
+        assert_fields(archive)
+        assert archive["mask"].chunks == (2, 3)
+        assert archive["group/f"].is_fortran
+    done = bp.convert(tmp_path / "b.blp", tmp_path / "c.npz")
+    assert (done.kind, done.clips) == ("npz", 4)
+    with np.load(tmp_path / "c.npz", allow_pickle=False) as found:
+        assert_fields(found)
+        assert found["group/f"].flags.f_contiguous
+    bp.convert(tmp_path / "b.blp", tmp_path / "d.blp", codec="lz4")
+    assert_fields(bp.load(tmp_path / "d.blp"))
+
+
+@given(content=st.dictionaries(NAMES, arrays(scalars), max_size=3))
+def test_any_names_and_arrays(content: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    content = {name: np.array(array) for name, array in content.items()}
+    bp.savez(folder / "a.blp", content)
+    bp.convert(folder / "a.blp", folder / "a.npz", overwrite=True)
+    bp.convert(folder / "a.npz", folder / "b.blp", overwrite=True)
+    assert_fields(bp.load(folder / "b.blp"), content)
+
+
+def test_one_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **FIELDS)
+    bp.convert(f"{tmp_path}/a.npz::/mask", tmp_path / "mask.blp")
+    assert np.array_equal(bp.load(tmp_path / "mask.blp"), FIELDS["mask"])
+    bp.convert(tmp_path / "mask.blp", tmp_path / "one.npz")
+    assert_fields(np.load(tmp_path / "one.npz"), {"arr_0": FIELDS["mask"]})
+    bp.convert(tmp_path / "mask.blp", f"{tmp_path}/named.npz::/m")
+    assert_fields(np.load(tmp_path / "named.npz"), {"m": FIELDS["mask"]})
+    bp.convert(tmp_path / "mask.blp", f"{tmp_path}/named.blp::/m", to="archive")
+    assert_fields(bp.load(tmp_path / "named.blp"), {"m": FIELDS["mask"]})
+    bp.convert(f"{tmp_path}/named.blp::/m", tmp_path / "m.npy")
+    assert np.array_equal(np.load(tmp_path / "m.npy"), FIELDS["mask"])
+    with pytest.raises(ValueError, match=r"4 arrays; name one, such as '.*a.npz::/arr_0'"):
+        bp.convert(tmp_path / "a.npz", tmp_path / "x.npy")
+    with pytest.raises(NotFoundError, match=r"no array 'other' in a \.npz file: it has arr_0"):
+        bp.convert(f"{tmp_path}/a.npz::/other", tmp_path / "x.npy")
+    with pytest.raises(ValueError, match="are for a Bloscpack file, not for npz"):
+        bp.convert(tmp_path / "a.npz", tmp_path / "x.npz", codec="lz4")
+    assert not list(tmp_path.glob("x.*"))
+
+
+def test_attrs_are_kept_or_reported(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(3), attrs={"unit": "K"})
+    with bp.open(tmp_path / "a.blp") as array:
+        bp.savez(tmp_path / "b.blp", a=array, attrs={"title": "x"})
+    bp.convert(tmp_path / "b.blp", tmp_path / "c.blp")
+    with bp.Archive(tmp_path / "c.blp") as archive:
+        assert (archive.attrs, archive["a"].attrs) == ({"title": "x"}, {"unit": "K"})
+    with pytest.warns(BloscpackWarning, match="npz has no place for attributes: title, unit"):
+        bp.convert(tmp_path / "b.blp", tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a\\b", "a\0b", "a/../../b"])
+def test_names_that_are_not_safe_are_refused(name: str, tmp_path: Path) -> None:
+    bp.savez(tmp_path / "a.blp", {name: 1})
+    with pytest.raises(ValueError, match="cannot hold an array of the name"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "x.npz")
+    assert not (tmp_path / "x.npz").exists()
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    for save in (np.savez, np.savez_compressed):
+        stream = io.BytesIO()
+        save(stream, a=np.arange(300))
+        data = stream.getvalue()
+        for place in range(60, len(data) - 150, 61):
+            (tmp_path / "a.npz").write_bytes(
+                data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+            )
+            with pytest.raises(FormatError, match=r"a \.npz file"):
+                bp.convert(tmp_path / "a.npz", tmp_path / "x.blp")
+        (tmp_path / "a.npz").write_bytes(data[:-30])
+        with pytest.raises(FormatError, match=r"a \.npz file"):
+            bp.convert(tmp_path / "a.npz", tmp_path / "x.blp")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_objects_and_other_files_in_it(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.array([None]))
+    with pytest.raises(ObjectNumpyArrayRejection, match="Python objects"):
+        bp.convert(tmp_path / "a.npz", tmp_path / "x.blp")
+    np.savez(tmp_path / "b.npz", a=np.arange(3))
+    with zipfile.ZipFile(tmp_path / "b.npz", "a") as file:
+        file.writestr("notes.txt", "text")
+    with pytest.warns(BloscpackWarning, match=r"left out: 'notes.txt'"):
+        bp.convert(tmp_path / "b.npz", tmp_path / "b.blp")
+    assert list(bp.load(tmp_path / "b.blp")) == ["a"]
+
+
+@pytest.mark.parametrize(("one", "two"), [("a.npz", "b.blp"), ("b.blp", "c.npz")])
+def test_an_interrupted_run_leaves_nothing(
+    one: str, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez(tmp_path / "a.npz", **FIELDS)
+    if one != "a.npz":
+        bp.convert(tmp_path / "a.npz", tmp_path / one)
+    before = sorted(tmp_path.iterdir())
+    for stop in range(4):
+        seen: list[int] = []
+
+        def progress(done: int, total: int, seen: list[int] = seen, stop: int = stop) -> None:
+            seen.append(done)
+            if len(seen) > stop:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            bp.convert(tmp_path / one, tmp_path / two, progress=progress)
+        assert sorted(tmp_path.iterdir()) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(copyjob.disk, "sync_folder", lambda name: (_ for _ in ()).throw(OSError(28)))
+        with pytest.raises(OSError, match="28"):
+            bp.convert(tmp_path / one, tmp_path / two)
+
+
+def test_a_copy_that_differs_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "a.npz", **FIELDS)
+    write = npz.write_npy
+
+    def wrong(stream: Any, source: Any, add: Any) -> None:
+        rows = source.rows
+        others = Rows(rows.shape, rows.dtype, lambda place: np.zeros_like(rows.read(place)))
+        write(stream, ArraySource(others), add)
+
+    monkeypatch.setattr(npz, "write_npy", wrong)
+    with pytest.raises(FormatError, match="removed: array 'arr_0': the items"):
+        bp.convert(tmp_path / "a.npz", tmp_path / "b.npz")
+    assert not (tmp_path / "b.npz").exists()
