@@ -208,17 +208,6 @@ def test_a_recording_in_a_payload_is_not_scanned_as_records() -> None:
     assert lost(built, built.data) == {4}
 
 
-def test_wanted_previous_size() -> None:
-    built = build(numbered(4), "none")
-    source = MemorySource(bytes(built.data))
-    first = built.offsets[0]
-    good = scan_records(source, first, previous_size=first - 80)
-    assert good.offsets.tolist() == built.offsets
-    other = scan_records(source, first, previous_size=32, resync=False)
-    assert other.offsets.tolist() == []
-    assert scan_records(source, first, end=built.ends[1]).offsets.tolist() == built.offsets[:2]
-
-
 def test_small_records_are_read_in_runs_and_of_large_ones_little() -> None:
     small = CountingSource(bytes(build(numbered(20_000), "none").data))
     assert len(scan_records(small, 80).offsets) == 20_000

@@ -75,7 +75,7 @@ class LayoutFields:
     The methods take a payload and the position in it, in bytes, of a complete block.
     """
 
-    __slots__ = ("_layout", "_places", "has_audio", "has_image", "has_next_size")
+    __slots__ = ("_layout", "_places", "has_image", "has_next_size")
 
     def __init__(self, layout: DataLayout) -> None:
         self._layout = layout
@@ -94,7 +94,6 @@ class LayoutFields:
         self.has_image = ("image_width", _U32) in self._places or any(
             (piece.label, piece.type_name) == _CODEC_NAME for piece in layout.pieces
         )
-        self.has_audio = ("audio_sample_format", _U8) in self._places
 
     def _get(self, view: BytesLike, at: int, label: str, type_name: str = _U32) -> Any:
         """Return a value, or 0 if the layout does not have it."""

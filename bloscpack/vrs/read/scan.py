@@ -57,34 +57,26 @@ class Scan(NamedTuple):
     end: int  # end of the last record, in bytes; 0 without records
 
 
-def scan_records(
-    source: ByteSource,
-    start: int,
-    *,
-    previous_size: int | None = None,
-    end: int | None = None,
-    resync: bool = True,
-) -> Scan:
-    """Find the records from `start` on, up to `end`, by default the end of `source`.
+def scan_records(source: ByteSource, start: int, *, resync: bool = True) -> Scan:
+    """Find the records from `start` on.
 
-    The first header must have `previous_size`, if given. Unless `resync`, the scan stops at damage,
-    and the last record before it is dropped if its size does not lead to a header, as in the
-    reference.
+    Unless `resync`, the scan stops at damage, and the last record before it is dropped if its size
+    does not lead to a header, as in the reference.
 
     Small records are read in runs of 1 MiB; of large records, little more than the header is read.
     After damage, every byte is searched until a header is found. The time is linear in the size of
     the file.
     """
-    scanner = _Scanner(source, source.size() if end is None else min(end, source.size()))
-    scanner.scan(start, previous_size, resync=resync)
+    scanner = _Scanner(source)
+    scanner.scan(start, resync=resync)
     return scanner.result()
 
 
 class _Scanner:
-    def __init__(self, source: ByteSource, end: int) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._holes: Holes | None = None
-        self._end = end
+        self._end = source.size()
         self._run: BytesLike = b""
         self._run_start = 0
         self._served = 0
@@ -103,8 +95,8 @@ class _Scanner:
         offsets = np.frombuffer(self._offsets, np.int64)
         return Scan(headers, offsets, self._gaps, self._internal, end)
 
-    def scan(self, start: int, previous_size: int | None, *, resync: bool) -> None:
-        position, fault = self._follow(start, previous_size)
+    def scan(self, start: int, *, resync: bool) -> None:
+        position, fault = self._follow(start)
         while fault is not None:
             if not resync:
                 if fault.distrusts_last:
@@ -121,11 +113,12 @@ class _Scanner:
                 position = self._drop_last(position)
             if at > position:
                 self._gaps.append(Gap(position, at - position, fault.reason))
-            position, fault = self._follow(at, None)
+            position, fault = self._follow(at)
 
-    def _follow(self, position: int, previous_size: int | None) -> tuple[int, "_Fault | None"]:
+    def _follow(self, position: int) -> tuple[int, "_Fault | None"]:
         """Accept records from `position` on; return the end, and the fault there or None."""
         end, unpack = self._end, RECORD_HEADER.unpack_from
+        previous_size: int | None = None
         while position < end:
             run, at = self._header_at(position)
             if len(run) - at < RECORD_HEADER_SIZE:
