@@ -1,6 +1,6 @@
 """An array as a source of one clip, and a clip as an array, so that either is copied to either."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Self
 
@@ -47,12 +47,12 @@ class ArrayClip:
         """Return None: frames are arrays."""
 
 
-class OneClip:
-    """Source of one clip; see `frames.protocol.FrameSource`."""
+class Clips:
+    """Source of clips that are known; see `frames.protocol.FrameSource`."""
 
-    def __init__(self, clip: Clip, name: str | None) -> None:
+    def __init__(self, clips: Mapping[str, Clip], name: str | None) -> None:
         self.name = name
-        self._clip = clip
+        self._clips = clips
 
     @classmethod
     def of(cls, array: ArraySource, name: str | None) -> Self:
@@ -62,29 +62,30 @@ class OneClip:
                 f"an array of shape {array.rows.shape} is not a clip of frames, which has shape "
                 "(T, H, W) or (T, H, W, C); to='array' copies it as an array"
             )
-        return cls(ArrayClip(clip_id(name) or "array", array), name)
+        clip = ArrayClip(clip_id(name) or "array", array)
+        return cls({clip.id: clip}, name)
 
     def keys(self) -> Sequence[str]:
-        """Return the id."""
-        return (self._clip.id,)
+        """Return the ids."""
+        return tuple(self._clips)
 
     def __len__(self) -> int:
-        """Return 1."""
-        return 1
+        """Return the number of clips."""
+        return len(self._clips)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the id."""
-        return iter(self.keys())
+        """Iterate over the ids."""
+        return iter(self._clips)
 
     def __contains__(self, key: object) -> bool:
-        """Return whether this is the id."""
-        return key == self._clip.id
+        """Return whether a clip has this id."""
+        return key in self._clips
 
     def __getitem__(self, key: str) -> Clip:
         """Return the clip."""
-        if key != self._clip.id:
+        if key not in self._clips:
             raise NotFoundError(f"no clip {key!r:.80}").at(path=self.name)
-        return self._clip
+        return self._clips[key]
 
     def read(
         self,

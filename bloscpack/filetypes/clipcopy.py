@@ -53,13 +53,17 @@ class ClipWriter:
     def difference(self, path: str, tally: Tally) -> str | None:
         """Return a description of the first difference from the source, or None."""
         with open_frames(path) as written:
-            if list(written.keys()) != list(self._source.keys()):
-                return "the ids of the clips"
-            for id_ in self._source:
-                what = self._difference_of_clip(self._source[id_], written[id_])
-                if what is not None:
-                    return f"clip {id_!r:.80}: {what}"
-                tally.add_clip()
+            return self.difference_from(written, tally)
+
+    def difference_from(self, written: FrameSource, tally: Tally) -> str | None:
+        """Return a description of the first difference of an open copy, or None."""
+        if list(written.keys()) != list(self._source.keys()):
+            return "the ids of the clips"
+        for id_ in self._source:
+            what = self._difference_of_clip(self._source[id_], written[id_])
+            if what is not None:
+                return f"clip {id_!r:.80}: {what}"
+            tally.add_clip()
         return None
 
     def _difference_of_clip(self, clip: Clip, copy: Clip) -> str | None:

@@ -19,7 +19,7 @@ from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
 from ..types import Progress
-from .arrayclips import OneClip, array_of_clip
+from .arrayclips import Clips, array_of_clip
 from .arraysource import ArraySource
 from .copyjob import Conversion, CopyJob, check_target
 from .identify import identify, split_inner
@@ -60,23 +60,23 @@ def convert(
     ----------
     src : path or URL, sequence of these, or source of clips
         An array in a Bloscpack file or in a file of another library (NumPy, HDF5, Zarr, netCDF,
-        TIFF). Or a source of clips: anything that `bloscpack.frames.open` opens, or a folder of
-        pictures, each file a clip. What the file is, is found by its content. ``file::/name`` is
-        one array of several, or a clip of a frame store, to be copied as an array. Several paths
-        are frame stores, or the files of one VRS recording.
+        TIFF). Or a source of clips: anything that `bloscpack.frames.open` opens, a tar file of
+        webdataset, a picture, or a folder of pictures, each file a clip. What the file is, is found
+        by its content. ``file::/name`` is one array of several, or a clip. Several paths are frame
+        stores, or the files of one VRS recording.
     dst : str or PathLike
         The new file or folder. It appears only when it is complete. ``file::/name`` also names the
         array in it, if the type has names.
     to : str, optional
-        Type of the copy: "frames", "gulp", "vrs", "benzina" or "images" for clips; "array", "v3",
-        "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for an array; "archive" or
-        "npz" for all arrays of an archive or a ``.npz`` file. By default the type of the suffix of
-        `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store that holds a
-        recording. For any other name an array becomes a Bloscpack file ("array"), which is written
-        as by `bloscpack.save`, with the chunks of `src`; several become an `Archive`. Clips become
-        a frame store, and the clips of a frame store a Gulp directory, unless the name ends in
-        ".blp". "v3" writes an array in format version 3, which bloscpack 0.16 reads: in chunks of
-        whole rows, by Blosc alone. "frames" makes a clip of an array of shape (T, H, W) or
+        Type of the copy: "frames", "gulp", "vrs", "benzina", "images" or "webdataset" for clips;
+        "array", "v3", "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for an array;
+        "archive" or "npz" for all arrays of an archive or a ``.npz`` file. By default the type of
+        the suffix of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store that
+        holds a recording. For any other name an array becomes a Bloscpack file ("array"), which is
+        written as by `bloscpack.save`, with the chunks of `src`; several become an `Archive`. Clips
+        become a frame store, and the clips of a frame store a Gulp directory, unless the name ends
+        in ".blp". "v3" writes an array in format version 3, which bloscpack 0.16 reads: in chunks
+        of whole rows, by Blosc alone. "frames" makes a clip of an array of shape (T, H, W) or
         (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
@@ -240,13 +240,19 @@ def convert(
             array = source if has_array else array_of_clip(source, inner)
             copied: Conversion = target.copy(array, job)
             return copied
-        if has_array:
-            source = OneClip.of(source, src.name)
+        source = _clips_of(source, src, inner)
         _check_options(target, job)
         job.check_found(len(source), source.name)
         check_target(job.target, job.name, is_folder=target.is_folder, overwrite=overwrite)
         clips: Conversion = target.copy(source, job)
     return clips
+
+
+def _clips_of(source: Any, src: Any, inner: str) -> Any:
+    """Return an array as a source of clips, or the one clip `inner` of a source."""
+    if isinstance(source, ArraySource):
+        return Clips.of(source, src.name)
+    return Clips({inner: source[inner]}, source.name) if inner else source
 
 
 def _copy_several(

@@ -77,6 +77,9 @@ NPY = FileKind("a NumPy array file (.npy)", f"numpy.load reads it, {_CONVERT}")
 
 HDF5 = FileKind("an HDF5 file", f"h5py reads it, {_CONVERT}")
 
+JPEG = FileKind("a JPEG image", f"{_IMAGE_ADVICE}; {_CONVERT}")
+PNG = FileKind("a PNG image", f"{_IMAGE_ADVICE}; {_CONVERT}")
+TAR = FileKind("a tar archive", f"webdataset reads one of samples, {_CONVERT}")
 TIFF = FileKind("a TIFF image", f"tifffile reads it, {_CONVERT}")
 NETCDF3 = FileKind("a netCDF file", f"xarray reads it, {_CONVERT}")
 ZARR = FileKind("a Zarr store", f"zarr.open reads it, {_CONVERT}")
@@ -95,8 +98,8 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
         b"b2frame\0",
         FileKind("a Blosc2 frame", "read it with blosc2.open; bloscpack.save stores the array"),
     ),
-    (0, b"\xff\xd8\xff", FileKind("a JPEG image", _IMAGE_ADVICE)),
-    (0, b"\x89PNG\r\n\x1a\n", FileKind("a PNG image", _IMAGE_ADVICE)),
+    (0, b"\xff\xd8\xff", JPEG),
+    (0, b"\x89PNG\r\n\x1a\n", PNG),
     *((0, magic, TIFF) for magic in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")),
     *((0, magic, NETCDF3) for magic in (b"CDF\1", b"CDF\2", b"CDF\5")),
     (0, b"\x1a\x45\xdf\xa3", VIDEO),  # Matroska, WebM
@@ -108,7 +111,7 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, b"\x04\x22\x4d\x18", FileKind("an LZ4 file", _UNPACK_FIRST)),
     (0, b"\xfd7zXZ\0", FileKind("an xz file", _UNPACK_FIRST)),
     (0, b"BZh", FileKind("a bzip2 file", _UNPACK_FIRST)),
-    (257, b"ustar", FileKind("a tar archive", "unpack it first")),
+    (257, b"ustar", TAR),
 )
 _SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}
 
