@@ -5,9 +5,10 @@ those of a Blosc-1 chunk but for the version byte. All checks are arithmetic on 
 anything is allocated; the kernel then checks each block as it decodes it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag
+from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
 from struct import Struct
@@ -314,7 +315,7 @@ class ArrayChunkHead:
         """
         header = ArrayChunkHeader(*unpack_fields(_HEADER, view, 0, "array chunk header"))
         header.check()
-        head_nbytes, plan_nbytes, nplanes, byte_order, *sides = unpack_fields(
+        head_nbytes, plan_nbytes, *_ = unpack_fields(
             _GEOMETRY, view, _HEADER.size, "array chunk plan"
         )
         if not PLAN_START <= head_nbytes <= header.cbytes:
@@ -327,36 +328,30 @@ class ArrayChunkHead:
             raise TruncatedError(
                 f"array chunk head: found {len(view)} of {head_nbytes} bytes", offset=len(view)
             )
-        if byte_order > (header.itemsize > 1):
+        at = _HEADER.size + plan_nbytes
+        if not PLAN_START <= at <= head_nbytes:
             raise FormatError(
-                f"array chunk plan: byte order {byte_order} of items of {header.itemsize} bytes"
+                f"array chunk plan: declared as {plan_nbytes} bytes in a head of {head_nbytes}"
             )
-        shape = (sides[0], sides[1], sides[2])
-        block = (sides[3], sides[4], sides[5])
-        _check_geometry(header, nplanes, shape, block)
-        at, stored_sizes = PLAN_START, []
-        planes: list[PlanePlan] = []
-        for index in range(nplanes):
-            plane, stored_size, at = _unpack_plane(view, at, index, header, planes)
-            planes.append(plane)
-            stored_sizes.append(stored_size)
-        if at != _HEADER.size + plan_nbytes:
+        packed = bytes(view[_HEADER.size + _END_SIZE : at])
+        plan, kernel = _plan_of(*header[3:6], packed)
+        dictionaries = 0
+        if kernel is None:
+            dictionaries = sum(each.scale for each in plan.planes if each.map == Map.RANK)
+        table = at + _END_SIZE * plan.nblocks
+        if table + dictionaries != head_nbytes:
             raise FormatError(
-                f"array chunk plan: {at - _HEADER.size} bytes, declared as {plan_nbytes}"
-            )
-        nblocks = Plan(header.itemsize, shape, block, tuple(planes)).nblocks
-        table = at + _END_SIZE * nblocks
-        if table + sum(stored_sizes) != head_nbytes:
-            raise FormatError(
-                f"array chunk plan: {nblocks} blocks and {sum(stored_sizes)} bytes of dictionaries "
+                f"array chunk plan: {plan.nblocks} blocks and {dictionaries} bytes of dictionaries "
                 f"do not end at {head_nbytes}"
             )
         ends = Struct("<I").pack(head_nbytes) + bytes(view[at:table])
         if int.from_bytes(ends[-_END_SIZE:], "little") != header.cbytes:
             raise FormatError("array chunk: the last block does not end with the chunk")
-        planes = _with_dictionaries(view[table:], planes, stored_sizes, header.itemsize)
-        plan = Plan(header.itemsize, shape, block, tuple(planes), bool(byte_order))
-        return cls(header, plan, ends, plan.kernel())
+        if kernel is None:
+            planes = tuple(_with_dictionaries(view[table:], plan.planes, header.itemsize))
+            plan = replace(plan, planes=planes)
+            kernel = plan.kernel()
+        return cls(header, plan, ends, kernel)
 
     def extent(self, index: int) -> tuple[int, int]:
         """Return the stored range of block `index`, as positions in the chunk."""
@@ -533,8 +528,41 @@ def _check_code(code: int, index: int | None) -> None:
         raise CodecError(f"array chunk: {where} is damaged", code=code)
 
 
+# Frames of a clip and chunks of an array often have equal plans; unpacking one takes 10 to 40 us.
+@lru_cache(maxsize=32)
+def _plan_of(
+    itemsize: int, nbytes: int, blocksize: int, packed: bytes
+) -> tuple[Plan, _arraychunk.Kernel | None]:
+    """Return a plan and its kernel, or None if it needs dictionaries, see `_unpack_plane`.
+
+    `packed` are the bytes of the plan after the size of the head, which differs from chunk to
+    chunk; the other arguments are fields of the header.
+    """
+    view = memoryview(bytes(_HEADER.size + _END_SIZE) + packed)  # positions as in the chunk
+    _, _, nplanes, byte_order, *sides = unpack_fields(
+        _GEOMETRY, view, _HEADER.size, "array chunk plan"
+    )
+    if byte_order > (itemsize > 1):
+        raise FormatError(f"array chunk plan: byte order {byte_order} of items of {itemsize} bytes")
+    shape = (sides[0], sides[1], sides[2])
+    block = (sides[3], sides[4], sides[5])
+    _check_geometry((itemsize, nbytes, blocksize), nplanes, shape, block)
+    at = PLAN_START
+    planes: list[PlanePlan] = []
+    for index in range(nplanes):
+        plane, at = _unpack_plane(view, at, index, itemsize, nbytes, planes)
+        planes.append(plane)
+    if at != len(view):
+        raise FormatError(
+            f"array chunk plan: {at - _HEADER.size} bytes, declared as {len(view) - _HEADER.size}"
+        )
+    plan = Plan(itemsize, shape, block, tuple(planes), bool(byte_order))
+    has_dictionaries = any(plane.map == Map.RANK for plane in planes)
+    return plan, None if has_dictionaries else plan.kernel()
+
+
 def _check_geometry(
-    header: ArrayChunkHeader,
+    sizes: tuple[int, int, int],
     nplanes: int,
     shape: tuple[int, int, int],
     block: tuple[int, int, int],
@@ -546,27 +574,28 @@ def _check_geometry(
             raise FormatError(f"array chunk plan: blocks of {block} in a chunk of {shape}")
     if block[2] != shape[2] and block[:2] != (1, 1):
         raise FormatError(f"array chunk plan: blocks of {block} cut several rows of {shape[2]}")
-    point = nplanes * header.itemsize
-    if shape[0] * shape[1] * shape[2] * point != header.nbytes:
-        raise FormatError(
-            f"array chunk plan: {shape} points of {point} bytes are not {header.nbytes}"
-        )
-    if block[0] * block[1] * block[2] * point != header.blocksize:
-        raise FormatError(
-            f"array chunk plan: {block} points of {point} bytes are not {header.blocksize}"
-        )
+    itemsize, nbytes, blocksize = sizes
+    point = nplanes * itemsize
+    if shape[0] * shape[1] * shape[2] * point != nbytes:
+        raise FormatError(f"array chunk plan: {shape} points of {point} bytes are not {nbytes}")
+    if block[0] * block[1] * block[2] * point != blocksize:
+        raise FormatError(f"array chunk plan: {block} points of {point} bytes are not {blocksize}")
 
 
 def _unpack_plane(
     view: memoryview,
     at: int,
     index: int,
-    header: ArrayChunkHeader,
+    itemsize: int,
+    nbytes: int,
     planes: list[PlanePlan],
-) -> tuple[PlanePlan, int, int]:
-    """Return the plan of a plane, the stored size of its dictionary, and the position after it."""
+) -> tuple[PlanePlan, int]:
+    """Return the plan of a plane, and the position after it.
+
+    Instead of a dictionary it has, in `offset` and `scale`, the number of entries and their stored
+    size.
+    """
     what = f"array chunk plan, plane {index}"
-    itemsize = header.itemsize
     map_id, width, predictor, coder, shift, k, nvalues, offset, scale = unpack_fields(
         _FIELDS, view, at, what
     )
@@ -580,15 +609,9 @@ def _unpack_plane(
     values = bytes(view[at : at + nvalues * width])
     at += nvalues * width
     _check_coder(what, coder, width, k, nvalues, values)
-    _check_map(what, header, map_id, shift, offset, scale)
-    stored_size = 0
-    dictionary = b""
-    if map_id == Map.RANK:
-        # The entries are decoded when all sizes are known to agree.
-        dictionary, stored_size = bytes(offset * itemsize), scale
-        offset = scale = 0
-    plane = PlanePlan(map_id, width, predictor, coder, shift, k, offset, scale, values, dictionary)
-    return plane, stored_size, at
+    _check_map(what, itemsize, nbytes, map_id, shift, offset, scale)
+    plane = PlanePlan(map_id, width, predictor, coder, shift, k, offset, scale, values)
+    return plane, at
 
 
 def _check_coder(what: str, coder: int, width: int, k: int, nvalues: int, values: bytes) -> None:
@@ -607,9 +630,8 @@ def _check_coder(what: str, coder: int, width: int, k: int, nvalues: int, values
 
 
 def _check_map(
-    what: str, header: ArrayChunkHeader, map_id: int, shift: int, offset: int, scale: int
+    what: str, itemsize: int, nbytes: int, map_id: int, shift: int, offset: int, scale: int
 ) -> None:
-    itemsize = header.itemsize
     if shift >= 8 * itemsize or (shift and map_id != Map.FLOAT):
         raise FormatError(f"{what}: shift {shift} of map {map_id}")
     if map_id == Map.OFFSET and scale == 0:
@@ -621,27 +643,25 @@ def _check_map(
         if itemsize < WIDTHS[2] or not isfinite(divisor) or divisor == 0:
             raise FormatError(f"{what}: division by {divisor} for items of {itemsize} bytes")
     if map_id == Map.RANK:
-        most = min(MAX_ENTRIES, header.nbytes // MIN_CHUNK_PER_DICTIONARY // itemsize)
+        most = min(MAX_ENTRIES, nbytes // MIN_CHUNK_PER_DICTIONARY // itemsize)
         if not 1 <= offset <= most:
             raise FormatError(f"{what}: {offset} entries, expected 1 to {most}")
-        if scale > header.cbytes:
-            raise FormatError(f"{what}: a dictionary of {scale} bytes exceeds the chunk")
 
 
 def _with_dictionaries(
-    view: memoryview, planes: list[PlanePlan], sizes: list[int], itemsize: int
-) -> list[PlanePlan]:
-    """Return the planes with their dictionaries, which follow each other in `view`."""
-    at, complete = 0, []
-    for index, (plane, size) in enumerate(zip(planes, sizes, strict=True)):
+    view: memoryview, planes: Iterable[PlanePlan], itemsize: int
+) -> Iterator[PlanePlan]:
+    """Yield the planes with their dictionaries, which follow each other in `view`."""
+    at = 0
+    for index, plane in enumerate(planes):
         if plane.map != Map.RANK:
-            complete.append(plane)
+            yield plane
             continue
+        size, nbytes = plane.scale, plane.offset * itemsize
         stored = bytes(view[at : at + size])
         at += size
         what = f"array chunk: dictionary of plane {index}"
         _, _, flags, _, found, _, cbytes = unpack_fields(_HEADER, stored, 0, what)
-        nbytes = len(plane.dictionary)
         if cbytes != size or found != nbytes:
             raise FormatError(
                 f"{what} decodes from {cbytes} to {found} bytes, expected {size} to {nbytes}"
@@ -652,5 +672,4 @@ def _with_dictionaries(
         code = _blosc.decompress_into(stored, entries)
         if code != nbytes:
             raise CodecError(f"{what} is damaged", code=code)
-        complete.append(replace(plane, dictionary=bytes(entries), stored_dictionary=stored))
-    return complete
+        yield replace(plane, offset=0, scale=0, dictionary=bytes(entries), stored_dictionary=stored)
