@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 import bloscpack as bp
+from bloscpack.array.chunkcodec.chunkencoder import ArrayItems
 from bloscpack.format.codec import CodecParams
 from bloscpack.frames.store.format import FrameFormat
 from bloscpack.frames.store.lossless import Filter, Scheme, encode_group
@@ -50,6 +51,9 @@ class Forced:
         alone = Scheme(params, self.filters & ~int(Filter.TIME | Filter.STRIDED))
         time = Scheme(params, self.filters) if self.filters & Filter.TIME else None
         scheme = Scheme(params, alone.filters, time)
+        if self.filters == Filter.ARRAY:
+            items = ArrayItems(self.frames.dtype, self.frames.shape[2:])
+            scheme = Scheme(replace(params, codec="zstd", items=items), self.filters)
         for start in range(0, len(self.frames), 8):
             yield from encode_group(self.frames[start : start + 8], scheme)
 
@@ -109,6 +113,13 @@ def add_all(add: Callable[..., None]) -> None:
         "rgb": moving(9, (24, 32, 3), "u1"),
         "depth": moving(9, (24, 32), "<u2"),
     }
+    arrays = {
+        "decimals": (np.round(moving(2, (24, 24), "f4") / 7, 2), int(Filter.ARRAY)),
+        "bits": (moving(1, (40, 32), ">f8") / 4, int(Filter.ARRAY)),
+        "rgb": (moving(2, (16, 20, 3), "<u2") * 5, int(Filter.ARRAY)),
+        "noise": (moving(1, (24, 24), "u1") * np.uint8(77), int(Filter.ARRAY)),
+    }
+    add("frames_array_chunks", forced, arrays)
     for preset in ("fast", "small"):
         add(f"frames_preset_{preset}", written, clips, preset=preset)
     kinds: dict[str, Any] = {

@@ -18,6 +18,13 @@ def clip(number: int, nframes: int = 3, shape: tuple[int, ...] = (24, 25)) -> Ar
     return rng.integers(0, 256, (nframes, *shape), dtype=np.uint8)
 
 
+def decimals(nframes: int, dtype: str = "f4", side: int = 160) -> Array:
+    """Return frames of a smooth field with one decimal place, which are stored as array chunks."""
+    y, x = np.mgrid[:side, :side]
+    fields = [np.sin(y / 40 + k / 9) * 30 + np.cos(x / 31) * 20 for k in range(nframes)]
+    return np.round(np.stack(fields), 1).astype(dtype)
+
+
 def name(number: int) -> str:
     return f"clip {number}"
 

@@ -11,11 +11,12 @@ from hypothesis.extra import numpy as hnp
 
 from bloscpack._ext import frame as kernel
 from bloscpack.exceptions import BloscpackError, CodecError
-from bloscpack.format.codec import CHUNK_HEADER_SIZE, ChunkHeader
+from bloscpack.format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from bloscpack.frames.store import lossless
 from bloscpack.frames.store.lossless import GROUP_FRAMES, PRESETS, Filter, Geometry, Scheme
 
 from ..reference import frame_filters
+from .stores import decimals
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ALL_SETS = range(64)
@@ -251,6 +252,57 @@ def test_masks_are_packed_by_zstandard(preset: str) -> None:
 def test_preset_fast_uses_lz4_unless_frames_become_tiny() -> None:
     words = np.random.default_rng(0).integers(0, 2, (6, 64, 64), dtype="u1") * 9
     assert lossless.choose(list(words), "fast").params.codec in ("lz4", "lz4hc")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("dtype", ["<f4", ">f8"])
+def test_decimals_are_array_chunks(dtype: str, preset: str) -> None:
+    frames = decimals(10, dtype)
+    scheme, chunks = round_trip(frames, preset)
+    assert scheme.time is None
+    assert {filters for _, filters in chunks} == {Filter.ARRAY}
+    assert sum(len(chunk) for chunk, _ in chunks) < frames.nbytes / 8
+    infinite = frames.copy()
+    infinite[3, 5, 6:9] = [np.nan, -0.0, -np.inf]
+    round_trip(infinite, preset)
+
+
+def test_array_chunks_need_large_frames_that_gain() -> None:
+    small = decimals(3, "f4", 100)
+    assert small[0].nbytes < lossless._MIN_ARRAY_NBYTES <= decimals(1)[0].nbytes
+    uniform = noise((2, 200, 200), "f4")
+    pictures = (decimals(2, "f4", 300) + 60).astype("u1")
+    for frames in (small, uniform, pictures):
+        for preset in PRESETS:
+            _, chunks = round_trip(frames, preset)
+            assert not any(filters & Filter.ARRAY for _, filters in chunks)
+
+
+def test_a_frame_that_gains_nothing_is_a_blosc_chunk() -> None:
+    frames = decimals(9)
+    frames[2] = noise(frames.shape[1:], "f4")
+    frames[7] = 0
+    _, chunks = round_trip(frames, "small")
+    kinds = [filters for _, filters in chunks]
+    assert kinds == [Filter.ARRAY, Filter.ARRAY, 0, *[Filter.ARRAY] * 4, 0, Filter.ARRAY]
+
+
+def test_wrong_filters_of_array_chunks_are_refused() -> None:
+    frames = decimals(2)
+    [(array, filters), *_] = lossless.encode_clip(frames, lossless.choose(frames, "small"), 1)
+    blosc = encode(bytes_of(frames[0]), CodecParams("zstd", 1, typesize=4))
+    geometry = Geometry.of(frames.shape[1:], 4)
+    out = bytes_of(np.empty_like(frames[0]))
+    lossless.decode_chunk(array, filters, geometry, None, out)
+    for chunk, wrong in (
+        *((array, each) for each in (0, Filter.UP, Filter.ARRAY | Filter.TIME, 0xFF)),
+        *((blosc, each) for each in (Filter.ARRAY, Filter.ARRAY | Filter.UP)),
+        (b"", Filter.ARRAY),
+    ):
+        with pytest.raises(CodecError, match="filters"):
+            lossless.decode_chunk(chunk, int(wrong), geometry, bytes(out), out)
+    with pytest.raises(CodecError, match="decodes to"):
+        lossless.decode_chunk(array, filters, geometry, None, out[:-4])
 
 
 def test_the_choice_depends_on_the_frames_alone() -> None:

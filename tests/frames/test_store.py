@@ -29,7 +29,7 @@ from bloscpack.frames.store import clip as clip_module
 from bloscpack.frames.store.format import TAIL_SIZE, FrameFormat
 from bloscpack.frames.store.lossless import Filter
 
-from .stores import Array, changed, check, clip, fill, made, name, tails
+from .stores import Array, changed, check, clip, decimals, fill, made, name, tails
 
 PAN = np.clip(
     np.add.outer(np.arange(30) * 3, np.arange(40) * 2)[None, :, :, None]
@@ -191,8 +191,15 @@ class TestFrames:
     @pytest.mark.parametrize("preset", ["fast", "small"])
     @pytest.mark.parametrize(
         "frames",
-        [clip(1, 10), still(10), clip(2, 10, (3, 4)), np.arange(10.0), np.zeros((10, 0, 3))],
-        ids=["alone", "timed", "shared", "scalars", "empty"],
+        [
+            clip(1, 10),
+            still(10),
+            decimals(10),
+            clip(2, 10, (3, 4)),
+            np.arange(10.0),
+            np.zeros((10, 0, 3)),
+        ],
+        ids=["alone", "timed", "array", "shared", "scalars", "empty"],
     )
     def test_selections(self, path: Path, frames: Array, preset: str) -> None:
         with bp.frames.create(path, preset=preset) as store:
@@ -421,11 +428,16 @@ class TestImages:
 
 
 class TestDamage:
-    @pytest.mark.parametrize("kind", ["alone", "shared", "image"])
+    @pytest.mark.parametrize("kind", ["alone", "array", "shared", "image"])
     def test_one_frame_is_named_and_lost(self, path: Path, kind: str) -> None:
         if kind == "image":
             pytest.importorskip("simplejpeg")
-        frames = {"alone": clip(0, 5), "shared": clip(0, 500, (4, 5)), "image": PAN}[kind]
+        frames = {
+            "alone": clip(0, 5),
+            "array": decimals(5),
+            "shared": clip(0, 500, (4, 5)),
+            "image": PAN,
+        }[kind]
         with bp.frames.create(path, codec="jpeg" if kind == "image" else "lossless") as store:
             store.append("a", frames)
             store.append("b", frames)

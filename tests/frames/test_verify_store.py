@@ -15,7 +15,7 @@ from bloscpack.media import image
 from tests.conftest import Some
 
 from ..conftest import Warned
-from .stores import changed, clip, fill, made, name, tails
+from .stores import changed, clip, decimals, fill, made, name, tails
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def every_kind(path: Path) -> bytes:
         still = np.repeat(rng.integers(0, 256, (1, 24, 32, 3), "u1"), 19, 0)
         still[:, 0, 0, 0] = np.arange(19)
         store.append("still", still, {"n": 1}, preset="small")
+        store.append("array", decimals(3))
         store.append("mask", rng.integers(0, 2, (600, 5, 4)).astype(bool))
         store.append("no frame", np.zeros((0, 3)))
         store.append("no byte", np.zeros((4, 0, 3)))
@@ -53,9 +54,9 @@ class TestSound:
         assert report.ok
         assert not report.notices
         assert report.trailer == "valid"
-        nbytes = 19 * 24 * 32 * 3 + 600 * 20 + 5 * 24 * 32 * 3 + 2 * 16 * 16 * 3
+        nbytes = 19 * 24 * 32 * 3 + 3 * 160 * 160 * 4 + 600 * 20 + 5 * 24 * 32 * 3 + 2 * 16 * 16 * 3
         assert (report.path, report.nbytes, report.saved) == (str(path), nbytes, None)
-        assert report.nchunks == 19 + 3 + 4 + 5 + 2
+        assert report.nchunks == 19 + 3 + 3 + 4 + 5 + 2
         assert seen[-1] == (nbytes, nbytes)
         after = path.stat()
         assert (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size)
@@ -137,7 +138,7 @@ class TestDamage:
         (damage,) = bp.verify(changed(data, offset + 20)).damage
         assert (damage.clip, damage.frames, damage.index) == ("mask", (204, 408), 1)
 
-    @pytest.mark.parametrize("id_", ["no byte", "jpeg", "mixed"])
+    @pytest.mark.parametrize("id_", ["array", "no byte", "jpeg", "mixed"])
     def test_other_kinds(self, path: Path, id_: str) -> None:
         data = every_kind(path)
         with bp.frames.open(data) as store:

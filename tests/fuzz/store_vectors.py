@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
+from bloscpack.frames.store import lossless
 from bloscpack.frames.store.format import (
     CLIP_SIZE,
     DIGEST_SIZE,
@@ -151,7 +153,11 @@ def store_vectors() -> list[StoreVector]:
         noise = rng.integers(0, 255, (3, 9, 8, 3), dtype="u1")
         images = [image.encode_jpeg(frame) for frame in noise]
         images.append(image.encode_png(noise[0, :5]))
+        tenths = np.round(np.add.outer(ramp[:3, :1], ramp) * np.float32(0.1), 1)
+        with patch.object(lossless, "_MIN_ARRAY_NBYTES", 0):
+            arrays = made("arrays", (tenths.reshape(3, 9, 20), {"preset": "small"}))
         return [
+            arrays,
             made("empty"),
             made("rgb", (noise, {"preset": "small"}), (np.stack([ramp] * 2), {})),
             made("still", (still, {"preset": "small"}), (still[:9], {})),

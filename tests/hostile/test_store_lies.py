@@ -110,7 +110,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "frames of no bytes": ({"rows": [row((2, 0))]}, "nothing"),
     "frames of 2 GiB": ({"rows": [row((2**31 - 100,))]}, "frames"),
     "items of 2 GiB": ({"rows": [row((), b"|V2147483000")]}, "frames"),
-    "a filter that is unknown": ({"clip": {"filters": [0x80, 0]}}, "frames"),
+    "a Blosc chunk for an array chunk": ({"clip": {"filters": [0x80, 0]}}, "frames"),
     "filters that are for others": ({"clip": {"filters": [0x3F, 0x3F]}}, "frames"),
     "a first frame that refers back": ({"clip": {"filters": [0x10, 0]}}, "frames"),
     "images that are none": ({"rows": [row(codec=IMAGE)]}, "frames"),
@@ -298,7 +298,7 @@ class TestSizes:
         for way in ("frames", "frames(path)", "batch", "verify", "recover"):
             assert found[way].what == "refused"
 
-    @pytest.mark.parametrize("filters", [0x02, 0x05, 0x3F, 0x10, 0x12])
+    @pytest.mark.parametrize("filters", [0x02, 0x05, 0x3F, 0x10, 0x12, 0x80, 0x90])
     def test_with_filters(self, survive_store: Survive, filters: int) -> None:
         clip = {"filters": [0] + [filters] * 99}
         data = store_file([frame()] * 100, rows=[row((26000, 27000, 3))], clip=clip)

@@ -19,7 +19,10 @@ SHAPE = (60, 80, 3)
 
 
 def clip(number: int) -> "np.ndarray[Any, Any]":
-    """Return frames that compress well, some of which refer to others."""
+    """Return frames that compress well, some of which refer to others or are array chunks."""
+    if number % 6 == 5:
+        wave = np.sin(np.arange(60 * 80 * 4) / 90).reshape(60, 80, 4) * 30 + number
+        return np.stack([np.round(wave + k / 7, 1) for k in range(NFRAMES)]).astype("f4")
     first = np.add.outer(np.arange(60) * 3 + number, np.arange(80))[:, :, None] + np.zeros(3)
     frames = np.repeat(first[None].astype("u1"), NFRAMES, 0)
     frames[:, 0, 0, 0] = np.arange(NFRAMES)

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
+from . import arraychunk
 from .array_reader import CHECKSUMS, read_header, read_metadata, sha256
 from .chunk_decoder import decode_chunk, unpack_header
 from .refused import RefusedError, need
 
 PLANES, UP, LEFT, ZIGZAG, TIME, BITS, STRIDED = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40
+ARRAY = 0x80
 MAGIC, TAIL = b"BLPKFRMS", 152
 COLUMNS = (("<u8", 8), ("<u4", 4), ("<u4", 4), ("<u8", 8), ("<u8", 8), ("<u4", 4))
 MAX_CHUNK, MAX_GROUP_NBYTES = 2**31 - 17, 1 << 20
@@ -113,10 +115,12 @@ class Store:
         if not form.nbytes:
             return b""
         count = min(form.group, clip.nframes - chunk * form.group)
-        head = unpack_header(stored)
-        need(head.nbytes == count * form.nbytes, "codec", "a frame has another size")
-        data = decode_chunk(stored)
-        if filters:
+        unpack, decode = unpack_header, decode_chunk
+        if filters == ARRAY:
+            unpack, decode = arraychunk.unpack_header, arraychunk.decode
+        need(unpack(stored).nbytes == count * form.nbytes, "codec", "a frame has another size")
+        data = decode(stored)
+        if filters and filters != ARRAY:
             # A chunk of a group is an array with the axis of frames in front.
             shape = (count, *form.shape) if form.group > 1 else form.shape
             reference = None
