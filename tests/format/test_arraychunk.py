@@ -432,3 +432,19 @@ def test_the_kernel_checks_what_it_encodes() -> None:
     with pytest.raises(IndexError):
         kernel.encode([good], [None], [None], 1000, [2])
     assert kernel.encode([good], [None], [None], 5) is None
+
+
+def test_chunks_with_equal_plans_differ_in_dictionaries_and_ends() -> None:
+    work = (np.arange(8000, dtype="u4") % 5).reshape(1, 80, 100)
+    entries = np.array([7, 1, 1 << 31, 0, 3], "u4")
+    chunks = []
+    for number in range(3):
+        data = (entries + np.uint32(number)).tobytes()
+        stored = encode(data, CodecParams("zstd", 5, 1, 4))
+        plane = PlanePlan(Map.RANK, 4, 0, 0, dictionary=data, stored_dictionary=stored)
+        chunks.append((encoded(work, plane, (1, 40, 100)), (entries + np.uint32(number))[work]))
+    plane = PlanePlan(Map.OFFSET, 4, Predictor.LEFT, Coder.PLANES, scale=1)
+    for factor in (1, 7, 1000):
+        chunks.append((encoded(work * np.uint32(factor), plane, (1, 40, 100)), work * factor))
+    for chunk, items in [*chunks, *reversed(chunks)]:
+        assert decoded(chunk) == items.astype("u4").tobytes() == decode(chunk)
