@@ -217,11 +217,11 @@ def open_content(source: ByteSource) -> Content:
 def is_dataset(source: ByteSource, head: BytesLike) -> bool:
     """Return whether a file has the brand of a dataset, or a track of samples.
 
-    `source` is an mp4 by `head`, its first bytes, or a dataset by its name. A file with the name of
-    a dataset and a damaged beginning counts as one, too.
+    `head` are its first bytes. A file with the name of a dataset and a damaged beginning counts as
+    one, too.
     """
     if not is_mp4(head):
-        return True
+        return kind_of(head, source.name) is DATASET
     try:
         return _is_dataset(Window(source.read_at), source.size())
     except (FormatError, UnsupportedError):

@@ -68,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--crf",
         metavar="N",
         type=float,
-        help="for a Benzina dataset: encode lossily, from 0 (best) to 51 or 63 (default: lossless)",
+        help="for a Benzina dataset: encode lossily, from 0 (best) to 51 or 63 (default: "
+        "lossless); for mp4: 0 to 51 (default: 18)",
     )
     parser.add_argument(
         "--codec",

@@ -61,23 +61,23 @@ def convert(
     src : path or URL, sequence of these, or source of clips
         An array in a Bloscpack file or in a file of another library (NumPy, HDF5, Zarr, netCDF,
         TIFF). Or a source of clips: anything that `bloscpack.frames.open` opens, a tar file of
-        webdataset, a picture, or a folder of pictures, each file a clip. What the file is, is found
-        by its content. ``file::/name`` is one array of several, or a clip. Several paths are frame
-        stores, or the files of one VRS recording.
+        webdataset, a video, a picture, or a folder of pictures, each file a clip. What the file is,
+        is found by its content. ``file::/name`` is one array of several, or a clip. Several paths
+        are frame stores, or the files of one VRS recording.
     dst : str or PathLike
         The new file or folder. It appears only when it is complete. ``file::/name`` also names the
         array in it, if the type has names.
     to : str, optional
-        Type of the copy: "frames", "gulp", "vrs", "benzina", "images" or "webdataset" for clips;
-        "array", "v3", "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for an array;
-        "archive" or "npz" for all arrays of an archive or a ``.npz`` file. By default the type of
-        the suffix of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store that
-        holds a recording. For any other name an array becomes a Bloscpack file ("array"), which is
-        written as by `bloscpack.save`, with the chunks of `src`; several become an `Archive`. Clips
-        become a frame store, and the clips of a frame store a Gulp directory, unless the name ends
-        in ".blp". "v3" writes an array in format version 3, which bloscpack 0.16 reads: in chunks
-        of whole rows, by Blosc alone. "frames" makes a clip of an array of shape (T, H, W) or
-        (T, H, W, C).
+        Type of the copy: "frames", "gulp", "vrs", "benzina", "images", "webdataset", "mp4" or "gif"
+        for clips; "array", "v3", "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for
+        an array; "archive" or "npz" for all arrays of an archive or a ``.npz`` file. By default the
+        type of the suffix of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store
+        that holds a recording. For any other name an array becomes a Bloscpack file ("array"),
+        which is written as by `bloscpack.save`, with the chunks of `src`; several become an
+        `Archive`. Clips become a frame store, and the clips of a frame store a Gulp directory,
+        unless the name ends in ".blp". "v3" writes an array in format version 3, which bloscpack
+        0.16 reads: in chunks of whole rows, by Blosc alone. "frames" makes a clip of an array of
+        shape (T, H, W) or (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
@@ -98,7 +98,8 @@ def convert(
         restored byte for byte. Conversions of such a store always give the same bytes.
     crf : float, optional
         Quality of lossy pictures in a Benzina dataset, from 0 (best) to 51 or 63; see
-        `benzina.Writer`. Without it every pixel is kept, in "hevc" or "h264".
+        `benzina.Writer`. Without it every pixel is kept, in "hevc" or "h264". An MP4 file is lossy
+        in any case, by default with 18.
     codec : str, optional
         Codec of a Benzina dataset: "hevc" (default), "h264" or "av1". Or of an array, with
         to="array", as for `bloscpack.save`.
@@ -363,8 +364,12 @@ def _check_options(target: Target, job: CopyJob) -> None:
             "quality is for a Gulp directory; a frame store keeps arrays unchanged, and a "
             "Benzina dataset takes crf"
         )
-    if job.coding and target.name not in ("benzina", "vrs"):
-        raise ValueError("crf, codec and tile are for a Benzina dataset")
+    if (
+        job.coding
+        and target.name not in ("benzina", "vrs")
+        and (target.name != "mp4" or job.coding.keys() != {"crf"})
+    ):
+        raise ValueError("crf, codec and tile are for a Benzina dataset, crf also for mp4")
 
 
 def _named(to: str) -> Target:

@@ -13,6 +13,7 @@ from ..format.filekind import (
     ARRAY,
     DATASET,
     FRAME_STORE,
+    GIF,
     GULP_DIRECTORY,
     HDF5,
     JPEG,
@@ -236,6 +237,8 @@ TARGETS = (
     _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), is_array=True),
     _exchange("zarr2", "zarrarray", (), (), is_array=True),
     _exchange("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
+    _exchange("mp4", "videofile", (".mp4",), (VIDEO, GIF)),
+    Target("gif", on_use("integrations.exchange.videofile", "copy_to_gif"), (".gif",)),
     _exchange("webdataset", "webdataset", (".tar",), (TAR,)),
     _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), is_array=True),
 )

@@ -60,11 +60,6 @@ GULP_DIRECTORY = FileKind("a Gulp directory", "open it with bloscpack.frames.ope
 GULP_FILE = FileKind(
     "a file of a Gulp directory", "open the folder it is in with bloscpack.frames.open"
 )
-VIDEO = FileKind(
-    "a video",
-    "bloscpack.frames.ingest(bloscpack.frames.listing.videos(path), 'out.blp') makes a frame store "
-    "of it",
-)
 _IMAGE_ADVICE = (
     "bloscpack.frames.ingest(bloscpack.frames.listing.images(path), 'out.blp') makes a frame store "
     "of it"
@@ -73,6 +68,12 @@ _UNPACK_FIRST = "decompress it first"
 
 _CONVERT = f"'{WrongKindError._COMMAND}' converts it"
 
+VIDEO = FileKind(
+    "a video",
+    f"{_CONVERT}, and bloscpack.frames.ingest(bloscpack.frames.listing.videos(path), 'out.blp') "
+    "many",
+)
+GIF = FileKind("a GIF image", _CONVERT)
 NPY = FileKind("a NumPy array file (.npy)", f"numpy.load reads it, {_CONVERT}")
 
 HDF5 = FileKind("an HDF5 file", f"h5py reads it, {_CONVERT}")
@@ -104,8 +105,12 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     *((0, magic, NETCDF3) for magic in (b"CDF\1", b"CDF\2", b"CDF\5")),
     (0, b"\x1a\x45\xdf\xa3", VIDEO),  # Matroska, WebM
     (8, b"AVI ", VIDEO),
+    *((0, magic, GIF) for magic in (b"GIF87a", b"GIF89a")),
     (0, b"PAR1", FileKind("a Parquet file", "read it with pyarrow or pandas")),
-    (0, b"ARROW1", FileKind("an Arrow file", "read it with pyarrow")),
+    *(
+        (0, magic, FileKind("an Arrow file", "read it with pyarrow"))
+        for magic in (b"ARROW1", b"FEA1")
+    ),
     (0, b"\x1f\x8b", FileKind("a gzip file", _UNPACK_FIRST)),
     (0, b"\x28\xb5\x2f\xfd", FileKind("a Zstandard file", _UNPACK_FIRST)),
     (0, b"\x04\x22\x4d\x18", FileKind("an LZ4 file", _UNPACK_FIRST)),
@@ -247,6 +252,8 @@ def _describe_folder(names: Iterable[str]) -> str:
         return "it is empty"
     if _ZARR_NAMES.intersection(listed):
         return f"it is a Zarr store: {ZARR.advice}"
+    if "_versions" in listed:
+        return "it is a Lance dataset: read it with lance"
     if ".gulp" in found or ".gmeta" in found:
         return (
             f"it has {found['.gulp']} .gulp and {found['.gmeta']} .gmeta files that do not "

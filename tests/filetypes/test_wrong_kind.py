@@ -41,6 +41,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("frame.b2frame").write_bytes(b"\x9e\xa8b2frame\0" + bytes(600))
     Path("photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(600))
     Path("data_0.gulp").write_bytes(b"\xff\xd8\xff\xe0" + bytes(600))
+    Path("film.mkv").write_bytes(b"\x1a\x45\xdf\xa3" + bytes(600))
+    Path("moves.gif").write_bytes(b"GIF89a" + bytes(600))
+    Path("a.tar").write_bytes(bytes(257) + b"ustar" + bytes(600))
+    Path("old.nc").write_bytes(b"CDF\1" + bytes(600))
+    Path("my stack.tif").write_bytes(b"II*\0" + bytes(600))
+    Path("table.parquet").write_bytes(b"PAR1" + bytes(600))
+    Path("table.arrow").write_bytes(b"ARROW1" + bytes(600))
     Path("moves.vrs").write_bytes(b"VisionRe" + bytes(600))
     return tmp_path
 
@@ -59,6 +66,16 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (bp.open, "several.npz", ("a ZIP archive", "numpy.load")),
         (bp.open, "frame.b2frame", ("a Blosc2 frame", "blosc2.open")),
+        (bp.load, "film.mkv", ("a video", "'blpk convert film.mkv film.blp' converts it")),
+        (bp.verify, "film.mkv", ("a video", "'blpk convert")),
+        (bp.open, "moves.gif", ("a GIF image", "'blpk convert moves.gif moves.blp' converts it")),
+        (bp.open, "photo.jpg", ("a JPEG image", "'blpk convert photo.jpg photo.blp'")),
+        (bp.load, "a.tar", ("a tar archive", "'blpk convert a.tar a.blp' converts it")),
+        (bp.verify, "old.nc", ("a netCDF file", "'blpk convert old.nc old.blp' converts it")),
+        (bp.open, "my stack.tif", ("a TIFF", '\'blpk convert "my stack.tif" "my stack.blp"\' c')),
+        (bp.open, "table.parquet", ("a Parquet file", "pyarrow")),
+        (bp.open, "table.arrow", ("an Arrow file", "pyarrow")),
+        (bp.frames.open, "data.h5", ("an HDF5 file", "'blpk convert data.h5 data.blp' converts")),
         (bp.frames.open, "array.blp", ("not a frame store", "open it with bloscpack.open")),
         (bp.frames.open, "film.mp4", ("a video", "bloscpack.frames.ingest")),
         (bp.frames.open, "photo.jpg", ("a JPEG image", "listing.images")),
@@ -148,6 +165,10 @@ def test_a_folder_is_refused_without_a_type_of_folders(
         ),
         (("data_0.gulp",), "a folder, not a file: it has 1 .gulp and 0 .gmeta files that do not"),
         (("a.mp4",), "a folder, not a file: it holds videos (.mp4); 'blpk frames create"),
+        (
+            ("_versions", "data"),
+            "a folder, not a file: it is a Lance dataset: read it with lance",
+        ),
         (
             ("zarr.json",),
             "a folder, not a file: it is a Zarr store: zarr.open reads it, 'blpk convert",

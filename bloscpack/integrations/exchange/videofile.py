@@ -1,0 +1,210 @@
+"""Video files and animated GIFs: the frames of a file are a clip, and a clip is written as one.
+
+Frames are decoded in order, by PyAV. MP4 and GIF lose detail, so that a copy is compared by the
+number and the size of its frames alone; ``to="images"`` keeps every pixel.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import FormatError, UnsupportedError
+from ...filetypes.arrayclips import Clips, clip_id
+from ...filetypes.clipcopy import arrays_of, is_images, meta_of
+from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
+from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
+from ...media.video import VideoFrames, read_video
+from ...notice import notice
+from ...parallel.imports import import_av, import_pillow
+from ...storage.file import open_source
+from ...storage.protocol import ByteSource
+from ...types import AnyArray
+
+RATE_KEY = "fps"
+_DEFAULT_RATE = 25
+_DEFAULT_CRF = 18
+_MAX_RATE = 1000
+
+
+class VideoClip:
+    """Frames of a video as a clip; see `frames.protocol.Clip`.
+
+    Reading forward continues where the last read ended; going back by more than 16 frames starts
+    from the beginning. Safe from many threads.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.id = clip_id(path)
+        self._path = path
+        self._frames: VideoFrames | None = None
+        self._position = 0
+        # Threads that each read one frame ask for them nearly in order.
+        self._recent: deque[AnyArray] = deque(maxlen=16)
+        self._lock = Lock()
+        with read_video(path) as frames:
+            first = next(frames, None)
+            self._count = sum(1 for _ in frames) + (first is not None)
+            self.meta = {RATE_KEY: frames.report.rate} if frames.report.rate else {}
+            if not frames.report.ok:
+                raise FormatError(frames.report.describe())
+        if first is None:
+            raise FormatError(f"{path}: a video without frames")
+        self.shape = (self._count, *first.shape)
+        self.dtype: np.dtype[Any] = first.dtype
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return self._count
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read(selection)`."""
+        return self.read(selection)
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return frames in one array; see `frames.protocol.Clip`."""
+        indices, is_single = frame_indices(selection, self._count)
+        found: AnyArray = np.empty((len(indices), *self.shape[1:]), self.dtype)
+        with self._lock:
+            for at in np.argsort(indices, kind="stable"):
+                found[at] = self._frame(int(indices[at]))
+        found = found[0] if is_single else found
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    def _frame(self, number: int) -> AnyArray:
+        if self._frames is None or number < self._position - len(self._recent):
+            self.close()
+            self._frames, self._position = read_video(self._path), 0
+            self._recent.clear()
+        while self._position <= number:
+            frame = next(self._frames, None)
+            if frame is None or frame.shape != self.shape[1:]:
+                raise FormatError(f"{self._path}: frame {number} is missing or has another size")
+            self._recent.append(frame)
+            self._position += 1
+        return self._recent[number - self._position]
+
+    def read_images(self, selection: FrameSelection = None) -> None:
+        """Return None: frames are decoded."""
+
+    def close(self) -> None:
+        """Close the file, until it is read again."""
+        if self._frames is not None:
+            self._frames.close()
+            self._frames = None
+
+
+@contextmanager
+def open_mp4(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[Clips]:
+    """Yield a video file of any kind as a source of one clip.
+
+    Raises
+    ------
+    FormatError
+        It is damaged or cut off.
+    UnsupportedError
+        It is not a local file.
+    """
+    path = source.place()
+    if not isinstance(path, str):
+        raise UnsupportedError("a video is read from a local file").at(path=source.name)
+    with closing(VideoClip(path)) as clip:
+        yield Clips({clip.id: clip}, path)
+
+
+def copy_to_mp4(source: FrameSource, job: CopyJob) -> Conversion:
+    """Copy the only clip of a source to an MP4 file, H.264 with the option `crf`."""
+    return write_copy("mp4", source, VideoWriter(source, job, _write_mp4), job)
+
+
+def copy_to_gif(source: FrameSource, job: CopyJob) -> Conversion:
+    """Copy the only clip of a source to an animated GIF; all its frames are in memory."""
+    return write_copy("gif", source, VideoWriter(source, job, _write_gif), job)
+
+
+class VideoWriter:
+    """Writes the only clip of a source to a video file; see `copyjob.CopyWriter`."""
+
+    lossless = False
+    total = 1
+
+    def __init__(self, source: FrameSource, job: CopyJob, write: Any) -> None:
+        if len(source) != 1:
+            raise ValueError(
+                f"{source.name}: {len(source)} clips, and a video is made of one: name it, such as "
+                f"'{source.name}::/{next(iter(source), 'ID')}'"
+            )
+        self._clip = clip = source[next(iter(source))]
+        self._write = write
+        self._crf = float(job.coding.get("crf", _DEFAULT_CRF))
+        if clip.dtype != np.uint8 or clip.shape[3:] not in ((), (1,), (3,)) or not len(clip):
+            raise ValueError(
+                f"clip {clip.id!r:.80}: a video has frames of uint8, (H, W) or (H, W, 3), not "
+                f"{clip.dtype} of {clip.shape[1:]}"
+            )
+        if lost := ", ".join(meta_of(clip).keys() - {RATE_KEY}):
+            notice("%s: a video has no place for metadata: %s", source.name, lost)
+
+    def write(self, path: str, tally: Tally) -> None:
+        """Write the frames."""
+        self._write(path, self._clip, _rgb(self._clip), self._crf)
+        tally.add_frames(len(self._clip), is_image=False)
+        tally.add_clip()
+
+    def difference(self, path: str, tally: Tally) -> str | None:
+        """Return a description of the first difference from the source, or None."""
+        with closing(open_source(path)) as opened, open_mp4(opened, "", nthreads=None) as clips:
+            written = clips[next(iter(clips))]
+            if written.shape[:3] != self._clip.shape[:3]:
+                return f"{written.shape[:3]} instead of {self._clip.shape[:3]}"
+        tally.add_clip()
+        return None
+
+
+def _rate(clip: Clip) -> Fraction:
+    rate = clip.meta.get(RATE_KEY, _DEFAULT_RATE)
+    is_valid = isinstance(rate, int | float) and 0 < rate <= _MAX_RATE
+    return Fraction(rate if is_valid else _DEFAULT_RATE).limit_denominator(1001)
+
+
+def _rgb(clip: Clip) -> Iterator[AnyArray]:
+    """Yield the frames of a clip as RGB."""
+    parts: Any = arrays_of(clip)
+    if is_images(clip):
+        parts = (clip.read([number]) for number in range(len(clip)))
+    for part in parts:
+        for frame in part:
+            gray = frame.reshape(*frame.shape[:2], -1)
+            yield np.ascontiguousarray(np.broadcast_to(gray, (*frame.shape[:2], 3)))
+
+
+def _write_mp4(path: str, clip: Clip, frames: Iterator[AnyArray], crf: float) -> None:
+    av = import_av()
+    height, width = clip.shape[1:3]
+    with av.open(path, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=_rate(clip))
+        stream.width, stream.height = width, height
+        # Chroma of half size needs even sides.
+        stream.pix_fmt = "yuv444p" if width % 2 or height % 2 else "yuv420p"
+        stream.options = {"crf": str(crf)}
+        for pixels in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+
+
+def _write_gif(path: str, clip: Clip, frames: Iterator[AnyArray], crf: float) -> None:
+    pillow = import_pillow()
+    # GIF counts in hundredths of a second. Equal frames in a row would become one.
+    duration = max(20, 10 * round(100 / _rate(clip)))
+    images = (pillow.fromarray(pixels) for pixels in frames)
+    first = next(images)
+    first.save(
+        path, "GIF", save_all=True, append_images=images, duration=duration, loop=0, optimize=False
+    )
