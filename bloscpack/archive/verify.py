@@ -44,6 +44,7 @@ class Survey:
     def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._holes = Holes(source)
+        self._block = 0, b""  # start and bytes of the block searched last
         self.faults: list[Damage] = []
         self.losses: list[Damage] = []
         self.attrs: dict[str, object] = {}
@@ -117,14 +118,18 @@ class Survey:
         return found if found.at == position else None
 
     def _next_magic(self, position: int) -> int:
+        """Return the next position of what may be a record, or the end."""
         size, rest = self._source.size(), len(RECORD_MAGIC) - 1
         while position < size:
-            position = max(self._holes.data_from(position) - rest, position)
-            block = bytes(self._source.read_at(position, _SCAN_NBYTES + rest))
-            at = block.find(RECORD_MAGIC)
+            start, block = self._block
+            if not start <= position < start + len(block) - rest:
+                start = max(self._holes.data_from(position) - rest, position)
+                block = bytes(self._source.read_at(start, _SCAN_NBYTES + rest))
+                self._block = start, block
+            at = block.find(RECORD_MAGIC, max(position - start, 0))
             if at >= 0:
-                return position + at
-            position += _SCAN_NBYTES
+                return start + at
+            position = start + max(len(block) - rest, 1)
         return size
 
 

@@ -8,7 +8,7 @@ from ..damage.report import Report
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import refuse_url
 from ..types import Progress
-from .identify import identify
+from .identify import identify, split_inner
 from .table import ARRAYS, FileType
 
 
@@ -91,6 +91,8 @@ def verify_source(
     filetype = filetype or ARRAYS  # whose error says what the file is
     options = {"nthreads": nthreads, "progress": progress}
     with closing(source), errors_at(source.name):
+        if split_inner(fix)[1]:
+            raise ValueError("an array of an archive cannot be fixed; recover writes a new archive")
         if fix is not None and not filetype.repair:
             source.close()  # it is opened again for writing, under a lock
             repaired: Report = filetype.verify(fix, **options, fix=True)

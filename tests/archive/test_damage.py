@@ -1,7 +1,9 @@
 """Damage at every byte: an error or the same data, and what is whole is recovered."""
 
 import io
+import struct
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,14 @@ import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError
 from bloscpack.format.archiveindex import (
     INDEX_TAIL_SIZE,
+    RECORD_MAGIC,
     Member,
     pack_archive_front,
     pack_index,
 )
 
 from ..conftest import Some
-from .archives import ATTRS, Content, content_of, packed, read
+from .archives import ARRAYS, ATTRS, Content, content_of, packed, read
 
 DATA = packed(attrs=ATTRS)
 MEMBERS = list(bp.Archive(DATA)._members.values())
@@ -107,6 +110,34 @@ def test_a_damaged_index_and_record_lose_one_member(tmp_path: Path) -> None:
     assert report.trailer == "damaged"
 
 
+def test_records_inside_of_members_are_not_members(tmp_path: Path) -> None:
+    """The content of an array may be an archive, also one that was made for this place."""
+    inner = packed({"inner": np.arange(3)})
+    data = bytearray(packed({"outer": np.frombuffer(inner, "u1"), "b": 1}, codec="lz4", clevel=0))
+    assert inner in data
+    members = list(bp.Archive(bytes(data))._members.values())
+    data[members[0].at] ^= 1
+    data[-1] ^= 1
+    assert bp.recover(bytes(data), tmp_path / "a.blp").damage[0].end == members[1].at
+    assert list(bp.load(tmp_path / "a.blp")) == ["b"]
+
+
+def test_a_search_takes_time_for_the_bytes_that_are_there(tmp_path: Path) -> None:
+    data = bytearray(FRONT)
+    while len(data) < 1 << 20:
+        data += RECORD_MAGIC + len(data).to_bytes(8, "little") + struct.pack("<QII8x", 5, 4096, 0)
+    path = tmp_path / "sparse.blp"
+    with path.open("wb") as file:
+        file.write(FRONT)
+        file.truncate(1 << 40)
+    began = process_time()
+    for where in (bytes(data), path):
+        assert not bp.verify(where).ok
+        with pytest.raises(FormatError, match="nothing can be saved"):
+            bp.recover(where, io.BytesIO())
+    assert process_time() - began < 3  # a tenth of that; a search that is not linear takes 10
+
+
 def test_damage_names_the_member_and_the_chunk(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).integers(0, 256, (40, 1000), "u1")
     data = bytearray(packed({"a": np.arange(3), "b": rows}, chunks=10))
@@ -161,6 +192,9 @@ def test_fix_advises_recover(tmp_path: Path) -> None:
         report.notices[-1] == "nothing was fixed: recover writes a new archive of the whole arrays"
     )
     assert path.read_bytes() == flipped(INDEX)
+    path.write_bytes(DATA)
+    with pytest.raises(ValueError, match="cannot be fixed; recover writes a new archive"):
+        bp.verify(f"{path}::/ramp", fix=True)
 
 
 FRONT = pack_archive_front({})
@@ -203,6 +237,25 @@ def test_crafted_archives_are_as_written() -> None:
 def test_members_that_overlap_or_lie_elsewhere_are_refused(change: Any, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         bp.open(crafted(*change(*placed("a", "b"))))
+
+
+def test_bytes_between_the_parts_are_refused_or_reported() -> None:
+    with pytest.raises(FormatError, match="do not fit into a file of"):
+        bp.open(DATA[:INDEX] + b"extra" + DATA[INDEX:])
+    member = Member("a", len(FRONT) + 5, len(FILE))
+    data = FRONT + b"extra" + member.pack() + FILE + pack_index([member], member.end)
+    (damage,) = bp.verify(data).damage
+    assert (damage.offset, damage.end) == (len(FRONT), member.at)
+
+
+def test_the_first_of_two_members_of_one_name_is_found(tmp_path: Path) -> None:
+    one, two = placed("a", "a")
+    other = io.BytesIO()
+    bp.save(other, np.zeros(3))
+    data = FRONT + one.pack() + FILE + two._replace(nbytes=0).pack() + other.getvalue()
+    report = bp.recover(data, tmp_path / "a.blp")
+    assert bp.load(tmp_path / "a.blp")["a"].tolist() == ARRAYS["ramp"].tolist()
+    assert not report.ok
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,15 @@ def test_requests(server: FileServer) -> None:
     assert len(server.log) <= 7
 
 
+def test_small_arrays_share_requests(server: FileServer) -> None:
+    many = {str(n): NOISE[n] for n in range(200)}
+    server.files["/many"] = packed(many)
+    server.clear()
+    assert content_of(bp.load(server.url("many"))) == content_of(many)
+    assert len(server.files["/many"]) // 65536 == 5
+    assert len(server.log) <= 7
+
+
 def test_pickles_need_no_request_for_what_was_read(server: FileServer) -> None:
     with bp.open(server.url("large")) as archive:
         array = pickle.dumps(archive["b"])

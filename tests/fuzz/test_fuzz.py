@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import archive_judge
 import array_judge
 import array_vectors
 import chunk_judge
@@ -83,6 +84,42 @@ def test_damaged_files_with_array_chunks_or_a_grid(
     fuzz_count: int, fuzz_seed: str, tmp_path: Path
 ) -> None:
     run("gridfiles", fuzz_seed, 4 * fuzz_count, tmp_path)
+
+
+def test_damaged_archives(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
+    run("archives", fuzz_seed, fuzz_count // 4, tmp_path)
+
+
+@pytest.mark.parametrize("vector", archive_judge.archive_vectors(), ids=lambda vector: vector.name)
+def test_archives_are_sound_before_they_are_damaged(vector: Any) -> None:
+    data = bytearray(vector.data)
+    archive_judge.seal(data, vector)
+    assert data == vector.data
+    assert bp.verify(vector.data).ok
+    assert archive_judge.check(vector, vector.data, is_sound=True) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "stands_for", "fault"),
+    [
+        ("bloscpack.Array.read_whole", np.zeros((20, 30), "i4"), "another value"),
+        ("bloscpack.Archive.__iter__", iter(["b"]), "open: NotFoundError"),
+        ("bloscpack.verify", OverflowError("too large"), "verify: OverflowError"),
+        ("bloscpack.recover", RecursionError("too deep"), "recover: RecursionError"),
+    ],
+)
+def test_the_judge_of_archives_sees_faults(
+    where: str, stands_for: Any, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(*_: object, **__: object) -> Any:
+        if isinstance(stands_for, BaseException):
+            raise stands_for
+        return stands_for
+
+    vector = archive_judge.archive_vectors()[1]
+    monkeypatch.setattr(where, faulty)
+    found = archive_judge.check(vector, vector.data, is_sound=True)
+    assert any(fault.split(":")[0] in one and fault.split(" ")[-1] in one for one in found), found
 
 
 def test_damaged_stores(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:

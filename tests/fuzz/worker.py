@@ -5,9 +5,9 @@ It is a separate program, so that a crash or unbounded memory use ends it and no
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
 KIND is ``files``, ``gridfiles`` (files with array chunks or a grid), ``chunks``, ``arrays`` (array
-chunks), ``stores``, ``recordings`` or ``datasets``. Faults go to standard output, one JSON object
-per line. The file PROGRESS holds the number of the current case, which identifies it after a crash.
-To repeat one case, run it with COUNT 1.
+chunks), ``archives``, ``stores``, ``recordings`` or ``datasets``. Faults go to standard output, one
+JSON object per line. The file PROGRESS holds the number of the current case, which identifies it
+after a crash. To repeat one case, run it with COUNT 1.
 """
 
 import json
@@ -88,6 +88,13 @@ def arrays_case() -> Case:
     return run_case
 
 
+def archives_case() -> Case:
+    from archive_judge import archive_vectors, run_case
+
+    archive_vectors()
+    return run_case
+
+
 def stores_case() -> Case:
     from store_judge import run_case
     from store_vectors import store_vectors
@@ -125,6 +132,7 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
         "gridfiles": gridfiles_case,
         "chunks": chunks_case,
         "arrays": arrays_case,
+        "archives": archives_case,
         "stores": stores_case,
         "recordings": recordings_case,
         "datasets": datasets_case,

@@ -64,6 +64,18 @@ def reading(path: Path, out: AnyArray) -> None:
     stored.close()
 
 
+def several(path: Path, rows: AnyArray) -> None:
+    bp.savez(path, rows, {"a": rows}, iter([("b", rows)]), mask=rows > 0, codec="lz4", attrs={})
+    with bp.Archive(path, verify="always") as archive:
+        assert_type(archive["mask"], bp.Array)
+        assert_type(list(archive), list[str])
+        assert_type(archive.get("a"), bp.Array | None)
+        assert_type(dict(archive.items()), dict[str, bp.Array])
+        assert_type(archive.attrs, dict[str, Any])
+    with bp.open(path) as opened:
+        assert_type(opened["mask"], Any)
+
+
 def writing(path: Path, rows: AnyArray) -> None:
     with bp.Writer(path, dtype="f4", shape=(None, 3), chunks=100, attrs={"a": 1}) as writer:
         writer.append(rows)
