@@ -244,8 +244,9 @@ def test_masks_are_packed_by_zstandard(preset: str) -> None:
     scheme, chunks = round_trip(masks, preset)
     assert (scheme.params.codec, scheme.filters) == ("zstd", Filter.BITS)
     assert sum(len(chunk) for chunk, _ in chunks) < masks.nbytes / 150
+    assert scheme.params.clevel == lossless._TINY_CLEVEL
     scheme, chunks = round_trip(masks.astype("u1") * 7, preset)
-    assert scheme.params.codec == "zstd"
+    assert (scheme.params.codec, scheme.params.clevel) == ("zstd", lossless._TINY_CLEVEL)
     assert sum(len(chunk) for chunk, _ in chunks) < masks.nbytes / 100
 
 

@@ -47,6 +47,7 @@ _WORTH_MATCHES = 0.9
 # Masks compress to almost nothing, and then Zstandard decodes fast, too.
 _WORTH_ZSTD = 0.75
 _TINY = 32
+_TINY_CLEVEL = 6  # longer matches are decoded faster, too
 # Size, relative to filters and Blosc, below which array chunks are preferred, by the size of items.
 # Zstandard decodes wide items at half the speed of array chunks, and bytes as fast.
 _WORTH_ARRAY = {
@@ -133,6 +134,8 @@ def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
             best, best_size = scheme, size
     if best is None:  # cannot happen: there is always a candidate
         raise ValueError(f"no scheme encodes {sample.dtype}")
+    if _is_zstd(best) and not best.params.residual and best_size * _TINY < sample.nbytes:
+        best = replace(best, params=replace(best.params, clevel=_TINY_CLEVEL))
     scheme = replace(_fit_blocks(best, frames[0]), time=_choose_time(frames, best, preset))
     return _choose_array(frames, scheme, preset)
 
