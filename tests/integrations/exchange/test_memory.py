@@ -1,0 +1,59 @@
+"""Conversions of 2 GiB in a process of its own, whose memory stays under 300 MiB."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib import format as npy
+
+SHAPE = (2048, 1024, 256)
+CHUNKS = (16, 256, 256)
+MAX_NBYTES = 300 << 20
+
+CONVERT = """
+import resource, sys
+import bloscpack as bp
+bp.convert(sys.argv[1], sys.argv[2], verify=False)
+scale = 1 if sys.platform == "darwin" else 1024
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale)
+"""
+
+
+def make_npy(path: Path) -> None:
+    with path.open("wb") as stream:
+        header: Any = {"descr": "<f4", "fortran_order": False, "shape": SHAPE}
+        npy.write_array_header_1_0(stream, header)
+        stream.truncate(stream.tell() + 4 * int(np.prod(SHAPE)))
+
+
+def make_h5(path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("data", SHAPE, "f4", chunks=CHUNKS, compression="gzip")
+
+
+def make_zarr(path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(path, shape=SHAPE, dtype="f4", chunks=CHUNKS)
+
+
+MAKERS = {"npy": make_npy, "h5": make_h5, "zarr": make_zarr}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("h5", "blp"), ("zarr", "blp"), ("npy", "tif")],
+)
+def test_two_gigabytes(source: str, target: str, tmp_path: Path) -> None:
+    MAKERS[source](tmp_path / f"a.{source}")
+    if target == "tif":
+        pytest.importorskip("tifffile")
+    names = [str(tmp_path / f"a.{source}"), str(tmp_path / f"b.{target}")]
+    done = subprocess.run(
+        [sys.executable, "-c", CONVERT, *names], check=True, capture_output=True, text=True
+    )
+    assert int(done.stdout) < MAX_NBYTES
