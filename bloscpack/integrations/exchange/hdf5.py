@@ -50,7 +50,11 @@ def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
     """
     with errors_of(_WHAT, source.name):
         file = h5py.File(SourceStream(source), "r")
-    if "_NCProperties" in file.attrs:  # a netCDF file, whose values xarray decodes
+    with errors_of(_WHAT, source.name):
+        is_netcdf = "_NCProperties" in file.attrs
+        if is_netcdf:
+            _check_links(file, source.name)
+    if is_netcdf:  # xarray decodes its values
         file.close()
         from .netcdf import open_netcdf
 
@@ -94,11 +98,28 @@ def _datasets(file: Any) -> list[str]:
     return found
 
 
-def _check(dataset: Any, name: str | None) -> None:
-    if dataset.external is not None or dataset.is_virtual:
+def _check_links(file: Any, name: str | None) -> None:
+    """Refuse links to other files, which xarray would follow, and items in other files."""
+    found = file.visititems_links(
+        lambda path, link: path if isinstance(link, h5py.ExternalLink) else None
+    )
+    if found is not None:
+        raise UnsupportedError(f"{_WHAT}: {found!r:.80} is a link to another file").at(path=name)
+    nodes: list[Any] = []
+    file.visititems(lambda _, node: nodes.append(node))
+    for node in nodes:
+        _check_place(node, name)
+
+
+def _check_place(node: Any, name: str | None) -> None:
+    if isinstance(node, h5py.Dataset) and (node.external is not None or node.is_virtual):
         raise UnsupportedError(
-            f"{_WHAT}: the items of {dataset.name!r:.80} are in other files; copy them with h5py"
+            f"{_WHAT}: the items of {node.name!r:.80} are in other files; copy them with h5py"
         ).at(path=name)
+
+
+def _check(dataset: Any, name: str | None) -> None:
+    _check_place(dataset, name)
     if dataset.shape is None or dataset.dtype.hasobject:
         raise UnsupportedError(
             f"{_WHAT}: {dataset.name!r:.80} has items of variable length, references or none"
@@ -117,6 +138,7 @@ def _attrs(dataset: Any, where: str | None) -> dict[str, Any]:
         label = dimension.label or (scales[0].name.rpartition("/")[2] if scales else "")
         dims.append(label or f"dim_{axis}")
         for scale in scales[:1]:
+            _check_place(scale, where)
             if scale.shape == (dataset.shape[axis],) and scale.nbytes <= _MAX_COORD_NBYTES:
                 values = scale.asstr()[:] if h5py.check_string_dtype(scale.dtype) else scale[:]
                 coords[dims[-1]] = (dims[-1:], _as_text(values), _attrs_of_scale(scale))

@@ -48,7 +48,7 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
         The series does not consist of equal pages, or a page has more than 1 GiB.
     """
     with errors_of(_WHAT, source.name):
-        file = tifffile.TiffFile(io.BufferedReader(SourceStream(source)))
+        file = tifffile.TiffFile(io.BufferedReader(SourceStream(source)), _multifile=False)
     with closing(file):
         with errors_of(_WHAT, source.name), _complaints():
             names = [str(number) for number in range(len(file.series))]
@@ -77,8 +77,9 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
                 number = int(np.ravel_multi_index(at, lead)) if lead else 0
                 with errors_of(f"{_WHAT}: page {number}", source.name):
                     page = series.pages[number]
-                    # A page that is missing from a stack has zeros.
-                    part[index] = 0 if page is None else page.asarray()[place[len(lead) :]]
+                    if page is None:
+                        raise ValueError("it is missing, or in another file")
+                    part[index] = page.asarray()[place[len(lead) :]]
             return part
 
         pages = (*(1 for _ in lead), *series.keyframe.shape)

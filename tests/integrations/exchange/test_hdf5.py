@@ -170,12 +170,22 @@ class TestHostile:
             file.create_dataset("d", (10,), "i8", external=[(str(tmp_path / "secret"), 0, 80)])
         with pytest.raises(UnsupportedError, match="in other files"):
             bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+        with h5py.File(tmp_path / "a.h5", "a") as file:
+            file["e"] = np.arange(10)
+            file["d"].make_scale("d")
+            file["e"].dims[0].attach_scale(file["d"])
+        with pytest.raises(UnsupportedError, match="in other files"):
+            bp.convert(f"{tmp_path}/a.h5::/e", tmp_path / "b.blp")
         with h5py.File(tmp_path / "b.h5", "w") as file:
             file["link"] = h5py.ExternalLink("a.h5", "d")
         with pytest.raises(ValueError, match="0 arrays; nothing to copy"):
             bp.convert(tmp_path / "b.h5", tmp_path / "b.blp")
         with pytest.raises(NotFoundError):
             bp.convert(f"{tmp_path}/b.h5::/link", tmp_path / "b.blp")
+        with h5py.File(tmp_path / "b.h5", "a") as file:
+            file.attrs["_NCProperties"] = "version=2"
+        with pytest.raises(UnsupportedError, match="'link' is a link to another file"):
+            bp.convert(tmp_path / "b.h5", tmp_path / "b.blp")
 
     @pytest.mark.parametrize("value", ["text", h5py.Empty("i4")])
     def test_without_plain_items(self, value: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import BloscpackError, UnsupportedError
+from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
 from bloscpack.filetypes import arraysource
 
 from ...strategies import SCALARS, fill
@@ -97,6 +97,19 @@ def test_files_of_tifffile(options: Any, tmp_path: Path) -> None:
         assert_same(a[...], array)
         if "imagej" in options:
             assert (a.attrs["dims"], a.attrs["unit"]) == (["Z", "Y", "X"], "um")
+
+
+def test_pages_in_other_files_are_not_invented(tmp_path: Path) -> None:
+    array = fill(np.dtype("u2"), (4, 30, 40), 1)
+    tifffile.imwrite(tmp_path / "a.ome.tif", array, metadata={"axes": "ZYX"}, compression="zlib")
+    content = (tmp_path / "a.ome.tif").read_bytes()
+    with tifffile.TiffFile(tmp_path / "a.ome.tif") as file:
+        first = file.ome_metadata or ""
+    other = first.replace('SizeZ="4"', 'SizeZ="5"')
+    assert len(other) == len(first) != 0
+    (tmp_path / "a.ome.tif").write_bytes(content.replace(first.encode(), other.encode()))
+    with pytest.raises(FormatError):
+        bp.convert(tmp_path / "a.ome.tif", tmp_path / "a.blp")
 
 
 def test_several_series(tmp_path: Path) -> None:
