@@ -113,7 +113,8 @@ def module_names() -> list[str]:
     return sorted(names - {"bloscpack.__main__"})  # it is the program
 
 
-OPTIONAL = {"aiohttp", "dask", "fsspec", "numcodecs", "torch", "xarray", "zarr"}
+OPTIONAL = {"aiohttp", "dask", "fsspec", "h5netcdf", "h5py", "numcodecs", "tifffile", "torch"}
+OPTIONAL |= {"xarray", "zarr"}
 
 
 def test_every_module_is_imported_without_a_warning() -> None:

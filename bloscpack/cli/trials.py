@@ -176,6 +176,8 @@ def _trial(
     arguments = {key: value for key, value in settings.items() if key not in ("chunks", "access")}
     if chunks is not None:
         arguments["chunks"] = chunks
+    if isinstance(chunks, tuple):  # of a grid, whose blocks depend on it
+        arguments["access"] = settings.get("access")
     stream = io.BytesIO()
     began = process_time()
     save(stream, array, nthreads=1, **arguments)

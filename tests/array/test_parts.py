@@ -120,7 +120,7 @@ def test_the_sample_is_that_of_save(order: Any, tmp_path: Path, monkeypatch: Any
         seen.append(bytes(sample))
         return params
 
-    monkeypatch.setattr(sys.modules[bp.save.__module__], "with_small_blocks", noting)
+    monkeypatch.setattr(layout, "with_small_blocks", noting)
     monkeypatch.setattr(sys.modules[PartsJob.__module__], "with_small_blocks", noting)
     monkeypatch.setattr(layout, "_MAX_ROW_NBYTES", 4 << 10)
     monkeypatch.setattr(layout, "TARGET_CHUNK_NBYTES", 16 << 10)
