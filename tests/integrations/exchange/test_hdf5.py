@@ -120,6 +120,20 @@ def test_a_file_of_another_program(tmp_path: Path) -> None:
         bp.convert(content, tmp_path / "c.blp")
 
 
+def test_behind_a_url(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["run/d"] = np.arange(9)
+        file["e"] = 1
+    files = fsspec.filesystem("memory")
+    files.put(str(tmp_path / "a.h5"), "/a.h5")
+    try:
+        bp.convert("memory://a.h5::/run/d", tmp_path / "a.blp")
+    finally:
+        files.rm("/a.h5")
+    assert bp.load(tmp_path / "a.blp").tolist() == list(range(9))
+
+
 def test_places_in_the_copy(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", np.arange(60).reshape(20, 3), chunks=4)
     bp.convert(tmp_path / "a.blp", f"{tmp_path}/a.h5::/group/values")
