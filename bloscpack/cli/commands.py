@@ -107,6 +107,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command(
         "export", "write references that let Zarr readers read the chunks of an array", "export"
     ),
+    Command("completion", "print a script that completes command lines", "completion"),
 )
 
 

@@ -33,12 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file, folder or URL; FILE::/NAME is one array or clip of it, as an array",
     )
     parser.add_argument("target", metavar="DST", help="file or folder to write")
+    types = tuple(each.name for each in TARGETS)
     parser.add_argument(
         "--to",
-        choices=tuple(each.name for each in TARGETS),
-        help="type of DST (default: by its suffix, such as .bzna, .npy or .h5; otherwise an array "
-        "from an array, and a frame store from clips; from a frame store a gulp directory, unless "
-        "DST ends in .blp, or in .vrs and the store holds a recording)",
+        metavar="TYPE",
+        choices=types,
+        help=f"type of DST: {', '.join(types)} (default: by its suffix, such as .bzna, .npy or "
+        ".h5; otherwise an array from an array, and a frame store from clips; from a frame store a "
+        "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording)",
     )
     parser.add_argument(
         "--quality",

@@ -22,6 +22,7 @@ from .console.options import (
     keep_prefixes,
     nthreads,
     protect_selections,
+    with_json_behind,
 )
 from .console.output import PROG, Console, error, message, warning
 from .console.status import EXPECTED, ExitCode, UsageError, describe, exit_code
@@ -124,9 +125,10 @@ def _show_warning(
 
 def _run(argv: list[str]) -> int:
     parser = create_parser()
-    args = parser.parse_args(protect_selections(argv))
+    args = parser.parse_args(protect_selections(with_json_behind(argv)))
     if args.subcommand is None:
-        parser.error("too few arguments")
+        parser.print_help()
+        return ExitCode.USAGE
     console = Console(args)
     console.debug("command line argument parsing complete")
     console.debug("command line arguments are: ")

@@ -4,8 +4,11 @@ import argparse
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import bloscpack as bp
+from bloscpack.cli.commands import COMMANDS, Group
 from bloscpack.cli.console.options import protect_selections
 from bloscpack.cli.main import create_parser, main
 from bloscpack.format.checksum import CHECKSUMS
@@ -77,14 +80,10 @@ def test_aliases(short: str) -> None:
 @pytest.mark.parametrize(
     "argv",
     [
-        [],
-        ["-v"],
         ["nonsense"],
         ["compress"],
         ["c", "a", "b", "c"],
         ["-v", "-d", "i", "x"],
-        ["i", "-v", "x"],
-        ["c", "-f", "x"],
         ["-n", "0", "i", "x"],
         ["-n", "257", "i", "x"],
         ["-n", "two", "i", "x"],
@@ -112,6 +111,62 @@ def test_wrong_usage_is_one_line_and_exit_2(blpk: Blpk, argv: list[str], tmp_pat
     assert ended.err.startswith("blpk: error: ")
     assert ended.err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("argv", [[], ["-v"]])
+def test_without_a_command_it_prints_help(blpk: Blpk, argv: list[str]) -> None:
+    ended = blpk(*argv)
+    assert (ended.code, ended.err) == (2, "")
+    assert ended.out == blpk("--help").out
+
+
+@pytest.mark.parametrize(
+    ("argv", "meant"),
+    [
+        (["veriy", "x"], "verify"),
+        (["frames", "sheeet"], "sheet"),
+        (["verify", "--jsn", "x"], "--json"),
+        (["compress", "--codec", "zst", "x"], "zstd"),
+    ],
+)
+def test_a_mistyped_name_is_answered_with_the_right_one(
+    blpk: Blpk, argv: list[str], meant: str
+) -> None:
+    ended = blpk(*argv)
+    assert ended.code == 2
+    assert f"; did you mean '{meant}'?; see " in ended.err
+    assert "did you mean" not in blpk("qqqqqq").err
+
+
+@pytest.mark.parametrize(
+    "words", [["-v"], ["-d"], ["-f"], ["-q"], ["-n", "2"], ["--json"], ["--no-progress"]]
+)
+def test_shared_options_stand_before_or_behind_a_command(
+    blpk: Blpk, tmp_path: Path, words: list[str]
+) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(10))
+    command = ["ls", "a.blp"]
+    before, behind = blpk(*words, *command), blpk(*command, *words)
+    assert (before.code, behind.code) == (0, 0)
+    assert (before.out, before.err) == (behind.out, behind.err)
+
+
+def test_json_is_refused_where_there_is_none(blpk: Blpk, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"content")
+    assert "unrecognized arguments: --json" in blpk("--json", "compress", "x").err
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_help_fits_80_columns(blpk: Blpk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = [[]]
+    for each in COMMANDS:
+        commands.append([each.name])
+        if isinstance(each, Group):
+            commands += [[each.name, nested.name] for nested in each.commands]
+    for command in commands:
+        lines = blpk(*command, "--help").out.split("\n")
+        assert max(map(len, lines)) <= 80, command
 
 
 def test_version_and_help_go_to_standard_output(blpk: Blpk) -> None:

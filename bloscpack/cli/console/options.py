@@ -6,7 +6,9 @@ option would make one of its prefixes ambiguous, `keep_prefixes` gives the prefi
 
 import argparse
 import re
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from ...format.codec import CODECS, MAX_CHUNK_NBYTES, MAX_TYPESIZE, Shuffle
@@ -30,14 +32,51 @@ _SHUFFLES = {"none": Shuffle.NONE, "byte": Shuffle.BYTE, "bit": Shuffle.BIT}
 _NEGATIVE_SELECTION = re.compile(r"-[0-9][-+0-9:,. ]*[:,][-+0-9:,. ]*")
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Formatter that wraps the paragraphs of a description, and keeps what is indented."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = textwrap.dedent(text).strip().split("\n\n")
+        return "\n\n".join(
+            each if re.search(r"^ ", each, re.MULTILINE) else textwrap.fill(each, width)
+            for each in paragraphs
+        )
+
+
 class Parser(argparse.ArgumentParser):
     """Parser that prints an error as one line, like all messages of ``blpk``."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with the code for wrong usage."""
+        advice = _similar(message, self)
         self.exit(
-            ExitCode.USAGE, f"{PROG}: error: {printable(message)}; see '{self.prog} --help'\n"
+            ExitCode.USAGE,
+            f"{PROG}: error: {printable(message)}{advice}; see '{self.prog} --help'\n",
         )
+
+
+_WRONG_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
+_WRONG_OPTION = re.compile(r"unrecognized arguments: (--[\w-]+)")
+
+
+def _similar(message: str, parser: argparse.ArgumentParser) -> str:
+    """Return a question for the name that was probably meant, or nothing."""
+    choice, option = _WRONG_CHOICE.search(message), _WRONG_OPTION.search(message)
+    if choice is not None:
+        wrong, names = choice[1], [name.strip("'") for name in choice[2].split(", ")]
+    elif option is not None:
+        wrong, names = option[1], list(option_strings(parser))
+    else:
+        return ""
+    found = get_close_matches(wrong, names, n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def option_strings(parser: argparse.ArgumentParser) -> Iterable[str]:
+    """Yield the options that the help of a parser lists."""
+    for action in parser._actions:
+        if action.help != argparse.SUPPRESS:
+            yield from action.option_strings
 
 
 class CommandParser(Parser):
@@ -63,6 +102,7 @@ class CommandParser(Parser):
         complete, self._complete = self._complete, None
         if complete is not None:
             complete(self)
+            add_shared_options(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse in two passes, options first; some Python versions call this again in each pass."""
@@ -72,9 +112,12 @@ class CommandParser(Parser):
             return super().parse_known_args(args, namespace)
         self._is_intermixing = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            found, rest = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._is_intermixing = False
+        if rest:  # here, and not in the parser of all commands, which does not know the options
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
 
 def protect_selections(argv: list[str]) -> list[str]:
@@ -84,6 +127,14 @@ def protect_selections(argv: list[str]) -> list[str]:
         f"[{arg}]" if position < end and _NEGATIVE_SELECTION.fullmatch(arg) else arg
         for position, arg in enumerate(argv)
     ]
+
+
+def with_json_behind(argv: list[str]) -> list[str]:
+    """Move ``--json`` from the front of a command to its end: only some commands have it."""
+    if argv[:1] != ["--json"]:
+        return argv
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [*argv[1:end], "--json", *argv[end:]]
 
 
 def keep_prefixes(parser: Container, *prefixes: str, **kwargs: Any) -> None:
@@ -108,6 +159,14 @@ def add_output_options(parser: argparse.ArgumentParser, *, default: Any = False)
     )
 
 
+def add_shared_options(parser: argparse.ArgumentParser) -> None:
+    """Let options that stand before a command stand behind it, unless it has others of the name."""
+    for names, options in _SHARED_OPTIONS:
+        free = [name for name in names if name not in parser._option_string_actions]
+        if free and names[-1] in free:
+            keep_prefixes(parser, *free, **options)
+
+
 def add_command(
     subparsers: Subparsers,
     name: str,
@@ -122,7 +181,7 @@ def add_command(
         aliases=list(aliases),
         help=summary,
         description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         complete=complete,
     )
     add_output_options(parser, default=argparse.SUPPRESS)
@@ -267,3 +326,11 @@ def _ranged(text: str, low: int, high: int) -> int:
     if not low <= value <= high:
         raise argparse.ArgumentTypeError(f"must be {low} to {high}, not {text!r}")
     return value
+
+
+_SHARED_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("-v", "--verbose"), {"dest": "verbose", "action": "store_true"}),
+    (("-d", "--debug"), {"dest": "debug", "action": "store_true"}),
+    (("-f", "--force"), {"dest": "force", "action": "store_true"}),
+    (("-n", "--nthreads"), {"dest": "nthreads", "type": nthreads}),
+)

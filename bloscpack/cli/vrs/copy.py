@@ -82,8 +82,9 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "-c",
         "--compression",
+        metavar="PRESET",
         choices=PRESETS,
-        help="compress all payloads again (default: copy them as stored)",
+        help=f"compress all payloads again: {', '.join(PRESETS)} (default: copy them as stored)",
     )
     output.add_argument(
         "--index",
