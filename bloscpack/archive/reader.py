@@ -209,9 +209,7 @@ class Archive(Mapping[str, Array]):
         source = self._open_source()
         member = self._members.get(name) if isinstance(name, str) else None
         if member is None:
-            names = ", ".join(map(repr, list(self._members)[:_SHOWN]))
-            more = ", ..." * (len(self._members) > _SHOWN)
-            raise NotFoundError(f"no array {name!r:.80}; there are: {names}{more}").at(
+            raise NotFoundError(f"no array {name!r:.80}; there are: {self._first_names()}").at(
                 path=self.name
             )
         return window(source, member, owns=owns)
@@ -234,13 +232,15 @@ class Archive(Mapping[str, Array]):
 
     def __repr__(self) -> str:
         """Return the path and the first names."""
-        names = ", ".join(map(repr, list(self._members)[:_SHOWN]))
-        more = ", ..." * (len(self._members) > _SHOWN)
         state = "" if self._is_open else " (closed)"
         return (
             f"<bloscpack.Archive {self.name or 'memory'!r}: {len(self)} arrays, "
-            f"{names}{more}{state}>"
+            f"{self._first_names()}{state}>"
         )
+
+    def _first_names(self) -> str:
+        names = ", ".join(map(repr, list(self._members)[:_SHOWN]))
+        return names + ", ..." * (len(self._members) > _SHOWN)
 
     def close(self) -> None:
         """Close the file; idempotent. Its arrays cannot be read any more."""

@@ -74,29 +74,25 @@ def run(args: argparse.Namespace) -> int:
 
 def _candidates(parser: argparse.ArgumentParser, before: list[str], last: str) -> Iterator[str]:
     """Yield what may stand behind the words `before`; `last` is the beginning of it."""
-    arguments: list[str] = []
-    for position, word in enumerate(before):
-        commands = _commands(parser)
-        if word in commands:
-            return (yield from _candidates(commands[word], before[position + 1 :], last))
-        arguments.append(word)
     if isinstance(parser, CommandParser):
         parser.complete()
+    commands = _commands(parser)
+    for position, word in enumerate(before):
+        if word in commands:
+            return (yield from _candidates(commands[word], before[position + 1 :], last))
     option = parser._option_string_actions.get(before[-1]) if before else None
     if option is not None and option.nargs != 0:
         yield from map(str, option.choices or ())
     elif last.startswith("-"):
         yield from option_strings(parser)
     else:
-        yield from _commands(parser)
+        yield from commands
         if any(action.metavar == "ID" and not action.option_strings for action in parser._actions):
-            yield from _ids(arguments)
+            yield from _ids(before)
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Return the parsers of the commands of a parser, by name."""
-    if isinstance(parser, CommandParser):
-        parser.complete()
+    """Return the parsers of the commands of a complete parser, by name."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return {name: each for name, each in action.choices.items() if len(name) > 1}

@@ -55,12 +55,13 @@ class ChunkMemory:
         """Cache the content of chunk `index`, replacing that of another chunk."""
         self._content = index, content
 
-    def count_run(self, index: int, nbytes: int) -> int:
-        """Add a read of `nbytes` of chunk `index`; return the total of consecutive reads of it.
+    def is_repeated(self, index: int, nbytes: int, chunk_nbytes: int) -> bool:
+        """Count a read that decodes `nbytes` of chunk `index`; return whether more are likely.
 
-        Each read counts as at least one block, the least that is decoded.
+        They are after consecutive reads that together decoded the chunk twice. Each read counts as
+        at least one block, the least that is decoded.
         """
         last, total = self._run
         total = max(nbytes, _BLOCK_NBYTES) + (total if last == index else 0)
         self._run = index, total
-        return total
+        return total > 2 * chunk_nbytes

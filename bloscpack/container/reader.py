@@ -442,8 +442,7 @@ class Container:
             memory = self._memory = ChunkMemory(self.nchunks)
         if self.verify != "always":
             content = memory.content(index)
-            # After small reads that together decoded the chunk twice, more are likely.
-            if content is None and memory.count_run(index, len(out)) > 2 * nbytes:
+            if content is None and memory.is_repeated(index, len(out), nbytes):
                 content = self.read_chunk(index)
                 memory.keep(index, content)
             if content is not None:
@@ -513,8 +512,7 @@ class Container:
         """Return the content of a checked chunk with these blocks decoded; None as `read_items`."""
         nbytes = self.chunk_nbytes(index)
         nblocks = sum(run.stop - run.first for run in runs)
-        # As in `read_bytes_into`.
-        if memory.count_run(index, nblocks * ChunkHeader.unpack(head[1]).blocksize) > 2 * nbytes:
+        if memory.is_repeated(index, nblocks * ChunkHeader.unpack(head[1]).blocksize, nbytes):
             content = self.read_chunk(index)
             memory.keep(index, content)
             return content

@@ -24,8 +24,7 @@ from ..exceptions import ChecksumMismatch, FormatError, TruncatedError, Unsuppor
 from ..types import BytesLike
 from .bytefield import unpack_fields
 from .checksum import checksum_by_name
-from .filekind import wrong_kind
-from .header import FEATURE_ARCHIVE, MAX_HEADER_SIZE, Header
+from .header import FEATURE_ARCHIVE, MAX_HEADER_SIZE, Header, unpack_header_of
 from .metadata import pack_section
 
 CONTAINER = "archive"
@@ -128,21 +127,8 @@ def archive_header() -> Header:
 
 
 def unpack_archive_header(view: BytesLike) -> None:
-    """Check the header of an archive.
-
-    Raises
-    ------
-    FormatError
-        The header is damaged.
-    WrongKindError
-        The file is of another kind.
-    UnsupportedError
-        The version or a feature is not supported.
-    """
-    header = Header.unpack(view, known_features=FEATURE_ARCHIVE)
-    if header.features != FEATURE_ARCHIVE:
-        raise wrong_kind(view, "an archive")
-    if header != archive_header():
+    """Check the header of an archive; raises as `unpack_header_of` does."""
+    if unpack_header_of(view, FEATURE_ARCHIVE, "an archive") != archive_header():
         raise FormatError("header: not that of an archive")
 
 

@@ -274,6 +274,24 @@ class Header(NamedTuple):
             )
 
 
+def unpack_header_of(view: BytesLike, feature: int, kind: str) -> Header:
+    """Unpack the header of a file with this one feature, which is that of a `kind` of files.
+
+    Raises
+    ------
+    FormatError
+        The header is damaged.
+    WrongKindError
+        The file is of another kind; `kind` has its article.
+    UnsupportedError
+        The version or a feature is not supported.
+    """
+    header = Header.unpack(view, known_features=feature)
+    if header.features != feature:
+        raise wrong_kind(view, kind)
+    return header
+
+
 def version_for(*checksums: Checksum, features: int = 0) -> int:
     """Return the lowest format version that supports these checksums and incompatible features."""
     is_old = not features and all(row.id <= LAST_V3_ID for row in checksums)

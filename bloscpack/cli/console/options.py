@@ -163,7 +163,7 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
     """Let options that stand before a command stand behind it, unless it has others of the name."""
     for names, options in _SHARED_OPTIONS:
         free = [name for name in names if name not in parser._option_string_actions]
-        if free and names[-1] in free:
+        if names[-1] in free:
             keep_prefixes(parser, *free, **options)
 
 

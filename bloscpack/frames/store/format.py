@@ -32,8 +32,8 @@ from ...exceptions import (
 )
 from ...format.checksum import checksum_by_name
 from ...format.codec import MAX_CHUNK_NBYTES, ChunkHeader, CodecParams, Shuffle, decode_into, encode
-from ...format.filekind import STORE_TAIL_MAGIC, wrong_kind
-from ...format.header import FEATURE_FRAMES, UNKNOWN, Header
+from ...format.filekind import STORE_TAIL_MAGIC
+from ...format.header import FEATURE_FRAMES, UNKNOWN, Header, unpack_header_of
 from ...types import BytesLike, IntArray
 
 CHECKSUM = "xxh3_64"
@@ -565,20 +565,8 @@ def store_header() -> Header:
 
 
 def unpack_store_header(view: BytesLike) -> Header:
-    """Unpack the header of a frame store.
-
-    Raises
-    ------
-    FormatError
-        The header is damaged.
-    WrongKindError
-        The file is of another kind.
-    UnsupportedError
-        The version or a feature is not supported.
-    """
-    header = Header.unpack(view, known_features=FEATURE_FRAMES)
-    if header.features != FEATURE_FRAMES:
-        raise wrong_kind(view, "a frame store")
+    """Unpack the header of a frame store; raises as `unpack_header_of` does."""
+    header = unpack_header_of(view, FEATURE_FRAMES, "a frame store")
     if not header.metadata or header.offsets or header.checksum.name != CHECKSUM:
         raise FormatError("header: not that of a frame store")
     return header

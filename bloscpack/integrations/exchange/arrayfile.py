@@ -64,12 +64,7 @@ def copy_array(
     FormatError
         The source is damaged, or the copy differs from it.
     """
-    job.refuse_options_of_clips({"codec"})
-    if job.keepbits is not None or job.coding or job.chunking.keys() - set(options):
-        raise ValueError(
-            f"keepbits, codec, clevel, shuffle, access{'' if 'chunks' in options else ', chunks'} "
-            f"are for a Bloscpack file, not for {kind}"
-        )
+    refuse_our_options(job, kind, options)
     if job.inner and not names:
         refuse_inner(job.inner, kind)
     lost = [] if keeps is None else [key for key in source.attrs if key not in keeps]
@@ -93,6 +88,19 @@ def copy_array(
                     what = "the attrs"
                 refuse_difference(what, job.name)
     return Conversion(kind, 1, source.nrows, 0, lossless=True)
+
+
+def refuse_our_options(job: CopyJob, kind: str, options: Collection[str] = ()) -> None:
+    """Raise ValueError if an option is given that only clips or our arrays have.
+
+    `options` are those of chunks that the type `kind` has.
+    """
+    job.refuse_options_of_clips({"codec"})
+    if job.keepbits is not None or job.coding or job.chunking.keys() - set(options):
+        raise ValueError(
+            f"keepbits, codec, clevel, shuffle, access{'' if 'chunks' in options else ', chunks'} "
+            f"are for a Bloscpack file, not for {kind}"
+        )
 
 
 def chunks_for(source: ArraySource, job: CopyJob) -> tuple[int, ...] | None:

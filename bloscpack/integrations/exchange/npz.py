@@ -15,6 +15,7 @@ from ...filetypes.copyjob import Conversion, CopyJob, new_copy, refuse_differenc
 from ...notice import notice
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
+from .arrayfile import refuse_our_options
 from .library import SourceStream, chosen, errors_of
 from .npy import open_npy, write_npy
 
@@ -89,11 +90,7 @@ def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
     FormatError
         A source is damaged, or a copy differs from it.
     """
-    job.refuse_options_of_clips({"codec"})
-    if job.keepbits is not None or job.coding or job.chunking:
-        raise ValueError(
-            "keepbits, codec, clevel, shuffle, access, chunks are for a Bloscpack file, not for npz"
-        )
+    refuse_our_options(job, "npz")
     nrows, lost = 0, set(arrays.attrs)
     steps = _Steps(job, len(arrays.names))
     with new_copy(job) as temporary:

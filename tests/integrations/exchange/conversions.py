@@ -37,10 +37,10 @@ def assert_same_labelled(one: Any, two: Any) -> None:
     two.close()
 
 
-def assert_interrupted_run_leaves_nothing(source: Path, target: str, monkeypatch: Any) -> None:
+def assert_interrupted_steps_leave_nothing(source: Path, target: str, nsteps: int) -> None:
     """Interrupt each step of a copy; the progress is called between all of them."""
     before = sorted(source.parent.iterdir())
-    for stop in range(3):
+    for stop in range(nsteps):
         seen: list[int] = []
 
         def progress(done: int, total: int, seen: list[int] = seen, stop: int = stop) -> None:
@@ -51,6 +51,12 @@ def assert_interrupted_run_leaves_nothing(source: Path, target: str, monkeypatch
         with pytest.raises(KeyboardInterrupt):
             bp.convert(source, source.parent / target, progress=progress)
         assert sorted(source.parent.iterdir()) == before
+
+
+def assert_interrupted_run_leaves_nothing(source: Path, target: str, monkeypatch: Any) -> None:
+    """Interrupt each step of a copy, and let its last one fail."""
+    before = sorted(source.parent.iterdir())
+    assert_interrupted_steps_leave_nothing(source, target, 3)
     with monkeypatch.context() as patch:
         patch.setattr(
             copyjob.disk, "replace", lambda *names: (_ for _ in ()).throw(OSError("full"))

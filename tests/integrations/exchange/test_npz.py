@@ -22,6 +22,7 @@ from bloscpack.filetypes.arraysource import ArraySource, Rows
 from bloscpack.integrations.exchange import npz
 
 from ...strategies import arrays, assert_same_bits, scalars
+from .conversions import assert_interrupted_steps_leave_nothing
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0\\"), max_size=20).filter(
     lambda name: not name.startswith("/") and ".." not in name.split("/")
@@ -145,18 +146,7 @@ def test_an_interrupted_run_leaves_nothing(
     np.savez(tmp_path / "a.npz", **FIELDS)
     if one != "a.npz":
         bp.convert(tmp_path / "a.npz", tmp_path / one)
-    before = sorted(tmp_path.iterdir())
-    for stop in range(4):
-        seen: list[int] = []
-
-        def progress(done: int, total: int, seen: list[int] = seen, stop: int = stop) -> None:
-            seen.append(done)
-            if len(seen) > stop:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            bp.convert(tmp_path / one, tmp_path / two, progress=progress)
-        assert sorted(tmp_path.iterdir()) == before
+    assert_interrupted_steps_leave_nothing(tmp_path / one, two, 4)
     with monkeypatch.context() as patch:
         patch.setattr(copyjob.disk, "sync_folder", lambda name: (_ for _ in ()).throw(OSError(28)))
         with pytest.raises(OSError, match="28"):
