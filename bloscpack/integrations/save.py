@@ -57,7 +57,7 @@ def save(
         predict each item from its neighbours along the axes; a chunk that is smaller as a Blosc
         chunk of zstd is one. Smaller files, mostly by a third, that take longer to write and are of
         format version 4, which bloscpack 0.16 cannot read. Types without array chunks (records,
-        text, big-endian numbers) make the file of "zstd".
+        text, long doubles) make the file of "zstd".
     clevel : int, optional
         0 (store) to 9. By default 3 for zstd, 9 for lz4hc, 5 for the others.
     shuffle : {"auto", "none", "byte", "bit"}, default "auto"
