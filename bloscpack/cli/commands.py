@@ -34,9 +34,9 @@ class Group(NamedTuple):
 
 
 COMMANDS: tuple[Command | Group, ...] = (
-    Command("compress", "compress a file", "compress", ("c",)),
-    Command("decompress", "decompress a file", "decompress", ("d",)),
-    Command("append", "append to a compressed file", "append", ("a",)),
+    Command("compress", "compress a file", "original.compress", ("c",)),
+    Command("decompress", "decompress a file", "original.decompress", ("d",)),
+    Command("append", "append to a compressed file", "original.append", ("a",)),
     Command("info", "print the headers of a file", "info", ("i",)),
     Command("verify", "check files for damage", "verify"),
     Command("recover", "save the intact chunks of a damaged file", "recover"),
@@ -105,7 +105,9 @@ COMMANDS: tuple[Command | Group, ...] = (
     ),
     Command("convert", "copy clips, datasets and recordings to files of another kind", "convert"),
     Command(
-        "export", "write references that let Zarr readers read the chunks of an array", "export"
+        "export",
+        "write references that let Zarr readers read the chunks of an array",
+        "array.export",
     ),
     Command("completion", "print a script that completes command lines", "completion"),
 )

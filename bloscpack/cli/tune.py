@@ -8,11 +8,7 @@ from typing import Any
 
 from ..array.layout import AUTO
 from ..filetypes.convert import open_array
-from .console.inputfile import check_input, readable
-from .console.options import add_json_option, byte_size
-from .console.output import Console, pretty_size, print_json, printable, result
-from .console.status import ExitCode
-from .trials import (
+from .array.trials import (
     PATIENCE,
     Sample,
     Trial,
@@ -22,6 +18,10 @@ from .trials import (
     smallest_of,
     take_sample,
 )
+from .console.inputfile import check_input, readable
+from .console.options import add_json_option, byte_size
+from .console.output import Console, pretty_size, print_json, printable, result
+from .console.status import ExitCode
 
 _COLUMNS, _LINES = 61, 12  # of the plot
 _MAX_SETTINGS = 47  # characters of settings in a line of the table

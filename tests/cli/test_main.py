@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli import compress, decompress, info, verify
+from bloscpack.cli import info, verify
+from bloscpack.cli.original import compress, decompress
 from bloscpack.exceptions import ChunkingException, CodecError
 
 from .conftest import Blpk

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli import trials, tune
-from bloscpack.cli.trials import Sample, Trial, best_of, fastest_of, smallest_of
+from bloscpack.cli import tune
+from bloscpack.cli.array import trials
+from bloscpack.cli.array.trials import Sample, Trial, best_of, fastest_of, smallest_of
 from bloscpack.cli.tune import _command, _table_text
 from bloscpack.container.reader import Container
 from bloscpack.storage.file import FileSource

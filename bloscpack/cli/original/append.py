@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
-from ..format.header import EXTENSION
-from ..original.append import _rewrite_metadata_fp, append_stream
-from ..original.fileappend import journaled, rewrite_section
-from ..storage import disk
-from ..storage.url import refuse_url, shown_name
-from .console.describe import read_metadata_file, report_chunks, report_metadata
-from .console.inputfile import check_input, open_container, open_stream
-from .console.options import STDIO, add_blosc_group, add_locking_option, blosc_args_from
-from .console.output import Console, double_pretty_size
-from .console.outputfile import is_same_file
-from .console.status import ExitCode
+from ...exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
+from ...format.header import EXTENSION
+from ...original.append import _rewrite_metadata_fp, append_stream
+from ...original.fileappend import journaled, rewrite_section
+from ...storage import disk
+from ...storage.url import refuse_url, shown_name
+from ..console.describe import read_metadata_file, report_chunks, report_metadata
+from ..console.inputfile import check_input, open_container, open_stream
+from ..console.options import STDIO, add_blosc_group, add_locking_option, blosc_args_from
+from ..console.output import Console, double_pretty_size
+from ..console.outputfile import is_same_file
+from ..console.status import ExitCode
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

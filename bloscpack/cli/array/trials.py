@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.array import load
-from ..array.dtype import pack_dtype
-from ..array.layout import AUTO, Chunks, divide, grid_chunks, item_encoder, stored_bytes
-from ..container.writer import Chunking
-from ..exceptions import FormatError
-from ..filetypes.arraysource import ArraySource
-from ..format.chunkgrid import ChunkGrid
-from ..integrations.save import save
-from ..types import AnyArray, Progress
+from ...array.array import load
+from ...array.dtype import pack_dtype
+from ...array.layout import AUTO, Chunks, divide, grid_chunks, item_encoder, stored_bytes
+from ...container.writer import Chunking
+from ...exceptions import FormatError
+from ...filetypes.arraysource import ArraySource
+from ...format.chunkgrid import ChunkGrid
+from ...integrations.save import save
+from ...types import AnyArray, Progress
 
 # Rows are taken in several places: the middle of an array is often unlike its ends.
 PLACES = 4

@@ -5,12 +5,12 @@ import json
 import os
 from typing import Any
 
-from ..storage.url import is_url
-from .console.inputfile import check_input, open_bloscpack
-from .console.options import STDIO
-from .console.output import Console
-from .console.outputfile import check_output, open_output
-from .console.status import ExitCode, UsageError
+from ...storage.url import is_url
+from ..console.inputfile import check_input, open_bloscpack
+from ..console.options import STDIO
+from ..console.output import Console
+from ..console.outputfile import check_output, open_output
+from ..console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the references."""
-    from ..integrations.kerchunk import kerchunk_references
+    from ...integrations.kerchunk import kerchunk_references
 
     console = Console(args)
     name = args.file_

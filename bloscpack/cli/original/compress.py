@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..array.dtype import EXTENSION_TYPES, Dtype, unpack_scalar
-from ..array.layout import AUTO, plan_content, typesize_of
-from ..format.checksum import CHECKSUMS, LAST_V3_ID
-from ..format.codec import CodecParams
-from ..format.filekind import NPY_MAGIC
-from ..format.header import EXTENSION
-from ..original.args import BloscpackArgs, MetadataArgs
-from ..original.pack import pack_stream
-from .console.describe import read_metadata_file, report_chunks
-from .console.inputfile import check_input, open_stream
-from .console.options import (
+from ...array.dtype import EXTENSION_TYPES, Dtype, unpack_scalar
+from ...array.layout import AUTO, plan_content, typesize_of
+from ...format.checksum import CHECKSUMS, LAST_V3_ID
+from ...format.codec import CodecParams
+from ...format.filekind import NPY_MAGIC
+from ...format.header import EXTENSION
+from ...original.args import BloscpackArgs, MetadataArgs
+from ...original.pack import pack_stream
+from ..console.describe import read_metadata_file, report_chunks
+from ..console.inputfile import check_input, open_stream
+from ..console.options import (
     STDIO,
     add_blosc_group,
     add_chunk_size_option,
@@ -25,9 +25,9 @@ from .console.options import (
     count,
     keep_prefixes,
 )
-from .console.output import Console, double_pretty_size
-from .console.outputfile import check_output, open_output, regular_nbytes
-from .console.status import ExitCode, UsageError
+from ..console.output import Console, double_pretty_size
+from ..console.outputfile import check_output, open_output, regular_nbytes
+from ..console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

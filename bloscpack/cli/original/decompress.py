@@ -2,15 +2,15 @@
 
 import argparse
 
-from ..format.header import EXTENSION
-from ..original.pack import unpack_stream
-from ..storage.url import is_url, shown_name
-from .console.describe import metadata_text, report_metadata
-from .console.inputfile import check_input, open_container
-from .console.options import STDIO, keep_prefixes
-from .console.output import Console, prefixed_result, pretty_size
-from .console.outputfile import check_output, open_output, regular_nbytes
-from .console.status import ExitCode, UsageError
+from ...format.header import EXTENSION
+from ...original.pack import unpack_stream
+from ...storage.url import is_url, shown_name
+from ..console.describe import metadata_text, report_metadata
+from ..console.inputfile import check_input, open_container
+from ..console.options import STDIO, keep_prefixes
+from ..console.output import Console, prefixed_result, pretty_size
+from ..console.outputfile import check_output, open_output, regular_nbytes
+from ..console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
