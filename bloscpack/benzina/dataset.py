@@ -11,7 +11,7 @@ from typing import Any, Self, overload
 import numpy as np
 
 from ..exceptions import FileChangedError, NotFoundError
-from ..frames.protocol import Request, read_batch
+from ..frames.protocol import ClipMapping, Request, read_batch
 from ..storage.file import open_source
 from ..storage.protocol import closed_on_error
 from ..storage.remote.prefetch import at_hand
@@ -111,7 +111,7 @@ def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, ...]) -> C
     return content
 
 
-class Dataset:
+class Dataset(ClipMapping):
     """The samples of a file, or of part of it; also a source of clips, see `frames.protocol`.
 
     Created by `open`. As a source, each sample is a clip of one frame; iteration yields the ids.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
+from ..frames.indexing import IndexedClip
 from ..frames.protocol import FrameSelection, frame_indices, read_clip
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
@@ -22,7 +23,7 @@ _UINT8 = np.dtype("u1")
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-class Sample:
+class Sample(IndexedClip):
     """A sample, read on first use; also a clip of one frame, see `frames.protocol`.
 
     Attributes
@@ -241,10 +242,6 @@ class Sample:
     def shape(self) -> tuple[int, ...]:
         """``(1, H, W, 3)``."""
         return (1, *self.frame_shape(np.zeros(0, np.int64)))
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read` of a selection."""
-        return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return the picture as frames in one array; see `frames.protocol.Clip`."""

@@ -7,12 +7,20 @@ from typing import Any, Self
 import numpy as np
 
 from ..exceptions import NotFoundError
-from ..frames.protocol import Clip, FrameSelection, FrameSource, Request, frame_indices
+from ..frames.indexing import IndexedClip
+from ..frames.protocol import (
+    Clip,
+    ClipMapping,
+    FrameSelection,
+    FrameSource,
+    Request,
+    frame_indices,
+)
 from ..types import AnyArray
 from .arraysource import ArraySource, Place, Rows
 
 
-class ArrayClip:
+class ArrayClip(IndexedClip):
     """Array of frames as a clip; see `frames.protocol.Clip`."""
 
     def __init__(self, id_: str, array: ArraySource) -> None:
@@ -25,10 +33,6 @@ class ArrayClip:
     def __len__(self) -> int:
         """Return the number of frames."""
         return self.shape[0]
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read(selection)`."""
-        return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""
@@ -47,7 +51,7 @@ class ArrayClip:
         """Return None: frames are arrays."""
 
 
-class Clips:
+class Clips(ClipMapping):
     """Source of clips that are known; see `frames.protocol.FrameSource`."""
 
     def __init__(self, clips: Mapping[str, Clip], name: str | None) -> None:

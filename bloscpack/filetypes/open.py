@@ -16,6 +16,7 @@ from .table import FileType
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
     from ..frames.store.framestore import FrameStore
+    from ..frames.store.manystores import ManyStores
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -34,6 +35,16 @@ def known_as(module: str, name: str) -> Callable[[Function], Function]:
     return rename
 
 
+@overload
+def open_frames(
+    path: list[Any] | tuple[Any, ...],
+    mode: Literal["r"] = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
+) -> "ManyStores": ...
 @overload
 def open_frames(
     path: Any,

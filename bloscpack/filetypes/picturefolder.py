@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import NotFoundError
+from ..frames.indexing import IndexedClip
 from ..frames.protocol import FrameSelection, KeyedSource, frame_indices, read_clip
 from ..media import image
 from ..media.pictureitems import Item, PictureFolder
@@ -21,7 +22,7 @@ from ..storage.protocol import errors_at
 from ..types import AnyArray, IntArray
 
 
-class FileClip:
+class FileClip(IndexedClip):
     """File of a folder as a clip of one frame; see `frames.protocol.Clip`."""
 
     decode_cost = 5
@@ -62,10 +63,6 @@ class FileClip:
     def __len__(self) -> int:
         """Return 1, the number of frames."""
         return 1
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read(selection)`."""
-        return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""

@@ -8,8 +8,8 @@ from one clip or from many in one batch.
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from collections.abc import ItemsView, Iterable, Iterator, Sequence, ValuesView
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -17,7 +17,7 @@ import numpy as np
 # it is imported here, before there is a source to read.
 import numpy.ma
 
-from ..exceptions import FormatError
+from ..exceptions import FormatError, NotFoundError
 from ..media import image
 from ..storage.batch import Piece, fetch
 from ..storage.protocol import ByteSource
@@ -26,6 +26,8 @@ from ..types import AnyArray, IntArray
 # Selects frames of a clip: an int, a slice, a list or array of ints, or a mask; None selects all.
 FrameSelection: TypeAlias = Any
 Request: TypeAlias = tuple[str, FrameSelection]
+
+Default = TypeVar("Default")
 
 LABELS_KEY = "label2idx"
 """Attribute of a store with the numbers of its labels, as GulpIO2 names them."""
@@ -54,11 +56,22 @@ class Clip(Protocol):
     def meta(self) -> dict[str, Any]:
         """Metadata of the clip; parsed at each access, so the caller may change it."""
 
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions, including those of the frames."""
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size in bytes; images that differ in shape are counted as if like the first."""
+
     def __len__(self) -> int:
         """Return the number of frames."""
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return ``read(selection)``."""
+        """Return a selection along any axes, as numpy would: ``clip[3, 10:20, ..., 0]``."""
+
+    def __iter__(self) -> Iterator[AnyArray]:
+        """Yield the frames one by one."""
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Read frames into one array of shape ``(n, *frame shape)``; an int gives ``frame shape``.
@@ -95,8 +108,25 @@ class FrameSource(Protocol):
 
     name: str | None
 
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """JSON values of a frame store; empty for other kinds of sources."""
+
     def keys(self) -> Sequence[str]:
         """Return the ids, in order."""
+
+    def values(self) -> ValuesView[Clip]:
+        """Return a view of the clips, in order; each is read when it is indexed."""
+
+    def items(self) -> ItemsView[str, Clip]:
+        """Return a view of ids and clips, in order; each is read when it is indexed."""
+
+    @overload
+    def get(self, key: str) -> Clip | None: ...
+    @overload
+    def get(self, key: str, default: Default) -> Clip | Default: ...
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a clip, or `default` if no clip has this id."""
 
     def __len__(self) -> int:
         """Return the number of clips."""
@@ -135,7 +165,53 @@ class FrameSource(Protocol):
         """Close the source."""
 
 
-class KeyedSource(ABC):
+ClipT = TypeVar("ClipT", covariant=True)
+
+
+class _Clips(Protocol[ClipT]):
+    """The members of a source that a mapping needs."""
+
+    def __len__(self) -> int:
+        """Return the number of clips."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids."""
+
+    def __getitem__(self, key: str, /) -> ClipT:
+        """Return a clip."""
+
+
+class ClipMapping:
+    """Base class of sources: implements the members of a mapping that follow from the others."""
+
+    __slots__ = ()
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """JSON values of a frame store; empty for other kinds of sources."""
+        return {}
+
+    def values(self: _Clips[ClipT]) -> ValuesView[ClipT]:
+        """Return a view of the clips, in order; each is read when it is indexed."""
+        return ValuesView(self)
+
+    def items(self: _Clips[ClipT]) -> ItemsView[str, ClipT]:
+        """Return a view of ids and clips, in order; each is read when it is indexed."""
+        return ItemsView(self)
+
+    @overload
+    def get(self: _Clips[ClipT], key: str) -> ClipT | None: ...
+    @overload
+    def get(self: _Clips[ClipT], key: str, default: Default) -> ClipT | Default: ...
+    def get(self: _Clips[ClipT], key: str, default: Any = None) -> Any:
+        """Return a clip, or `default` if no clip has this id; no frame is read."""
+        try:
+            return self[key]
+        except NotFoundError:
+            return default
+
+
+class KeyedSource(ClipMapping, ABC):
     """Base class of sources that know all their ids: implements most of `FrameSource`."""
 
     @abstractmethod

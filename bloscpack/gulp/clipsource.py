@@ -19,6 +19,7 @@ import numpy as np
 
 from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
 from ..format.filekind import not_gulp
+from ..frames.indexing import IndexedClip
 from ..frames.protocol import (
     FrameSelection,
     KeyedSource,
@@ -210,7 +211,7 @@ class GulpSource(KeyedSource):
         return file
 
 
-class GulpClip:
+class GulpClip(IndexedClip):
     """An item of a Gulp directory; see `frames.protocol.Clip`."""
 
     dtype = _UINT8
@@ -267,10 +268,6 @@ class GulpClip:
     def __len__(self) -> int:
         """Return the number of frames."""
         return len(self._triplets())
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return ``read(selection)``."""
-        return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Read frames into one array; see `frames.protocol.Clip`."""

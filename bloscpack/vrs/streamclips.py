@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import BloscpackError, FormatError, NotFoundError
+from ..frames.indexing import IndexedClip
 from ..frames.protocol import FrameSelection, check_memory, frame_indices, read_clip
 from ..media import image
 from ..parallel.scratch import Scratch
@@ -46,7 +47,7 @@ _MAX_EXPANSION = 1 << 15
 _VERBATIM = ImageFormat.JPG, ImageFormat.PNG
 
 
-class StreamClip:
+class StreamClip(IndexedClip):
     """Images of a stream; see `frames.protocol.Clip`.
 
     Parameters
@@ -144,10 +145,6 @@ class StreamClip:
     def __len__(self) -> int:
         """Return the number of frames."""
         return len(self._members)
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return the frames of a selection; see `read`."""
-        return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array, with the dtype of the first; see `frames.protocol.Clip`."""

@@ -12,6 +12,7 @@ from bloscpack.exceptions import FormatError, NotBloscpackError
 from bloscpack.frames.protocol import FrameSource
 from bloscpack.types import AnyArray
 
+from ..sourcecontract import check_clip, check_source
 from . import vectors
 from .datasetfiles import boxes, patched
 
@@ -41,6 +42,8 @@ def test_a_dataset_is_a_source(pictures: dict[str, AnyArray]) -> None:
         for id_ in checked:
             assert np.array_equal(checked[id_][0], pictures[id_])
             assert checked[id_].shape == (1, *pictures[id_].shape)
+        check_source(source)
+        check_clip(source[0])
 
 
 @pytest.mark.parametrize("nthreads", [None, 1, 3])

@@ -23,6 +23,7 @@ from ..benzina.codedfiles import picture, sample, write_dataset
 from ..benzina.pictures import photo, psnr, save
 from ..conftest import Warned
 from ..frames.memory_source import MemorySourceOfClips
+from ..sourcecontract import check_clip, check_source
 
 NAMES = [b"a/0.png\0", b"same\0", b"same\0", b"../\xff\0"]
 TILE = 64
@@ -347,6 +348,8 @@ def test_written_pictures_are_compared(
 def test_a_folder_as_a_source(photos: Path) -> None:
     with FolderSource(photos) as source:
         assert len(source) == len(source.keys()) == 4
+        check_source(source)
+        check_clip(source["cat/0.jpg"])
         assert "cat/0.jpg" in source
         assert source["top.png"].shape == (1, 8, 9)
         assert np.array_equal(source["dog/deep/2.png"][0], photo(20, 31, 2))

@@ -221,7 +221,7 @@ class TestFrames:
             for wrong in (10, [0, -11]):
                 with pytest.raises(IndexError):
                     found[wrong]
-            for wrong in ("0", (0, 1), 1.5, True):
+            for wrong in ("0", (0, None), 1.5, True):
                 with pytest.raises(TypeError):
                     found[wrong]
             assert np.array_equal(np.asarray(found), frames)

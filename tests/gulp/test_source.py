@@ -27,6 +27,7 @@ from bloscpack.gulp.clipsource import GulpSource
 from bloscpack.media import image
 from bloscpack.storage.file import FileSource
 
+from ..sourcecontract import check_clip, check_source
 from .conftest import frames, write
 
 
@@ -49,6 +50,9 @@ def test_it_is_a_source(source: GulpSource, folder: Path) -> None:
     assert source.name == str(folder)
     assert (clip.id, clip.shape, clip.dtype, len(clip)) == ("a", (5, 12, 16, 3), np.uint8, 5)
     assert source["b"].shape == (3, 9, 7)
+    check_source(source)
+    check_clip(source["a"])
+    check_clip(source["b"])
 
 
 @pytest.mark.parametrize("key", ["x", "", 3, None, []])

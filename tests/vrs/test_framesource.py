@@ -14,6 +14,7 @@ from bloscpack.frames.protocol import FrameSource
 from bloscpack.types import AnyArray
 from bloscpack.vrs.framesource import RecordingSource
 
+from ..sourcecontract import check_clip, check_source
 from .recordings import Made, make_recording
 
 IDS = ["214-1", "214-2", "1201-1"]
@@ -57,6 +58,8 @@ def test_streams_with_images_are_clips(path: Path) -> None:
         assert source.name == str(path)
         for id_ in IDS:
             assert (source[id_][:] == STACKS[id_]).all()
+            check_clip(source[id_])
+        check_source(source)
         assert source[IDS[0]].meta == {"name": "RGB Camera Class", "flavor": "", "tags": {}}
         with pytest.raises(NotFoundError, match="no stream '214-9'"):
             source["214-9"]

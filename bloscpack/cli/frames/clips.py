@@ -59,7 +59,8 @@ def describe_source(source: FrameSource) -> dict[str, Any]:
         "GulpSource": "gulp directory",
         "Dataset": "Benzina dataset",
     }
+    name = type(source).__name__
     return {
-        "kind": kinds.get(type(source).__name__, type(source).__name__),
-        "attrs": getattr(source, "attrs", None),
+        "kind": kinds.get(name, name),
+        "attrs": source.attrs if name == "FrameStore" else None,
     }

@@ -20,6 +20,7 @@ from ...parallel.scratch import Scratch
 from ...storage.batch import Piece, fetch
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, BytesLike, IntArray
+from ..indexing import IndexedClip
 from ..protocol import FrameSelection, frame_indices, read_clip
 from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .lossless import GROUP_FRAMES, TIME, Geometry, decode_chunk, is_aligned, reference_of
@@ -46,7 +47,7 @@ class _Store(Protocol):
         """Raise if the store is closed."""
 
 
-class StoreClip:
+class StoreClip(IndexedClip):
     """A clip of a frame store: frames are read when it is indexed.
 
     Attributes
@@ -108,16 +109,6 @@ class StoreClip:
         return f"<clip {self.id!r:.80} shape={self.shape} dtype={self.dtype} codec={self.codec}>"
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions, including those of the frames."""
-        return len(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Decoded size in bytes; images that differ in shape are counted as if like the first."""
-        return self._nframes * self._frame_nbytes
-
-    @property
     def cbytes(self) -> int:
         """Stored size of the frames in bytes."""
         return sum(self._cbytes)
@@ -142,15 +133,6 @@ class StoreClip:
         if not isinstance(value, dict):
             raise FormatError("it is not a JSON object").at(*where)
         return value
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return ``read(selection)``."""
-        return self.read(selection)
-
-    def __iter__(self) -> Iterator[AnyArray]:
-        """Yield the frames one by one."""
-        for index in range(self._nframes):
-            yield self.read(index)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         """Return all frames in a new numpy array.

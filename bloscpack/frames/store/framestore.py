@@ -25,7 +25,7 @@ from ...storage.protocol import ByteSource, closed_on_error, errors_at
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
 from ...types import AnyArray, IntArray
-from ..protocol import Request, read_batch
+from ..protocol import ClipMapping, Request, read_batch
 from .clip import StoreClip
 from .frameencoding import EncodedClip, Options
 from .segments import Finder, Index
@@ -36,7 +36,7 @@ from .writer import StoreWriter
 if TYPE_CHECKING:
     from ...storage.remote.upload import Upload
 
-_ATTRS_ADVICE = (
+ATTRS_ADVICE = (
     "attrs of a frame store are set in bloscpack.frames.create; copy.deepcopy(attrs) returns "
     "a copy that can be changed"
 )
@@ -78,7 +78,7 @@ class Ids(Sequence[str]):
         return f"<{self._nclips} ids>"
 
 
-class FrameStore:
+class FrameStore(ClipMapping):
     """Clips of frames in one file, by id.
 
     Returned by `bloscpack.frames.open` and `bloscpack.frames.create`.
@@ -232,7 +232,7 @@ class FrameStore:
             The metadata of the file are damaged.
         """
         attrs = self._metadata().get("attrs")
-        return read_only(attrs if isinstance(attrs, dict) else {}, _ATTRS_ADVICE)
+        return read_only(attrs if isinstance(attrs, dict) else {}, ATTRS_ADVICE)
 
     @property
     def codec(self) -> str:

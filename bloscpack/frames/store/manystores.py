@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 
+from ...array.attrs import read_only
 from ...exceptions import NotFoundError
 from ...parallel.threads import run_indexed
 from ...storage.file import open_source
@@ -23,10 +24,10 @@ from ...storage.remote.source import may_wait, path_of
 from ...storage.runs import MAX_REQUESTS
 from ...storage.url import is_url, shown_name
 from ...types import AnyArray
-from ..protocol import Request, read_batch
+from ..protocol import ClipMapping, Request, read_batch
 from .clip import StoreClip
 from .format import hash_of, pack_id
-from .framestore import FrameStore
+from .framestore import ATTRS_ADVICE, FrameStore
 
 _State = tuple[int, bytes]
 
@@ -48,7 +49,7 @@ class _Tables(NamedTuple):
             place += 1
 
 
-class ManyStores:
+class ManyStores(ClipMapping):
     """Several frame stores as one, with their clips in the order of the files.
 
     Returned by `bloscpack.frames.open` for a list of paths.
@@ -173,6 +174,17 @@ class ManyStores:
     def nframes(self) -> int:
         """Number of frames in all clips."""
         return sum(store.nframes for store in self.stores)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """JSON values that all files have alike; read-only."""
+        first, *others = (store.attrs for store in self.stores)
+        shared = {
+            name: value
+            for name, value in first.items()
+            if all(name in each and each[name] == value for each in others)
+        }
+        return read_only(shared, ATTRS_ADVICE)
 
     def keys(self) -> Sequence[str]:
         """Return the ids, in the order of the files: a view that decodes each on access."""

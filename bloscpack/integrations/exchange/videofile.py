@@ -17,6 +17,7 @@ from ...exceptions import FormatError, UnsupportedError
 from ...filetypes.arrayclips import Clips, clip_id
 from ...filetypes.clipcopy import arrays_of, is_images, meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
+from ...frames.indexing import IndexedClip
 from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ...media.video import VideoFrames, read_video
 from ...notice import notice
@@ -31,7 +32,7 @@ _DEFAULT_CRF = 18
 _MAX_RATE = 1000
 
 
-class VideoClip:
+class VideoClip(IndexedClip):
     """Frames of a video as a clip; see `frames.protocol.Clip`.
 
     Reading forward continues where the last read ended; going back by more than 16 frames starts
@@ -60,10 +61,6 @@ class VideoClip:
     def __len__(self) -> int:
         """Return the number of frames."""
         return self._count
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read(selection)`."""
-        return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""

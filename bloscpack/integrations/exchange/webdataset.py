@@ -21,6 +21,7 @@ from ...filetypes.arrayclips import ArrayClip, Clips, clip_id
 from ...filetypes.arraysource import ArraySource, Rows
 from ...filetypes.clipcopy import StoreWriter, arrays_of, attrs_of, images_of, is_images, meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
+from ...frames.indexing import IndexedClip
 from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ...media import image
 from ...notice import notice
@@ -39,7 +40,7 @@ _ID = "bloscpack_id"
 _MAX_TEXT_NBYTES = 16 << 20
 
 
-class ImageClip:
+class ImageClip(IndexedClip):
     """Images in a file as a clip; see `frames.protocol.Clip`.
 
     Parameters
@@ -82,10 +83,6 @@ class ImageClip:
     def __len__(self) -> int:
         """Return the number of frames."""
         return len(self._places)
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read(selection)`."""
-        return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""
