@@ -12,18 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from mutation import damage
+from outcomes import READ_ERRORS, Outcomes
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
-from bloscpack.exceptions import (
-    CodecError,
-    FormatError,
-    ObjectNumpyArrayRejection,
-    UnsupportedError,
-)
+from bloscpack.exceptions import ObjectNumpyArrayRejection
 from bloscpack.format.archiveindex import INDEX_TAIL_SIZE, RECORD_SIZE
 
-ERRORS = (FormatError, CodecError, UnsupportedError, ObjectNumpyArrayRejection)
 ATTRS = {"title": "fields", "levels": [1, 2]}
 MAX_NBYTES = 4 << 20  # of an array that damage may have made large
 
@@ -124,23 +119,16 @@ def check(vector: ArchiveVector, data: bytes, *, is_sound: bool) -> list[str]:
     return judge.faults
 
 
-class ArchiveJudge:
+class ArchiveJudge(Outcomes):
     """Collects the faults found in one damaged archive."""
 
+    errors = (*READ_ERRORS, ObjectNumpyArrayRejection)
+    refused = None
+
     def __init__(self, vector: ArchiveVector, is_sound: bool) -> None:
+        super().__init__()
         self.vector = vector
         self.is_sound = is_sound
-        self.faults: list[str] = []
-
-    def attempt(self, what: str, read: Any) -> Any:
-        """Return the result of `read`; None for a documented error; record any other error."""
-        try:
-            return read()
-        except ERRORS:
-            return None
-        except Exception as err:
-            self.faults.append(f"{what}: {type(err).__name__}: {str(err)[:200]}")
-            return None
 
     def compare(self, what: str, found: Any, *, is_whole: bool = True) -> None:
         """Read all arrays, and compare them with those of the sound archive.

@@ -7,7 +7,7 @@ what is read must be in the file, and damage to one sample must not change the o
 import pickle
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 from dataset_damage import damaged
 from dataset_vectors import DatasetVector, SampleFacts, dataset_vectors
+from outcomes import NOTHING, READ_ERRORS, Outcomes
 
 import bloscpack as bp
 from bloscpack import benzina
-from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError
+from bloscpack.exceptions import NotFoundError
 from tests import threadlist
 from tests.reference import benzina_sample as twin
 
-ERRORS = (FormatError, CodecError, UnsupportedError, NotFoundError)
-NOTHING: Any = object()
 SMALL_NBYTES = 50_000
 # Number of samples of a case that are examined.
 MAX_SAMPLES = 6
@@ -43,27 +42,16 @@ def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
     return f"{vector.name}: {what}", judge.faults, 2 * len(data) + (8 << 20)
 
 
-class DatasetJudge:
+class DatasetJudge(Outcomes):
     """Collects the faults found in one damaged dataset."""
 
+    errors = (*READ_ERRORS, NotFoundError)
+
     def __init__(self, vector: DatasetVector, data: bytes, folder: Path) -> None:
+        super().__init__()
         self.vector = vector
         self.data = data
         self.folder = folder
-        self.faults: list[str] = []
-
-    def attempt(self, what: str, read: Callable[[], Any]) -> Any:
-        """Return the result of `read`; NOTHING for a documented error; record any other error."""
-        try:
-            return read()
-        except ERRORS:
-            return NOTHING
-        except Exception as err:
-            self.faults.append(f"{what}: {type(err).__name__}: {str(err)[:200]}")
-            return NOTHING
-
-    def fault(self, what: str) -> None:
-        self.faults.append(what)
 
     def check(self, rng: Random) -> None:
         dataset = self.attempt("open", lambda: benzina.open(self.data, nthreads=1))
@@ -255,7 +243,7 @@ def _named(loader: Iterable[Any]) -> Iterator[Any]:
     """Yield batches; an error must name the sample or the table."""
     try:
         yield from loader
-    except ERRORS as err:
+    except DatasetJudge.errors as err:
         if not _NAMED.search(str(err)):
             raise AssertionError(f"an error that names nothing: {err}") from err
         raise

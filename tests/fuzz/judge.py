@@ -6,41 +6,35 @@ the damage, it may return another value, but then every way must return the same
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+from outcomes import NOTHING, READ_ERRORS, Outcomes
 from vectors import Vector
 
 import bloscpack as bp
 from bloscpack.append import append_fp
 from bloscpack.exceptions import (
-    CodecError,
-    FormatError,
     MetadataSectionTooSmall,
     NotANumpyArray,
     NotEnoughSpace,
     ObjectNumpyArrayRejection,
-    UnsupportedError,
 )
 
-READ_ERRORS = (FormatError, CodecError, UnsupportedError)
 ARRAY_ERRORS = (*READ_ERRORS, NotANumpyArray, ObjectNumpyArrayRejection)
 LAZY_ERRORS = (*READ_ERRORS, ObjectNumpyArrayRejection)
 APPEND_ERRORS = (*LAZY_ERRORS, NotEnoughSpace, MetadataSectionTooSmall)
 # The two ValueErrors of append that do not report damage.
 APPEND_MESSAGES = ("are not whole rows of the array", "no chunk size")
 
-NOTHING = object()
 
-
-class Judge:
+class Judge(Outcomes):
     """Collects the faults found in one damaged file."""
 
     def __init__(self, vector: Vector, data: bytes, sealed: bool, folder: Path) -> None:
+        super().__init__()
         self.vector = vector
         self.data = data
         # Damage can set the id to "no checksum" and so remove the protection; version 3 cannot
@@ -52,26 +46,6 @@ class Judge:
         says_none = at is not None and data[at + 9 : at + 10] == b"\0"
         self.is_meta_sealed = vector.is_meta_sealed and sealed and not says_none
         self.folder = folder
-        self.faults: list[str] = []
-
-    @contextmanager
-    def expecting(self, what: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-        try:
-            yield
-        except errors:
-            pass
-        except Exception as err:
-            self.faults.append(f"{what}: {type(err).__name__}: {str(err)[:200]}")
-
-    def outcome(
-        self, what: str, errors: tuple[type[Exception], ...], read: Callable[[], Any]
-    ) -> Any:
-        with self.expecting(what, errors):
-            return read()
-        return NOTHING
-
-    def fault(self, what: str) -> None:
-        self.faults.append(what)
 
     def check(self, rng: Random) -> list[str]:
         content = self._check_bytes()

@@ -5,23 +5,21 @@ add up, missing data must not be replaced by zeros, and damage to one record mus
 """
 
 import pickle
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+from outcomes import NOTHING, READ_ERRORS, Outcomes
 from recording_damage import damaged
 from recording_rewrite_judge import RewriteJudge
 from recordings import RecordingVector, recording_vectors
 
 from bloscpack import vrs
-from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError
+from bloscpack.exceptions import NotFoundError
 from bloscpack.vrs.column.ragged import Ragged, Strings
 
-ERRORS = (FormatError, CodecError, UnsupportedError, NotFoundError)
-NOTHING: Any = object()
 TAGS = 4
 # Most cases use small files, which are read quickly and have every field of large ones.
 SMALL_NBYTES = 12_000
@@ -43,30 +41,17 @@ def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
     return f"{vector.name}: {what}", judge.faults, honest
 
 
-class RecordingJudge:
+class RecordingJudge(Outcomes):
     """Collects the faults found in one damaged recording."""
 
+    errors = (*READ_ERRORS, NotFoundError)
+
     def __init__(self, vector: RecordingVector, data: bytes, in_place: bool, folder: Path) -> None:
+        super().__init__()
         self.vector = vector
         self.data = data
         self.in_place = in_place
         self.folder = folder
-        self.faults: list[str] = []
-
-    def attempt(
-        self, what: str, read: Callable[[], Any], *, allowed: tuple[type[Exception], ...] = ()
-    ) -> Any:
-        """Return what `read` gives; NOTHING for a documented error; note any other."""
-        try:
-            return read()
-        except (*ERRORS, *allowed):
-            return NOTHING
-        except Exception as err:
-            self.faults.append(f"{what}: {type(err).__name__}: {str(err)[:200]}")
-            return NOTHING
-
-    def fault(self, what: str) -> None:
-        self.faults.append(what)
 
     def check(self, rng: Random) -> None:
         index = rng.choice(("auto", "auto", "auto", "rebuild", "strict"))

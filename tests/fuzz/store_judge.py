@@ -6,19 +6,19 @@ digests it may return wrong values, but the same ones in every way.
 
 import io
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 from mutation import damage
+from outcomes import Outcomes
 from store_vectors import Array, StoreVector, store_vectors
 
 import bloscpack as bp
-from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
 from bloscpack.frames.store.clip import StoreClip
 
-ERRORS = (FormatError, CodecError, UnsupportedError)
 # Errors that a clip of different images raises when several of them are read.
 DIFFERENT = "read frames that differ one by one"
 # Limits on reading a clip frame by frame, which damage may have made long or large.
@@ -43,31 +43,35 @@ def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
     return what, judge.faults, honest
 
 
-class StoreJudge:
+class StoreJudge(Outcomes):
     """Collects the faults found in one damaged store."""
 
+    refused = None
+
     def __init__(self, vector: StoreVector, data: bytes, is_sound: bool, folder: Path) -> None:
+        super().__init__()
         self.vector = vector
         self.data = data
         self.is_sound = is_sound
         self.folder = folder
-        self.faults: list[str] = []
 
     @property
     def is_array(self) -> bool:
         """Return whether the damaged header now declares a file of an array or of bytes."""
         return self.data[:4] == b"blpk" and (self.data[4] != 4 or not self.data[40] & 1)
 
-    def attempt(self, what: str, read: Any, *, allowed: str = "") -> Any:
-        """Return the result of `read`; None for a documented error; record any other error."""
-        try:
-            return read()
-        except ERRORS:
-            return None
-        except Exception as err:
-            if not (allowed and isinstance(err, ValueError) and allowed in str(err)):
-                self.faults.append(f"{what}: {type(err).__name__}: {str(err)[:200]}")
-            return None
+    def attempt(self, what: str, read: Callable[[], Any], *, message: str = "") -> Any:
+        """Return the outcome of `read`, which may raise a ValueError with `message`."""
+
+        def read_or_none() -> Any:
+            try:
+                return read()
+            except ValueError as err:
+                if not message or message not in str(err):
+                    raise
+                return None
+
+        return super().attempt(what, read_or_none)
 
     def check(self, rng: Random) -> None:
         store = self.attempt("open", lambda: bp.frames.open(self.data))
@@ -108,9 +112,9 @@ class StoreJudge:
         if self.is_sound and sound and meta is not None and meta != sound.meta:
             self.faults.append(f"{what}: other metadata, {meta!r:.80}")
         if clip.nbytes > MAX_NBYTES:  # it must be refused, or really be as large
-            whole = self.attempt(f"{what}: all", lambda: clip[:3], allowed=DIFFERENT)
+            whole = self.attempt(f"{what}: all", lambda: clip[:3], message=DIFFERENT)
             return None
-        whole = self.attempt(f"{what}: all", clip.read, allowed=DIFFERENT)
+        whole = self.attempt(f"{what}: all", clip.read, message=DIFFERENT)
         count = min(len(clip), MAX_FRAMES)
         frames = [self.attempt(f"{what}: [{k}]", lambda k=k: clip[k]) for k in range(count)]
         self.attempt(f"{what}: images", clip.read_images)
@@ -176,7 +180,7 @@ class StoreJudge:
             return
         with store:
             before = list(self.attempt("ids", lambda: list(store)) or [])
-            self.attempt("append", lambda: store.append("new", frames), allowed="already")
+            self.attempt("append", lambda: store.append("new", frames), message="already")
             is_there = "new" in store
         with bp.frames.open(path) as store:
             ids = self.attempt("ids after an append", lambda: list(store))
@@ -188,7 +192,7 @@ class StoreJudge:
     def _check_many(self, rng: Random) -> None:
         other = store_vectors()[3].data if self.vector.name != "shared" else b""
         places = [self.data, other] if other else [self.data]
-        many = self.attempt("several", lambda: bp.frames.open(places), allowed="must not share ids")
+        many = self.attempt("several", lambda: bp.frames.open(places), message="must not share ids")
         if many is not None:
             with many:
                 self.attempt("several: ids", lambda: list(many))
