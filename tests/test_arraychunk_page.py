@@ -1,29 +1,20 @@
 """docs/formats/arraychunk.md: the dump is the chunk, and both readers decode it."""
 
-import contextlib
 from typing import Any
-
-import pytest
 
 from bloscpack.format import arraychunk
 from bloscpack.format.codec import decode_into
 
+from .pages import DOCS, dump_of, page_fixture
 from .reference.arraychunk import decode
-from .test_docs import DOCS, blocks, dump_of, run_page
 
 PAGE = DOCS / "formats" / "arraychunk.md"
 
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    with contextlib.chdir(tmp_path_factory.mktemp("page")):
-        names: dict[str, Any] = run_page(PAGE)
-        return names
+page = page_fixture(PAGE)
 
 
 def test_dump_of_the_page_is_the_chunk(page: dict[str, Any]) -> None:
-    (dump,) = [text for language, text, _ in blocks(PAGE) if language == "hex"]
-    chunk = dump_of(dump)
+    chunk = dump_of(PAGE)
     assert chunk.hex(" ") == page["chunk"].hex(" ")
     out = bytearray(page["items"].nbytes)
     decode_into(chunk, out)

@@ -1,6 +1,5 @@
 """docs/formats/blosc-chunk.md: the dump matches the chunk; the decoder reads every kind."""
 
-import contextlib
 import itertools
 import struct
 from typing import Any
@@ -10,10 +9,10 @@ import pytest
 
 from bloscpack.format import codec
 
+from .pages import DOCS, dump_of, page_fixture
 from .reference.chunk_decoder import decode_chunk, unpack_header, unshuffle_bits, unshuffle_bytes
 from .reference.refused import RefusedError
 from .reference.streams import decode_blosclz, decode_lz4, decode_snappy
-from .test_docs import DOCS, blocks, dump_of, run_page
 
 PAGE = DOCS / "formats" / "blosc-chunk.md"
 RNG = np.random.default_rng(7)
@@ -24,17 +23,11 @@ CONTENTS = {
     "few": RNG.integers(0, 3, 80_000).astype("u1").tobytes(),
 }
 
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    with contextlib.chdir(tmp_path_factory.mktemp("page")):
-        names: dict[str, Any] = run_page(PAGE)
-        return names
+page = page_fixture(PAGE)
 
 
 def test_dump_of_the_page_is_the_chunk(page: dict[str, Any]) -> None:
-    (dump,) = [text for language, text, _ in blocks(PAGE) if language == "hex"]
-    assert dump_of(dump).hex(" ") == page["chunk"].hex(" ")
+    assert dump_of(PAGE).hex(" ") == page["chunk"].hex(" ")
 
 
 def test_decoder_of_the_page_refuses_damage(page: dict[str, Any]) -> None:

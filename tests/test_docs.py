@@ -1,6 +1,5 @@
 """The documentation matches the package: its code runs, its tables and dumps are correct."""
 
-import contextlib
 import doctest
 import hashlib
 import http.client
@@ -11,7 +10,6 @@ import re
 import runpy
 import shlex
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,9 +21,8 @@ from bloscpack.format.checksum import CHECKSUMS, LAST_V3_ID, checksum_by_name
 
 from .conftest import ReferenceFolder
 from .entrypoints import entry_points
+from .pages import DOCS, FENCE, ROOT, blocks, dump_of, page_fixture, run_page
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
 FORMAT = DOCS / "formats" / "bloscpack.md"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 
@@ -39,26 +36,8 @@ NOT_RUN = {
     "cython": "an excerpt of a kernel, built with the package",
     "python-excerpt": "a part of a file to be edited, not a program",
 }
-_FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-
-def blocks(page):
-    """Return (language, text, line number) of every fenced block."""
-    text = page.read_text("utf-8")
-    return [
-        (match[1], match[2], text.count("\n", 0, match.start(2)) + 1)
-        for match in _FENCE.finditer(text)
-    ]
-
-
-def run_page(page):
-    """Run the Python blocks of a page in order and return their namespace."""
-    names = {"__name__": "docs"}
-    for language, text, line in blocks(page):
-        if language == "python":
-            # Leading empty lines, so that tracebacks show the line number of the page.
-            exec(compile("\n" * (line - 1) + text, str(page), "exec"), names)
-    return names
+format_page = page_fixture(FORMAT)
 
 
 def empty_moto():
@@ -135,14 +114,14 @@ def test_blocks_are_found():
 
 def anchors(page):
     """Return the anchors of a page's headings, as code hosts and the site make them."""
-    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text("utf-8")), re.MULTILINE)
     plain = [re.sub(r"\]\([^)]*\)|[`*\[]", "", heading).strip().lower() for heading in headings]
     return [re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in plain]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_lead_somewhere(page):
-    text = _FENCE.sub("", page.read_text("utf-8"))
+    text = FENCE.sub("", page.read_text("utf-8"))
     for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", text):
         if target.startswith(("https:", "http:")):
             continue
@@ -282,30 +261,8 @@ def test_checksum_table_is_the_packages():
             assert digest == hashlib.new(name, data).digest()
 
 
-def dump_of(text):
-    """Return the bytes that a dump shows, after checking its offsets."""
-    data = b""
-    for line in text.splitlines():
-        match = re.match(r"([0-9a-f]{4})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?:  |$)", line)
-        if match:
-            assert int(match[1], 16) == len(data), f"position in {line!r}"
-            data += bytes.fromhex(match[2])
-        else:
-            assert re.fullmatch(r"[A-Z0-9 ]+", line), f"no line of a dump: {line!r}"
-    return data
-
-
-@pytest.fixture(scope="module")
-def format_page(tmp_path_factory):
-    """Return the namespace of the format page: its example, its reader and its writer."""
-    pytest.importorskip("blosc", reason="the reader of the format page uses the blosc package")
-    with contextlib.chdir(tmp_path_factory.mktemp("page")):
-        return run_page(FORMAT)
-
-
 def test_hex_dump_is_the_file(format_page):
-    (dump,) = [text for language, text, _ in blocks(FORMAT) if language == "hex"]
-    assert dump_of(dump).hex(" ") == format_page["example"].hex(" ")
+    assert dump_of(FORMAT).hex(" ") == format_page["example"].hex(" ")
 
 
 def vectors():

@@ -16,7 +16,7 @@ import pytest
 
 import bloscpack as bp
 
-from .test_docs import DOCS
+from .pages import DOCS
 
 FOLDERS = ("bloscpack", "bloscpack.frames", "bloscpack.gulp", "bloscpack.vrs", "bloscpack.benzina")
 # Public modules, besides the folders themselves.

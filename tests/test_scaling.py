@@ -16,8 +16,8 @@ from bloscpack.storage.remote.source import HEAD_NBYTES
 from bloscpack.storage.runs import MAX_REQUESTS
 
 from . import clientlist
+from .pages import DOCS
 from .servers import FileServer, running
-from .test_docs import DOCS
 
 PAGE = (DOCS / "scaling.md").read_text("utf-8").partition("\n## Time\n")[0]
 CONSTANTS = {

@@ -9,7 +9,7 @@ import pytest
 
 import bloscpack as bp
 
-from .test_docs import DOCS, blocks
+from .pages import DOCS, blocks
 
 MESSAGES = [
     text.rstrip("\n")

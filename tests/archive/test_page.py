@@ -1,6 +1,5 @@
 """docs/formats/archive.md: its dump matches the file, its reader reads our archives."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,31 +7,19 @@ import pytest
 
 import bloscpack as bp
 
+from ..pages import DOCS, dump_lines, page_fixture
 from ..reference.archive_reader import read_archive
-from ..test_docs import DOCS, blocks, run_page
 from .archives import ARRAYS, content_of, packed
 
 PAGE = DOCS / "formats" / "archive.md"
 
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("page"))
-        names: dict[str, Any] = run_page(PAGE)
-        return names
+page = page_fixture(PAGE)
 
 
 def test_the_dump_is_the_file(page: dict[str, Any]) -> None:
-    (dump,) = [text for language, text, _ in blocks(PAGE) if language == "hex"]
     example, shown = page["example"], 0
-    for line in dump.splitlines():
-        match = re.match(r"([0-9a-f]{4})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?:  |$)", line)
-        if match is None:
-            assert line.isupper()
-            continue
-        at, data = int(match[1], 16), bytes.fromhex(match[2])
-        assert example[at : at + len(data)] == data, line
+    for at, data in dump_lines(PAGE):
+        assert example[at : at + len(data)] == data, f"position {at:04x}"
         shown += len(data)
     files = page["read_archive"](example)
     assert shown == len(example) - sum(map(len, files.values())) + 5

@@ -8,24 +8,16 @@ import pytest
 
 import bloscpack as bp
 
-from ..test_docs import DOCS, blocks, dump_of, run_page
+from ..pages import DOCS, dump_of, page_fixture
 from .stores import Array, changed, clip, fill, made, tails
 
 PAGE = DOCS / "formats" / "frames.md"
 
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    pytest.importorskip("blosc", reason="the reader of the page uses the blosc package")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("page"))
-        names: dict[str, Any] = run_page(PAGE)
-        return names
+page = page_fixture(PAGE)
 
 
 def test_the_dump_is_the_file(page: dict[str, Any]) -> None:
-    (dump,) = [text for language, text, _ in blocks(PAGE) if language == "hex"]
-    assert dump_of(dump).hex(" ") == page["example"].hex(" ")
+    assert dump_of(PAGE).hex(" ") == page["example"].hex(" ")
 
 
 def moving(nframes: int, shape: tuple[int, ...], dtype: str) -> Array:

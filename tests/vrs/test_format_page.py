@@ -11,21 +11,16 @@ from bloscpack.vrs.block.pixels import PixelFormat
 from bloscpack.vrs.format.payload import PRESETS
 from bloscpack.vrs.layout.datalayout import DataLayout
 
-from ..test_docs import DOCS, blocks, dump_of, run_page
+from ..pages import DOCS, blocks, dump_of, page_fixture
 from .vectorfiles import NAMES, VectorFile
 
 PAGE = DOCS / "formats" / "vrs.md"
 
-
-@pytest.fixture(scope="module")
-def page() -> dict[str, Any]:
-    """Return the namespace of the page: its example and the functions of its reader."""
-    return run_page(PAGE)
+page = page_fixture(PAGE)
 
 
 def test_hex_dump_is_the_example(page: dict[str, Any]) -> None:
-    (dump,) = [text for language, text, _ in blocks(PAGE) if language == "hex"]
-    assert dump_of(dump).hex(" ") == page["example"].hex(" ")
+    assert dump_of(PAGE).hex(" ") == page["example"].hex(" ")
 
 
 def test_definition_in_the_text_is_one() -> None:
