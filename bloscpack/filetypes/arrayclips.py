@@ -1,6 +1,7 @@
 """An array as a source of one clip, and a clip as an array, so that either is copied to either."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import PurePath
 from typing import Any, Self
 
@@ -17,7 +18,8 @@ from ..frames.protocol import (
     frame_indices,
 )
 from ..types import AnyArray
-from .arraysource import ArraySource, Place, Rows
+from .arraysource import ArraySource, Place, Rows, SeveralArrays
+from .clipcopy import attrs_of
 
 
 class ArrayClip(IndexedClip):
@@ -61,13 +63,13 @@ class Clips(ClipMapping):
     @classmethod
     def of(cls, array: ArraySource, name: str | None) -> Self:
         """Return an array of frames as a source; its clip has the name of the file, or "array"."""
-        if not 3 <= len(array.rows.shape) <= 4:
-            raise ValueError(
-                f"an array of shape {array.rows.shape} is not a clip of frames, which has shape "
-                "(T, H, W) or (T, H, W, C); to='array' copies it as an array"
-            )
-        clip = ArrayClip(clip_id(name) or "array", array)
+        clip = ArrayClip(clip_id(name) or "array", _checked(array, "an array"))
         return cls({clip.id: clip}, name)
+
+    @classmethod
+    def of_several(cls, arrays: SeveralArrays, name: str | None) -> Self:
+        """Return named arrays of frames as a source; one at a time is open."""
+        return cls(_OpenedInTurn(arrays), name)
 
     def keys(self) -> Sequence[str]:
         """Return the ids."""
@@ -105,19 +107,65 @@ class Clips(ClipMapping):
         return found
 
     def close(self) -> None:
-        """Do nothing: the opener closes the file."""
+        """Close the array that is open; the opener closes the file."""
+        if isinstance(self._clips, _OpenedInTurn):
+            self._clips.close()
 
     def __enter__(self) -> Self:
         """Return the source."""
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Do nothing."""
+        """Close the array that is open."""
+        self.close()
+
+
+class _OpenedInTurn(Mapping[str, Clip]):
+    """Clips of named arrays; opening one closes the one before, so that few files are open."""
+
+    def __init__(self, arrays: SeveralArrays) -> None:
+        self._arrays = arrays
+        self._open = ExitStack()
+
+    def __getitem__(self, name: str) -> Clip:
+        self._open.close()
+        array = self._open.enter_context(self._arrays.open(name))
+        return ArrayClip(name, _checked(array, f"array {name!r:.80}"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays.names)
+
+    def __len__(self) -> int:
+        return len(self._arrays.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays.names
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def _checked(array: ArraySource, what: str) -> ArraySource:
+    if not 3 <= len(array.rows.shape) <= 4:
+        raise ValueError(
+            f"{what} of shape {array.rows.shape} is not a clip of frames, which has shape "
+            "(T, H, W) or (T, H, W, C); to='array' copies it as an array"
+        )
+    return array
 
 
 def clip_id(name: str | None) -> str:
     """Return the id of the only clip of a file: its name without the suffix."""
     return PurePath(name or "").stem
+
+
+def arrays_of_clips(source: FrameSource) -> SeveralArrays:
+    """Return all clips of a source as named arrays."""
+
+    def read(name: str) -> AbstractContextManager[ArraySource]:
+        return nullcontext(array_of_clip(source, name))
+
+    return SeveralArrays(tuple(source.keys()), read, attrs_of(source))
 
 
 def array_of_clip(source: FrameSource, inner: str) -> ArraySource:

@@ -19,8 +19,8 @@ from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
 from ..types import Progress
-from .arrayclips import Clips, array_of_clip
-from .arraysource import ArraySource
+from .arrayclips import Clips, array_of_clip, arrays_of_clips
+from .arraysource import ArraySource, SeveralArrays
 from .copyjob import Conversion, CopyJob, check_target
 from .identify import identify, split_inner
 from .open import frames_of, open_frames
@@ -70,14 +70,14 @@ def convert(
     to : str, optional
         Type of the copy: "frames", "gulp", "vrs", "benzina", "images", "webdataset", "mp4" or "gif"
         for clips; "array", "v3", "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for
-        an array; "archive" or "npz" for all arrays of an archive or a ``.npz`` file. By default the
-        type of the suffix of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if `src` is a store
-        that holds a recording. For any other name an array becomes a Bloscpack file ("array"),
-        which is written as by `bloscpack.save`, with the chunks of `src`; several become an
-        `Archive`. Clips become a frame store, and the clips of a frame store a Gulp directory,
-        unless the name ends in ".blp". "v3" writes an array in format version 3, which bloscpack
-        0.16 reads: in chunks of whole rows, by Blosc alone. "frames" makes a clip of an array of
-        shape (T, H, W) or (T, H, W, C).
+        an array; "archive", "npz", "hdf5" or "zarr" for all arrays or clips of a file with several.
+        By default the type of the suffix of `dst`, such as ".bzna", ".npy" or ".h5", or ".vrs" if
+        `src` is a store that holds a recording. For any other name an array becomes a Bloscpack
+        file ("array"), which is written as by `bloscpack.save`, with the chunks of `src`; several
+        become an `Archive`. Clips become a frame store, and the clips of a frame store a Gulp
+        directory, unless the name ends in ".blp". "v3" writes an array in format version 3, which
+        bloscpack 0.16 reads: in chunks of whole rows, by Blosc alone. "frames" makes a clip of each
+        array of shape (T, H, W) or (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
@@ -216,37 +216,43 @@ def convert(
             not (inner or job.inner)
             and filetype
             and filetype.copy
-            and to in (None, "frames", filetype.name)
+            and (to or _suffix_type(job.target)) in (None, "frames", filetype.name)
         ):
             whole: Conversion = filetype.copy(src, storage_options, to, job)
             return whole
         if verbatim and not (to and _named(to).is_array):
             raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
-        reader = _reader(filetype, src)
-        several = None if inner or job.inner else _copy_several(reader, src, to, job)
-        if several is not None:
-            return several
-        source: Any
-        if reader is not None:
-            source = stack.enter_context(reader.read(src, inner, nthreads=nthreads))
-        elif isinstance(src, list | tuple) and to and _named(to).is_array:
-            raise TypeError("an array is copied from one file, not from a list")
-        else:
-            source = _opened(filetype, src, stack, nthreads, storage_options)
-        has_array = isinstance(source, ArraySource)
-        target = _named(to) if to else _default(source, job, is_array=has_array)
-        if job.inner and not (target.is_array and target.open):
-            raise ValueError(f"a copy of type {target.name!r} has no part {job.inner!r:.80}")
-        if target.is_array:
-            array = source if has_array else array_of_clip(source, inner)
-            copied: Conversion = target.copy(array, job)
-            return copied
-        source = _clips_of(source, src, inner)
-        _check_options(target, job)
-        job.check_found(len(source), source.name)
-        check_target(job.target, job.name, is_folder=target.is_folder, overwrite=overwrite)
-        clips: Conversion = target.copy(source, job)
-    return clips
+        source = _opened(filetype, src, inner, to, job, storage_options, stack)
+        return _copied(source, src, inner, to, job)
+
+
+def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> Conversion:
+    """Copy an `ArraySource`, `SeveralArrays` or a source of clips; `src` is where it is from."""
+    if isinstance(source, SeveralArrays):
+        target = _target_of_several(to, job)
+        if target.copy_several is not None:
+            return _conversion(target.copy_several(source, job))
+        with Clips.of_several(source, src.name) as clips:
+            return _copied(clips, src, inner, to, job)
+    has_array = isinstance(source, ArraySource)
+    target = _named(to) if to else _default(source, job, is_array=has_array)
+    if job.inner and not (target.is_array and target.open):
+        raise ValueError(f"a copy of type {target.name!r} has no part {job.inner!r:.80}")
+    if target.is_array:
+        if target.copy_several and not (has_array or inner or job.inner or len(source) == 1):
+            job.check_found(len(source), source.name)
+            return _conversion(target.copy_several(arrays_of_clips(source), job))
+        return _conversion(target.copy(source if has_array else array_of_clip(source, inner), job))
+    source = _clips_of(source, src, inner)
+    _check_options(target, job)
+    job.check_found(len(source), source.name)
+    check_target(job.target, job.name, is_folder=target.is_folder, overwrite=job.overwrite)
+    return _conversion(target.copy(source, job))
+
+
+def _conversion(copied: Any) -> Conversion:
+    conversion: Conversion = copied
+    return conversion
 
 
 def _clips_of(source: Any, src: Any, inner: str) -> Any:
@@ -256,20 +262,21 @@ def _clips_of(source: Any, src: Any, inner: str) -> Any:
     return Clips({inner: source[inner]}, source.name) if inner else source
 
 
-def _copy_several(
-    reader: Target | None, source: ByteSource, to: str | None, job: CopyJob
-) -> Conversion | None:
-    """Copy all arrays of a file, if it has several by name and the copy can have them too."""
-    if reader is None or reader.open_several is None:
-        return None
+def _target_of_several(to: str | None, job: CopyJob) -> Target:
+    """Return the type of a copy of several arrays: an archive, unless another one is named."""
     target = _named(to) if to else _default(None, job, is_array=True)
-    if to is None and target.name == "array":
-        target = _named("archive")
-    if target.copy_several is None:
-        return None
-    with reader.open_several(source, nthreads=job.nthreads) as arrays:
-        copied: Conversion = target.copy_several(arrays, job)
-        return copied
+    return _named("archive") if to is None and target.name == "array" else target
+
+
+def _suffix_type(target: str) -> str | None:
+    """Return the type that the suffix of the destination names; None if it may be any of ours."""
+    named = (
+        (len(suffix), each.name)
+        for each in TARGETS
+        for suffix in each.suffixes
+        if suffix and suffix != ".blp" and target.endswith(suffix)
+    )
+    return max(named, default=(0, None))[1]
 
 
 # End of a ZIP archive in which the kind of its members is looked for.
@@ -333,6 +340,32 @@ def _identified(
 
 
 def _opened(
+    filetype: FileType | None,
+    src: Any,
+    inner: str,
+    to: str | None,
+    job: CopyJob,
+    storage_options: Mapping[str, Any] | None,
+    stack: ExitStack,
+) -> Any:
+    """Return an `ArraySource`, `SeveralArrays` or a source of clips, closed with the `stack`."""
+    reader = _reader(filetype, src)
+    if reader is None:
+        if isinstance(src, list | tuple) and to and _named(to).is_array:
+            raise TypeError("an array is copied from one file, not from a list")
+        return _opened_clips(filetype, src, stack, job.nthreads, storage_options)
+    if reader.open_several is not None and not (inner or job.inner):
+        arrays = stack.enter_context(reader.open_several(src, nthreads=job.nthreads))
+        if len(arrays.names) == 1 and not reader.is_mapping:
+            return stack.enter_context(arrays.open(arrays.names[0]))
+        target = _target_of_several(to, job)
+        if (arrays.names or reader.is_mapping) and (target.copy_several or not target.is_array):
+            return arrays
+    # Without a name, this raises an error if the file has several arrays.
+    return stack.enter_context(reader.read(src, inner, nthreads=job.nthreads))
+
+
+def _opened_clips(
     filetype: FileType | None,
     src: Any,
     stack: ExitStack,

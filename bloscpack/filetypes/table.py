@@ -159,6 +159,8 @@ class Target(NamedTuple):
     # ``nthreads``, and returns a context manager with `SeveralArrays`; takes these and a `CopyJob`.
     open_several: Function | None = None
     copy_several: Function | None = None
+    # Whether a file of one array is a file of several, too, and not copied as an array alone.
+    is_mapping: bool = False
 
     def read(self, source: Any, inner: str, *, nthreads: int | None) -> Any:
         """Open a source of one of `kinds`; see `open`."""
@@ -221,6 +223,7 @@ TARGETS = (
         open=on_use("filetypes.arraycopy", "open_array"),
         open_several=on_use("filetypes.arraycopy", "open_archive"),
         copy_several=on_use("filetypes.arraycopy", "copy_to_archive"),
+        is_mapping=True,
     ),
     Target("v3", on_use("filetypes.arraycopy", "copy_to_v3"), is_array=True),
     _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
@@ -232,13 +235,44 @@ TARGETS = (
         is_array=True,
         open_several=on_use("integrations.exchange.npz", "open_several"),
         copy_several=on_use("integrations.exchange.npz", "copy_several"),
+        is_mapping=True,
     ),
-    _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), is_array=True),
-    _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), is_array=True),
-    _exchange("zarr2", "zarrarray", (), (), is_array=True),
+    _exchange(
+        "hdf5",
+        "hdf5",
+        (".h5", ".hdf5"),
+        (HDF5,),
+        is_array=True,
+        open_several=on_use("integrations.exchange.hdf5", "open_several"),
+        copy_several=on_use("integrations.exchange.hdf5", "copy_several"),
+    ),
+    _exchange(
+        "zarr",
+        "zarrarray",
+        (".zarr", ".zarr.zip"),
+        (ZARR,),
+        is_array=True,
+        open_several=on_use("integrations.exchange.zarrarray", "open_several"),
+        copy_several=on_use("integrations.exchange.zarrarray", "copy_several"),
+    ),
+    _exchange(
+        "zarr2",
+        "zarrarray",
+        (),
+        (),
+        is_array=True,
+        copy_several=on_use("integrations.exchange.zarrarray", "copy_several_to_zarr2"),
+    ),
     _exchange("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
     _exchange("mp4", "videofile", (".mp4",), (VIDEO, GIF)),
     Target("gif", on_use("integrations.exchange.videofile", "copy_to_gif"), (".gif",)),
     _exchange("webdataset", "webdataset", (".tar",), (TAR,)),
-    _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), is_array=True),
+    _exchange(
+        "netcdf",
+        "netcdf",
+        (".nc", ".nc4"),
+        (NETCDF3,),
+        is_array=True,
+        open_several=on_use("integrations.exchange.netcdf", "open_several"),
+    ),
 )

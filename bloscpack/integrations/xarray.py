@@ -19,6 +19,7 @@ from ..storage.protocol import closed_on_error
 from ..storage.url import is_url
 from ..types import AnyArray
 from .axislabels import Labels
+from .save import save
 
 try:
     import xarray as xr
@@ -29,7 +30,39 @@ except ImportError as err:
         f"{err}: pip install 'xarray>=2024.7' (or 'bloscpack[xarray]')", name=err.name
     ) from err
 
-__all__ = ["BloscpackBackend"]
+__all__ = ["BloscpackBackend", "DataArrayAccessor"]
+
+
+@xr.register_dataarray_accessor("blp")
+class DataArrayAccessor:
+    """Methods of xarray's DataArray as ``da.blp``, once this module is imported.
+
+    Parameters
+    ----------
+    array : xarray.DataArray
+        The array; xarray passes it.
+
+    Examples
+    --------
+    >>> import bloscpack.integrations.xarray
+    >>> import xarray as xr
+    >>> xr.DataArray([1.5, 2.5], dims="time", name="heat").blp.save("heat.blp")
+    """
+
+    def __init__(self, array: xr.DataArray) -> None:
+        self._array = array
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Save the array with its name, dims and coordinates.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+        **options
+            Those of `bloscpack.save`, which raises the same errors.
+        """
+        save(path, self._array, **options)
 
 
 class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]

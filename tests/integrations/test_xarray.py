@@ -250,6 +250,23 @@ class TestLazy:
                 assert np.array_equal(dataset["height"][9], RAMP[9])
 
 
+def test_a_dataarray_saves_itself(tmp_path: Path) -> None:
+    heat = xr.DataArray(
+        np.arange(6.0).reshape(2, 3),
+        dims=("time", "x"),
+        coords={"x": [1, 2, 3]},
+        name="heat",
+        attrs={"unit": "K"},
+    )
+    heat.blp.save(tmp_path / "heat.blp", chunks=1)
+    with xr.open_dataarray(tmp_path / "heat.blp") as found:
+        assert found.identical(heat)
+    with bp.open(tmp_path / "heat.blp") as array:
+        assert array.nchunks == 2
+    with pytest.raises(TypeError, match="chunk_rows"):
+        heat.blp.save(tmp_path / "x.blp", chunk_rows=1)
+
+
 class TestEngine:
     @pytest.mark.usefixtures("_installed")
     def test_xarray_finds_it(self, ramp: Path, tmp_path: Path) -> None:

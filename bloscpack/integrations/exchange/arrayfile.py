@@ -1,23 +1,26 @@
-"""Copy of an array to a file of another library: written part by part, and compared."""
+"""Copies of arrays to a file of another library: written part by part, and compared."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, closing
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...filetypes.arraysource import ArraySource
+from ...exceptions import UnsupportedError
+from ...filetypes.arraysource import ArraySource, SeveralArrays
 from ...filetypes.copyjob import ByteCount, Conversion, CopyJob, new_copy, refuse_difference
 from ...notice import notice
 from ...storage.file import open_source
 from ...storage.folder.filelist import ListedFolder
-from .arraylabels import canonical, is_same
+from .arraylabels import canonical, is_same, labels_of
 from .library import refuse_inner
 
 _CHUNK_NBYTES = 1 << 20
 
 Add: TypeAlias = Callable[[int], None]
 Open: TypeAlias = Callable[..., AbstractContextManager[ArraySource]]
+OpenSeveral: TypeAlias = Callable[..., AbstractContextManager[SeveralArrays]]
 Write: TypeAlias = Callable[[str, ArraySource, CopyJob, Add], None]
 
 
@@ -71,7 +74,7 @@ def copy_array(
     if lost:
         notice("%s: %s has no place for attributes: %s", job.name, kind, ", ".join(lost))
     kept = {key: value for key, value in source.attrs.items() if key not in lost}
-    source = source._replace(attrs=canonical(kept, source.rows.shape))
+    source = _canonical(source._replace(attrs=kept))
     count = ByteCount(job, source.nbytes)
     with new_copy(job, is_folder=is_folder) as temporary:
         write(temporary, source, job, count.add)
@@ -80,14 +83,126 @@ def copy_array(
                 closing((ListedFolder if is_folder else open_source)(temporary)) as opened,
                 open_copy(opened, job.inner, nthreads=job.nthreads) as copy,
             ):
-                what = source.difference(copy, count.add)
-                # The place in the copy is the new name.
-                named = {"name": job.inner.rpartition("/")[2]} if job.inner else {}
-                one, two = source.attrs | named, copy.attrs | named
-                if what is None and not is_same(one, two, source.rows.shape):
-                    what = "the attrs"
-                refuse_difference(what, job.name)
+                refuse_difference(_difference(source, copy, job.inner, count.add), job.name)
     return Conversion(kind, 1, source.nrows, 0, lossless=True)
+
+
+def copy_several_arrays(
+    kind: str,
+    arrays: SeveralArrays,
+    job: CopyJob,
+    write: Write,
+    write_attrs: Callable[[str, Mapping[str, Any]], None],
+    open_copies: OpenSeveral,
+    *,
+    options: Collection[str] = (),
+    is_folder: bool = False,
+) -> Conversion:
+    """Write a copy of named arrays, compare it with its source, and move it to its place.
+
+    Parameters
+    ----------
+    kind, job, options, is_folder : as for `copy_array`
+    arrays : SeveralArrays
+        The arrays.
+    write : callable
+        As for `copy_array`; adds the array that ``job.inner`` names to the copy.
+    write_attrs : callable
+        Takes the path and the attributes of all arrays, and begins the copy with them.
+    open_copies : callable
+        Opens all arrays of the copy.
+
+    Raises
+    ------
+    ValueError
+        An option is not for this type.
+    UnsupportedError
+        The type cannot hold the name of an array, or two arrays in the same group have different
+        coordinates of one name.
+    FormatError
+        A source is damaged, or the copy differs from it.
+    """
+    refuse_our_options(job, kind, options)
+    steps = ArrayCount(job, len(arrays.names))
+    coords: dict[tuple[str, str], tuple[str, Any]] = {}
+    nrows = 0
+    with new_copy(job, is_folder=is_folder) as temporary:
+        write_attrs(temporary, arrays.attrs)
+        for name in arrays.names:
+            if any(part in ("", ".", "..") for part in name.split("/")) or set(name) & set("\0\\"):
+                raise UnsupportedError(f"{kind} cannot hold an array of the name {name!r:.80}").at(
+                    path=job.name
+                )
+            with arrays.open(name) as source:
+                source = _canonical(source)
+                _check_coords(name, source, coords, job.name)
+                write(temporary, source, replace(job, inner=name), lambda _: None)
+                nrows += source.nrows
+            steps.add()
+        if job.verify:
+            with (
+                closing((ListedFolder if is_folder else open_source)(temporary)) as opened,
+                open_copies(opened, nthreads=job.nthreads) as copies,
+            ):
+                same = sorted(copies.names) == sorted(arrays.names)
+                refuse_difference(None if same else "the names of the arrays", job.name)
+                same = is_same(arrays.attrs, copies.attrs, ())
+                refuse_difference(None if same else "the attrs of all arrays", job.name)
+                for name in arrays.names:
+                    with arrays.open(name) as source, copies.open(name) as copy:
+                        what = _difference(_canonical(source), copy, name, lambda _: None)
+                        refuse_difference(what and f"array {name!r:.80}: {what}", job.name)
+                    steps.add()
+    return Conversion(kind, len(arrays.names), nrows, 0, lossless=True)
+
+
+class ArrayCount:
+    """Progress by arrays; comparing one counts as much as writing it."""
+
+    def __init__(self, job: CopyJob, count: int) -> None:
+        self._progress = job.progress
+        self._total = count * (2 if job.verify else 1)
+        self._done = 0
+
+    def add(self) -> None:
+        """Count an array."""
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _canonical(source: ArraySource) -> ArraySource:
+    return source._replace(attrs=canonical(source.attrs, source.rows.shape))
+
+
+def _difference(source: ArraySource, copy: ArraySource, inner: str, add: Add) -> str | None:
+    """Return a description of the first difference of a copy, or None."""
+    what = source.difference(copy, add)
+    # The place in the copy is the new name.
+    named = {"name": inner.rpartition("/")[2]} if inner else {}
+    one, two = source.attrs | named, copy.attrs | named
+    if what is None and not is_same(one, two, source.rows.shape):
+        what = "the attrs"
+    return what
+
+
+def _check_coords(
+    name: str, source: ArraySource, found: dict[tuple[str, str], tuple[str, Any]], where: str
+) -> None:
+    """Refuse coordinates that an array of the same group has with other values.
+
+    `found` has those of the arrays before, and gets those of this one.
+    """
+    labels = labels_of(source.attrs, source.rows.shape)
+    described = source.attrs["coords"] if labels and labels.coords else {}
+    for key, value in described.items():
+        place = name.rpartition("/")[0], key
+        other, expected = found.setdefault(place, (name, value))
+        if value != expected:
+            raise UnsupportedError(
+                f"arrays {other!r:.80} and {name!r:.80} have different coordinates {key!r:.80}: "
+                "copy each to a file of its own, by FILE::/NAME"
+            ).at(path=where)
 
 
 def refuse_our_options(job: CopyJob, kind: str, options: Collection[str] = ()) -> None:

@@ -6,16 +6,16 @@ Attributes that HDF5 cannot hold as they are, such as nested ones, are in the at
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
 
 from ...exceptions import UnsupportedError
-from ...filetypes.arraysource import ArraySource, Rows
+from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ...filetypes.copyjob import Conversion, CopyJob
 from ...storage.protocol import ByteSource
-from .arrayfile import Add, chunks_for, copy_array
+from .arrayfile import Add, chunks_for, copy_array, copy_several_arrays
 from .arraylabels import attrs_with, labels_of
 from .library import SourceStream, chosen, errors_of
 
@@ -35,6 +35,8 @@ _OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LA
 # Longer lists do not fit into the header of a dataset.
 _MAX_LIST = 4096
 _MAX_COORD_NBYTES = 64 << 20
+# Attributes of any size need a format version of 2008.
+_LIBVER = ("v108", "v110")
 
 
 @contextmanager
@@ -48,42 +50,85 @@ def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
     UnsupportedError
         The dataset has no plain items, or they are in other files.
     """
+    with _opened_file(source) as file:
+        if file is not None:
+            with errors_of(_WHAT, source.name):
+                name = chosen(inner, _datasets(file), _WHAT, source.name)
+            yield _opened(file, name, source.name)
+            return
+    from .netcdf import open_netcdf
+
+    with open_netcdf(source, inner, nthreads=nthreads) as found:
+        yield found
+
+
+@contextmanager
+def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[SeveralArrays]:
+    """Yield all datasets of an HDF5 file. Raises as `open_hdf5` does."""
+    with _opened_file(source) as file:
+        if file is not None:
+            with errors_of(_WHAT, source.name):
+                names = tuple(_datasets(file))
+                attrs = attrs_with(None, None, (), {}, _without_rest(file), source.name)
+                attrs |= _rest(file)
+
+            def read(name: str) -> AbstractContextManager[ArraySource]:
+                return nullcontext(_opened(file, name, source.name))
+
+            yield SeveralArrays(names, read, attrs)
+            return
+    from .netcdf import open_several as open_variables
+
+    with open_variables(source, nthreads=nthreads) as found:
+        yield found
+
+
+@contextmanager
+def _opened_file(source: ByteSource) -> Iterator[Any]:
+    """Yield an HDF5 file; None if it is a netCDF file, whose values xarray decodes."""
     with errors_of(_WHAT, source.name):
         file = h5py.File(SourceStream(source), "r")
-    with errors_of(_WHAT, source.name):
-        is_netcdf = "_NCProperties" in file.attrs
-        if is_netcdf:
-            _check_links(file, source.name)
-    if is_netcdf:  # xarray decodes its values
-        file.close()
-        from .netcdf import open_netcdf
-
-        with open_netcdf(source, inner, nthreads=nthreads) as found:
-            yield found
-        return
     with closing(file):
         with errors_of(_WHAT, source.name):
-            name = chosen(inner, _datasets(file), _WHAT, source.name)
-            dataset = file[name]
-            _check(dataset, source.name)
-            attrs = _attrs(dataset, source.name)
-        chunks = dataset.chunks
+            is_netcdf = "_NCProperties" in file.attrs
+            if is_netcdf:
+                _check_links(file, source.name)
+        yield None if is_netcdf else file
 
-        def read(place: tuple[slice, ...]) -> Any:
-            with errors_of(f"{_WHAT}: dataset {name!r:.80}", source.name):
-                if dataset.dtype.kind in "mM":  # opaque for HDF5
-                    return np.asarray(dataset[place], dataset.dtype)
-                part = np.empty([one.stop - one.start for one in place], dataset.dtype)
-                if part.size:
-                    dataset.read_direct(part, place)
-                return part
 
-        yield ArraySource(Rows(dataset.shape, dataset.dtype, read), chunks=chunks, attrs=attrs)
+def _opened(file: Any, name: str, where: str | None) -> ArraySource:
+    with errors_of(_WHAT, where):
+        dataset = file[name]
+        _check(dataset, where)
+        attrs = _attrs(dataset, where)
+
+    def read(place: tuple[slice, ...]) -> Any:
+        with errors_of(f"{_WHAT}: dataset {name!r:.80}", where):
+            if dataset.dtype.kind in "mM":  # opaque for HDF5
+                return np.asarray(dataset[place], dataset.dtype)
+            part = np.empty([one.stop - one.start for one in place], dataset.dtype)
+            if part.size:
+                dataset.read_direct(part, place)
+            return part
+
+    return ArraySource(Rows(dataset.shape, dataset.dtype, read), chunks=dataset.chunks, attrs=attrs)
 
 
 def copy_to_hdf5(source: ArraySource, job: CopyJob) -> Conversion:
     """Copy an array to a dataset of a new HDF5 file."""
     return copy_array("hdf5", source, job, _write, open_hdf5, options=("chunks",), names=True)
+
+
+def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
+    """Copy named arrays to the datasets of a new HDF5 file, in groups where names have a "/"."""
+    return copy_several_arrays(
+        "hdf5", arrays, job, _write, _write_root, open_several, options=("chunks",)
+    )
+
+
+def _write_root(path: str, attrs: Mapping[str, Any]) -> None:
+    with h5py.File(path, "x", libver=_LIBVER) as file:
+        _write_attrs(file, attrs)
 
 
 def _datasets(file: Any) -> list[str]:
@@ -128,9 +173,7 @@ def _check(dataset: Any, name: str | None) -> None:
 
 def _attrs(dataset: Any, where: str | None) -> dict[str, Any]:
     """Return the attributes of a dataset, with its labels."""
-    rest = {}
-    with suppress(TypeError, ValueError):
-        rest = json.loads(dataset.attrs.get(_REST, "{}"))
+    rest = _rest(dataset)
     dims: list[str] = []
     coords: dict[str, Any] = {}
     for axis, dimension in enumerate(dataset.dims):
@@ -141,20 +184,26 @@ def _attrs(dataset: Any, where: str | None) -> dict[str, Any]:
             _check_place(scale, where)
             if scale.shape == (dataset.shape[axis],) and scale.nbytes <= _MAX_COORD_NBYTES:
                 values = scale.asstr()[:] if h5py.check_string_dtype(scale.dtype) else scale[:]
-                coords[dims[-1]] = (dims[-1:], _as_text(values), _attrs_of_scale(scale))
+                coords[dims[-1]] = (dims[-1:], _as_text(values), dict(_without_rest(scale)))
     has_labels = bool(coords) or any(each.label for each in dataset.dims)
-    attrs = [(key, value) for key, value in dataset.attrs.items() if key not in _OF_SCALES]
     name = dataset.name.rpartition("/")[2]
+    attrs = _without_rest(dataset)
     found = attrs_with(name, dims if has_labels else None, dataset.shape, coords, attrs, where)
-    if isinstance(rest, dict):
-        if isinstance(rest.get("coords"), dict) and "coords" in found:
-            rest["coords"] = found["coords"] | rest["coords"]
-        found |= rest
-    return found
+    if isinstance(rest.get("coords"), dict) and "coords" in found:
+        rest["coords"] = found["coords"] | rest["coords"]
+    return found | rest
 
 
-def _attrs_of_scale(scale: Any) -> dict[str, Any]:
-    return {key: value for key, value in scale.attrs.items() if key not in _OF_SCALES}
+def _without_rest(node: Any) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value in node.attrs.items() if key not in _OF_SCALES]
+
+
+def _rest(node: Any) -> dict[str, Any]:
+    """Return the attributes that are stored as JSON."""
+    rest = None
+    with suppress(TypeError, ValueError):
+        rest = json.loads(node.attrs.get(_REST, "{}"))
+    return rest if isinstance(rest, dict) else {}
 
 
 def _as_text(values: Any) -> Any:
@@ -168,8 +217,7 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
     name = job.inner or (labels.name if labels else "data")
     chunks = chunks_for(source, job)
     dtype = h5py.opaque_dtype(rows.dtype) if rows.dtype.kind in "mM" else rows.dtype
-    # Attributes of any size need a format version of 2008.
-    with h5py.File(path, "x", libver=("v108", "v110")) as file:
+    with h5py.File(path, "a", libver=_LIBVER) as file:
         with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
             dataset = file.create_dataset(
                 name, rows.shape, dtype, chunks=chunks, **(_FILTERS if chunks else {})
@@ -187,10 +235,7 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
                     del rest["coords"][each]
             if not rest["coords"]:
                 del rest["coords"]
-        for key in [key for key, value in rest.items() if _is_plain(key, value)]:
-            dataset.attrs[key] = rest.pop(key)
-        if rest:
-            dataset.attrs[_REST] = json.dumps(rest)
+        _write_attrs(dataset, rest)
         aligned = source if chunks is None else source._replace(chunks=source.chunks or chunks)
         for place in aligned.parts():
             part = rows.read(place)
@@ -198,7 +243,19 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
             add(part.nbytes)
 
 
+def _write_attrs(node: Any, attrs: Mapping[str, Any]) -> None:
+    rest = dict(attrs)
+    for key in [key for key, value in rest.items() if _is_plain(key, value)]:
+        node.attrs[key] = rest.pop(key)
+    if rest:
+        node.attrs[_REST] = json.dumps(rest)
+
+
 def _write_scale(dataset: Any, axis: int, name: str, values: Any, attrs: Mapping[str, Any]) -> None:
+    """Attach a coordinate to an axis; another array of the group may have it already."""
+    if name in dataset.parent and dataset.parent[name].is_scale:
+        dataset.dims[axis].attach_scale(dataset.parent[name])
+        return
     text = values.dtype.kind == "U"
     scale = dataset.parent.create_dataset(
         name,

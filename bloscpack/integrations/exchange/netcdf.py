@@ -8,13 +8,13 @@ that netCDF cannot hold, or that would change how values are decoded, are in the
 import io
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
 
 from ...exceptions import UnsupportedError
-from ...filetypes.arraysource import ArraySource, Rows
+from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ...filetypes.copyjob import Conversion, CopyJob
 from ...format.filekind import HDF5, kind_of
 from ...storage.protocol import ByteSource
@@ -52,8 +52,31 @@ def open_netcdf(source: ByteSource, inner: str, *, nthreads: int | None) -> Iter
     UnsupportedError
         The items are text of variable length, or Python objects.
     """
-    is_hdf5 = kind_of(source.read_at(0, 8)) is HDF5
     group, _, name = inner.rpartition("/")
+    with _dataset(source, group) as dataset:
+        with errors_of(_WHAT, source.name):
+            names = dataset.variables if name else dataset.data_vars
+            name = chosen(name, map(str, names), _WHAT, source.name)
+        yield _variable(dataset, name, source.name)
+
+
+@contextmanager
+def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[SeveralArrays]:
+    """Yield all variables of the root group that are not coordinates."""
+    with _dataset(source, "") as dataset:
+        with errors_of(_WHAT, source.name):
+            names = tuple(map(str, dataset.data_vars))
+            attrs = attrs_with(None, None, (), {}, dataset.attrs.items(), source.name)
+
+        def read(name: str) -> AbstractContextManager[ArraySource]:
+            return nullcontext(_variable(dataset, name, source.name))
+
+        yield SeveralArrays(names, read, attrs)
+
+
+@contextmanager
+def _dataset(source: ByteSource, group: str) -> Iterator[Any]:
+    is_hdf5 = kind_of(source.read_at(0, 8)) is HDF5
     # scipy maps a file to memory, and reads any other stream whole.
     place = source.place() if not is_hdf5 and isinstance(source.place(), str) else None
     with errors_of(_WHAT, source.name):
@@ -65,33 +88,35 @@ def open_netcdf(source: ByteSource, inner: str, *, nthreads: int | None) -> Iter
             decode_timedelta=False,
         )
     with closing(dataset):
-        with errors_of(_WHAT, source.name):
-            names = dataset.variables if name else dataset.data_vars
-            name = chosen(name, map(str, names), _WHAT, source.name)
-            variable, array = dataset.variables[name], dataset[name]
-            if not isinstance(variable.dtype, np.dtype) or variable.dtype.kind in "OT":
-                raise UnsupportedError(f"{_WHAT}: items of {variable.dtype}").at(path=source.name)
-            attrs = dict(array.attrs)
-            rest: Any = {}
-            with suppress(TypeError, ValueError):
-                rest = json.loads(attrs.pop(_REST, "{}"))
-            coords = {
-                str(key): (coord.dims, _text(coord.values), coord.attrs)
-                for key, coord in array.coords.items()
-            }
-            dims = [str(each) for each in variable.dims]
-            found = attrs_with(name, dims, variable.shape, coords, attrs.items(), source.name)
-            chunks = variable.encoding.get("chunksizes")
+        yield dataset
 
-        def read(part: tuple[slice, ...]) -> Any:
-            with errors_of(f"{_WHAT}: variable {name!r:.80}", source.name):
-                return np.asarray(variable[part].values, variable.dtype)
 
-        yield ArraySource(
-            Rows(variable.shape, variable.dtype, read),
-            chunks=tuple(chunks) if chunks and variable.size else None,
-            attrs=found | rest if isinstance(rest, dict) else found,
-        )
+def _variable(dataset: Any, name: str, where: str | None) -> ArraySource:
+    with errors_of(_WHAT, where):
+        variable, array = dataset.variables[name], dataset[name]
+        if not isinstance(variable.dtype, np.dtype) or variable.dtype.kind in "OT":
+            raise UnsupportedError(f"{_WHAT}: items of {variable.dtype}").at(path=where)
+        attrs = dict(array.attrs)
+        rest: Any = {}
+        with suppress(TypeError, ValueError):
+            rest = json.loads(attrs.pop(_REST, "{}"))
+        coords = {
+            str(key): (coord.dims, _text(coord.values), coord.attrs)
+            for key, coord in array.coords.items()
+        }
+        dims = [str(each) for each in variable.dims]
+        found = attrs_with(name, dims, variable.shape, coords, attrs.items(), where)
+        chunks = variable.encoding.get("chunksizes")
+
+    def read(part: tuple[slice, ...]) -> Any:
+        with errors_of(f"{_WHAT}: variable {name!r:.80}", where):
+            return np.asarray(variable[part].values, variable.dtype)
+
+    return ArraySource(
+        Rows(variable.shape, variable.dtype, read),
+        chunks=tuple(chunks) if chunks and variable.size else None,
+        attrs=found | rest if isinstance(rest, dict) else found,
+    )
 
 
 def copy_to_netcdf(source: ArraySource, job: CopyJob) -> Conversion:

@@ -15,7 +15,7 @@ from ...filetypes.copyjob import Conversion, CopyJob, new_copy, refuse_differenc
 from ...notice import notice
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
-from .arrayfile import refuse_our_options
+from .arrayfile import ArrayCount, refuse_our_options
 from .library import SourceStream, chosen, errors_of
 from .npy import open_npy, write_npy
 
@@ -92,7 +92,7 @@ def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
     """
     refuse_our_options(job, "npz")
     nrows, lost = 0, set(arrays.attrs)
-    steps = _Steps(job, len(arrays.names))
+    steps = ArrayCount(job, len(arrays.names))
     with new_copy(job) as temporary:
         with ZipFile(temporary, "x") as file:
             for name in arrays.names:
@@ -128,18 +128,3 @@ def _checked(name: str) -> str:
     if "\0" in name or "\\" in name or name.startswith("/") or ".." in name.split("/"):
         raise ValueError(f"a .npz file cannot hold an array of the name {name!r:.80}")
     return name
-
-
-class _Steps:
-    """Progress by arrays; comparing one counts as much as writing it."""
-
-    def __init__(self, job: CopyJob, count: int) -> None:
-        self._progress = job.progress
-        self._total = count * (2 if job.verify else 1)
-        self._done = 0
-
-    def add(self) -> None:
-        """Count an array."""
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)

@@ -6,8 +6,8 @@ and writes the coordinates. Any other array is the root of its store.
 
 import io
 import warnings
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from ...exceptions import UnsupportedError
-from ...filetypes.arraysource import ArraySource, Rows
+from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ...filetypes.copyjob import Conversion, CopyJob
 from ...notice import notice
 from ...storage.folder.filelist import ListedFolder
 from ...storage.protocol import ByteSource
-from .arrayfile import Add, chunks_for, copy_array
+from .arrayfile import Add, chunks_for, copy_array, copy_several_arrays
 from .arraylabels import attrs_with, labels_of
 from .library import SourceStream, chosen, errors_of
 
@@ -36,6 +36,8 @@ except ImportError as err:
 _WHAT = "a Zarr store"
 # Attribute with the names of axes in format 2, by convention of xarray.
 _DIMS = "_ARRAY_DIMENSIONS"
+# Names of metadata: an array of such a name would replace them.
+_RESERVED = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 # A chunk is decoded in memory, however small it is stored.
 _MAX_CHUNK_NBYTES = 1 << 30
 
@@ -54,37 +56,59 @@ def open_zarr(
         The items are Python objects or text of variable length, or a chunk is larger than 1 GiB.
     """
     with _store(source) as store:
-        with errors_of(_WHAT, source.name), _quiet():
-            root = zarr.open(store=store, mode="r")
-            array, name = root, ""
-            if isinstance(root, zarr.Group):
-                arrays = {
-                    path: node
-                    for path, node in root.members(max_depth=None)
-                    if isinstance(node, zarr.Array)
-                }
-                labels = {path for path in arrays if _is_coord(path, arrays)}
-                name = chosen(
-                    inner,
-                    [path for path in arrays if inner or path not in labels],
-                    _WHAT,
-                    source.name,
-                )
-                array = arrays[name]
-            elif inner:
-                chosen(inner, (), _WHAT, source.name)
-            if not isinstance(array.dtype, np.dtype) or array.dtype.kind in "OT":
-                raise UnsupportedError(f"{_WHAT}: items of {array.dtype}").at(path=source.name)
-            if prod(array.chunks) * array.dtype.itemsize > _MAX_CHUNK_NBYTES:
-                raise UnsupportedError(f"{_WHAT}: a chunk of more than 1 GiB").at(path=source.name)
-            attrs = _attrs(store, name, array, source.name)
+        root, arrays = _arrays(store, source.name)
+        if inner or isinstance(root, zarr.Group):
+            names = arrays if inner else _names(arrays)
+            inner = chosen(inner, [name for name in names if name], _WHAT, source.name)
+        yield _opened(store, inner, arrays[inner], source.name)
 
-        def read(place: tuple[slice, ...]) -> Any:
-            with errors_of(f"{_WHAT}: array {name!r:.80}", source.name), _quiet():
-                return np.asarray(array[place], array.dtype)
 
-        chunks = array.chunks if array.size and array.shape else None
-        yield ArraySource(Rows(array.shape, array.dtype, read), chunks=chunks, attrs=attrs)
+@contextmanager
+def open_several(
+    source: ByteSource | ListedFolder, *, nthreads: int | None
+) -> Iterator[SeveralArrays]:
+    """Yield all arrays of a Zarr store that are not coordinates of others."""
+    with _store(source) as store:
+        root, arrays = _arrays(store, source.name)
+        attrs: dict[str, Any] = {}
+        if isinstance(root, zarr.Group):
+            attrs = attrs_with(None, None, (), {}, dict(root.attrs).items(), source.name)
+
+        def read(name: str) -> AbstractContextManager[ArraySource]:
+            return nullcontext(_opened(store, name, arrays[name], source.name))
+
+        yield SeveralArrays(tuple(_names(arrays)), read, attrs)
+
+
+def _arrays(store: Any, where: str | None) -> tuple[Any, dict[str, Any]]:
+    """Return the root of a store, and all its arrays by their paths; "" if the root is one."""
+    with errors_of(_WHAT, where), _quiet():
+        root = zarr.open(store=store, mode="r")
+        if not isinstance(root, zarr.Group):
+            return root, {"": root}
+        members = root.members(max_depth=None)
+        return root, {path: node for path, node in members if isinstance(node, zarr.Array)}
+
+
+def _names(arrays: dict[str, Any]) -> list[str]:
+    """Return the paths of all arrays that are not coordinates of others."""
+    return [path for path in arrays if not _is_coord(path, arrays)]
+
+
+def _opened(store: Any, name: str, array: Any, where: str | None) -> ArraySource:
+    with errors_of(_WHAT, where), _quiet():
+        if not isinstance(array.dtype, np.dtype) or array.dtype.kind in "OT":
+            raise UnsupportedError(f"{_WHAT}: items of {array.dtype}").at(path=where)
+        if prod(array.chunks) * array.dtype.itemsize > _MAX_CHUNK_NBYTES:
+            raise UnsupportedError(f"{_WHAT}: a chunk of more than 1 GiB").at(path=where)
+        attrs = _attrs(store, name, array, where)
+
+    def read(place: tuple[slice, ...]) -> Any:
+        with errors_of(f"{_WHAT}: array {name!r:.80}", where), _quiet():
+            return np.asarray(array[place], array.dtype)
+
+    chunks = array.chunks if array.size and array.shape else None
+    return ArraySource(Rows(array.shape, array.dtype, read), chunks=chunks, attrs=attrs)
 
 
 def copy_to_zarr(source: ArraySource, job: CopyJob, *, zarr_format: int = 3) -> Conversion:
@@ -106,6 +130,50 @@ def copy_to_zarr(source: ArraySource, job: CopyJob, *, zarr_format: int = 3) -> 
 def copy_to_zarr2(source: ArraySource, job: CopyJob) -> Conversion:
     """Copy an array to a new store of format 2."""
     return copy_to_zarr(source, job, zarr_format=2)
+
+
+def copy_several(
+    arrays: SeveralArrays, job: CopyJob, *, kind: str = "zarr", zarr_format: int = 3
+) -> Conversion:
+    """Copy named arrays to a new group, in groups of their own where names have a "/"."""
+    taken = [name for name in arrays.names if _RESERVED & set(name.split("/"))]
+    if taken:
+        raise UnsupportedError(f"{_WHAT} cannot hold an array of the name {taken[0]!r:.80}").at(
+            path=job.name
+        )
+    if zarr_format == 3:
+        stored = arrays.open
+
+        @contextmanager
+        def native(name: str) -> Iterator[ArraySource]:
+            with stored(name) as source:
+                yield source.native()
+
+        arrays = arrays._replace(open=native)
+    return copy_several_arrays(
+        kind,
+        arrays,
+        job,
+        partial(_write, zarr_format),
+        partial(_write_root, zarr_format, is_zip=job.target.endswith(".zip")),
+        open_several,
+        options=("chunks",),
+        is_folder=not job.target.endswith(".zip"),
+    )
+
+
+def copy_several_to_zarr2(arrays: SeveralArrays, job: CopyJob) -> Conversion:
+    """Copy named arrays to a new group of format 2."""
+    return copy_several(arrays, job, kind="zarr2", zarr_format=2)
+
+
+def _write_root(zarr_format: int, path: str, attrs: Mapping[str, Any], *, is_zip: bool) -> None:
+    with closing(_new_store(path, is_zip=is_zip)) as store, _quiet():
+        zarr.create_group(store, zarr_format=zarr_format, attributes=dict(attrs))
+
+
+def _new_store(path: str, *, is_zip: bool) -> Any:
+    return ZipStore(path, mode="a") if is_zip else LocalStore(path)
 
 
 @contextmanager
@@ -185,8 +253,7 @@ def _write(zarr_format: int, path: str, source: ArraySource, job: CopyJob, add: 
             attrs[_DIMS] = list(labels.dims)
     elif labels is not None:
         options["dimension_names"] = labels.dims
-    is_zip = job.target.endswith(".zip")
-    store = ZipStore(path, mode="x") if is_zip else LocalStore(path)
+    store = _new_store(path, is_zip=job.target.endswith(".zip"))
     with closing(store), _quiet():
         with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
             if rows.dtype.kind in "mM" and np.datetime_data(rows.dtype)[0] == "generic":
@@ -195,7 +262,10 @@ def _write(zarr_format: int, path: str, source: ArraySource, job: CopyJob, add: 
                 others = [key for key, coord in coords.items() if coord.dims != (key,)]
                 if others:
                     attrs["coordinates"] = " ".join(others)
-                _write_coords(store, coords, name.rpartition("/")[0], zarr_format)
+                group = name.rpartition("/")[0]
+                new = {key: coord for key, coord in coords.items() if not _has(store, group, key)}
+                if new:
+                    _write_coords(store, new, group, zarr_format)
             chunks = chunks_for(source, job)
             array = zarr.create_array(
                 store,
@@ -213,6 +283,14 @@ def _write(zarr_format: int, path: str, source: ArraySource, job: CopyJob, add: 
             part = rows.read(place)
             array[place] = part
             add(part.nbytes)
+
+
+def _has(store: Any, group: str, name: str) -> bool:
+    """Return whether another array of a group has stored a coordinate already."""
+    try:
+        return name in zarr.open_group(store, path=group, mode="r+")
+    except FileNotFoundError:
+        return False
 
 
 def _write_coords(store: Any, coords: Any, group: str, zarr_format: int) -> None:

@@ -100,7 +100,7 @@ def test_a_file_of_another_program(tmp_path: Path) -> None:
         data.dims[2].attach_scale(file["run/x"])
         file["two"] = [1, 2, 3]
     with pytest.raises(ValueError, match=r"2 arrays; name one, such as '.*a\.h5::/run/one': run/o"):
-        bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+        bp.convert(tmp_path / "a.h5", tmp_path / "b.npy")
     with pytest.raises(NotFoundError, match=r"no array 'three' in an HDF5 file: it has run/one, t"):
         bp.convert(f"{tmp_path}/a.h5::/three", tmp_path / "b.blp")
     bp.convert(f"{tmp_path}/a.h5::/run/one", tmp_path / "b.blp", nthreads=1)
@@ -117,7 +117,7 @@ def test_a_file_of_another_program(tmp_path: Path) -> None:
         }
     content = (tmp_path / "a.h5").read_bytes()
     with pytest.raises(ValueError, match="2 arrays"):
-        bp.convert(content, tmp_path / "c.blp")
+        bp.convert(content, tmp_path / "c.npy")
 
 
 def test_behind_a_url(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_file_of_xarray(engine: str, dataset: Any, tmp_path: Path) -> None:
     packed = {"dtype": "int16", "scale_factor": 0.5, "add_offset": 200.0, "_FillValue": -1}
     dataset.to_netcdf(tmp_path / "a.nc", engine=engine, encoding={"air": packed})
     with pytest.raises(ValueError, match=r"2 arrays; name one, such as .*a\.nc::/air': air, flag"):
-        bp.convert(tmp_path / "a.nc", tmp_path / "a.blp")
+        bp.convert(tmp_path / "a.nc", tmp_path / "a.npy")
     bp.convert(f"{tmp_path}/a.nc::/air", tmp_path / "a.blp")
     expected = xr.load_dataset(tmp_path / "a.nc", engine=engine)
     with xr.open_dataarray(tmp_path / "a.blp") as found:

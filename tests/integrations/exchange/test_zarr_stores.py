@@ -89,7 +89,7 @@ def test_a_store_of_xarray(zarr_format: Any, tmp_path: Path) -> None:
     )
     dataset.to_zarr(tmp_path / "a.zarr", zarr_format=zarr_format)
     with pytest.raises(ValueError, match=r"2 arrays; name one, such as .*a\.zarr::/(air|mask)"):
-        bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
+        bp.convert(tmp_path / "a.zarr", tmp_path / "a.npy")
     with pytest.raises(NotFoundError, match="no array 'b'"):
         bp.convert(f"{tmp_path}/a.zarr::/b", tmp_path / "a.blp")
     bp.convert(f"{tmp_path}/a.zarr::/air", tmp_path / "a.blp")

@@ -1,0 +1,216 @@
+"""Several arrays of one file, and all clips of a store, copied to HDF5 and Zarr and back."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import FormatError, NotFoundError, UnsupportedError
+from bloscpack.filetypes.arraysource import ArraySource, Rows
+
+from .conversions import assert_interrupted_steps_leave_nothing, assert_same
+
+h5py = pytest.importorskip("h5py")
+zarr = pytest.importorskip("zarr")
+
+from bloscpack.integrations.exchange import hdf5, zarrarray  # noqa: E402 - they need the libraries
+
+NAMES = ["a.h5", "a.zarr", "a.zarr.zip"]
+ARRAYS: dict[str, Any] = {
+    "mask": np.arange(12).reshape(3, 4) % 2 == 0,
+    "run/one": np.linspace(0, 1, 30, dtype="f4").reshape(5, 6),
+    "run/two": np.arange(7, dtype="<u2"),
+    "scalar": np.array(4.5),
+    "empty": np.zeros((0, 3), "i2"),
+}
+ATTRS = {"title": "a run", "nested": {"a": [1, {"b": None}]}}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """Archive with attributes of its own and of an array."""
+    bp.save(tmp_path / "one.blp", ARRAYS["run/one"], attrs={"unit": "K", "more": {"k": [1, "x"]}})
+    with bp.open(tmp_path / "one.blp") as one:
+        bp.savez(tmp_path / "archive.blp", ARRAYS | {"run/one": one}, attrs=ATTRS)
+    (tmp_path / "one.blp").unlink()
+    return tmp_path / "archive.blp"
+
+
+@pytest.mark.parametrize("name", [*NAMES, "format 2"])
+def test_an_archive_there_and_back(name: str, archive: Path, tmp_path: Path) -> None:
+    to = "zarr2" if name == "format 2" else None
+    copy = tmp_path / name
+    done = bp.convert(archive, copy, to=to)
+    assert (done.clips, done.frames, done.lossless) == (5, 3 + 5 + 7 + 1, True)
+    if name == "a.h5":
+        with h5py.File(copy) as file:
+            assert file["run/one"].attrs["unit"] == "K"
+            assert file.attrs["title"] == "a run"
+            assert_same(file["run/two"][...], ARRAYS["run/two"])
+    else:
+        store = zarr.storage.ZipStore(copy, mode="r") if name.endswith("zip") else copy
+        group = zarr.open_group(store, mode="r")
+        assert group.metadata.zarr_format == (2 if to else 3)
+        assert dict(group.attrs) == ATTRS
+        assert_same(np.asarray(group["run/two"][...]), ARRAYS["run/two"])
+    done = bp.convert(copy, tmp_path / "again.blp", codec="lz4")
+    assert (done.kind, done.clips) == ("archive", 5)
+    with bp.Archive(tmp_path / "again.blp") as found:
+        assert found.attrs == ATTRS
+        assert sorted(found) == sorted(ARRAYS)
+        for key, expected in ARRAYS.items():
+            assert_same(np.asarray(found[key]), expected)
+        assert found["run/one"].attrs == {"unit": "K", "more": {"k": [1, "x"]}}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_clips_there_and_back(name: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clips: dict[str, Any] = {
+        "walk/a": rng.integers(0, 255, (4, 6, 8, 3), "u1"),
+        "walk/b": rng.integers(0, 9000, (3, 5, 5), "u2"),
+        "depth": rng.random((2, 4, 4), "f4"),
+    }
+    with bp.frames.create(tmp_path / "clips.blp", attrs={"source": "here"}) as store:
+        for key, frames in clips.items():
+            store.append(key, frames, {"label": len(frames)})
+    done = bp.convert(tmp_path / "clips.blp", tmp_path / name)
+    assert (done.clips, done.frames) == (3, 9)
+    bp.convert(tmp_path / name, tmp_path / "again.blp", to="frames")
+    with bp.frames.open(tmp_path / "again.blp") as store:
+        assert sorted(store.keys()) == sorted(clips)
+        for key, frames in clips.items():
+            assert_same(store[key][:], frames)
+            assert store[key].meta == {"label": len(frames)}
+    # One array is an array alone, and one clip too.
+    bp.convert(f"{tmp_path / name}::/depth", tmp_path / "depth.npy")
+    assert_same(np.load(tmp_path / "depth.npy"), clips["depth"])
+    with pytest.raises(ValueError, match="3 arrays; name one"):
+        bp.convert(tmp_path / name, tmp_path / "x.npy")
+    assert not (tmp_path / "x.npy").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_of_one_file_share_coordinates(name: str, tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    labels: dict[str, Any] = {"dims": ["x", "y"], "coords": {"x": [10, 20], "y": ["a", "b", "c"]}}
+    values = np.arange(6.0).reshape(2, 3)
+    bp.save(tmp_path / "one.blp", values, attrs=labels | {"name": "one"})
+    bp.save(tmp_path / "two.blp", -values, attrs=labels | {"name": "two"})
+    other = labels | {"coords": {"x": [10, 30]}}
+    bp.save(tmp_path / "three.blp", values, attrs=other | {"name": "three"})
+    with (
+        bp.open(tmp_path / "one.blp") as one,
+        bp.open(tmp_path / "two.blp") as two,
+        bp.open(tmp_path / "three.blp") as three,
+    ):
+        bp.savez(tmp_path / "same.blp", one=one, two=two)
+        bp.savez(tmp_path / "other.blp", {"one": one, "three": three, "sub/three": three})
+    bp.convert(tmp_path / "same.blp", tmp_path / name)
+    if name == "a.zarr":
+        with xr.open_zarr(tmp_path / name, consolidated=False, chunks=None) as found:
+            assert found["one"].equals(-found["two"])
+            assert list(found["y"].values) == ["a", "b", "c"]
+    bp.convert(tmp_path / name, tmp_path / "again.blp")
+    with bp.Archive(tmp_path / "again.blp") as again:
+        assert again["two"].attrs["coords"]["x"]["data"] == [10, 20]
+    with pytest.raises(UnsupportedError, match="'one' and 'three' have different coordinates 'x'"):
+        bp.convert(tmp_path / "other.blp", tmp_path / f"x{name}")
+    assert not (tmp_path / f"x{name}").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chunks_and_options(name: str, archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="are for a Bloscpack file"):
+        bp.convert(archive, tmp_path / name, codec="lz4")
+    with pytest.raises(ValueError, match="an archive of named arrays, not an array"):
+        bp.convert(archive, f"{tmp_path / name}::/inner")
+    bp.convert(f"{archive}::/mask", f"{tmp_path / name}::/inner", chunks=(2, 2))
+    with pytest.raises(NotFoundError, match="no array 'x'"):
+        bp.convert(f"{tmp_path / name}::/x", tmp_path / "x.blp")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bad", ["../x", "a//b", "/x", "a/./b", "a\\b", "a\0b"])
+def test_unsafe_names_are_refused(name: str, bad: str, tmp_path: Path) -> None:
+    bp.savez(tmp_path / "a.blp", {bad: 1, "b": 2})
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(UnsupportedError, match="cannot hold an array of the name"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "sub" / name)
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["a.blp", "sub"]
+
+
+@pytest.mark.parametrize("bad", ["zarr.json", "a/.zarray", ".zattrs"])
+def test_metadata_of_zarr_are_not_replaced(bad: str, tmp_path: Path) -> None:
+    bp.savez(tmp_path / "a.blp", {bad: 1, "b": 2})
+    with pytest.raises(UnsupportedError, match="cannot hold an array of the name"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_within_another_array(name: str, tmp_path: Path) -> None:
+    bp.savez(tmp_path / "a.blp", {"a": np.arange(3), "a/b": np.arange(4)})
+    with pytest.raises((UnsupportedError, FormatError)):
+        bp.convert(tmp_path / "a.blp", tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupted_run_leaves_nothing(name: str, archive: Path) -> None:
+    assert_interrupted_steps_leave_nothing(archive, name, 10)
+
+
+@pytest.mark.parametrize(("name", "module"), [("a.h5", hdf5), ("a.zarr", zarrarray)])
+def test_a_copy_that_differs_is_removed(
+    name: str, module: Any, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = module._write
+
+    def wrong(*args: Any) -> None:
+        *first, source, job, add = args
+        rows = source.rows
+        others = Rows(rows.shape, rows.dtype, lambda place: np.ones_like(rows.read(place)))
+        write(*first, ArraySource(others, attrs=source.attrs), job, add)
+
+    monkeypatch.setattr(module, "_write", wrong)
+    with pytest.raises(FormatError, match="differs from its source and was removed: array 'mask'"):
+        bp.convert(archive, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_recording_is_copied_to_what_the_suffix_names(tmp_path: Path) -> None:
+    recording = Path(__file__).parents[2] / "vectors" / "formats" / "recording.vrs"
+    with bp.frames.open(recording) as source:
+        ids = list(source.keys())
+        first = source[ids[0]][:]
+    done = bp.convert(recording, tmp_path / "a.h5")
+    assert (done.kind, done.clips) == ("hdf5", len(ids))
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert_same(file[ids[0]][...], first)
+    with pytest.raises(ValueError, match="an array is made of one"):
+        bp.convert(recording, tmp_path / "a.npy")
+    assert not (tmp_path / "a.npy").exists()
+
+
+def test_variables_of_a_netcdf_file(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    data = xr.Dataset(
+        {"t": (("x",), [1.5, 2.5]), "u": (("x", "y"), [[1, 2, 3]] * 2)},
+        coords={"x": [10, 20]},
+        attrs={"title": "fields"},
+    )
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    bp.convert(tmp_path / "a.nc", tmp_path / "a.blp")
+    with bp.Archive(tmp_path / "a.blp") as found:
+        assert found.attrs == {"title": "fields"}
+        assert np.array_equal(found["u"], data["u"])
+        assert found["t"].attrs["coords"]["x"]["data"] == [10, 20]
+
+
+def test_an_array_that_is_not_a_clip_is_named(tmp_path: Path) -> None:
+    bp.savez(tmp_path / "a.blp", clip=np.zeros((2, 4, 4), "u1"), labels=np.arange(2))
+    with pytest.raises(ValueError, match=r"array 'labels' of shape \(2,\) is not a clip"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="frames")
+    assert not (tmp_path / "b.blp").exists()
