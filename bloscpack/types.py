@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,18 @@ Path: TypeAlias = str | os.PathLike[str]
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with the amount done and the total, which is -1 if unknown."""
+
+# Words that parameters take, for type checkers and editors; at run time each function checks them.
+Mode: TypeAlias = Literal["r", "a"]
+Codec: TypeAlias = Literal["zstd", "lz4", "lz4hc", "blosclz", "zlib", "auto"]
+Shuffle: TypeAlias = Literal["auto", "none", "byte", "bit"] | int
+Access: TypeAlias = Literal["rows", "tiles", "series"]
+FrameCodec: TypeAlias = Literal["lossless", "jpeg"]
+PictureCodec: TypeAlias = Literal["hevc", "h264", "av1"]
+FramePreset: TypeAlias = Literal["fast", "small"]
+OnLostChunk: TypeAlias = Literal["raise", "fill", "skip"]
+OnBadItem: TypeAlias = Literal["skip", "raise"]
+FrameLayout: TypeAlias = Literal["thwc", "tchw", "cthw"]
 
 # Default decoded size of one task of parallel work.
 DEFAULT_BLOCK = "64 MiB"

@@ -8,7 +8,7 @@ import importlib
 import os
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, overload
 
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container, Verify
@@ -18,7 +18,7 @@ from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.remote.source import HEAD_NBYTES
 from ..storage.url import is_url, refuse_url
-from ..types import AnyArray
+from ..types import AnyArray, Mode, OnLostChunk
 from .arraymetadata import Description, chunk_shape, describe_content, new_array, stored_view
 from .attrs import read_only
 from .display import Facts, html_table, one_line
@@ -98,7 +98,7 @@ class Array:
     def __init__(
         self,
         path: Any,
-        mode: str = "r",
+        mode: Mode = "r",
         *,
         verify: Verify = True,
         nthreads: int | None = None,
@@ -339,15 +339,20 @@ class Array:
         selection: Any = (),
         *,
         out: None = None,
-        on_error: str = "raise",
+        on_error: OnLostChunk = "raise",
         fill_value: Any = 0,
     ) -> AnyArray: ...
     @overload
     def read(
-        self, selection: Any = (), *, out: Out, on_error: str = "raise", fill_value: Any = 0
+        self, selection: Any = (), *, out: Out, on_error: OnLostChunk = "raise", fill_value: Any = 0
     ) -> Out: ...
     def read(
-        self, selection: Any = (), *, out: Any = None, on_error: str = "raise", fill_value: Any = 0
+        self,
+        selection: Any = (),
+        *,
+        out: Any = None,
+        on_error: OnLostChunk = "raise",
+        fill_value: Any = 0,
     ) -> Any:
         """Read a selection, into `out` if given.
 
@@ -412,7 +417,7 @@ class Array:
             )
         return result if out is None else out
 
-    def _read_fields(self, names: Names, out: Any, on_error: str, fill_value: Any) -> Any:
+    def _read_fields(self, names: Names, out: Any, on_error: OnLostChunk, fill_value: Any) -> Any:
         container, described = self._open_container(), self._described()
         if on_error == "raise":
             found = gather_fields(container, described, names, out=out, nthreads=self._nthreads)
@@ -492,7 +497,7 @@ class Array:
         """Return the offset of chunk `index` in the file, in bytes."""
         return self._open_container().fetch(index).offset
 
-    def iter_chunks(self, *, on_error: str = "raise") -> Iterator[bytes]:
+    def iter_chunks(self, *, on_error: Literal["raise", "skip"] = "raise") -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order; `chunk_region` is where they belong.
 
         With ``on_error="skip"`` chunks that cannot be read are omitted. A `BloscpackWarning` is
@@ -683,7 +688,7 @@ def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> A
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     path: Any,
-    mode: str = "r",
+    mode: Mode = "r",
     *,
     verify: Verify = True,
     nthreads: int | None = None,
@@ -784,7 +789,7 @@ def load(
     *,
     out: None = None,
     nthreads: int | None = None,
-    on_error: str = "raise",
+    on_error: OnLostChunk = "raise",
     fill_value: Any = 0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> AnyArray: ...
@@ -794,7 +799,7 @@ def load(
     *,
     out: Out,
     nthreads: int | None = None,
-    on_error: str = "raise",
+    on_error: OnLostChunk = "raise",
     fill_value: Any = 0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Out: ...
@@ -803,7 +808,7 @@ def load(
     *,
     out: Any = None,
     nthreads: int | None = None,
-    on_error: str = "raise",
+    on_error: OnLostChunk = "raise",
     fill_value: Any = 0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -838,7 +843,7 @@ def load(
         The file cannot be read; `RemoteError` if a server cannot be reached.
     """
     found: Any = open(path, nthreads=nthreads, storage_options=storage_options)
-    options = {"on_error": on_error, "fill_value": fill_value}
+    options: dict[str, Any] = {"on_error": on_error, "fill_value": fill_value}
     with found:
         if isinstance(found, Array):
             return found.read((), out=out, **options)

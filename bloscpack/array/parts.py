@@ -29,7 +29,7 @@ from ..storage.partfolder import PartFolder, new_id
 from ..storage.protocol import PartStore
 from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
-from ..types import DEFAULT_BLOCK, AnyArray, Path, Progress, nbytes_of
+from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, Progress, Shuffle, nbytes_of
 from .arraylike import as_array
 from .chunkpieces import rows_of_whole_chunks
 from .dtype import Dtype
@@ -76,11 +76,11 @@ class PartsJob:
         shape: tuple[int, ...],
         dtype: Any,
         chunks: Chunks = None,
-        access: str | None = None,
+        access: Access | None = None,
         order: str = "C",
-        codec: str = "zstd",
+        codec: Codec = "zstd",
         clevel: int | None = None,
-        shuffle: str | int | bool = "auto",
+        shuffle: Shuffle = "auto",
         checksum: str | None = "crc32",
         attrs: Mapping[str, Any] | None = None,
         keepbits: int | None = None,
@@ -473,11 +473,11 @@ def parts(
     shape: tuple[int, ...],
     dtype: Any,
     chunks: Chunks = None,
-    access: str | None = None,
+    access: Access | None = None,
     order: str = "C",
-    codec: str = "zstd",
+    codec: Codec = "zstd",
     clevel: int | None = None,
-    shuffle: str | int | bool = "auto",
+    shuffle: Shuffle = "auto",
     checksum: str | None = "crc32",
     attrs: Mapping[str, Any] | None = None,
     keepbits: int | None = None,

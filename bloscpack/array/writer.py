@@ -16,6 +16,7 @@ from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
 from ..storage.sink import upload_for
 from ..storage.url import refuse_flush
+from ..types import Access, Codec, Shuffle
 from .layout import Chunks, divide, plan_content
 from .rowappender import GridRows, RowAppender, described_rows
 
@@ -94,10 +95,10 @@ class Writer:
         dtype: Any,
         shape: tuple[int | None, ...] = (None,),
         chunks: Chunks = None,
-        access: str | None = None,
-        codec: str = "zstd",
+        access: Access | None = None,
+        codec: Codec = "zstd",
         clevel: int | None = None,
-        shuffle: str | int | bool = "auto",
+        shuffle: Shuffle = "auto",
         checksum: str | None = "crc32",
         attrs: Mapping[str, Any] | None = None,
         keepbits: int | None = None,

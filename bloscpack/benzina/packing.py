@@ -8,23 +8,21 @@ as many pictures as threads are held in memory.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from ..exceptions import BloscpackError
 from ..media.pictureitems import Item, PictureFolder
 from ..parallel.threads import ALL_THREADS, available_cpus, map_ordered, resolve_nthreads
-from ..types import Progress
+from ..types import OnBadItem, PictureCodec, Progress
 from .mp4.format import Profile
 from .splits import Span
 from .writer import Writer
-
-OnError = Literal["raise", "skip"]
 
 
 class WriterOptions(TypedDict, total=False):
     """Options of `Writer`."""
 
-    codec: str
+    codec: PictureCodec
     crf: float | None
     tile: int
     thumb: bool
@@ -89,7 +87,7 @@ def pack(
     source: Any,
     path: Any,
     *,
-    on_error: OnError = "raise",
+    on_error: OnBadItem = "raise",
     progress: Progress | None = None,
     log: Callable[[SkippedPicture], object] | None = None,
     nthreads: int | None = None,
@@ -196,7 +194,7 @@ class _Packer:
         self,
         writer: Writer,
         report: PackReport,
-        on_error: OnError,
+        on_error: OnBadItem,
         progress: Progress | None,
         log: Callable[[SkippedPicture], object] | None,
     ) -> None:

@@ -26,7 +26,7 @@ from ..exceptions import FormatError, UnsupportedError
 from ..notice import notice, warn_unclosed
 from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
-from ..types import BytesLike
+from ..types import BytesLike, PictureCodec
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .codec.encoder import Encoder
 from .codec.picture import Rgb, frame_size, read_picture, thumbnail
@@ -111,7 +111,7 @@ class Writer:
         self,
         path: Any,
         *,
-        codec: str = "hevc",
+        codec: PictureCodec = "hevc",
         crf: float | None = None,
         tile: int = 512,
         thumb: bool = True,

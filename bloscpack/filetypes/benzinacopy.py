@@ -23,6 +23,7 @@ from ..media import image
 from ..media.pictureitems import Item
 from ..notice import notice
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
+from ..types import PictureCodec
 from .clipcopy import arrays_of, attrs_of, images_of, is_images, meta_of
 from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .picturefolder import FolderSource
@@ -35,7 +36,7 @@ _KEPT = {"name", "target", "label"}
 class Quality(TypedDict, total=False):
     """Options to encode pictures; see `benzina.Writer`."""
 
-    codec: str
+    codec: PictureCodec
     crf: float | None
     tile: int
     lossless: bool

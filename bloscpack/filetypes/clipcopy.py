@@ -12,7 +12,7 @@ import numpy as np
 
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
-from ..types import AnyArray
+from ..types import AnyArray, FramePreset
 from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .open import open_frames
 from .table import FILETYPES
@@ -95,7 +95,7 @@ def _same_frames(frames: AnyArray | list[bytes], copy: Clip, chosen: slice) -> I
 class StoreWriter(ClipWriter):
     """Writes the clips of a source to a frame store."""
 
-    def __init__(self, source: FrameSource, preset: str, nthreads: int | None) -> None:
+    def __init__(self, source: FrameSource, preset: FramePreset, nthreads: int | None) -> None:
         super().__init__(source)
         self._preset = preset
         self._nthreads = nthreads

@@ -18,7 +18,7 @@ from ..format.filekind import HEAD_NBYTES, ZIP, FileKind, folder_kind, is_gulp, 
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
-from ..types import Progress
+from ..types import Access, Codec, FramePreset, PictureCodec, Progress, Shuffle
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays
 from .copyjob import Conversion, CopyJob, check_target
@@ -38,16 +38,16 @@ def convert(
     verify: bool = True,
     progress: Progress | None = None,
     quality: int | None = None,
-    preset: str | None = None,
+    preset: FramePreset | None = None,
     videos_per_chunk: int = 100,
     verbatim: bool = False,
     crf: float | None = None,
-    codec: str | None = None,
+    codec: Codec | PictureCodec | None = None,
     tile: int | None = None,
     chunks: int | tuple[int, ...] | str | None = None,
-    access: str | None = None,
+    access: Access | None = None,
     clevel: int | None = None,
-    shuffle: str | None = None,
+    shuffle: Shuffle | None = None,
     keepbits: int | None = None,
     overwrite: bool = False,
     allow_empty: bool = False,

@@ -12,7 +12,7 @@ from ..parallel.progressbar import ProgressBar
 from ..storage import disk
 from ..storage.journal import replacing
 from ..storage.update import temporary_path
-from ..types import Progress
+from ..types import FramePreset, Progress
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
@@ -54,7 +54,7 @@ class CopyJob:
     verify: bool
     progress: Progress | None
     quality: int | None
-    preset: str | None
+    preset: FramePreset | None
     videos_per_chunk: int
     verbatim: bool
     # Options of the encoder of pictures: those of crf, codec and tile that were given.

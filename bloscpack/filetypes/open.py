@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
+from ..types import FrameCodec, FramePreset, Mode
 from .identify import identify, refuse_folder
 from .table import FileType
 
@@ -58,7 +59,7 @@ def open_frames(
 @overload
 def open_frames(
     path: Any,
-    mode: str,
+    mode: Literal["a"],
     *,
     verify: bool = True,
     nthreads: int | None = None,
@@ -68,7 +69,7 @@ def open_frames(
 @known_as("bloscpack.frames", "open")
 def open_frames(
     path: Any,
-    mode: str = "r",
+    mode: Mode = "r",
     *,
     verify: bool = True,
     nthreads: int | None = None,
@@ -181,8 +182,8 @@ def frames_of(
 def create_frames(
     path: str | os.PathLike[str],
     *,
-    codec: str = "lossless",
-    preset: str = "fast",
+    codec: FrameCodec = "lossless",
+    preset: FramePreset = "fast",
     quality: int = 90,
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,

@@ -21,7 +21,7 @@ from ..container.chunkparts import PartRecord
 from ..filetypes.open import open_frames
 from ..format.header import FEATURE_GRID
 from ..frames.protocol import Clip, FrameSource
-from ..types import DEFAULT_BLOCK, AnyArray, Path, nbytes_of, text_list
+from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, Shuffle, nbytes_of, text_list
 
 try:
     import dask
@@ -151,11 +151,11 @@ def save(
     compute: bool = True,
     block: int | str = DEFAULT_BLOCK,
     chunks: Chunks = None,
-    access: str | None = None,
+    access: Access | None = None,
     order: str = "C",
-    codec: str = "zstd",
+    codec: Codec = "zstd",
     clevel: int | None = None,
-    shuffle: str | int | bool = "auto",
+    shuffle: Shuffle = "auto",
     checksum: str | None = "crc32",
     attrs: Mapping[str, Any] | None = None,
     keepbits: int | None = None,

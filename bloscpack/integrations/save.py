@@ -12,7 +12,7 @@ from ..array.layout import Chunks, is_fortran, plan_layout
 from ..exceptions import FileChangedError
 from ..storage.remote.prefetch import copy_to
 from ..storage.sink import open_sink, upload_for
-from ..types import Path, Progress
+from ..types import Access, Codec, Path, Progress, Shuffle
 
 
 def save(
@@ -20,10 +20,10 @@ def save(
     array: Any,
     *,
     chunks: Chunks = None,
-    access: str | None = None,
-    codec: str = "zstd",
+    access: Access | None = None,
+    codec: Codec = "zstd",
     clevel: int | None = None,
-    shuffle: str | int | bool = "auto",
+    shuffle: Shuffle = "auto",
     checksum: str | None = "crc32",
     attrs: Mapping[str, Any] | None = None,
     keepbits: int | None = None,
@@ -154,7 +154,7 @@ def savez(
     /,
     *arrays: Any,
     chunks: Chunks = None,
-    codec: str = "zstd",
+    codec: Codec = "zstd",
     clevel: int | None = None,
     checksum: str | None = "crc32",
     attrs: Mapping[str, Any] | None = None,

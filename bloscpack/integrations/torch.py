@@ -18,7 +18,7 @@ from ..frames.protocol import Clip, FrameSource
 from ..frames.sampler import ClipIndex, ClipSampler, random_number
 from ..frames.windows import Short, Start, Windows
 from ..storage.url import refuse_options
-from ..types import AnyArray, text_list
+from ..types import AnyArray, FrameLayout, text_list
 
 __all__ = ["ClipIndex", "ClipSampler", "FrameDataset", "collate_clips"]
 
@@ -112,7 +112,7 @@ class FrameDataset:
         short: Short = "repeat_last",
         label: str | Callable[[dict[str, Any]], Any] | None = None,
         with_meta: bool = False,
-        layout: str = "thwc",
+        layout: FrameLayout = "thwc",
         transform: Callable[[Item], Any] | None = None,
         seed: int = 0,
         nthreads: int | None = None,

@@ -1,7 +1,7 @@
 """Open VRS file: records in time order, streams and tags."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self, overload
+from typing import Any, Literal, Self, overload
 
 from ..exceptions import FileChangedError, NotFoundError
 from ..notice import notice
@@ -20,7 +20,7 @@ from .stream import Stream, Streams
 
 def open(  # noqa: A001
     path: Any,
-    mode: str = "r",
+    mode: Literal["r"] = "r",
     *,
     index: str = "auto",
     resync: bool = True,

@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
 from ...parallel.processes import Job, Workers, resolve_nworkers
-from ...types import Progress
+from ...types import FrameCodec, FramePreset, OnBadItem, Progress
 from .. import listing
 from ..protocol import FrameSource
 from ..store.frameencoding import Options
@@ -26,8 +26,6 @@ from .series import Series
 _FLUSH_NBYTES = 256 << 20
 # How often an item is tried when its worker is killed; another item may have caused that.
 _TRIES = 2
-
-OnError = Literal["skip", "raise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +94,8 @@ def ingest(
     items: Iterable[Item] | Mapping[str, Any] | FrameSource,
     path: str | os.PathLike[str],
     *,
-    codec: str | None = None,
-    preset: str | None = None,
+    codec: FrameCodec | None = None,
+    preset: FramePreset | None = None,
     quality: int | None = None,
     short_edge: int | None = None,
     check: bool = False,
@@ -106,7 +104,7 @@ def ingest(
     nthreads: int | None = None,
     resume: bool = True,
     overwrite: bool = False,
-    on_error: OnError = "skip",
+    on_error: OnBadItem = "skip",
     max_bytes: int | None = None,
     allow_empty: bool = False,
     attrs: Mapping[str, Any] | None = None,
@@ -279,7 +277,7 @@ class _IngestRun:
         self,
         series: Series,
         options: tuple[ReadOptions, Options, int | None],
-        on_error: OnError,
+        on_error: OnBadItem,
         log: Callable[[Remark], object] | None,
     ) -> None:
         self._series = series

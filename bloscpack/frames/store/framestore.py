@@ -24,7 +24,7 @@ from ...storage.file import open_source
 from ...storage.protocol import ByteSource, closed_on_error, errors_at
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
-from ...types import AnyArray, IntArray
+from ...types import AnyArray, FrameCodec, FramePreset, IntArray, Mode
 from ..protocol import ClipMapping, Request, read_batch
 from .clip import StoreClip
 from .frameencoding import EncodedClip, Options
@@ -105,7 +105,7 @@ class FrameStore(ClipMapping):
     def __init__(
         self,
         path: Any,
-        mode: str = "r",
+        mode: Mode = "r",
         *,
         verify: bool = True,
         nthreads: int | None = None,
@@ -129,8 +129,8 @@ class FrameStore(ClipMapping):
         cls,
         path: str | os.PathLike[str],
         *,
-        codec: str = "lossless",
-        preset: str = "fast",
+        codec: FrameCodec = "lossless",
+        preset: FramePreset = "fast",
         quality: int = 90,
         attrs: Mapping[str, Any] | None = None,
         nthreads: int | None = None,
@@ -367,8 +367,8 @@ class FrameStore(ClipMapping):
         frames: Any,
         meta: Mapping[str, Any] | None = None,
         *,
-        codec: str | None = None,
-        preset: str | None = None,
+        codec: FrameCodec | None = None,
+        preset: FramePreset | None = None,
         quality: int | None = None,
     ) -> None:
         """Append a clip.

@@ -15,7 +15,7 @@ import numpy as np
 from ...exceptions import FormatError
 from ...frames.store.framestore import FrameStore
 from ...parallel.threads import map_ordered, resolve_nthreads
-from ...types import BytesLike, Progress
+from ...types import BytesLike, FramePreset, Progress
 from ..export.contentchecksum import content_checksum
 from ..format.description import pack_description
 from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType
@@ -34,7 +34,7 @@ from .storedrecording import ATTR, CLIP, FORMAT, StoredRecording, facts_of
 from .storeprogress import Counter
 from .verbatim import iter_file, store_file, write_parts
 
-PRESET = "small"
+PRESET: FramePreset = "small"
 """Default compression preset of columns."""
 _KINDS = RecordType.STATE, RecordType.CONFIGURATION, RecordType.DATA
 # Presets to restore a record with its codec; the file does not store the compression level.
@@ -60,7 +60,7 @@ def store_recording(
     recording: Recording,
     path: str,
     *,
-    preset: str = PRESET,
+    preset: FramePreset = PRESET,
     verbatim: bool = False,
     verify: bool = True,
     nthreads: int | None = None,
