@@ -14,7 +14,7 @@ from ..format.chunkgrid import ChunkGrid
 from ..format.header import UNKNOWN, Header, version_for
 from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
-from ..storage.sink import upload_for
+from ..storage.sink import check_absent, upload_for
 from ..storage.url import refuse_flush
 from ..types import Access, Codec, Shuffle
 from .layout import Chunks, divide, plan_content
@@ -48,6 +48,9 @@ class Writer:
         are rounded too.
     nthreads : int, optional
         Number of compressing threads. Default: the number of processors, at most 8.
+    overwrite : bool, default True
+        Replace an existing file. With False it is refused, at once and again before the new file
+        would replace it.
     storage_options : mapping, optional
         Arguments for the fsspec file system of a URL (keys, ``endpoint_url``).
     locking : bool, default True
@@ -59,6 +62,8 @@ class Writer:
     ------
     LockedError
         Another writer has the file open that would be replaced.
+    FileExistsError
+        The file exists, and `overwrite` is False.
     ValueError, TypeError
         A parameter is out of range.
     OSError
@@ -103,6 +108,7 @@ class Writer:
         attrs: Mapping[str, Any] | None = None,
         keepbits: int | None = None,
         nthreads: int | None = None,
+        overwrite: bool = True,
         storage_options: Mapping[str, Any] | None = None,
         locking: bool = True,
     ) -> None:
@@ -130,6 +136,8 @@ class Writer:
             size = division.chunk_size
         version = version_for(row, checksum_by_name(DEFAULT_META_CHECKSUM), features=features)
         header = Header(version, True, True, row, params.typesize, size, 0, 0, 0, features)
+        check_absent(path, storage_options, overwrite=overwrite)
+        self._overwrite = overwrite
         self._path = os.fspath(path)
         self._upload = upload_for(self._path, storage_options)
         if self._upload is not None:
@@ -197,6 +205,7 @@ class Writer:
         """
         if self._upload is not None:
             refuse_flush(self._path)
+        self._check_absent()
         self._rows.flush()
 
     def close(self) -> None:
@@ -206,6 +215,8 @@ class Writer:
         """
         is_open, self._is_open = self._is_open, False
         try:
+            if is_open:
+                self._check_absent()
             self._rows.close()
             if self._upload is not None and is_open:
                 self._upload.commit()
@@ -219,6 +230,15 @@ class Writer:
             self._rows.abandon()
         finally:
             self._discard()
+
+    def _check_absent(self) -> None:
+        """Refuse to replace a file that was made since this one was begun; discard the rows."""
+        if self._upload is None and not self._rows.is_published:
+            try:
+                check_absent(self._path, overwrite=self._overwrite)
+            except FileExistsError:
+                self.abort()
+                raise
 
     def _discard(self) -> None:
         if self._upload is not None:

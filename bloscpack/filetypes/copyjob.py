@@ -182,8 +182,11 @@ def check_target(target: str, name: str, *, is_folder: bool, overwrite: bool) ->
     has_folder = os.path.isdir(target)
     if has_folder and (not is_folder or os.listdir(target)):
         raise FileExistsError(f"{name!r} is a folder with files in it: name another, or remove it")
-    if os.path.lexists(target) and not has_folder and (is_folder or not overwrite):
-        raise FileExistsError(f"{name!r} exists already")
+    if os.path.lexists(target) and not has_folder:
+        if is_folder:
+            raise FileExistsError(f"{name!r} exists already, and is not a folder")
+        if not overwrite:
+            raise disk.exists_already(name)
 
 
 @contextmanager

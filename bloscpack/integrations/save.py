@@ -29,6 +29,7 @@ def save(
     keepbits: int | None = None,
     nthreads: int | None = None,
     progress: Progress | None = None,
+    overwrite: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Save an array to a file that appears only when it is complete.
@@ -76,6 +77,9 @@ def save(
         scheduler of Dask decides.
     progress : callable, optional
         Called with (bytes done, bytes in all) after each chunk; for a Dask array once, at the end.
+    overwrite : bool, default True
+        Replace an existing file. With False it is refused, before anything is compressed and again
+        before the new file would replace it.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL (keys, ``endpoint_url``).
 
@@ -88,6 +92,8 @@ def save(
         masked array with masked items.
     ValueError, TypeError
         A parameter is out of range, or `attrs` contradict `keepbits`.
+    FileExistsError
+        The file exists, and `overwrite` is False.
     OSError
         The file cannot be written.
     UnsupportedError
@@ -130,6 +136,7 @@ def save(
             checksum=checksum,
             attrs=attrs,
             keepbits=keepbits,
+            overwrite=overwrite,
             storage_options=storage_options,
         )
         return
@@ -145,7 +152,9 @@ def save(
         attrs=attrs,
         keepbits=keepbits,
     )
-    with open_sink(path, storage_options, front_nbytes=layout.front_nbytes) as sink:
+    with open_sink(
+        path, storage_options, front_nbytes=layout.front_nbytes, overwrite=overwrite
+    ) as sink:
         layout.write(sink, array, nthreads=nthreads, progress=progress)
 
 
@@ -159,6 +168,7 @@ def savez(
     checksum: str | None = "crc32",
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
+    overwrite: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> None:
@@ -181,6 +191,9 @@ def savez(
         JSON values to store with the archive.
     nthreads : int, optional
         Threads that compress; by default one per processor, at most 8.
+    overwrite : bool, default True
+        Replace an existing file. With False it is refused, before anything is compressed and again
+        before the new file would replace it.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL (keys, ``endpoint_url``).
     **named : array_like
@@ -196,6 +209,8 @@ def savez(
     ValueError
         Two arrays have the same name, a name has more than 4096 bytes, or a parameter is out of
         range.
+    FileExistsError
+        The file exists, and `overwrite` is False.
     OSError
         The file cannot be written.
     UnsupportedError
@@ -220,10 +235,18 @@ def savez(
     """
     options = {"codec": codec, "clevel": clevel, "checksum": checksum}
     with ExitStack() as stack:
+        if not isinstance(overwrite, bool):
+            raise TypeError(
+                "overwrite must be True or False; give an array of this name in a mapping, such as "
+                "{'overwrite': array}"
+            )
         upload = upload_for(path, storage_options)
+        where = path
         if upload is not None:
             stack.callback(upload.discard)
-        with open_sink(path if upload is None else upload.path) as sink:
+            upload.check_absent(overwrite)
+            where, overwrite = upload.path, True
+        with open_sink(where, overwrite=overwrite) as sink:
             writer = ArchiveWriter(sink, {} if attrs is None else attrs)
             for name, value in _iter_named(arrays, named):
                 with writer.member(name) as member:

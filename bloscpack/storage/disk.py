@@ -139,6 +139,11 @@ def sync_folder(folder: str) -> None:
         os.close(fd)
 
 
+def exists_already(name: str) -> FileExistsError:
+    """Return the error for a file that may not be replaced, which names the option."""
+    return FileExistsError(f"{name!r} exists already; pass overwrite=True to replace it")
+
+
 def replace(source: str, target: str) -> None:
     """Rename a file, replacing `target` if it exists."""
     os.replace(source, target)

@@ -137,7 +137,7 @@ class PartFolder:
         if not os.path.isfile(self.target):
             raise OSError(f"{self.name!r} is not a regular file: joined parts cannot replace it")
         if not self._overwrite:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.name)
+            raise disk.exists_already(self.name)
 
     def discard(self, *, others: bool = False) -> None:
         """Remove all parts, if any, and the remains of an interrupted `join`.

@@ -159,7 +159,8 @@ class FileSink(NewFile):
 
     It is written under a temporary name in `folder`, by default that of `path` and always on the
     same file system, synced, and renamed. Symbolic links are followed. A file that is replaced
-    passes on its permissions, and its journal is replayed first.
+    passes on its permissions, and its journal is replayed first. Without `overwrite`, `commit`
+    refuses to replace one.
 
     Raises
     ------
@@ -167,8 +168,11 @@ class FileSink(NewFile):
         A writer has the file to be replaced open.
     """
 
-    def __init__(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], folder: str | None = None, *, overwrite: bool = True
+    ) -> None:
         self._target = os.path.realpath(path)
+        self._overwrite = overwrite
         check_unlocked(self._target)
         beside = self._target if folder is None else os.path.join(folder, "")
         super().__init__(temporary_path(beside), self._target, os.fspath(path))
@@ -179,6 +183,7 @@ class FileSink(NewFile):
         with disk.naming(self.name):
             disk.sync(self._fd)
             self._close()
+        check_absent(self.name, overwrite=self._overwrite)
         with disk.naming(self.name), replacing(self._target):
             disk.replace(self._path, self._target)
             disk.sync_folder(os.path.dirname(self._target))
@@ -214,11 +219,51 @@ def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> 
     return None
 
 
+def check_absent(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, overwrite: bool
+) -> None:
+    """Refuse to replace a file or object, unless `overwrite` is true. Devices are not replaced.
+
+    Raises
+    ------
+    FileExistsError
+        It exists.
+    TypeError
+        `overwrite` is not a bool, or `where` is an open file, which is written to in any case.
+    """
+    if overwrite is True:
+        return
+    if overwrite is not False:
+        raise TypeError(f"overwrite must be True or False, not {type(overwrite).__name__!r}")
+    if is_url(where):
+        with importing:  # loaded on use, like `tempfile`
+            from .remote.upload import Upload
+
+        upload = Upload(where, storage_options)
+        try:
+            upload.check_absent(overwrite)
+        finally:
+            upload.discard()
+        return
+    if not isinstance(where, str | os.PathLike):
+        raise TypeError(
+            f"overwrite=False applies to paths and URLs only; got {type(where).__name__!r}"
+        )
+    if os.path.lexists(where) and (os.path.isfile(where) or os.path.islink(where)):
+        raise disk.exists_already(os.fspath(where))
+
+
 @contextmanager
 def open_sink(
-    where: Any, storage_options: Mapping[str, Any] | None = None, *, front_nbytes: int = 0
+    where: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    front_nbytes: int = 0,
+    overwrite: bool = True,
 ) -> Iterator[ByteSink]:
     """Open a sink for a path, a URL or a binary file object; commit it at the end of the block.
+
+    Without `overwrite`, an existing file is refused, at once and again before it would be replaced.
 
     A device or a pipe is written in place, as it cannot be replaced. Of an object at a URL, the
     first `front_nbytes` can be replaced with `write_at`; at least 8 MiB can.
@@ -226,12 +271,13 @@ def open_sink(
     Raises
     ------
     OSError
-        The file cannot be created.
+        The file cannot be created; FileExistsError if it exists and `overwrite` is false.
     TypeError
         `where` has another type.
     UnsupportedError
         URLs of this scheme cannot be written to.
     """
+    check_absent(where, storage_options, overwrite=overwrite)
     if is_url(where):
         with importing:  # loaded on use, like `tempfile`
             from .remote.upload import open_upload
@@ -249,7 +295,7 @@ def open_sink(
             with open(where, "wb") as stream, committed(StreamSink(stream)) as sink:
                 yield sink
         else:
-            with committed(FileSink(where)) as sink:
+            with committed(FileSink(where, overwrite=overwrite)) as sink:
                 yield sink
     elif hasattr(where, "write"):
         with committed(StreamSink(where)) as sink:

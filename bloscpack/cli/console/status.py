@@ -63,4 +63,7 @@ def describe(err: BaseException) -> str:
         return printable(f"{where}{err.strerror}")
     if isinstance(err, MemoryError):
         return "not enough memory"
-    return printable(str(err))
+    text = str(err)
+    if isinstance(err, FileExistsError):  # the option of the command, not the parameter
+        text = text.replace("pass overwrite=True", "use -f")
+    return printable(text)

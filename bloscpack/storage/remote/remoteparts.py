@@ -6,7 +6,6 @@ again as one object. Requests, errors and retries are those of all remote object
 """
 
 import errno
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from ...exceptions import UnsupportedError
 from ...notice import notice
 from ...parallel.imports import importing
 from ...types import BytesLike
+from .. import disk
 from ..partfolder import GONE, SUFFIX, checked_id
 from ..protocol import ByteSink, JoinSink
 from ..runs import REMOTE
@@ -174,7 +174,7 @@ class RemoteParts:
 
     def _check_target(self) -> None:
         if not self._overwrite and exists(self._url, self._options):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.name)
+            raise disk.exists_already(self.name)
 
     def discard(self, *, others: bool = False) -> None:
         """Remove all parts, if any, and the remains of an interrupted `join`.

@@ -95,9 +95,7 @@ class Upload:
             The object exists.
         """
         if not overwrite and exists(self._url, self._options):
-            raise FileExistsError(
-                f"{self.name!r} exists already; pass overwrite=True to replace it"
-            )
+            raise disk.exists_already(self.name)
 
     def commit(self) -> None:
         """Upload the file and remove it, also after an error."""

@@ -1,0 +1,131 @@
+"""``overwrite=`` of the functions that make a file."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.format.codec import encode
+
+FULL = np.arange(12.0)
+
+
+def write_rows(path: Any, **options: Any) -> None:
+    with bp.Writer(path, dtype="f8", **options) as writer:
+        writer.append(FULL)
+
+
+def save(path: Any, **options: Any) -> None:
+    bp.save(path, FULL, **options)
+
+
+def savez(path: Any, **options: Any) -> None:
+    bp.savez(path, a=FULL, **options)
+
+
+def create(path: Any, **options: Any) -> None:
+    bp.frames.create(path, **options).close()
+
+
+def convert(path: Any, **options: Any) -> None:
+    source = Path(path).with_name("source.blp")
+    bp.save(source, FULL)
+    bp.convert(source, path, to="array", **options)
+
+
+MAKERS = [save, savez, write_rows]
+
+
+@pytest.mark.parametrize("make", [*MAKERS, create, convert])
+def test_an_existing_file_is_refused_or_replaced(make: Callable[..., None], tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    make(path, overwrite=False)
+    made = path.read_bytes()
+    path.write_bytes(b"precious")
+    with pytest.raises(FileExistsError, match="overwrite=True") as caught:
+        make(path, overwrite=False)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == b"precious"
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != "source.blp") == [
+        "a.blp"
+    ]
+    inode = path.stat().st_ino
+    make(path, overwrite=True)
+    assert path.stat().st_ino != inode  # another file was renamed over it
+    assert len(path.read_bytes()) == len(made)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_it_is_replaced_by_default(make: Callable[..., None], tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    path.write_bytes(b"old")
+    make(path)
+    assert path.stat().st_size > 3
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_link_is_a_file(make: Callable[..., None], tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError):
+        make(path, overwrite=False)
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("make", [save, savez])
+def test_a_file_that_appears_later_is_kept(
+    make: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.blp"
+
+    def racing(*args: Any, **options: Any) -> Any:
+        path.write_bytes(b"another")
+        return encode(*args, **options)
+
+    monkeypatch.setattr("bloscpack.container.writer.encode", racing)
+    with pytest.raises(FileExistsError):
+        make(path, overwrite=False)
+    assert path.read_bytes() == b"another"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_a_file_that_appears_before_the_writers(flushes: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    writer = bp.Writer(path, dtype="f8", overwrite=False)
+    writer.append(FULL)
+    path.write_bytes(b"another")
+    with pytest.raises(FileExistsError):
+        writer.flush() if flushes else writer.close()
+    writer.close()
+    assert path.read_bytes() == b"another"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_flushed_file_is_the_writers_own(tmp_path: Path) -> None:
+    with bp.Writer(tmp_path / "a.blp", dtype="f8", overwrite=False) as writer:
+        for _ in range(3):
+            writer.append(FULL)
+            writer.flush()
+    assert bp.load(tmp_path / "a.blp").shape == (36,)
+
+
+def test_devices_and_open_files(tmp_path: Path) -> None:
+    bp.save("/dev/null", FULL, overwrite=False)
+    with (tmp_path / "a.blp").open("wb") as stream:
+        with pytest.raises(TypeError, match="paths and URLs only"):
+            bp.save(stream, FULL, overwrite=False)
+        bp.save(stream, FULL)
+
+
+def test_an_array_is_not_an_option(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"\{'overwrite': array\}"):
+        bp.savez(tmp_path / "a.blp", overwrite=FULL)
+    bp.savez(tmp_path / "a.blp", {"overwrite": FULL})
+    with pytest.raises(TypeError, match="True or False"):
+        bp.save(tmp_path / "a.blp", FULL, overwrite=None)
+    with bp.open(tmp_path / "a.blp") as archive:
+        assert list(archive) == ["overwrite"]
