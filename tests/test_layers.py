@@ -37,6 +37,7 @@ ROOMS = {
         *("numpy", "dask", "numcodecs", "torch", "xarray", "zarr"),
         *("h5netcdf", "h5py", "hdf5plugin", "tifffile"),
     },
+    "view": {"numpy", "anyio", "starlette", "uvicorn"},
     "cli": {"numpy"},
     "package": set[str](),
 }
@@ -87,6 +88,7 @@ ONLY_IN = {
     "zstandard": {"vrs.format.zstd"},
     "compression": {"vrs.format.zstd"},
     "pillow_jxl": {"vrs.block.imagecodec"},
+    **{library: {"view.server"} for library in ("anyio", "starlette", "uvicorn")},
 }
 # Modules that turn bytes into values and back, and touch nothing outside of them.
 PURE = {
@@ -168,13 +170,14 @@ IMPORTED_ON_USE = {
     "bloscpack.cli",
     "bloscpack.filetypes",
     "bloscpack.integrations",
+    "bloscpack.view",
 }
 # Modules of a file type beside its folder: its converter and its commands. Nothing else imports
 # them, so that they can be deleted with it (docs/contributing.md).
 FILE_TYPES = {
     "gulp": ("filetypes.gulpcopy", "cli.gulp"),
-    "vrs": ("filetypes.vrscopy", "cli.vrs"),
-    "benzina": ("filetypes.benzinacopy", "cli.bzna"),
+    "vrs": ("filetypes.vrscopy", "cli.vrs", "view.recordings"),
+    "benzina": ("filetypes.benzinacopy", "cli.bzna", "view.gallery"),
 }
 IMPORTED_ON_USE |= {f"bloscpack.{folder}" for folder in FILE_TYPES}
 # Modules that may import by name, when something is used: the optional packages of a dtype, the

@@ -42,6 +42,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command("recover", "save the intact chunks of a damaged file", "recover"),
     Command("ls", "list files", "ls"),
     Command("cat", "print part of an array", "cat"),
+    Command("view", "show files as a page in the browser", "view"),
     Command("tune", "try codecs and chunks on a sample of an array", "tune"),
     Group(
         "frames",

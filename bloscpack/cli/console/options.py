@@ -283,12 +283,12 @@ def add_chunk_size_option(group: Container) -> None:
 
 def nthreads(text: str) -> int:
     """Parse the argument of ``--nthreads``."""
-    return _ranged(text, 1, MAX_THREADS)
+    return ranged(text, 1, MAX_THREADS)
 
 
 def count(text: str) -> int:
     """Parse a number of items, 0 or more."""
-    return _ranged(text, 0, 2**63 - 1)
+    return ranged(text, 0, 2**63 - 1)
 
 
 def byte_size(text: str) -> int:
@@ -303,7 +303,7 @@ def byte_size(text: str) -> int:
 
 
 def _typesize(text: str) -> int:
-    return _ranged(text, 1, MAX_TYPESIZE)
+    return ranged(text, 1, MAX_TYPESIZE)
 
 
 def _chunk_size(text: str) -> int:
@@ -318,7 +318,8 @@ def _chunk_size(text: str) -> int:
     return nbytes
 
 
-def _ranged(text: str, low: int, high: int) -> int:
+def ranged(text: str, low: int, high: int) -> int:
+    """Parse an integer in ``low <= value <= high``."""
     try:
         value = int(text)
     except ValueError:

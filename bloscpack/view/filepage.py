@@ -1,0 +1,137 @@
+"""Page of any file: what it is, its size, and its verification."""
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from ..archive.reader import Archive
+from ..array.array import Array
+from ..damage.report import Report
+from ..filetypes.identify import split_inner
+from ..filetypes.table import on_use
+from ..filetypes.verify import verify_source
+from ..storage.url import is_url
+from .protocol import EXPECTED, Answer, Query, Work, document
+from .session import Session, ViewedFile
+from .slices import message
+
+_MAX_FILES = 1000
+# Verification of file types that have one of their own, beside the table of file types.
+_VERIFIERS: dict[str, Callable[..., Any]] = {
+    "gulp": on_use("gulp.verify", "verify"),
+    "vrs": on_use("vrs.verify", "verify"),
+}
+_open_recording = on_use("vrs.recording", "open")
+
+
+def files(session: Session, query: Query, work: Work) -> Answer:
+    """Return the files of the page: name, type and size, or what is wrong with it."""
+    rows = []
+    start = query.integer("start", 0, 0, max(0, len(session.files) - 1))
+    for file in session.files[start : start + _MAX_FILES // 2]:
+        work.step()
+        rows.append(_row(file))
+    return document({"files": rows, "start": start, "nfiles": len(session.files)})
+
+
+def _row(file: ViewedFile) -> dict[str, Any]:
+    row: dict[str, Any] = {"ordinal": file.ordinal, "name": file.name}
+    try:
+        row["kind"] = file.filetype.name
+        row["kind_name"] = file.filetype.kind.name
+        row["size"] = _size(file)
+    except EXPECTED as err:
+        row |= {"kind": "unknown", "kind_name": "not readable", "error": message(err)}
+    return row
+
+
+def _size(file: ViewedFile) -> int | None:
+    if is_url(file.where):
+        return None
+    place = split_inner(file.where)[0]
+    if not os.path.isdir(place):
+        return os.path.getsize(place)
+    with os.scandir(place) as entries:
+        return sum(entry.stat().st_size for entry in entries if entry.is_file())
+
+
+def info(file: ViewedFile, query: Query, work: Work) -> Answer:
+    """Return what is in a file: header, trailer, checksum, metadata."""
+    row = _row(file)
+    if "error" in row:
+        return document(row)
+    try:
+        opened = file.open()
+        row |= _header(opened)
+    except EXPECTED as err:
+        row["error"] = message(err)
+    row["report"] = None if file.report is None else _report(file.report)
+    return document(row)
+
+
+def _header(opened: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if isinstance(opened, Array):
+        container = opened._open_container()
+        header = container.header
+        fields = {name: getattr(value, "name", value) for name, value in header._asdict().items()}
+        found = {"header": fields, "trailer": container.trailer_state}
+        found["content"] = f"{opened.dtype} {opened.shape}"
+        found |= {"nbytes": opened.nbytes, "nchunks": opened.nchunks}
+        found["metadata"] = container.metadata
+    elif isinstance(opened, Archive):
+        found = {"content": f"{len(opened)} arrays", "metadata": opened.attrs}
+    else:
+        found = {"content": f"{len(opened)} clips", "metadata": getattr(opened, "attrs", None)}
+    return found
+
+
+def verify(file: ViewedFile, query: Query, work: Work) -> dict[str, Any]:
+    """Verify a file, emit progress, and return the report; POST only."""
+    shown = -1
+
+    def progress(done: int, total: int) -> None:
+        nonlocal shown
+        work.step()
+        percent = done * 100 // total if total > 0 else 0
+        if percent > shown:
+            shown = percent
+            work.emit({"done": done, "total": total})
+
+    options: dict[str, Any] = {"nthreads": file.nthreads, "progress": progress}
+    filetype, source = file.identify()
+    own = _VERIFIERS.get(filetype.name)
+    if own is None:
+        report: Report = verify_source(filetype, source, **options)
+    elif filetype.is_folder:
+        source.close()
+        report = own(file.where, decode=True, **options)
+    else:
+        with closing(source), closing(_open_recording(source)) as recording:
+            report = own(recording, **options)
+    file.report = report
+    return _report(report)
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "ok": report.ok,
+        "text": str(report),
+        "trailer": report.trailer,
+        "nchunks": report.nchunks,
+        "nbytes": report.nbytes,
+        "notices": report.notices,
+        "damage": [
+            {
+                "what": str(each),
+                "index": each.index,
+                "offset": each.offset,
+                "end": each.end,
+                "clip": each.clip,
+                "frames": each.frames,
+                "member": each.member,
+            }
+            for each in report.damage
+        ],
+    }

@@ -1,0 +1,395 @@
+// Arrays: a heat map of a plane with a cursor, a plot of the line through it, statistics, chunks.
+
+import { getJson, getPacket } from "./api.js";
+import { NAMES, paint } from "./colors.js";
+import { button, el, facts, labelled, Latest, number, problem, section, select, size } from "./dom.js";
+import { lineOf, Plot } from "./plot.js";
+
+export function showArray(body, file) {
+  const parts = { member: 0 };
+  const content = el("div");
+  let view = null;
+  const latest = new Latest();
+
+  async function open() {
+    view?.close();
+    await latest.run(async (signal) => {
+      const about = await getJson(`${file.ordinal}/array`, { member: parts.member }, signal);
+      const chooser = about.members ? memberChooser(about) : null;
+      content.replaceChildren(...(chooser ? [chooser] : []));
+      if (about.shape) view = new ArrayView(content, file, parts.member, about);
+      else content.append(el("p", { className: "quiet" }, "The archive has no arrays."));
+    }, (error) => content.replaceChildren(problem(error)));
+  }
+
+  function memberChooser(about) {
+    const names = about.members.map((name, at) => [String(at), name]);
+    const chooser = select(names, (value) => {
+      parts.member = Number(value);
+      open();
+    }, String(parts.member));
+    return el("div", { className: "controls" }, labelled("Array", chooser),
+      el("span", { className: "quiet" }, `${about.nmembers} arrays`));
+  }
+
+  body.append(content);
+  open();
+  return () => {
+    latest.stop();
+    view?.close();
+  };
+}
+
+class ArrayView {
+  constructor(body, file, member, about) {
+    Object.assign(this, { file, member, about });
+    this.shape = about.shape;
+    this.field = about.numeric ? "" : about.fields[0] ?? "";
+    this.isShown = (about.numeric || about.fields.length > 0) && !this.shape.includes(0);
+    this.part = "real";
+    this.index = this.shape.map(() => 0);
+    this.rows = this.shape.length - 2;
+    this.cols = this.shape.length - 1;
+    this.window = null;
+    this.colors = "viridis";
+    this.range = null;
+    this.requests = { plane: new Latest(), line: new Latest(), statistics: new Latest(),
+      table: new Latest(), chunks: new Latest() };
+    this.controls = el("div", { className: "controls" });
+    this.errors = el("div");
+    body.append(section("Array", facts([
+      ["Shape", this.shape.join(" x ") || "none (one item)"],
+      ["Items", about.dtype],
+      ["Order", about.order],
+      ["Size", `${size(about.nbytes)}, ${size(about.cbytes)} stored`],
+      ["Chunks", about.chunks ? `${about.nchunks} of ${about.chunks.join(" x ")}` : about.nchunks],
+    ])), this.controls, this.errors);
+    const grid = el("div", { className: "grid" });
+    body.append(grid);
+    if (this.isShown) {
+      if (this.shape.length > 1) grid.append(this.heatSection());
+      if (this.shape.length > 0) grid.append(this.lineSection());
+      grid.append(this.statisticsSection());
+    }
+    grid.append(this.tableSection(), this.chunkSection());
+    const attrs = section("Attributes", facts(Object.entries(about.attrs)));
+    if (!Object.keys(about.attrs).length) attrs.append(el("p", { className: "quiet" }, "none"));
+    grid.append(attrs);
+    this.makeControls();
+    this.refresh();
+  }
+
+  get query() {
+    return { member: this.member, field: this.field, part: this.part, index: this.index.join(",") };
+  }
+
+  get planeQuery() {
+    const query = { ...this.query, rows: this.rows, cols: this.cols };
+    if (this.window) {
+      [query.row_start, query.row_stop] = this.window.rows;
+      [query.col_start, query.col_stop] = this.window.cols;
+    }
+    return query;
+  }
+
+  makeControls() {
+    this.controls.replaceChildren();
+    if (!this.isShown) return;
+    if (this.about.fields.length) {
+      this.controls.append(labelled("Field", select(this.about.fields.map((name) => [name, name]),
+        (value) => { this.field = value; this.range = null; this.refresh(); }, this.field)));
+    }
+    if (this.about.complex) {
+      this.controls.append(labelled("Part", select(
+        ["real", "imag", "abs", "angle"].map((name) => [name, name]),
+        (value) => { this.part = value; this.range = null; this.refresh(); }, this.part)));
+    }
+    if (this.shape.length < 2) return;
+    const axes = this.shape.map((length, axis) => [String(axis), `axis ${axis} (${length})`]);
+    const swap = (name, other) => (value) => {
+      if (this[other] === Number(value)) this[other] = this[name];
+      this[name] = Number(value);
+      this.window = null;
+      this.makeControls();
+      this.refresh();
+    };
+    this.controls.append(
+      labelled("Down", select(axes, swap("rows", "cols"), String(this.rows))),
+      labelled("Across", select(axes, swap("cols", "rows"), String(this.cols))));
+    this.shape.forEach((length, axis) => {
+      if (axis === this.rows || axis === this.cols) return;
+      this.controls.append(this.axisPicker(axis, length));
+    });
+  }
+
+  axisPicker(axis, length) {
+    const attributes = { min: 0, max: length - 1, step: 1 };
+    const box = el("input", { type: "number", ...attributes });
+    const slider = el("input", { type: "range", ...attributes, ariaLabel: `Slice along axis ${axis}` });
+    box.value = slider.value = this.index[axis];
+    const pick = (text) => {
+      const value = Math.min(length - 1, Math.max(0, Math.trunc(Number(text) || 0)));
+      this.index[axis] = value;
+      box.value = slider.value = value;
+      this.refresh();
+    };
+    slider.addEventListener("input", () => pick(slider.value));
+    box.addEventListener("change", () => pick(box.value));
+    return el("span", { className: "control" }, labelled(`Axis ${axis}`, box), slider);
+  }
+
+  heatSection() {
+    this.heat = el("canvas", { className: "heat", role: "img", tabIndex: 0 });
+    this.heat.addEventListener("click", (event) => this.pointAt(event));
+    this.heat.addEventListener("keydown", (event) => this.heatKey(event));
+    this.bar = el("canvas", { className: "bar", width: 256, height: 1, role: "presentation" });
+    this.lowBox = el("input", { type: "number", step: "any" });
+    this.highBox = el("input", { type: "number", step: "any" });
+    const setRange = () => {
+      this.range = [Number(this.lowBox.value), Number(this.highBox.value)];
+      this.paint();
+    };
+    this.lowBox.addEventListener("change", setRange);
+    this.highBox.addEventListener("change", setRange);
+    this.cursorText = el("p", { className: "quiet", ariaLive: "polite" });
+    this.heatNote = el("p", { className: "quiet" });
+    const found = section("Heat map", el("div", { className: "controls" },
+      labelled("Colours", select(NAMES.map((name) => [name, name]), (value) => {
+        this.colors = value;
+        this.paint();
+      }, this.colors)),
+      labelled("From", this.lowBox), labelled("to", this.highBox),
+      button("Auto range", () => { this.range = null; this.paint(); }),
+      button("Zoom in", () => this.zoom(0.5)), button("Zoom out", () => this.zoom(2))),
+    this.heat, this.bar, this.cursorText, this.heatNote,
+    el("p", { className: "quiet" }, "Click, or use the arrow keys, to move the cursor; + and - zoom."));
+    found.className = "tall";
+    return found;
+  }
+
+  lineSection() {
+    this.plot = new Plot("Plot of a line of the array");
+    this.lineAxis = this.shape.length - 1;
+    const axes = this.shape.map((length, axis) => [String(axis), `axis ${axis} (${length})`]);
+    this.lineNote = el("p", { className: "quiet" });
+    return section("Line", el("div", { className: "controls" },
+      labelled("Along", select(axes, (value) => { this.lineAxis = Number(value); this.loadLine(); },
+        String(this.lineAxis)))), this.plot.canvas, this.lineNote);
+  }
+
+  statisticsSection() {
+    this.scope = this.shape.length > 1 ? "plane" : "array";
+    this.statistics = el("div");
+    this.histogram = new Plot("Histogram");
+    const scopes = this.shape.length > 1 ? [["plane", "this plane"], ["array", "whole array"]] : [["array", "whole array"]];
+    return section("Statistics", el("div", { className: "controls" },
+      labelled("Of", select(scopes, (value) => { this.scope = value; this.loadStatistics(); }, this.scope))),
+    this.histogram.canvas, this.statistics);
+  }
+
+  tableSection() {
+    this.cells = el("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "Items as text" });
+    return section("Items", this.cells);
+  }
+
+  chunkSection() {
+    this.chunkStart = 0;
+    this.chunkGrid = el("div", { className: "chunks" });
+    this.chunkText = el("p", { className: "quiet", ariaLive: "polite" });
+    const turn = (by) => () => {
+      this.chunkStart = Math.max(0, Math.min(this.chunkStart + by, this.about.nchunks - 1));
+      this.loadChunks();
+    };
+    const pages = this.about.nchunks > 512
+      ? el("div", { className: "controls" }, button("Previous chunks", turn(-512)), button("Next chunks", turn(512)))
+      : null;
+    return section("Chunks", ...(pages ? [pages] : []), this.chunkGrid, this.chunkText);
+  }
+
+  refresh() {
+    if (this.isShown) {
+      if (this.shape.length > 1) this.loadPlane();
+      if (this.shape.length > 0) this.loadLine();
+      this.loadStatistics();
+    }
+    this.loadTable();
+    this.loadChunks();
+  }
+
+  fail(error) {
+    this.errors.replaceChildren(problem(error));
+  }
+
+  loadPlane() {
+    this.requests.plane.run(async (signal) => {
+      const plane = await getPacket(`${this.file.ordinal}/plane`, this.planeQuery, signal);
+      this.errors.replaceChildren(...plane.lost.slice(0, 5).map((text) => problem(text)));
+      this.plane = plane;
+      this.paint();
+    }, (error) => this.fail(error));
+  }
+
+  paint() {
+    if (!this.plane) return;
+    const { shape: [height, width], data } = this.plane.arrays[0];
+    const [low, high] = this.range ?? [this.plane.low ?? 0, this.plane.high ?? 1];
+    this.lowBox.value = low;
+    this.highBox.value = high;
+    this.heat.width = width;
+    this.heat.height = height;
+    const context = this.heat.getContext("2d");
+    const image = context.createImageData(width, height);
+    paint(data, low, high, this.colors, image.data);
+    context.putImageData(image, 0, 0);
+    const bar = this.bar.getContext("2d");
+    const ramp = bar.createImageData(256, 1);
+    paint(Float32Array.from({ length: 256 }, (_, k) => k), 0, 255, this.colors, ramp.data);
+    bar.putImageData(ramp, 0, 0);
+    const { rows, cols } = this.plane;
+    this.heatNote.textContent = rows.step * cols.step > 1
+      ? `Every ${rows.step} of axis ${rows.axis}, every ${cols.step} of axis ${cols.axis} is shown.` : "";
+    this.heat.dataset.drawn = JSON.stringify({ rows, cols, low, high, colors: this.colors });
+    this.showCursor();
+  }
+
+  showCursor() {
+    const { rows, cols, arrays: [{ shape: [, width], data }] } = this.plane;
+    const row = Math.round((this.index[rows.axis] - rows.start) / rows.step);
+    const col = Math.round((this.index[cols.axis] - cols.start) / cols.step);
+    const value = data[row * width + col];
+    const place = this.index.slice();
+    place[rows.axis] = rows.start + row * rows.step;
+    place[cols.axis] = cols.start + col * cols.step;
+    const text = `[${place.join(", ")}] = ${value === undefined ? "outside" : number(value)}`;
+    this.cursorText.textContent = text;
+    this.heat.ariaLabel = `Heat map; cursor at ${text}`;
+  }
+
+  pointAt(event) {
+    if (!this.plane) return;
+    const box = this.heat.getBoundingClientRect();
+    const { rows, cols } = this.plane;
+    const row = Math.floor(((event.clientY - box.top) / box.height) * this.heat.height);
+    const col = Math.floor(((event.clientX - box.left) / box.width) * this.heat.width);
+    this.moveTo(rows.start + row * rows.step, cols.start + col * cols.step);
+  }
+
+  moveTo(row, col) {
+    const { rows, cols } = this.plane;
+    this.index[rows.axis] = Math.min(this.shape[rows.axis] - 1, Math.max(0, row));
+    this.index[cols.axis] = Math.min(this.shape[cols.axis] - 1, Math.max(0, col));
+    this.showCursor();
+    this.loadLine();
+  }
+
+  heatKey(event) {
+    if (!this.plane || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { rows, cols } = this.plane;
+    const by = event.shiftKey ? 10 : 1;
+    const moves = { ArrowUp: [-by, 0], ArrowDown: [by, 0], ArrowLeft: [0, -by], ArrowRight: [0, by] };
+    if (event.key in moves) {
+      const [down, across] = moves[event.key];
+      this.moveTo(this.index[rows.axis] + down * rows.step, this.index[cols.axis] + across * cols.step);
+    } else if (event.key === "+") this.zoom(0.5);
+    else if (event.key === "-") this.zoom(2);
+    else return;
+    event.preventDefault();
+  }
+
+  zoom(factor) {
+    const around = (axis, [start, stop]) => {
+      const length = Math.max(Math.min(8, this.shape[axis]), Math.round((stop - start) * factor));
+      const first = Math.round(this.index[axis] - length / 2);
+      const low = Math.max(0, Math.min(first, this.shape[axis] - length));
+      return [low, Math.min(this.shape[axis], low + length)];
+    };
+    const whole = { rows: [0, this.shape[this.rows]], cols: [0, this.shape[this.cols]] };
+    const window = this.window ?? whole;
+    this.window = { rows: around(this.rows, window.rows), cols: around(this.cols, window.cols) };
+    this.loadPlane();
+  }
+
+  loadLine() {
+    this.requests.line.run(async (signal) => {
+      const line = await getPacket(`${this.file.ordinal}/line`,
+        { ...this.query, axis: this.lineAxis, bins: 800 }, signal);
+      this.plot.show([lineOf(line)]);
+      this.lineNote.textContent = [
+        line.form === "extremes" ? "The smallest and largest value of each bin is shown." : "",
+        line.step > 1 ? `Every ${line.step} of ${line.length} items is read.` : "",
+        ...line.lost.slice(0, 2)].join(" ");
+    }, (error) => this.fail(error));
+  }
+
+  loadStatistics() {
+    this.requests.statistics.run(async (signal) => {
+      const found = await getJson(`${this.file.ordinal}/statistics`,
+        { ...this.planeQuery, scope: this.scope }, signal);
+      this.statistics.replaceChildren(facts([
+        ["Values", `${found.count}${found.exact ? "" : " (evenly spaced sample)"}`],
+        ["Smallest", number(found.min)], ["Largest", number(found.max)],
+        ["Mean", number(found.mean)], ["Standard deviation", number(found.std)],
+        ["Median", number(found.median)], ["Zeros", found.zeros],
+        ["Not finite", found.count - found.finite || ""]]));
+      const { counts = [], edges = [] } = found.histogram ?? {};
+      this.histogram.show([{ x: edges, low: counts, high: counts }], { bars: true });
+    }, (error) => this.fail(error));
+  }
+
+  loadTable() {
+    this.requests.table.run(async (signal) => {
+      const query = { member: this.member };
+      if (this.shape.length) {
+        query.index = this.index.join(",");
+        query.rows = Math.max(0, this.rows);
+        query.cols = Math.max(0, this.cols);
+      }
+      const { cells, rows, cols } = await getJson(`${this.file.ordinal}/table`, query, signal);
+      const isLine = this.shape.length < 2;
+      const table = el("table", { className: "cells" });
+      if (!isLine && cells.length) {
+        table.append(el("tr", {}, el("td"), ...cells[0].map((_, k) => el("th", { scope: "col" }, String(cols + k)))));
+      }
+      cells.forEach((row, k) => table.append(el("tr", {},
+        el("th", { scope: "row" }, rows === null ? "" : String(rows + k)), ...row.map((text) => el("td", {}, text)))));
+      this.cells.replaceChildren(cells.length ? table : el("p", { className: "quiet" }, "no items"));
+    }, (error) => this.fail(error));
+  }
+
+  loadChunks() {
+    if (!this.about.nchunks) {
+      this.chunkText.textContent = "no chunks";
+      return;
+    }
+    this.requests.chunks.run(async (signal) => {
+      const found = await getPacket(`${this.file.ordinal}/chunks`,
+        { member: this.member, start: this.chunkStart, count: 512 }, signal);
+      const [offsets, stored, decoded, regions] = found.arrays;
+      const largest = Math.max(...stored.data, 1);
+      this.chunkGrid.replaceChildren();
+      stored.data.forEach((cbytes, k) => {
+        const index = found.start + k;
+        const damage = found.damage[index];
+        const region = regions.shape.length === 3
+          ? Array.from({ length: regions.shape[1] }, (_, axis) => {
+            const at = (k * regions.shape[1] + axis) * 2;
+            return `${regions.data[at]}:${regions.data[at + 1]}`;
+          }).join(", ") : "";
+        const text = `Chunk ${index}${region ? ` [${region}]` : ""}: ${decoded.data[k]} bytes as ${cbytes} at offset ${offsets.data[k]}${damage ? `. Damaged: ${damage}` : ""}`;
+        const cell = button("", () => (this.chunkText.textContent = text),
+          { className: damage ? "bad" : "", title: text, ariaLabel: text });
+        cell.addEventListener("focus", () => (this.chunkText.textContent = text));
+        if (!damage) cell.style.opacity = String(0.25 + (0.75 * cbytes) / largest);
+        if (!damage) cell.style.background = "var(--accent)";
+        this.chunkGrid.append(cell);
+      });
+      const bad = Object.keys(found.damage).length;
+      this.chunkText.textContent = `${found.nchunks} chunks, darker ones are larger. ${
+        bad ? `${bad} are damaged.` : found.verified ? "None of these is damaged." : "Not verified yet: see File."}`;
+    }, (error) => this.fail(error));
+  }
+
+  close() {
+    for (const each of Object.values(this.requests)) each.stop();
+  }
+}

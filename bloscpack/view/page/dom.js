@@ -1,0 +1,107 @@
+// Elements. Text from files is only ever set as text, never as HTML.
+
+export function el(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key in element && key !== "list" && key !== "form") element[key] = value;
+    else if (value !== undefined && value !== false) element.setAttribute(key, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+let lastId = 0;
+
+// A control with its label before it.
+export function labelled(text, control) {
+  control.id ||= `control-${++lastId}`;
+  return el("span", { className: "control" }, el("label", { htmlFor: control.id }, text), control);
+}
+
+export function select(options, onchange, value) {
+  const element = el("select", { onchange: () => onchange(element.value) });
+  for (const [key, text] of options) element.append(el("option", { value: key }, text));
+  if (value !== undefined) element.value = value;
+  return element;
+}
+
+export function button(text, onclick, attributes = {}) {
+  return el("button", { type: "button", onclick, ...attributes }, text);
+}
+
+export function section(title, ...children) {
+  return el("section", { ariaLabel: title }, el("h3", {}, title), ...children);
+}
+
+// A table of names and values.
+export function facts(rows) {
+  const body = el("tbody");
+  for (const [name, value] of rows) {
+    if (value === undefined || value === null || value === "") continue;
+    body.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, showValue(value))));
+  }
+  return el("table", { className: "facts" }, body);
+}
+
+// Any JSON value, as text or as a tree that opens.
+export function showValue(value, depth = 0) {
+  if (value instanceof Node) return value;
+  if (value === null || typeof value !== "object") return String(value);
+  const entries = Array.isArray(value) ? value.map((each, at) => [at, each]) : Object.entries(value);
+  if (!entries.length) return Array.isArray(value) ? "[]" : "{}";
+  const isFlat = entries.every(([, each]) => each === null || typeof each !== "object");
+  if (Array.isArray(value) && isFlat && entries.length <= 16) return value.join(", ");
+  const list = el("dl");
+  for (const [name, each] of entries) {
+    list.append(el("dt", {}, String(name)), el("dd", {}, showValue(each, depth + 1)));
+  }
+  if (depth === 0 && entries.length <= 30) return list;
+  return el("details", {}, el("summary", {}, `${entries.length} entries`), list);
+}
+
+export function size(nbytes) {
+  if (nbytes === null || nbytes === undefined) return "";
+  const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let at = 0;
+  let value = nbytes;
+  while (value >= 1024 && at < units.length - 1) [value, at] = [value / 1024, at + 1];
+  return at ? `${value.toPrecision(4)} ${units[at]}` : `${nbytes} bytes`;
+}
+
+export function number(value) {
+  if (typeof value !== "number") return value === null || value === undefined ? "" : String(value);
+  if (!Number.isFinite(value)) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
+  return String(Number(value.toPrecision(7)));
+}
+
+export function say(text) {
+  document.getElementById("status").textContent = text;
+}
+
+export function problem(error) {
+  return el("p", { className: "problem", role: "alert" }, error.message ?? String(error));
+}
+
+// Runs one request at a time for a part of the page: a new one aborts the one before.
+export class Latest {
+  #controller = null;
+
+  async run(work, onError) {
+    this.stop();
+    const controller = (this.#controller = new AbortController());
+    try {
+      return await work(controller.signal);
+    } catch (error) {
+      if (controller.signal.aborted || error.name === "AbortError") return undefined;
+      onError(error);
+      return undefined;
+    }
+  }
+
+  stop() {
+    this.#controller?.abort();
+    this.#controller = null;
+  }
+}

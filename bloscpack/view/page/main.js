@@ -1,0 +1,72 @@
+// The page: the list of files, and the view of the one that the address names (#/ORDINAL/TAB).
+
+import { getJson } from "./api.js";
+import { button, el, problem, say, size } from "./dom.js";
+import { showArray } from "./arrays.js";
+import { showFile } from "./filepage.js";
+
+const VIEWS = {
+  array: [["Array", showArray]],
+  archive: [["Arrays", showArray]],
+};
+
+const main = document.getElementById("main");
+const nav = document.getElementById("files");
+let files = [];
+let close = () => {};
+
+function shortName(name) {
+  return name.split("/").filter(Boolean).slice(-1)[0] ?? name;
+}
+
+function listFiles(current) {
+  const list = el("ul");
+  for (const file of files) {
+    const link = el("a", { href: `#/${file.ordinal}`, title: file.name }, shortName(file.name),
+      el("small", {}, [file.kind, size(file.size)].filter(Boolean).join(", ")));
+    if (file.ordinal === current) link.setAttribute("aria-current", "page");
+    list.append(el("li", {}, link));
+  }
+  nav.replaceChildren(list);
+}
+
+function show() {
+  close();
+  close = () => {};
+  const [, ordinal = "0", tab = ""] = location.hash.split("/");
+  const file = files[Number(ordinal)] ?? files[0];
+  listFiles(file.ordinal);
+  document.title = `${shortName(file.name)} - blpk view`;
+  document.getElementById("place").textContent = `${files.length} ${files.length === 1 ? "file" : "files"}`;
+  const tabs = [...(VIEWS[file.kind] ?? []), ["File", showFile]];
+  const chosen = tabs.find(([name]) => name === tab) ?? tabs[0];
+  const bar = el("div", { className: "tabs", role: "tablist", ariaLabel: "Views" });
+  for (const [name] of tabs) {
+    bar.append(button(name, () => (location.hash = `#/${file.ordinal}/${name}`),
+      { role: "tab", ariaSelected: String(name === chosen[0]) }));
+  }
+  const body = el("div", { role: "tabpanel", ariaLabel: chosen[0] });
+  main.replaceChildren(el("h2", {}, file.name), bar, body);
+  close = chosen[1](body, file) ?? (() => {});
+}
+
+async function start() {
+  try {
+    const first = await getJson("files");
+    files = first.files;
+    while (files.length < first.nfiles) {
+      files.push(...(await getJson("files", { start: files.length })).files);
+    }
+  } catch (error) {
+    main.replaceChildren(problem(error));
+    return;
+  }
+  addEventListener("hashchange", () => {
+    show();
+    main.focus();
+  });
+  show();
+  say("");
+}
+
+start();

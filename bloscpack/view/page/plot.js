@@ -1,0 +1,135 @@
+// Line plots and histograms on a canvas, with axes.
+
+import { el, number } from "./dom.js";
+
+const MARGIN = { left: 76, right: 12, top: 10, bottom: 30 };
+const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6"];
+
+function ticks(low, high, count) {
+  const span = high - low || 1;
+  const raw = span / count;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= raw) ?? raw;
+  const found = [];
+  for (let k = Math.ceil(low / step); k * step <= high && found.length < 20; k++) {
+    found.push(k * step);
+  }
+  return found;
+}
+
+export class Plot {
+  constructor(label) {
+    this.canvas = el("canvas", { className: "plot", role: "img", ariaLabel: label, tabIndex: 0 });
+    this.canvas.height = 220;
+    this.lines = [];
+    this.range = null;
+    this.cursor = null;
+  }
+
+  // `lines`: [{ x, low, high, name }], with high === low for plain values.
+  show(lines, options = {}) {
+    this.lines = lines;
+    this.options = options;
+    this.draw();
+  }
+
+  bounds() {
+    let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (const { x, low, high } of this.lines) {
+      for (let k = 0; k < low.length; k++) {
+        if (!Number.isFinite(low[k])) continue;
+        const at = x[k];
+        if (at < x0) x0 = at;
+        if (at > x1) x1 = at;
+        if (low[k] < y0) y0 = low[k];
+        if (high[k] > y1) y1 = high[k];
+      }
+    }
+    if (x0 > x1) return { x0: 0, x1: 1, y0: 0, y1: 1 };
+    if (this.options.bars) y0 = Math.min(0, y0);
+    if (x0 === x1) [x0, x1] = [x0 - 0.5, x1 + 0.5];
+    if (y0 === y1) [y0, y1] = [y0 - 0.5, y1 + 0.5];
+    return { x0, x1, y0, y1, ...this.options.range };
+  }
+
+  draw() {
+    const context = this.canvas.getContext("2d");
+    const style = getComputedStyle(document.documentElement);
+    const color = (name) => style.getPropertyValue(name).trim() || "#888";
+    this.canvas.width = this.canvas.clientWidth || 600;
+    const { width, height } = this.canvas;
+    const { x0, x1, y0, y1 } = (this.range = this.bounds());
+    const toX = (x) => MARGIN.left + ((x - x0) / (x1 - x0)) * (width - MARGIN.left - MARGIN.right);
+    const toY = (y) =>
+      height - MARGIN.bottom - ((y - y0) / (y1 - y0)) * (height - MARGIN.top - MARGIN.bottom);
+    this.toValue = (px) =>
+      x0 + ((px - MARGIN.left) / (width - MARGIN.left - MARGIN.right)) * (x1 - x0);
+    context.font = "13px system-ui, sans-serif";
+    context.fillStyle = color("--quiet");
+    context.strokeStyle = color("--border");
+    context.lineWidth = 1;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    for (const y of ticks(y0, y1, 4)) {
+      context.beginPath();
+      context.moveTo(MARGIN.left, toY(y));
+      context.lineTo(width - MARGIN.right, toY(y));
+      context.stroke();
+      context.fillText(number(y), MARGIN.left - 6, toY(y));
+    }
+    context.textAlign = "center";
+    context.textBaseline = "top";
+    for (const x of ticks(x0, x1, 7)) {
+      context.fillText(number(x), toX(x), height - MARGIN.bottom + 6);
+    }
+    this.lines.forEach(({ x, low, high }, at) => {
+      context.strokeStyle = context.fillStyle = color(COLORS[at % COLORS.length]);
+      context.lineWidth = 1.5;
+      if (this.options.bars) {
+        for (let k = 0; k < low.length; k++) {
+          const left = toX(x[k]);
+          context.fillRect(left, toY(high[k]), Math.max(1, toX(x[k + 1]) - left - 1),
+            toY(0) - toY(high[k]));
+        }
+        return;
+      }
+      context.beginPath();
+      let isDown = false;
+      for (let k = 0; k < low.length; k++) {
+        if (!Number.isFinite(low[k])) {
+          isDown = false;
+          continue;
+        }
+        const left = toX(x[k]);
+        if (isDown) context.lineTo(left, toY(low[k]));
+        else context.moveTo(left, toY(low[k]));
+        if (high[k] !== low[k]) context.lineTo(left, toY(high[k]));
+        isDown = true;
+      }
+      context.stroke();
+      if (low.length === 1) context.fillRect(toX(x[0]) - 2, toY(low[0]) - 2, 4, 4);
+    });
+    if (this.cursor !== null) {
+      context.strokeStyle = color("--accent");
+      context.beginPath();
+      context.moveTo(toX(this.cursor), 0);
+      context.lineTo(toX(this.cursor), height - MARGIN.bottom);
+      context.stroke();
+    }
+  }
+
+  // Position along the x axis of a pointer event.
+  at(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return this.toValue(((event.clientX - box.left) * this.canvas.width) / box.width);
+  }
+}
+
+// A line of a packet of ``line``: all values, or the extremes of each bin.
+export function lineOf(packet, name = "") {
+  const count = packet.arrays[0].data.length;
+  const step = packet.form === "values" ? packet.step : packet.length / count;
+  const x = Float64Array.from({ length: count }, (_, k) => packet.start + k * step);
+  const low = packet.arrays[0].data;
+  return { x, low, high: packet.form === "values" ? low : packet.arrays[1].data, name };
+}

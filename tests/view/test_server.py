@@ -1,0 +1,161 @@
+"""Security of the server: who gets an answer, and what no answer contains."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+
+from .asgiclient import HOST, ORIGIN, Client
+
+SECRET = "beside-the-files"
+
+
+@pytest.fixture
+def page(tmp_path: Path, client) -> Client:
+    (tmp_path / "secret.txt").write_text(SECRET)
+    bp.save(tmp_path / "a.blp", np.arange(12).reshape(3, 4), attrs={"<b>": "<script>x()</script>"})
+    return client(tmp_path / "a.blp")
+
+
+def test_the_page_needs_no_token_and_data_do(page):
+    stranger = Client(page.application, token=None)
+    for name in ("/", "/main.js", "/style.css", "/icon.svg"):
+        assert stranger.get(name).status == 200
+    for name in ("/api/files", "/api/0/info", "/api/0/plane", "/api", "/other", "//api/files"):
+        assert stranger.get(name).status == 401, name
+    assert stranger.post("/api/0/verify").status == 401
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "secret-of-the-test", "secret-of-the-testsx"])
+def test_a_wrong_token_is_refused(page, token):
+    assert page.get("/api/files", authorization=f"Bearer {token}").status == 401
+
+
+def test_a_token_in_the_url_does_not_give_data(page):
+    stranger = Client(page.application, token=None)
+    assert stranger.get("/api/files?token=secret-of-the-tests").status == 401
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1", "127.0.0.1:80"])
+@pytest.mark.parametrize("name", ["/", "/main.js", "/api/files"])
+def test_another_host_is_refused(page, host, name):
+    assert page.get(name, host=host).status == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", f"https://{HOST}", "http://127.0.0.1"]
+)
+def test_another_origin_is_refused(page, origin):
+    assert page.get("/api/files", origin=origin).status == 403
+    assert page.post("/api/0/verify", origin=origin).status == 403
+
+
+def test_the_own_origin_is_answered(page):
+    assert page.get("/api/files", origin=ORIGIN, sec_fetch_site="same-origin").status == 200
+    assert page.get("/", sec_fetch_site="none").status == 200
+    assert page.get("/", sec_fetch_site="cross-site").status == 403
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_only_get_and_post(page, method):
+    assert anyio_request(page, method, "/api/0/info").status == 405
+
+
+def test_post_is_for_verification_only_and_needs_an_origin(page):
+    assert page.post("/api/files").status == 405
+    assert page.post("/api/0/plane").status == 405
+    assert page.get("/api/0/verify").status == 404
+    assert anyio_request(page, "POST", "/api/0/verify").status == 403
+
+
+def anyio_request(page, method, target):
+    import anyio
+
+    return anyio.run(lambda: page.request(method, target))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/../secret.txt",
+        "/secret.txt",
+        "/page/../server.py",
+        "/..%2f..%2fsecret.txt",
+        "/server.py",
+        "/api/../secret.txt",
+        "/api/0/../../secret.txt",
+        "/api/-1/info",
+        "/api/1/info",
+        "/api/99999999999999999999/info",
+        "/api/a.blp/info",
+        "/api/0/secret.txt",
+        "/api/0/..",
+        "/api/0/info/../../..",
+    ],
+)
+def test_nothing_but_the_named_files_is_read(page, target):
+    reply = page.get(target)
+    assert reply.status in (404, 405)
+    assert SECRET.encode() not in reply.body
+
+
+def test_headers_forbid_everything_from_elsewhere(page):
+    for target in ("/", "/main.js", "/api/files", "/api/9/info", "/nothing"):
+        headers = page.get(target).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_text_of_a_file_is_only_sent_as_json(page):
+    reply = page.get("/api/0/array")
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.json["attrs"] == {"<b>": "<script>x()</script>"}
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_has_nothing_inline():
+    folder = Path(bp.__file__).parent / "view" / "page"
+    assert len(list(folder.iterdir())) > 8
+    for path in folder.iterdir():
+        text = path.read_text()
+        if path.suffix != ".svg":
+            assert "http:" not in text, path
+            assert "https:" not in text, path
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+            assert word not in text, path
+    html = (folder / "index.html").read_text()
+    assert html.count("<script") == 1
+    assert "style=" not in html
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "index=99", "index=-1", "index=0,0,0", "index=x", "rows=5", "rows=0&cols=0", "width=0",
+        "width=100000", "row_start=3", "row_start=1&row_stop=1", "part=x", "field=x", "member=x",
+        "index=" + "9" * 5000, "index=1e3", "width=٣&index=%00",
+    ],
+)  # fmt: skip
+def test_wrong_parameters_are_errors_in_json(page, query):
+    reply = page.get(f"/api/0/plane?{query}")
+    if query.startswith("member"):  # of an archive only
+        assert reply.status == 200
+        return
+    assert reply.status in (200, 400)
+    assert reply.status == 200 or reply.json["error"]["type"] == "QueryError"
+
+
+def test_a_bug_is_reported_as_one(page, monkeypatch, caplog):
+    def broken(*args):
+        raise AttributeError("oops")
+
+    monkeypatch.setattr("bloscpack.view.filepage._row", broken)
+    reply = page.get("/api/files")
+    assert reply.status == 500
+    assert "oops" not in reply.body.decode()
+    assert "oops" in caplog.text
