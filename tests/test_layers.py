@@ -22,6 +22,7 @@ ROOMS = {
     "parallel": {"simplejpeg", "PIL", "av"},
     "format": {"numpy", "xxhash", "zlib_ng"},
     "storage": {"numpy", "xxhash", "fsspec", "aiohttp"},
+    "display": {"numpy"},
     "container": {"xxhash"},
     "array": {"numpy", "xxhash"},
     "damage": {"numpy", "xxhash"},
@@ -146,6 +147,8 @@ IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 IMPORTED_ON_USE = {
     "bloscpack.archive",
     "bloscpack.array.chunkcodec",
+    "bloscpack.display",
+    "bloscpack.media.videowriter",
     "bloscpack.format.arraychunk",
     "bloscpack.format.chunkgrid",
     "asyncio",
@@ -188,7 +191,6 @@ SHARED_NAMES = {"__init__", "format", "protocol", "reader", "recover", "utils", 
 # Modules of at most `MAX_THIN` lines of code, and why each is not part of one that imports it.
 # Pure modules, commands and names of other projects need no reason.
 THIN = {
-    "array.display": "text of an array; array.array is long enough",
     "benzina.load.arraypool": "tested alone: it counts references",
     "cli.console.selection": "used by several commands",
     "cli.console.status": "used by every command",

@@ -25,6 +25,7 @@ from ..format.archiveindex import (
 from ..format.checksum import CHECKSUMS
 from ..format.header import MAX_HEADER_SIZE
 from ..format.metadata import MetadataHeader, decode_data, stored_data
+from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.protocol import ByteSource, closed_on_error, errors_at
 from ..storage.window import WindowSource
@@ -237,6 +238,12 @@ class Archive(Mapping[str, Array]):
             f"<bloscpack.Archive {self.name or 'memory'!r}: {len(self)} arrays, "
             f"{self._first_names()}{state}>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table of the arrays for notebooks."""
+        with importing:
+            from ..display.card import archive_card
+        return archive_card(self)
 
     def _first_names(self) -> str:
         names = ", ".join(map(repr, list(self._members)[:_SHOWN]))

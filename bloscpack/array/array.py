@@ -21,7 +21,6 @@ from ..storage.url import is_url, refuse_url
 from ..types import AnyArray, Mode, OnLostChunk
 from .arraymetadata import Description, chunk_shape, describe_content, new_array, stored_view
 from .attrs import read_only
-from .display import Facts, html_table, one_line
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
 from .rows import check_text, iter_rows
 from .selection import parse_selection
@@ -34,6 +33,7 @@ Out = TypeVar("Out")
 
 # Rows up to this size are allocated when only the file's header has been checked.
 _MAX_ROW_NBYTES = 1 << 20
+_MAX_DTYPE = 200  # characters of a dtype in `repr`
 
 
 class Array:
@@ -210,16 +210,19 @@ class Array:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return one_line(self._facts(), is_open=self._is_open)
+        # Names and dtypes come from the file: dtypes may be long, and have more than one line.
+        dtype = " ".join(str(self.dtype).split())
+        dtype = dtype if len(dtype) <= _MAX_DTYPE else f"{dtype[: _MAX_DTYPE - 3]}..."
+        return (
+            f"<bloscpack.Array {self._container.name or 'memory'!r} shape={self.shape} "
+            f"dtype={dtype} chunks={self.chunks}{'' if self._is_open else ' (closed)'}>"
+        )
 
     def _repr_html_(self) -> str:
-        """Return an HTML table for notebooks."""
-        cbytes = self.cbytes if self._is_open else None
-        return html_table(self._facts(), self.nbytes, cbytes, self.attrs)
-
-    def _facts(self) -> Facts:
-        name = self._container.name or "memory"
-        return Facts(name, self.shape, self.dtype, self.nchunks, self.chunks)
+        """Return a table and a picture for notebooks."""
+        with importing:
+            from ..display.card import array_card
+        return array_card(self)
 
     def __getitem__(self, index: Any) -> Any:
         """Read a selection, as numpy would.

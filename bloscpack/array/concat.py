@@ -15,6 +15,7 @@ from typing import Any, Never, Self, TypeVar, overload
 import numpy as np
 
 from ..container.reader import Verify
+from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.folder.filelist import expanded
 from ..storage.remote.source import may_wait, without_head
@@ -143,6 +144,12 @@ class ManyArrays:
             f"<bloscpack.ManyArrays of {len(self.names)} files shape={self.shape} "
             f"dtype={self.dtype}{state}>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table and a picture for notebooks."""
+        with importing:
+            from ..display.card import many_arrays_card
+        return many_arrays_card(self)
 
     def array(self, number: int) -> Array:
         """Return the array of one file, reopened if necessary; the caller must not close it.

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import ClipMapping, Request, read_batch
+from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.protocol import closed_on_error
 from ..storage.remote.prefetch import at_hand
@@ -140,6 +141,12 @@ class Dataset(ClipMapping):
 
     def __repr__(self) -> str:
         return f"<bloscpack.benzina.Dataset {self.name!r} of {len(self)} samples>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of samples and thumbnails for notebooks."""
+        with importing:
+            from ..display.card import dataset_card
+        return dataset_card(self)
 
     def _view(self, indices: range, shown: str | None = None) -> "Dataset":
         return Dataset(self._content, indices, shown or self._shown, is_view=True)

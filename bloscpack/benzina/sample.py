@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
-from ..frames.indexing import IndexedClip
 from ..frames.protocol import FrameSelection, frame_indices, read_clip
+from ..frames.shownclip import ShownClip
+from ..parallel.imports import importing
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
 from ..types import AnyArray, IntArray
@@ -23,7 +24,7 @@ _UINT8 = np.dtype("u1")
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-class Sample(IndexedClip):
+class Sample(ShownClip):
     """A sample, read on first use; also a clip of one frame, see `frames.protocol`.
 
     Attributes
@@ -59,6 +60,12 @@ class Sample(IndexedClip):
 
     def __repr__(self) -> str:
         return f"<sample {self.index} of {self._content.source.name!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table and the thumbnail for notebooks."""
+        with importing:
+            from ..display.card import sample_card
+        return sample_card(self)
 
     @property
     def id(self) -> str:

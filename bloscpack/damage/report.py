@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from ..parallel.imports import importing
+
 if TYPE_CHECKING:
     from ..format.chunkgrid import ChunkGrid
 
@@ -112,6 +114,12 @@ class Report:
             f"<bloscpack.Report {self.path or 'memory'!r}: {state}, {saved}{self.nchunks} chunks, "
             f"{self.nbytes} bytes, trailer {self.trailer}>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table of the faults for notebooks."""
+        with importing:
+            from ..display.card import report_card
+        return report_card(self)
 
     def __str__(self) -> str:
         """Return a line for the file, one for each fault, and one for each notice."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..exceptions import FormatError
+from ..parallel.imports import importing
 from ..parallel.progressbar import ProgressBar
 from ..storage import disk
 from ..storage.journal import replacing
@@ -42,6 +43,12 @@ class Conversion:
     frames: int
     images: int
     lossless: bool = True
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        with importing:
+            from ..display.card import conversion_card
+        return conversion_card(self)
 
 
 @dataclass(frozen=True, slots=True)

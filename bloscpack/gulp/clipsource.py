@@ -19,7 +19,6 @@ import numpy as np
 
 from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
 from ..format.filekind import not_gulp
-from ..frames.indexing import IndexedClip
 from ..frames.protocol import (
     FrameSelection,
     KeyedSource,
@@ -29,7 +28,9 @@ from ..frames.protocol import (
     read_batch,
     read_clip,
 )
+from ..frames.shownclip import ShownClip
 from ..media import image
+from ..parallel.imports import importing
 from ..parallel.threads import map_ordered
 from ..storage.batch import Piece, fetch
 from ..storage.folder.filelist import ListedFolder
@@ -182,6 +183,12 @@ class GulpSource(KeyedSource):
         self._closed = True
         self._files = {}
 
+    def _repr_html_(self) -> str:
+        """Return a table of clips and a picture for notebooks."""
+        with importing:
+            from ..display.card import store_card
+        return store_card(self)
+
     def texts(self, ordinal: int) -> tuple[str, str]:
         """Return the text of the triplets and the text of the metadata of a clip."""
         text = self._texts[self._chunk_of(ordinal)]
@@ -211,7 +218,7 @@ class GulpSource(KeyedSource):
         return file
 
 
-class GulpClip(IndexedClip):
+class GulpClip(ShownClip):
     """An item of a Gulp directory; see `frames.protocol.Clip`."""
 
     dtype = _UINT8

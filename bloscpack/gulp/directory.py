@@ -8,6 +8,7 @@ from typing import Any
 
 from ..exceptions import NotFoundError
 from ..notice import notice
+from ..parallel.imports import importing
 from .chunk.chunkfile import Frames, GulpChunk, extract_input_for_getitem
 from .chunk.format import Listing, chunk_names, list_chunks
 from .gulperrors import DirectoryError
@@ -114,6 +115,12 @@ class GulpDirectory:
             os.path.join(self.output_dir, meta_name),
             jpeg_decoder=self.jpeg_decoder,
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table of items for notebooks."""
+        with importing:
+            from ..display.card import gulp_card
+        return gulp_card(self)
 
     def __iter__(self) -> Iterator[GulpChunk]:
         return iter(self.chunk_objs_lookup.values())

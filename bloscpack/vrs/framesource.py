@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..frames.protocol import KeyedSource, Request, read_batch
+from ..parallel.imports import importing
 from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray
 from .recording import Recording
@@ -50,6 +51,12 @@ class RecordingSource(KeyedSource):
 
     def __repr__(self) -> str:
         return f"<{len(self)} streams with images of {self.name!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of clips and a picture for notebooks."""
+        with importing:
+            from ..display.card import store_card
+        return store_card(self)
 
     def keys(self) -> Sequence[str]:
         """Return the ids of the streams that have images, sorted by type and instance."""

@@ -5,6 +5,7 @@ from typing import Any, Literal, Self, overload
 
 from ..exceptions import FileChangedError, NotFoundError
 from ..notice import notice
+from ..parallel.imports import importing
 from ..storage.protocol import closed_on_error
 from ..types import IntArray, Progress
 from .export.contentchecksum import content_checksum
@@ -135,6 +136,12 @@ class Recording(RecordSequence):
 
     def __repr__(self) -> str:
         return f"<bloscpack.vrs.Recording {self.name!r} of {len(self)} records>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of streams for notebooks."""
+        with importing:
+            from ..display.card import recording_card
+        return recording_card(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Recording, (self._content, self.nthreads)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..parallel.imports import importing
 from .column.columns import Column, read_field
 from .column.imageplace import image_index
 from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
@@ -43,6 +44,12 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<stream {self.id} {self.name!r} of {self._content.source.name!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table and a picture for notebooks."""
+        with importing:
+            from ..display.card import stream_card
+        return stream_card(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import BloscpackError, FormatError, NotFoundError
-from ..frames.indexing import IndexedClip
 from ..frames.protocol import FrameSelection, check_memory, frame_indices, read_clip
+from ..frames.shownclip import ShownClip
 from ..media import image
 from ..parallel.scratch import Scratch
 from ..storage.batch import Piece, fetch
@@ -47,7 +47,7 @@ _MAX_EXPANSION = 1 << 15
 _VERBATIM = ImageFormat.JPG, ImageFormat.PNG
 
 
-class StreamClip(IndexedClip):
+class StreamClip(ShownClip):
     """Images of a stream; see `frames.protocol.Clip`.
 
     Parameters

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.frames.contactsheet import contact_sheet
+from bloscpack.display.contactsheet import contact_sheet
 from bloscpack.media import image
 
 from .clipfiles import CLIPS, pixels, write_store

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ...frames.contactsheet import contact_sheet
+from ...display.contactsheet import contact_sheet
 from ...media import image
 from ..console.arrayout import check_suffix
 from ..console.options import count

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ...display.contactsheet import contact_sheet
 from ...exceptions import BloscpackError
-from ...frames.contactsheet import contact_sheet
 from ...frames.protocol import Clip, frame_indices
 from ...media import image
 from ...types import AnyArray, IntArray

@@ -20,8 +20,8 @@ from ...parallel.scratch import Scratch
 from ...storage.batch import Piece, fetch
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, BytesLike, IntArray
-from ..indexing import IndexedClip
 from ..protocol import FrameSelection, frame_indices, read_clip
+from ..shownclip import ShownClip
 from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .lossless import GROUP_FRAMES, TIME, Geometry, decode_chunk, is_aligned, reference_of
 from .segments import Index
@@ -47,7 +47,7 @@ class _Store(Protocol):
         """Raise if the store is closed."""
 
 
-class StoreClip(IndexedClip):
+class StoreClip(ShownClip):
     """A clip of a frame store: frames are read when it is indexed.
 
     Attributes

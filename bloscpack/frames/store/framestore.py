@@ -20,6 +20,7 @@ from ...exceptions import (
     UnsupportedError,
 )
 from ...notice import warn_unclosed
+from ...parallel.imports import importing
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource, closed_on_error, errors_at
 from ...storage.sink import upload_for
@@ -513,6 +514,12 @@ class FrameStore(ClipMapping):
     def __repr__(self) -> str:
         state = "" if self._is_open else " (closed)"
         return f"<bloscpack.frames.FrameStore {self.name!r} of {len(self)} clips{state}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of clips and a picture for notebooks."""
+        with importing:
+            from ...display.card import store_card
+        return store_card(self)
 
     def _check_open(self) -> None:
         """Raise if the store is closed."""

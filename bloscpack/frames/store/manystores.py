@@ -16,6 +16,7 @@ import numpy as np
 
 from ...array.attrs import read_only
 from ...exceptions import NotFoundError
+from ...parallel.imports import importing
 from ...parallel.threads import run_indexed
 from ...storage.file import open_source
 from ...storage.pool import MAX_OPEN_FILES, FilePool
@@ -271,6 +272,12 @@ class ManyStores(ClipMapping):
         else:
             state = f"{len(self)} clips"
         return f"<bloscpack.frames.ManyStores of {len(self._places)} files, {state}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of clips and a picture for notebooks."""
+        with importing:
+            from ...display.card import store_card
+        return store_card(self)
 
 
 class ManyIds(Sequence[str]):

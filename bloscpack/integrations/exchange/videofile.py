@@ -7,7 +7,6 @@ number and the size of its frames alone; ``to="images"`` keeps every pixel.
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from fractions import Fraction
 from threading import Lock
 from typing import Any
 
@@ -15,21 +14,18 @@ import numpy as np
 
 from ...exceptions import FormatError, UnsupportedError
 from ...filetypes.arrayclips import Clips, clip_id
-from ...filetypes.clipcopy import arrays_of, is_images, meta_of
+from ...filetypes.clipcopy import meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
 from ...frames.indexing import IndexedClip
-from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
+from ...frames.protocol import FrameSelection, FrameSource, frame_indices
 from ...media.video import VideoFrames, read_video
+from ...media.videowriter import RATE_KEY, rate_of, rgb_frames, write_gif, write_mp4
 from ...notice import notice
-from ...parallel.imports import import_av, import_pillow
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
 
-RATE_KEY = "fps"
-_DEFAULT_RATE = 25
 _DEFAULT_CRF = 18
-_MAX_RATE = 1000
 
 
 class VideoClip(IndexedClip):
@@ -118,12 +114,12 @@ def open_mp4(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
 
 def copy_to_mp4(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy the only clip of a source to an MP4 file, H.264 with the option `crf`."""
-    return write_copy("mp4", source, VideoWriter(source, job, _write_mp4), job)
+    return write_copy("mp4", source, VideoWriter(source, job, write_mp4), job)
 
 
 def copy_to_gif(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy the only clip of a source to an animated GIF; all its frames are in memory."""
-    return write_copy("gif", source, VideoWriter(source, job, _write_gif), job)
+    return write_copy("gif", source, VideoWriter(source, job, write_gif), job)
 
 
 class VideoWriter:
@@ -151,7 +147,7 @@ class VideoWriter:
 
     def write(self, path: str, tally: Tally) -> None:
         """Write the frames."""
-        self._write(path, self._clip, _rgb(self._clip), self._crf)
+        self._write(path, rgb_frames(self._clip), rate_of(self._clip.meta), self._crf)
         tally.add_frames(len(self._clip), is_image=False)
         tally.add_clip()
 
@@ -163,45 +159,3 @@ class VideoWriter:
                 return f"{written.shape[:3]} instead of {self._clip.shape[:3]}"
         tally.add_clip()
         return None
-
-
-def _rate(clip: Clip) -> Fraction:
-    rate = clip.meta.get(RATE_KEY, _DEFAULT_RATE)
-    is_valid = isinstance(rate, int | float) and 0 < rate <= _MAX_RATE
-    return Fraction(rate if is_valid else _DEFAULT_RATE).limit_denominator(1001)
-
-
-def _rgb(clip: Clip) -> Iterator[AnyArray]:
-    """Yield the frames of a clip as RGB."""
-    parts: Any = arrays_of(clip)
-    if is_images(clip):
-        parts = (clip.read([number]) for number in range(len(clip)))
-    for part in parts:
-        for frame in part:
-            gray = frame.reshape(*frame.shape[:2], -1)
-            yield np.ascontiguousarray(np.broadcast_to(gray, (*frame.shape[:2], 3)))
-
-
-def _write_mp4(path: str, clip: Clip, frames: Iterator[AnyArray], crf: float) -> None:
-    av = import_av()
-    height, width = clip.shape[1:3]
-    with av.open(path, "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=_rate(clip))
-        stream.width, stream.height = width, height
-        # Chroma of half size needs even sides.
-        stream.pix_fmt = "yuv444p" if width % 2 or height % 2 else "yuv420p"
-        stream.options = {"crf": str(crf)}
-        for pixels in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        container.mux(stream.encode())
-
-
-def _write_gif(path: str, clip: Clip, frames: Iterator[AnyArray], crf: float) -> None:
-    pillow = import_pillow()
-    # GIF counts in hundredths of a second. Equal frames in a row would become one.
-    duration = max(20, 10 * round(100 / _rate(clip)))
-    images = (pillow.fromarray(pixels) for pixels in frames)
-    first = next(images)
-    first.save(
-        path, "GIF", save_all=True, append_images=images, duration=duration, loop=0, optimize=False
-    )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bloscpack.frames.contactsheet import contact_sheet
+from bloscpack.display.contactsheet import contact_sheet
 
 GAP = 4
 

@@ -1,31 +1,70 @@
 """Contact sheets: frames of any dtype as tiles of one picture, for viewing."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..storage.sink import open_sink
 from ..types import AnyArray
+from .colormap import Pixels, as_numbers, encode_png, resample
 
 # Width in pixels of the gaps between and around tiles, and their gray value.
 _GAP, _GAP_VALUE = 4, 48
-# Gray value behind transparent pixels.
-_BACKGROUND = 255
 # Largest sheet, in pixels; frames are not read for anything larger.
 MAX_PIXELS = 1 << 26
+# By default a sheet of a clip has this many frames, columns, and pixels in the width of a tile.
+MAX_FRAMES, MAX_COLUMNS = 48, 8
+_MIN_TILE, _MAX_TILE = 32, 240
 
-_Picture = np.ndarray[Any, np.dtype[np.uint8]]
+
+class Frames(Protocol):
+    """The part of a clip that a sheet needs; see `frames.protocol.Clip`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape, with the axis of frames."""
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+
+    def read(self, selection: Any = None) -> AnyArray:
+        """Return frames."""
+
+    def read_images(self, selection: Any = None) -> list[bytes] | None:
+        """Return frames as JPEG or PNG files, if they are stored so."""
 
 
 @dataclass(slots=True)
 class Sheet:
-    """Picture of several frames."""
+    """Picture of several frames; notebooks show it.
 
-    pixels: _Picture  # uint8, ``(H, W, 3)``: red, green, blue
-    shape: tuple[int, int]  # rows and columns of tiles
-    # What was scaled, replaced or left out to show the frames.
+    Attributes
+    ----------
+    pixels : ndarray
+        uint8, ``(H, W, 3)``: red, green, blue.
+    shape : (int, int)
+        Rows and columns of tiles.
+    notes : list of str
+        What was scaled, replaced or left out to show the frames.
+    frames : list of int
+        Numbers of the frames, if it is a sheet of a clip.
+    """
+
+    pixels: Pixels
+    shape: tuple[int, int]
     notes: list[str] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture as a PNG file; an existing file is replaced."""
+        with open_sink(path) as sink:
+            sink.write(encode_png(self.pixels))
+
+    def _repr_png_(self) -> bytes:
+        return encode_png(self.pixels)
 
 
 def contact_sheet(
@@ -54,12 +93,46 @@ def contact_sheet(
     nrows = -(-len(tiles) // columns)
     height = nrows * (tile_height + _GAP) + _GAP
     _check_size(height, width)
-    pixels: _Picture = np.full((height, width, 3), _GAP_VALUE, np.uint8)
+    pixels: Pixels = np.full((height, width, 3), _GAP_VALUE, np.uint8)
     for number, tile in enumerate(tiles):
         top = number // columns * (tile_height + _GAP) + _GAP
         left = number % columns * (tile_width + _GAP) + _GAP
         pixels[top : top + len(tile), left : left + tile_width] = colormap.colors(tile)
     return Sheet(pixels, (nrows, min(columns, len(tiles))), colormap.notes())
+
+
+def clip_sheet(
+    clip: Frames, numbers: Sequence[int], *, columns: int | None = None, width: int | None = None
+) -> Sheet:
+    """Arrange frames of a clip in a grid; see `contact_sheet`.
+
+    By default there are at most 8 columns, and frames are enlarged only if they are narrower than
+    32 pixels.
+    """
+    columns = min(MAX_COLUMNS, max(1, len(numbers))) if columns is None else columns
+    if width is None:
+        frame = clip.shape[1:]
+        frame_width = frame[1] if len(frame) > 1 else (frame[0] if frame else 1)
+        width = columns * (min(_MAX_TILE, max(_MIN_TILE, frame_width)) + _GAP) + _GAP
+    # One by one, as images may differ in shape.
+    frames = (clip.read(number) for number in numbers)
+    sheet = contact_sheet(frames, columns=columns, width=width, is_cmyk=is_cmyk(clip))
+    sheet.frames = list(numbers)
+    return sheet
+
+
+def spread(nframes: int, count: int = MAX_FRAMES) -> list[int]:
+    """Return the numbers of at most `count` frames, evenly spread."""
+    shown = min(nframes, count)
+    return [number * nframes // shown for number in range(shown)]
+
+
+def is_cmyk(clip: Frames) -> bool:
+    """Return whether a clip consists of JPEG images with four channels."""
+    if len(clip.shape) != 4 or clip.shape[3] != 4 or not len(clip):
+        return False
+    images = clip.read_images([0])
+    return images is not None and images[0].startswith(b"\xff\xd8")
 
 
 def _check_size(height: int, width: int) -> None:
@@ -81,7 +154,7 @@ class _ColorMap:
         """Return a frame scaled to `width` pixels, as float64 of shape (H, W, C)."""
         values = _to_image_shape(frame)
         self._dtype, self._nchannels = frame.dtype, max(self._nchannels, values.shape[2])
-        values = self._to_float(values)
+        values = as_numbers(values, is_cmyk=self._is_cmyk)
         if self._is_scaled:
             is_finite = np.isfinite(values)
             if not is_finite.all():
@@ -91,34 +164,13 @@ class _ColorMap:
                 self._high = max(self._high, float(values[is_finite].max()))
         height = max(1, round(len(values) * width / values.shape[1]))
         _check_size(height, width)
-        return _resample(_resample(values, height, 0), width, 1)
+        return resample(resample(values, height, 0), width, 1)
 
     @property
     def _is_scaled(self) -> bool:
         return self._dtype != np.uint8 and self._dtype != np.bool_
 
-    def _to_float(self, values: AnyArray) -> AnyArray:
-        if values.dtype.kind in "mM":
-            dates: AnyArray = values.astype("i8").astype("f8")
-            dates[np.isnat(values)] = np.nan
-            return dates
-        if values.dtype.kind == "c":
-            values = np.abs(values)
-        numbers: AnyArray
-        try:
-            numbers = values.astype("f8")
-        except (TypeError, ValueError) as err:
-            raise ValueError(f"frames of {values.dtype} cannot be shown") from err
-        if self._is_cmyk and values.shape[2] == 4:
-            numbers = numbers[..., :3] * numbers[..., 3:] / 255
-        elif values.shape[2] == 4 and values.dtype == np.uint8:
-            alpha = numbers[..., 3:] / 255
-            numbers = numbers[..., :3] * alpha + _BACKGROUND * (1 - alpha)
-        elif values.shape[2] > 3:
-            numbers = numbers[..., :3]
-        return numbers
-
-    def colors(self, tile: AnyArray) -> _Picture:
+    def colors(self, tile: AnyArray) -> Pixels:
         if self._dtype == np.bool_:
             tile = tile * 255
         elif self._is_scaled:
@@ -126,7 +178,7 @@ class _ColorMap:
             with np.errstate(invalid="ignore"):
                 tile = (tile - self._low) * (255 / span if span > 0 else 0)
             tile = np.where(np.isfinite(tile), tile, 0)
-        shown: _Picture = np.zeros((*tile.shape[:2], 3), np.uint8)
+        shown: Pixels = np.zeros((*tile.shape[:2], 3), np.uint8)
         rounded = np.clip(np.rint(tile), 0, 255).astype(np.uint8)
         shown[..., : 3 if rounded.shape[2] == 1 else rounded.shape[2]] = rounded
         return shown
@@ -156,17 +208,3 @@ def _to_image_shape(frame: AnyArray) -> AnyArray:
     if frame.ndim == 3:
         return frame
     return frame.reshape(1 if frame.ndim < 2 else len(frame), -1, 1)
-
-
-def _resample(values: AnyArray, count: int, axis: int) -> AnyArray:
-    """Resample an axis to `count` entries: averages, or repeated entries."""
-    length = values.shape[axis]
-    edges = np.arange(count) * length // count
-    result: AnyArray
-    if count >= length:
-        result = np.take(values, edges, axis)
-    else:
-        sizes = np.diff(np.append(edges, length)).astype("f8")
-        result = np.add.reduceat(values, edges, axis)
-        result /= sizes.reshape([-1 if each == axis else 1 for each in range(values.ndim)])
-    return result

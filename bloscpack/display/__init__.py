@@ -1,0 +1,1 @@
+"""Pictures and HTML of arrays and clips, for notebooks and terminals."""

@@ -1,0 +1,149 @@
+"""Writing frames as a video: H.264 in MP4, by PyAV, or an animated GIF, by Pillow."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..display.colormap import Pixels, colour, colour_range
+from ..display.contactsheet import is_cmyk
+from ..parallel.imports import import_av, import_pillow
+from ..storage import disk
+from ..storage.update import temporary_path
+from ..types import AnyArray
+
+RATE_KEY = "fps"
+"""Metadata of a clip with its frames per second."""
+
+_DEFAULT_RATE = 25
+_MAX_RATE = 1000
+_MAX_CRF = 51
+# Decoded bytes of the frames that are read at once.
+_BATCH_NBYTES = 16 << 20
+
+
+def save_video(
+    clip: Any,
+    path: str | os.PathLike[str],
+    kind: str,
+    *,
+    fps: float | None = None,
+    crf: float = 18,
+    overwrite: bool = False,
+) -> None:
+    """Write a clip to a new video file, "mp4" or "gif"; see `ShownClip.to_mp4`."""
+    if fps is not None and not (isinstance(fps, int | float) and 0 < fps <= _MAX_RATE):
+        raise ValueError(f"fps must be above 0 and at most {_MAX_RATE}, not {fps!r}")
+    if not (isinstance(crf, int | float) and 0 <= crf <= _MAX_CRF):
+        raise ValueError(f"crf must be 0 to {_MAX_CRF}, not {crf!r}")
+    name, target = os.fspath(path), os.path.realpath(path)
+    if not len(clip):
+        raise ValueError(f"clip {clip.id!r:.80} has no frames")
+    if os.path.lexists(target) and not overwrite:
+        raise FileExistsError(errno.EEXIST, "the file exists; overwrite=True replaces it", name)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(target))
+    temporary = temporary_path(target)
+    try:
+        rate = rate_of(clip.meta if fps is None else {RATE_KEY: fps})
+        _WRITERS[kind](temporary, shown_frames(clip), rate, crf)
+        disk.replace(temporary, target)
+        disk.sync_folder(os.path.dirname(target))
+    finally:
+        if os.path.lexists(temporary):
+            disk.unlink(temporary)
+
+
+def rate_of(meta: dict[str, Any]) -> Fraction:
+    """Return the frames per second that metadata name, or 25."""
+    rate = meta.get(RATE_KEY, _DEFAULT_RATE)
+    is_valid = isinstance(rate, int | float) and 0 < rate <= _MAX_RATE
+    return Fraction(rate if is_valid else _DEFAULT_RATE).limit_denominator(1001)
+
+
+def batches_of(clip: Any) -> Iterator[AnyArray]:
+    """Yield the frames of a clip, some at once; images one by one, as they may differ in shape."""
+    nbytes = int(np.prod(clip.shape[1:])) * clip.dtype.itemsize
+    step = max(1, _BATCH_NBYTES // max(1, nbytes))
+    if clip.read_images([]) is not None:
+        step = 1
+    for start in range(0, len(clip), step):
+        yield clip.read(slice(start, start + step))
+
+
+def rgb_frames(clip: Any) -> Iterator[Pixels]:
+    """Yield the frames of a clip of uint8, gray or RGB, unchanged, as RGB."""
+    for frames in batches_of(clip):
+        for frame in frames:
+            gray = frame.reshape(*frame.shape[:2], -1)
+            yield np.ascontiguousarray(np.broadcast_to(gray, (*frame.shape[:2], 3)))
+
+
+def shown_frames(clip: Any) -> Iterator[Pixels]:
+    """Yield the frames of any clip as RGB; values are scaled to the range of all frames."""
+    cmyk = is_cmyk(clip)
+    limits = None
+    if clip.dtype not in (np.uint8, np.bool_):
+        limits = colour_range(chain.from_iterable(batches_of(clip)))
+    for frames in batches_of(clip):
+        for frame in frames:
+            if frame.ndim not in (2, 3) or not frame.size:
+                raise ValueError(f"frames of shape {frame.shape} are not pictures")
+            yield colour(frame, *frame.shape[:2], is_cmyk=cmyk, limits=limits).pixels
+
+
+def write_mp4(path: str, frames: Iterator[Pixels], rate: Fraction, crf: float) -> None:
+    """Write RGB frames of one size as H.264; at least one."""
+    av = import_av()
+    first = next(frames)
+    height, width, _ = first.shape
+    with av.open(path, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=rate)
+        stream.width, stream.height = width, height
+        # Chroma of half size needs even sides.
+        stream.pix_fmt = "yuv444p" if width % 2 or height % 2 else "yuv420p"
+        stream.options = {"crf": str(crf)}
+        for pixels in chain([first], frames):
+            _check_size(pixels, first)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+
+
+def write_gif(path: str, frames: Iterator[Pixels], rate: Fraction, crf: float) -> None:
+    """Write RGB frames of one size as a GIF that repeats; at least one. `crf` is ignored."""
+    pillow = import_pillow()
+    first = next(frames)
+    # GIF counts in hundredths of a second. Equal frames in a row would become one.
+    duration = max(20, 10 * round(100 / rate))
+
+    def images() -> Iterator[Any]:
+        for pixels in frames:
+            _check_size(pixels, first)
+            yield pillow.fromarray(pixels)
+
+    pillow.fromarray(first).save(
+        path,
+        "GIF",
+        save_all=True,
+        append_images=images(),
+        duration=duration,
+        loop=0,
+        optimize=False,
+    )
+
+
+def _check_size(pixels: Pixels, first: Pixels) -> None:
+    if pixels.shape != first.shape:
+        raise ValueError(
+            f"frames of {pixels.shape[:2]} and {first.shape[:2]} pixels cannot be one video"
+        )
+
+
+_WRITERS: dict[str, Callable[[str, Iterator[Pixels], Fraction, float], None]] = {
+    "mp4": write_mp4,
+    "gif": write_gif,
+}
