@@ -98,6 +98,7 @@ CASES = [
     lambda: bp.frames.create("clips.blp"),
     lambda: bp.save("x.blp", np.array([{}], object)),
     lambda: bp.save("x.blp", ROWS, codec="zst"),
+    lambda: bp.save("x.blp", ROWS, attrs={"calibration": {"k": np.datetime64("2026-01-02")}}),
     lambda: use(lambda a: a.__setitem__(0, 1)),
     lambda: append(np.zeros((2, 5))),
     lambda: append(ROWS, "r"),

@@ -15,7 +15,7 @@ from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from ..format.header import UNKNOWN, Header
-from ..format.metadata import DEFAULT_META_CHECKSUM
+from ..format.metadata import DEFAULT_META_CHECKSUM, json_values
 from ..format.rounding import Rounding
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads
@@ -410,14 +410,14 @@ def plan_content(
     """
     dtype = description[0]
     metadata = array_metadata(*description, grid_chunks(division))
-    attrs = dict(attrs or {})
+    values: dict[str, Any] = json_values(dict(attrs or {}), "attrs")
     rounding = None
     if keepbits is not None:
         rounding = Rounding.of(dtype, keepbits)
-        rounding.record(attrs)
+        rounding.record(values)
         metadata["keepbits"] = rounding.keepbits
-    if attrs:
-        metadata["attrs"] = attrs
+    if values:
+        metadata["attrs"] = values
     typesize = typesize_of(dtype)
     items = None
     if codec == AUTO:

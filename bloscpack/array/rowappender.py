@@ -18,6 +18,7 @@ from ..container.appender import Appender
 from ..container.reader import Container, Verify
 from ..exceptions import NotANumpyArray
 from ..format.chunkgrid import ChunkGrid
+from ..format.metadata import encode_values, json_values
 from ..format.rounding import Rounding
 from ..notice import warn_unclosed
 from ..storage.protocol import closed_on_error
@@ -157,7 +158,7 @@ class RowAppender:
 
     def update_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Set some of the attrs, which must be JSON values."""
-        json.dumps(dict(attrs))  # raises for values that cannot be stored, before any change
+        attrs = json_values(dict(attrs), "attrs")  # raises before any change
         with self._lock:
             self._check_open()
             if self._metadata is None:
@@ -172,7 +173,7 @@ class RowAppender:
 
     def replace_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Replace all attrs."""
-        json.dumps(dict(attrs))
+        attrs = json_values(dict(attrs), "attrs")
         with self._lock:
             self._check_open()
             if not self.keeps_attrs:
@@ -248,14 +249,17 @@ class RowAppender:
     def _described(self) -> Any:
         """Return the current metadata, with the current shape."""
         if not self._is_array:
-            return self._metadata
+            return json.loads(self._encoded_attrs())
         metadata = {**self._metadata, "shape": list(self.shape)}
         if not metadata.get("attrs", True):
             del metadata["attrs"]  # empty attrs are not stored
+        elif "attrs" in metadata:
+            metadata["attrs"] = json.loads(self._encoded_attrs())
         return json.loads(json.dumps(metadata))
 
     def _encoded_attrs(self) -> str:
-        return json.dumps(self._metadata.get("attrs", {}) if self._is_array else self._metadata)
+        attrs = self._metadata.get("attrs", {}) if self._is_array else self._metadata
+        return encode_values(attrs, "attrs")
 
     def _content_of(self, rows: Any) -> memoryview:
         """Return the bytes of `rows` in storage order.

@@ -25,7 +25,7 @@ from ..types import BytesLike
 from .bytefield import unpack_fields
 from .checksum import checksum_by_name
 from .header import FEATURE_ARCHIVE, MAX_HEADER_SIZE, Header, unpack_header_of
-from .metadata import pack_section
+from .metadata import json_values, pack_section
 
 CONTAINER = "archive"
 RECORD_MAGIC = b"BLPKMEMB"
@@ -142,7 +142,7 @@ def pack_archive_front(attrs: Mapping[str, Any]) -> bytes:
     """
     # Not compressed, so that the bytes do not depend on the zlib version; the section never grows.
     section = pack_section(
-        {"container": CONTAINER, "attrs": dict(attrs)},
+        {"container": CONTAINER, "attrs": json_values(dict(attrs), "attrs")},
         checksum=_CHECKSUM,
         codec="None",
         level=0,

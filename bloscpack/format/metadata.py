@@ -11,7 +11,7 @@ bytes in, values out.
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -48,6 +48,80 @@ _FREE_VALUES = 1 << 18
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _decoder = json.JSONDecoder()
+
+
+def encode_values(value: Any, what: str) -> str:
+    """Return a value of the caller as compact JSON; numpy numbers and arrays are converted.
+
+    Raises
+    ------
+    TypeError
+        A value cannot be stored; the message names its place, such as ``attrs['a'][2]``.
+    ValueError
+        A list or mapping contains itself, or is nested too deeply.
+    """
+    try:
+        return _encode_json(value)
+    except (TypeError, ValueError, RecursionError):
+        return _encode_json(json_values(value, what))
+
+
+def json_values(value: Any, what: str) -> Any:
+    """Return a copy of a value of the caller made of JSON values.
+
+    Tuples and numpy arrays become lists, mappings dicts, and numpy numbers those of Python. Dates
+    have no place in JSON: as a number they would lose their unit, and each reader would have to
+    know the form of a text.
+
+    Raises
+    ------
+    TypeError
+        A value cannot be stored; the message names its place, such as ``attrs['a'][2]``.
+    ValueError
+        A list or mapping contains itself, or is nested too deeply.
+    """
+    try:
+        return _plain(value, what)
+    except RecursionError:
+        raise ValueError(f"{what}: circular, or nested too deeply") from None
+
+
+def _plain(value: Any, where: str) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {
+            _key(key, where): _plain(one, f"{where}[{key!r:.80}]") for key, one in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(one, f"{where}[{at}]") for at, one in enumerate(value)]
+    # By its attributes, as modules of formats do not import numpy.
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind and kind not in "mM" and callable(getattr(value, "tolist", None)):
+        found = value.tolist()
+        if not hasattr(found, "dtype"):  # a long double is returned as it is
+            return _plain(found, where)
+    raise TypeError(
+        f"{where} is not a JSON value: {type(value).__name__} {value!r:.80}{_advice(value, kind)}"
+    )
+
+
+def _key(key: Any, where: str) -> Any:
+    if getattr(getattr(key, "dtype", None), "kind", "") in ("b", "i", "u", "f"):
+        key = key.item()
+    if key is None or isinstance(key, str | int | float):
+        return key
+    raise TypeError(f"{where} has the key {key!r:.80}, a {type(key).__name__}: keys must be text")
+
+
+def _advice(value: Any, kind: str) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "; decode it to text"
+    if isinstance(value, set | frozenset):
+        return "; store it as a list"
+    if kind in ("m", "M"):
+        return "; store it as text, such as numpy.datetime_as_string returns, or as numbers"
+    return "; store it as text" if hasattr(value, "isoformat") else ""
 
 
 class MetadataHeader(NamedTuple):

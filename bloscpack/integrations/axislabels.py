@@ -16,6 +16,7 @@ import numpy as np
 
 from ..array.dtype import unpack_scalar
 from ..exceptions import BloscpackError, UnsupportedError
+from ..format.metadata import encode_values
 from ..types import AnyArray, text_list
 
 DEFAULT_NAME = "data"
@@ -240,18 +241,7 @@ def _packed_coord(
 
 def _as_json(what: str, value: Any) -> Any:
     """Return a value after conversion to JSON and back."""
-    try:
-        return json.loads(json.dumps(value, default=_as_builtin))
-    except (TypeError, ValueError, RecursionError) as err:
-        raise TypeError(f"{what} is not a JSON value: {err}") from err
-
-
-def _as_builtin(value: Any) -> Any:
-    # A long double is returned unchanged, so that it raises below.
-    is_plain = isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biufU"
-    if is_plain and not isinstance(found := value.tolist(), np.generic | np.ndarray):
-        return found
-    raise TypeError(f"JSON has no place for a {type(value).__name__}")
+    return json.loads(encode_values(value, what))
 
 
 def _is_equal(one: AnyArray, other: AnyArray) -> bool:

@@ -4,7 +4,6 @@ Frames are an array, an iterable of arrays of one shape, or an iterable of JPEG 
 a few frames of an iterable are in memory at a time.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...exceptions import BloscpackError
+from ...format.metadata import encode_values
 from ...media import image
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...types import AnyArray
@@ -248,19 +248,4 @@ def pack_meta(meta: Mapping[str, Any] | None) -> bytes:
         return b"{}"
     if not isinstance(meta, Mapping):
         raise TypeError(f"meta must be a mapping, not {type(meta).__name__}")
-    return _encode(dict(meta)).encode("ascii")
-
-
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        plain = value.item()
-        if isinstance(plain, bool | int | float | str):
-            return plain
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"meta: a {type(value).__name__} is not a JSON value: {value!r:.80}")
-
-
-_encode = json.JSONEncoder(separators=(",", ":"), default=_to_plain).encode
+    return encode_values(dict(meta), "meta").encode("ascii")

@@ -12,9 +12,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...exceptions import FormatError, UnsupportedError
+from ...format.metadata import json_values
 from ...types import BytesLike
 from ..gulperrors import DirectoryError
 
@@ -130,26 +129,9 @@ def dump_meta(thing: Any) -> str:
     numpy numbers and arrays, as values and as keys, are written like those of Python.
     """
     try:
-        return json.dumps(thing, default=_to_plain)
+        return json.dumps(thing)
     except TypeError:
-        return json.dumps(_convert_keys(thing), default=_to_plain)
-
-
-def _to_plain(value: object) -> object:
-    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf":
-        return value.tolist()
-    raise TypeError(f"{value!r:.80} of type {type(value).__name__} cannot be written as JSON")
-
-
-def _convert_keys(thing: Any) -> Any:
-    if isinstance(thing, dict):
-        return {
-            key.item() if isinstance(key, np.generic) else key: _convert_keys(value)
-            for key, value in thing.items()
-        }
-    if isinstance(thing, list | tuple):
-        return [_convert_keys(value) for value in thing]
-    return thing
+        return json.dumps(json_values(thing, "the index"))
 
 
 def decode_text(data: bytes) -> str:
