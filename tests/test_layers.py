@@ -178,9 +178,9 @@ IMPORTED_ON_USE = {
 # Modules of a file type beside its folder: its converter and its commands. Nothing else imports
 # them, so that they can be deleted with it (docs/contributing.md).
 FILE_TYPES = {
-    "gulp": ("filetypes.gulpcopy", "cli.gulp"),
-    "vrs": ("filetypes.vrscopy", "cli.vrs", "view.recordings"),
-    "benzina": ("filetypes.benzinacopy", "cli.bzna", "view.gallery"),
+    "gulp": ("filetypes.converters.gulpcopy", "cli.gulp"),
+    "vrs": ("filetypes.converters.vrscopy", "cli.vrs", "view.recordings"),
+    "benzina": ("filetypes.converters.benzinacopy", "cli.bzna", "view.gallery"),
 }
 IMPORTED_ON_USE |= {f"bloscpack.{folder}" for folder in FILE_TYPES}
 # Modules that may import by name, when something is used: the optional packages of a dtype, the

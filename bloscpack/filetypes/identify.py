@@ -23,7 +23,7 @@ from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import is_url
 from ..types import BytesLike
-from .table import ARCHIVES, FILETYPES, FileType, on_use
+from .table import FILETYPES, FileType
 
 # Enough for the header and the metadata of nearly every frame store.
 _HEAD_NBYTES = 4096
@@ -80,11 +80,16 @@ def identify(
         filetype = _type_of(source)
         if not inner:
             return filetype, source
-        if filetype is not ARCHIVES:
-            kind = "of an unknown type" if filetype is None else filetype.kind.name
-            raise WrongKindError(f"{kind}, not an archive, so it has no array {inner!r:.80}")
-        member: ByteSource = on_use("archive.reader", "open_member")(source, inner)
+        if filetype is None or filetype.open_member is None:
+            raise no_archive(filetype and filetype.kind, inner)
+        member: ByteSource = filetype.open_member(source, inner)
         return _type_of(member), member
+
+
+def no_archive(kind: FileKind | None, inner: str) -> WrongKindError:
+    """Return the error for the name of an array in a file that is not an archive."""
+    name = "of an unknown type" if kind is None else kind.name
+    return WrongKindError(f"{name}, not an archive, so it has no array {inner!r:.80}")
 
 
 def refuse_folder(filetype: FileType | None, source: ByteSource | ListedFolder) -> None:

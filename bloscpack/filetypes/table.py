@@ -65,6 +65,8 @@ class FileType(NamedTuple):
     repair: str = ""
     # Whether it is a folder; its functions take a `ListedFolder` instead of a source.
     is_folder: bool = False
+    # Takes the source and the name of an array in it, and returns a source of it.
+    open_member: Function | None = None
     # Copies a whole file to a frame store, if its clips of frames are only a part of it. Takes the
     # source, ``storage_options``, ``to`` and a `CopyJob`, and returns a `Conversion`.
     copy: Function | None = None
@@ -97,6 +99,7 @@ ARCHIVES = FileType(
     matches=on_use("archive.reader", "is_archive"),
     verify=on_use("archive.verify", "verify_archive"),
     recover=on_use("archive.recover", "recover_archive"),
+    open_member=on_use("archive.reader", "open_member"),
     repair="recover writes a new archive of the whole arrays",
 )
 FILETYPES = (
@@ -116,14 +119,14 @@ FILETYPES = (
         (GULP_DIRECTORY,),
         open_frames=on_use("gulp.clipsource", "GulpSource"),
         is_folder=True,
-        attrs_of=on_use("filetypes.gulpcopy", "stored_attrs"),
-        meta_of=on_use("filetypes.gulpcopy", "stored_meta"),
+        attrs_of=on_use("filetypes.converters.gulpcopy", "stored_attrs"),
+        meta_of=on_use("filetypes.converters.gulpcopy", "stored_meta"),
     ),
     FileType(
         "vrs",
         (RECORDING,),
         open_frames=on_use("vrs.framesource", "RecordingSource"),
-        copy=on_use("filetypes.vrscopy", "copy_to_store"),
+        copy=on_use("filetypes.converters.vrscopy", "copy_to_store"),
     ),
     FileType(
         "bzna",
@@ -132,7 +135,7 @@ FILETYPES = (
         open_frames=on_use("benzina.dataset", "open"),
         verify=on_use("benzina.verify", "verify"),
         repair="a dataset cannot be repaired",
-        attrs_of=on_use("filetypes.benzinacopy", "stored_attrs"),
+        attrs_of=on_use("filetypes.converters.benzinacopy", "stored_attrs"),
     ),
 )
 
@@ -188,44 +191,44 @@ TARGETS = (
     Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",)),
     Target(
         "gulp",
-        on_use("filetypes.gulpcopy", "copy_to_gulp"),
+        on_use("filetypes.converters.gulpcopy", "copy_to_gulp"),
         ("",),
         accepts=on_use("filetypes.clipcopy", "is_store"),
         is_folder=True,
     ),
     Target(
         "vrs",
-        on_use("filetypes.vrscopy", "copy_to_recording"),
+        on_use("filetypes.converters.vrscopy", "copy_to_recording"),
         (".vrs",),
         accepts=on_use("vrs.store", "is_recording_store"),
     ),
-    Target("benzina", on_use("filetypes.benzinacopy", "copy_to_dataset"), (".bzna",)),
+    Target("benzina", on_use("filetypes.converters.benzinacopy", "copy_to_dataset"), (".bzna",)),
     Target(
         "images",
-        on_use("filetypes.picturecopy", "copy_to_pictures"),
+        on_use("filetypes.converters.picturecopy", "copy_to_pictures"),
         is_folder=True,
         kinds=(JPEG, PNG),
         open=on_use("integrations.exchange.webdataset", "open_image"),
     ),
     Target(
         "array",
-        on_use("filetypes.arraycopy", "copy_to_array"),
+        on_use("filetypes.converters.arraycopy", "copy_to_array"),
         (".blp",),
         is_array=True,
         kinds=(ARRAY,),
-        open=on_use("filetypes.arraycopy", "open_array"),
+        open=on_use("filetypes.converters.arraycopy", "open_array"),
     ),
     Target(
         "archive",
-        on_use("filetypes.arraycopy", "copy_one_to_archive"),
+        on_use("filetypes.converters.archivecopy", "copy_one_to_archive"),
         is_array=True,
         kinds=(ARCHIVE,),
-        open=on_use("filetypes.arraycopy", "open_array"),
-        open_several=on_use("filetypes.arraycopy", "open_archive"),
-        copy_several=on_use("filetypes.arraycopy", "copy_to_archive"),
+        open=on_use("filetypes.converters.archivecopy", "open_one"),
+        open_several=on_use("filetypes.converters.archivecopy", "open_archive"),
+        copy_several=on_use("filetypes.converters.archivecopy", "copy_to_archive"),
         is_mapping=True,
     ),
-    Target("v3", on_use("filetypes.arraycopy", "copy_to_v3"), is_array=True),
+    Target("v3", on_use("filetypes.converters.arraycopy", "copy_to_v3"), is_array=True),
     _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
     _exchange(
         "npz",

@@ -20,8 +20,8 @@ from bloscpack.exceptions import (
     UnsupportedError,
     WrongKindError,
 )
-from bloscpack.filetypes import arraycopy
 from bloscpack.filetypes.convert import open_array
+from bloscpack.filetypes.converters import arraycopy
 from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
 from bloscpack.format.rounding import ATTRIBUTE
 

@@ -15,7 +15,7 @@ pytest.importorskip("simplejpeg", reason="JPEG is coded by simplejpeg")
 import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError
-from bloscpack.filetypes import benzinacopy, picturecopy
+from bloscpack.filetypes.converters import benzinacopy, picturecopy
 from bloscpack.filetypes.picturefolder import FolderSource
 from bloscpack.media import image
 

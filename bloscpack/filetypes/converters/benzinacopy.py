@@ -11,22 +11,22 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..benzina.codec.picture import read_picture
-from ..benzina.dataset import Dataset
-from ..benzina.dataset import open as open_dataset
-from ..benzina.mp4.format import INPUT, pack_name
-from ..benzina.packing import pack
-from ..benzina.sample import Sample
-from ..benzina.writer import Writer
-from ..frames.protocol import LABELS_KEY, Clip, FrameSource
-from ..media import image
-from ..media.pictureitems import Item
-from ..notice import notice
-from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
-from ..types import PictureCodec
-from .clipcopy import arrays_of, attrs_of, images_of, is_images, meta_of
-from .copyjob import Conversion, CopyJob, Tally, write_copy
-from .picturefolder import FolderSource
+from ...benzina.codec.picture import read_picture
+from ...benzina.dataset import Dataset
+from ...benzina.dataset import open as open_dataset
+from ...benzina.mp4.format import INPUT, pack_name
+from ...benzina.packing import pack
+from ...benzina.sample import Sample
+from ...benzina.writer import Writer
+from ...frames.protocol import LABELS_KEY, Clip, FrameSource
+from ...media import image
+from ...media.pictureitems import Item
+from ...notice import notice
+from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
+from ...types import PictureCodec
+from ..clipcopy import arrays_of, attrs_of, images_of, is_images, meta_of
+from ..copyjob import Conversion, CopyJob, Tally, write_copy
+from ..picturefolder import FolderSource
 
 _INT64 = np.iinfo(np.int64)
 # Entries of clip metadata that a dataset stores.

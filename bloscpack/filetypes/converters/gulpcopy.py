@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from ..frames.protocol import LABELS_KEY, Clip, FrameSource
-from ..gulp.chunk.chunkfile import GulpChunk
-from ..gulp.chunk.format import chunk_names
-from ..gulp.clipmetadata import (
+from ...frames.protocol import LABELS_KEY, Clip, FrameSource
+from ...gulp.chunk.chunkfile import GulpChunk
+from ...gulp.chunk.format import chunk_names
+from ...gulp.clipmetadata import (
     LABELS_NAME,
     dump_labels,
     load_labels,
     pack_entries,
     unpack_entries,
 )
-from ..gulp.clipsource import GulpClip, GulpSource
-from ..media import image
-from ..notice import notice
-from ..parallel.threads import map_ordered, resolve_nthreads
-from ..storage.sink import open_sink
-from ..types import AnyArray
-from .clipcopy import ClipWriter, arrays_of, attrs_of, images_of, is_images
-from .copyjob import Conversion, CopyJob, Tally, write_copy
+from ...gulp.clipsource import GulpClip, GulpSource
+from ...media import image
+from ...notice import notice
+from ...parallel.threads import map_ordered, resolve_nthreads
+from ...storage.sink import open_sink
+from ...types import AnyArray
+from ..clipcopy import ClipWriter, arrays_of, attrs_of, images_of, is_images
+from ..copyjob import Conversion, CopyJob, Tally, write_copy
 
 # Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
 _ENCODING_COST = 5

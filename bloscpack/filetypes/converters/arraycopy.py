@@ -5,53 +5,34 @@ all chunks with the same rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import Any
 
-from ..archive.reader import Archive
-from ..archive.writer import ArchiveWriter
-from ..array.array import Array
-from ..array.attrs import plain
-from ..array.dtype import Dtype
-from ..array.layout import Chunks, stored_bytes
-from ..array.parts import PartsJob, parts
-from ..container.appender import DEFAULT_CODEC
-from ..exceptions import FormatError, UnsupportedError
-from ..format.codec import CODECS
-from ..format.header import DEFAULT_VERSION
-from ..format.rounding import ATTRIBUTE, Rounding
-from ..storage.file import open_source
-from ..storage.protocol import ByteSource
-from ..storage.remote.prefetch import copy_to
-from ..storage.sink import open_sink
-from .arraysource import PART_NBYTES, ArraySource, SeveralArrays
-from .copyjob import ByteCount, Conversion, CopyJob, new_copy, vanishing
-
-
-@contextmanager
-def open_archive(source: ByteSource, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all arrays of an archive. Raises as `open_array` does."""
-    archive = Archive(source)
-
-    def read(name: str) -> AbstractContextManager[ArraySource]:
-        return _opened(archive._member_source(name), nthreads)
-
-    yield SeveralArrays(tuple(archive), read, plain(archive.attrs))
+from ...array.array import Array
+from ...array.attrs import plain
+from ...array.dtype import Dtype
+from ...array.layout import Chunks, stored_bytes
+from ...array.parts import PartsJob, parts
+from ...container.appender import DEFAULT_CODEC
+from ...exceptions import FormatError, UnsupportedError
+from ...format.codec import CODECS
+from ...format.filekind import ARRAY
+from ...format.header import DEFAULT_VERSION
+from ...format.rounding import ATTRIBUTE, Rounding
+from ...storage.protocol import ByteSource
+from ..arraysource import PART_NBYTES, ArraySource
+from ..copyjob import ByteCount, Conversion, CopyJob, new_copy
+from ..identify import no_archive
 
 
 @contextmanager
 def open_array(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
-    """Yield the array in a Bloscpack file, or `inner` of an archive, without reading its items.
+    """Yield the array in a Bloscpack file, without reading its items.
 
-    WrongKindError if it is not an archive and `inner` is not empty, or the reverse.
+    WrongKindError if `inner` is not empty: it is not an archive.
     """
-    with _opened(Archive(source)._member_source(inner) if inner else source, nthreads) as array:
-        yield array
-
-
-@contextmanager
-def _opened(source: ByteSource, nthreads: int | None) -> Iterator[ArraySource]:
+    if inner:
+        raise no_archive(ARRAY, inner).at(path=source.name)
     with Array(source, nthreads=nthreads) as array:
         rounding = Rounding.stored(array._known_container().metadata, array.dtype, 0)
         keepbits = None if rounding is None else rounding.keepbits
@@ -89,53 +70,17 @@ def copy_to_array(source: ArraySource, job: CopyJob, *, is_v3: bool = False) -> 
     """
     job.refuse_options_of_clips({"codec"})
     with new_copy(job, is_ours=True) as temporary:
-        lossless = _write_rounded(source, temporary, job, is_v3=is_v3)
+        lossless = write_rounded(source, temporary, job, is_v3=is_v3)
     return Conversion("array", 1, source.nrows, 0, lossless)
 
 
-def _write_rounded(source: ArraySource, path: str, job: CopyJob, *, is_v3: bool = False) -> bool:
+def write_rounded(source: ArraySource, path: str, job: CopyJob, *, is_v3: bool = False) -> bool:
     """Write a copy to a new file, and return whether no item was rounded any further."""
     keepbits = source.keepbits if job.keepbits is None else job.keepbits
     if keepbits is not None:
         _check_dtype(source.rows.dtype)
     _write(source, path, keepbits, job, is_v3=is_v3)
     return keepbits == source.keepbits
-
-
-def copy_one_to_archive(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to an archive of one. Raises as `copy_to_archive` does."""
-    name = job.inner or "arr_0"
-    return copy_to_archive(SeveralArrays((name,), lambda _: nullcontext(source), {}), job)
-
-
-def copy_to_archive(arrays: SeveralArrays, job: CopyJob) -> Conversion:
-    """Copy named arrays to an archive, each by way of a file of its own.
-
-    Raises
-    ------
-    TypeError, ValueError, UnsupportedError, FormatError
-        As for `copy_to_array`.
-    """
-    job.refuse_options_of_clips({"codec"})
-    nrows, lossless = 0, True
-    with new_copy(job, is_ours=True) as temporary, open_sink(temporary) as sink:
-        writer = ArchiveWriter(sink, arrays.attrs)
-        for number, name in enumerate(arrays.names, 1):
-            with (
-                arrays.open(name) as source,
-                vanishing(f"{temporary}.member") as path,
-                writer.member(name) as member,
-            ):
-                chunking = job.chunking if source.rows.shape else {}
-                one = replace(job, progress=None, chunking=chunking)
-                lossless &= _write_rounded(source, path, one)
-                with closing(open_source(path)) as file:
-                    copy_to(file, member, path)
-                nrows += source.nrows
-            if job.progress is not None:
-                job.progress(number, len(arrays.names))
-        writer.finish()
-    return Conversion("archive", len(arrays.names), nrows, 0, lossless)
 
 
 def _check_dtype(dtype: Dtype) -> None:

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from ..frames.protocol import FrameSource
-from ..frames.store.framestore import FrameStore
-from ..storage import disk
-from ..storage.journal import replacing
-from ..storage.update import temporary_path
-from ..vrs.read.filesource import chunk_path
-from ..vrs.recording import open as open_recording
-from ..vrs.store import PRESET, is_recording_store, restore_recording, store_recording
-from .copyjob import Conversion, CopyJob, check_target, vanishing
+from ...frames.protocol import FrameSource
+from ...frames.store.framestore import FrameStore
+from ...storage import disk
+from ...storage.journal import replacing
+from ...storage.update import temporary_path
+from ...vrs.read.filesource import chunk_path
+from ...vrs.recording import open as open_recording
+from ...vrs.store import PRESET, is_recording_store, restore_recording, store_recording
+from ..copyjob import Conversion, CopyJob, check_target, vanishing
 
 
 def copy_to_store(
