@@ -304,7 +304,7 @@ class TestErrors:
             store.append("b", np.zeros((3, 4, 4), "u1"))
         self.fails(path.parent / "clips.blp", ValueError, "2 clips, and an array is made of one")
         (path.parent / "folder").mkdir()
-        self.fails(path.parent / "folder", NotBloscpackError, "folder: a folder without pairs")
+        self.fails(path.parent / "folder", NotBloscpackError, "folder: a folder.*: it is empty")
         self.fails(path.parent / "missing", FileNotFoundError, "missing")
 
     def test_target(self, path: Path, array: AnyArray) -> None:
