@@ -21,6 +21,7 @@ FIGURES = Path(__file__).resolve().parents[1] / "docs" / "screenshots"
 # Name of the picture, address of the page, and what to do before it is taken.
 PICTURES = {
     "view-array": ("#/0", "document.querySelector('canvas.heat').click()"),
+    "view-clips": ("#/1", "scrollTo(0, 0)"),
 }
 
 
@@ -29,7 +30,13 @@ def make_files(folder: Path) -> list[str]:
     y, x = np.mgrid[0:180, 0:300] / 30
     sea = np.stack([15 + 8 * np.sin(x + k / 9) * np.cos(y - k / 30) for k in range(40)])
     bp.save(folder / "sea.blp", sea.astype("f4"), chunks=(4, 90, 300), attrs={"units": "degC"})
-    return [str(folder / "sea.blp")]
+    with bp.frames.create(folder / "clips.blp") as store:
+        for k in range(4):
+            t = np.arange(30)[:, None, None]
+            waves = 120 + 60 * np.sin(x[None] + t / 5 + k) * np.cos(y + k * t / 30)
+            clip = np.stack([waves, np.roll(waves, 40, 2), 250 - waves], -1).astype("u1")
+            store.append(f"waves-{k}", clip, {"fps": 30, "label": k})
+    return [str(folder / "sea.blp"), str(folder / "clips.blp")]
 
 
 def main(chromium: str = "/usr/bin/chromium") -> None:

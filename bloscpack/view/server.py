@@ -47,8 +47,8 @@ _VIEWS: dict[str, tuple[Callable[..., Any], ...]] = {
     "archive": (arrays.answer,),
     "frames": (_CLIPS,),
     "gulp": (_CLIPS,),
-    "vrs": (on_use("view.recordings", "answer"), _CLIPS),
-    "bzna": (on_use("view.gallery", "answer"), _CLIPS),
+    "vrs": (_CLIPS,),
+    "bzna": (_CLIPS,),
 }
 _PAGE_TYPES = {
     ".html": "text/html",
@@ -408,6 +408,7 @@ class PageServer:
     """
 
     def __init__(self, session: Session, *, port: int = 0) -> None:
+        self._server: Any = None
         self._socket = socket.create_server((HOST, port))
         self.port: int = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(24)
@@ -426,6 +427,12 @@ class PageServer:
             ws="none",
             timeout_graceful_shutdown=1,
         )
+        self._server = uvicorn.Server(config)
         ready()
         with self._socket:
-            uvicorn.Server(config).run(sockets=[self._socket])
+            self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """End `run`, which another thread has called."""
+        if self._server is not None:
+            self._server.should_exit = True

@@ -3,11 +3,16 @@
 import { getJson } from "./api.js";
 import { button, el, problem, say, size } from "./dom.js";
 import { showArray } from "./arrays.js";
+import { showClips } from "./clips.js";
 import { showFile } from "./filepage.js";
 
 const VIEWS = {
   array: [["Array", showArray]],
   archive: [["Arrays", showArray]],
+  frames: [["Clips", showClips]],
+  gulp: [["Clips", showClips]],
+  vrs: [["Images", showClips]],
+  bzna: [["Pictures", showClips]],
 };
 
 const main = document.getElementById("main");

@@ -1,0 +1,204 @@
+"""The page in a real browser: Debian's Chromium, driven by Playwright.
+
+Slow, and skipped where Chromium or Playwright is not installed.
+"""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.view.server import PageServer
+from bloscpack.view.session import Session
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+]
+FORMATS = Path(__file__).parents[1] / "vectors" / "formats"
+CONFORMANCE = Path(__file__).parents[1] / "conformance"
+RNG = np.random.default_rng(8)
+PLANE = RNG.normal(size=(40, 30, 50)).astype("f4")
+CLIP = RNG.integers(0, 255, (12, 24, 32, 3), "u1")
+HTML = "<img src=x onerror='document.title=1'><script>document.title=1</script>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """A page of files in the browser, which collects what goes wrong in it."""
+
+    def __init__(self, browser: Any, places: list[Path]) -> None:
+        self.session = Session([str(place) for place in places])
+        self.server = PageServer(self.session)
+        threading.Thread(target=self.server.run, args=(lambda: None,), daemon=True).start()
+        self.problems: list[str] = []
+        self.page = browser.new_page()
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", self._on_request)
+        self.page.on("response", self._on_response)
+        self.page.goto(self.server.url)
+        self.page.wait_for_selector("main h2")
+
+    def _on_console(self, message: Any) -> None:
+        # A status is checked by itself; pixels are read back by the test only.
+        is_harmless = message.text.startswith(("Failed to load resource", "Canvas2D: Multiple"))
+        if message.type in ("error", "warning") and not is_harmless:
+            self.problems.append(message.text)
+
+    def _on_request(self, request: Any) -> None:
+        if not request.url.startswith(f"http://127.0.0.1:{self.server.port}/"):
+            self.problems.append(request.url)
+
+    def _on_response(self, response: Any) -> None:
+        if response.status >= 400:
+            self.problems.append(f"{response.status} {response.url} {response.text()}")
+
+    def go(self, address: str) -> None:
+        self.page.goto(f"http://127.0.0.1:{self.server.port}/#/{address}")
+        self.page.wait_for_load_state("networkidle")
+
+    def pixels(self, selector: str) -> np.ndarray:
+        """Return what is drawn on a canvas, as (H, W, 4)."""
+        self.page.wait_for_selector(f"{selector}[data-drawn]")
+        width, height, data = self.page.eval_on_selector(
+            selector,
+            "c => [c.width, c.height, Array.from(c.getContext('2d')"
+            ".getImageData(0, 0, c.width, c.height).data)]",
+        )
+        return np.array(data, "u1").reshape(height, width, 4)
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Any]:
+    visits = []
+
+    def open_page(*places: Path) -> Visit:
+        visits.append(Visit(browser, list(places)))
+        return visits[-1]
+
+    yield open_page
+    for each in visits:
+        each.page.close()
+        each.server.stop()
+        each.session.close()
+        assert not each.problems
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    bp.save(tmp_path / "a.blp", PLANE, attrs={"title": HTML, HTML: 1})
+    with bp.frames.create(tmp_path / "f.blp") as store:
+        store.append(HTML, CLIP, {"fps": 60, HTML: HTML})
+        store.append("mask", CLIP[..., 0] % 3)
+    return tmp_path / "a.blp", tmp_path / "f.blp"
+
+
+def test_a_heat_map_shows_the_data(visit: Any, files: Any) -> None:
+    found = visit(files[0])
+    found.page.select_option("text=Colours >> xpath=.. >> select", "gray")
+    drawn = found.pixels("canvas.heat")
+    low, high = PLANE[0].min(), PLANE[0].max()
+    expected = np.floor((PLANE[0].astype("f8") - low) * (255 / (float(high) - float(low))) + 0.5)
+    np.testing.assert_array_equal(drawn[..., 0], expected.clip(0, 255))
+    assert (drawn[..., 3] == 255).all()
+
+
+def test_a_frame_shows_the_data(visit: Any, files: Any) -> None:
+    found = visit(files[1])
+    drawn = found.pixels("canvas.frame")
+    np.testing.assert_array_equal(drawn[..., :3], CLIP[0])
+
+
+def test_text_of_files_is_only_text(visit: Any, files: Any) -> None:
+    found = visit(*files)
+    for address in ("0", "0/File", "1", "1/File"):
+        found.go(address)
+        assert found.page.query_selector("main img") is None
+        assert found.page.query_selector("main script") is None
+        assert found.page.title().endswith("blpk view")
+    found.go("1")
+    found.page.wait_for_selector("summary")
+    assert HTML in found.page.inner_text("main")
+
+
+def test_the_keyboard_is_enough(visit: Any, files: Any) -> None:
+    found = visit(*files)
+    page = found.page
+    found.pixels("canvas.heat")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.className") == "heat":
+            break
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+ArrowDown")
+    assert "[0, 10, 1]" in page.inner_text("main")
+    found.go("1")
+    found.pixels("canvas.frame")
+    page.focus(".player")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("canvas.frame[data-drawn='1']")
+    np.testing.assert_array_equal(found.pixels("canvas.frame")[..., :3], CLIP[1])
+    page.keyboard.press("End")
+    page.wait_for_selector("canvas.frame[data-drawn='11']")
+    page.get_by_label("Loop").uncheck()
+    page.focus(".player")
+    page.keyboard.press("Home")
+    page.wait_for_selector("canvas.frame[data-drawn='0']")
+    page.keyboard.press("Space")
+    page.wait_for_selector("canvas.frame[data-drawn='11']")
+    page.wait_for_selector("text=Play >> visible=true")
+
+
+def test_every_control_has_a_name(visit: Any, files: Any) -> None:
+    found = visit(*files)
+    for address in ("0", "1", "0/File"):
+        found.go(address)
+        nameless = found.page.evaluate(
+            "[...document.querySelectorAll('main button, main input, main select')].filter("
+            "e => !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML)"
+        )
+        assert nameless == []
+
+
+def test_verification_shows_damage(visit: Any, files: Any) -> None:
+    path = files[0]
+    with bp.open(path) as array:
+        offset = array.chunk_offset(0)
+    data = bytearray(path.read_bytes())
+    data[offset + 50] ^= 1
+    path.write_bytes(data)
+    found = visit(path)
+    found.go("0/File")
+    found.page.click("text=Verify")
+    found.page.wait_for_selector("text=1 faults")
+    found.go("0")
+    found.page.wait_for_selector(".chunks .bad")
+    assert all(each.startswith("422") for each in found.problems)
+    found.problems.clear()
+
+
+def test_every_kind_of_file(visit: Any) -> None:
+    """Every page opens for every vector, without an error of the browser."""
+    places = [*sorted(CONFORMANCE.glob("*.blp")), *sorted(FORMATS.glob("*.blp")), FORMATS / "gulp",
+              FORMATS / "recording.vrs", FORMATS / "h264.bzna"]  # fmt: skip
+    found = visit(*places)
+    for ordinal in range(len(places)):
+        found.go(str(ordinal))
+        found.go(f"{ordinal}/File")
+    # Views of damaged files are answered with errors, which the page shows.
+    found.problems[:] = [each for each in found.problems if each[:3] not in ("400", "422")]
