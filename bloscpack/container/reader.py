@@ -579,26 +579,34 @@ class Container:
             self.read_chunk_into(0, out)
         else:
             threads = resolve_nthreads(nthreads, self.nbytes)
-            size = self._run_size(threads)
+            starts = self._run_starts(threads)
 
             def read(run: int) -> None:
-                self._read_run_into(run * size, min((run + 1) * size, self.nchunks), out)
+                self._read_run_into(starts[run], starts[run + 1], out)
 
             def extent(run: int) -> Extent | None:
-                return self.extent(run * size, min((run + 1) * size, self.nchunks))
+                return self.extent(starts[run], starts[run + 1])
 
-            for runs in prefetched(self.source, range(-(-self.nchunks // size)), extent):
+            for runs in prefetched(self.source, range(len(starts) - 1), extent):
                 run_indexed(read, runs, threads)
         self.check_end()
 
-    def _run_size(self, nthreads: int) -> int:
-        """Return the number of chunks to fetch at once when all are read.
+    def _run_starts(self, nthreads: int) -> list[int]:
+        """Return the first chunk of each run to fetch at once when all are read, then their number.
 
-        Each fetch releases and reacquires the GIL, which the other threads compete for.
+        Each fetch releases and reacquires the GIL, which the other threads compete for. The last
+        runs of several threads are shorter, so that all threads finish at about the same time.
         """
         stored = (self.source.size() - self.data_offset) // max(self.nchunks, 1)
         most = most_per_run(self.nchunks, nthreads)
-        return max(1, min(_RUN_NBYTES // max(stored, 1), most))
+        size = max(1, min(_RUN_NBYTES // max(stored, 1), most))
+        if nthreads == 1 or self.source.has_latency:
+            return [*range(0, self.nchunks, size), self.nchunks]
+        starts = [0]
+        while starts[-1] < self.nchunks:
+            left = self.nchunks - starts[-1]
+            starts.append(starts[-1] + max(1, min(size, left // (2 * nthreads))))
+        return starts
 
     def _read_run_into(self, first: int, stop: int, out: memoryview) -> None:
         """Decode chunks `first` to `stop` to their places in `out`, a buffer for all content."""

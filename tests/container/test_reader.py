@@ -3,6 +3,7 @@
 import multiprocessing
 import struct
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -425,3 +426,23 @@ def test_fork_after_use(tmp_path: Path) -> None:
         assert child.exitcode == 0
         # The child shared the descriptor, not a position in the file.
         assert container.read_chunk(2) == contents[2]
+
+
+@pytest.mark.parametrize("nthreads", [1, 2, 3])
+def test_threads_share_the_last_chunks(nthreads: int) -> None:
+    """A thread that takes a whole run at the end would work while the others wait."""
+    rows = [bytes([n]) * SIZE for n in range(100)]
+    with open_bytes(make(rows)) as container:
+        starts = container._run_starts(nthreads)
+        sizes = [stop - start for start, stop in pairwise(starts)]
+        assert (starts[0], starts[-1]) == (0, 100)
+        assert min(sizes) >= 1
+        if nthreads == 1:
+            assert len(set(sizes[:-1])) == 1
+        else:
+            assert sizes == sorted(sizes, reverse=True)
+            assert sizes[0] > 1
+            assert sizes[-nthreads:] == [1] * nthreads
+        out = bytearray(100 * SIZE)
+        container.read_into(memoryview(out), nthreads=nthreads)
+        assert bytes(out) == b"".join(rows)
