@@ -204,6 +204,155 @@ static double estimate_planes(const uint8_t *bytes, size_t n, size_t width)
     return total;
 }
 
+/* Sort n integers; `spare` has room for as many. Bytes of significance that are the same in all are left
+ * out, so that residuals, which are small, take few passes. */
+#define SORT(NBITS)                                                                                \
+    static void sort##NBITS(uint##NBITS##_t *values, uint##NBITS##_t *spare, size_t n)             \
+    {                                                                                              \
+        enum { NBYTES = NBITS / 8 };                                                               \
+        size_t counts[NBYTES][256] = {{0}};                                                        \
+        uint##NBITS##_t *from = values, *to = spare;                                               \
+        for (size_t i = 0; i < n; i++)                                                             \
+            for (int j = 0; j < NBYTES; j++)                                                       \
+                counts[j][values[i] >> 8 * j & 255]++;                                             \
+        for (int j = 0; j < NBYTES && n; j++) {                                                    \
+            size_t at = 0, *next = counts[j];                                                      \
+            if (next[values[0] >> 8 * j & 255] == n)                                               \
+                continue;                                                                          \
+            for (int b = 0; b < 256; b++) {                                                        \
+                const size_t count = next[b];                                                      \
+                next[b] = at;                                                                      \
+                at += count;                                                                       \
+            }                                                                                      \
+            for (size_t i = 0; i < n; i++)                                                         \
+                to[next[from[i] >> 8 * j & 255]++] = from[i];                                      \
+            uint##NBITS##_t *const done = to;                                                      \
+            to = from;                                                                             \
+            from = done;                                                                           \
+        }                                                                                          \
+        if (from != values)                                                                        \
+            memcpy(values, from, n * sizeof(*values));                                             \
+    }
+SORT(8)
+SORT(16)
+SORT(32)
+SORT(64)
+
+static void sort_integers(void *values, void *spare, size_t n, size_t width)
+{
+    if (width == 1)
+        sort8(values, spare, n);
+    else if (width == 2)
+        sort16(values, spare, n);
+    else if (width == 4)
+        sort32(values, spare, n);
+    else
+        sort64(values, spare, n);
+}
+
+/* Every `step`-th of n integers; return how many. */
+#define DRAW(TYPE)                                                                                 \
+    for (size_t i = 0; i < n; i += step)                                                           \
+        ((TYPE *)out)[count++] = ((const TYPE *)integers)[i]
+
+static size_t draw(const void *integers, size_t n, size_t width, size_t step, void *out)
+{
+    size_t count = 0;
+    if (width == 1)
+        DRAW(uint8_t);
+    else if (width == 2)
+        DRAW(uint16_t);
+    else if (width == 4)
+        DRAW(uint32_t);
+    else
+        DRAW(uint64_t);
+    return count;
+}
+
+typedef struct {
+    size_t count, first, last; /* distinct values, and how often the least and the largest occur */
+} Distinct;
+
+/* The distinct ones of sorted values, in place. */
+#define DISTINCT(TYPE)                                                                             \
+    do {                                                                                           \
+        TYPE *values = sorted;                                                                     \
+        for (size_t i = 0, start = 0; i < n; i++) {                                                \
+            if (i == 0 || values[i] != values[found.count - 1]) {                                  \
+                values[found.count++] = values[i];                                                 \
+                start = i;                                                                         \
+            }                                                                                      \
+            found.last = i - start + 1;                                                            \
+            if (found.count == 1)                                                                  \
+                found.first = found.last;                                                          \
+        }                                                                                          \
+    } while (0)
+
+static Distinct distinct_of(void *sorted, size_t n, size_t width)
+{
+    Distinct found = {0, 0, 0};
+    if (width == 1)
+        DISTINCT(uint8_t);
+    else if (width == 2)
+        DISTINCT(uint16_t);
+    else if (width == 4)
+        DISTINCT(uint32_t);
+    else
+        DISTINCT(uint64_t);
+    return found;
+}
+
+static uint64_t divisor_of_both(uint64_t a, uint64_t b)
+{
+    while (b) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The common divisor of `divisor` and of what integers of a kind are in order, less `least`. */
+#define COMMON(TYPE, SIGNED)                                                                       \
+    for (size_t i = 0; i < n && divisor != 1; i++) {                                               \
+        const TYPE v = ((const TYPE *)items)[i];                                                   \
+        const TYPE step = (TYPE)(ORDERED(TYPE, SIGNED, v, kind) - (TYPE)least);                    \
+        if (divisor == 0 || step % (TYPE)divisor)                                                  \
+            divisor = divisor_of_both(divisor, step);                                              \
+    }
+
+static uint64_t common_divisor_of(const void *items, size_t n, size_t itemsize, int kind,
+                                  uint64_t least, uint64_t divisor)
+{
+    if (itemsize == 1)
+        COMMON(uint8_t, int8_t)
+    else if (itemsize == 2)
+        COMMON(uint16_t, int16_t)
+    else if (itemsize == 4)
+        COMMON(uint32_t, int32_t)
+    else
+        COMMON(uint64_t, int64_t)
+    return divisor;
+}
+
+/* The finite ones of n floats, all their exponent bits are not set; return how many. */
+#define FINITE(TYPE, EXPONENT)                                                                     \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        const TYPE v = ((const TYPE *)floats)[i];                                                  \
+        ((TYPE *)out)[count] = v;                                                                  \
+        count += (v & (EXPONENT)) != (EXPONENT);                                                   \
+    }
+
+static size_t finite_of(const void *floats, size_t n, size_t itemsize, void *out)
+{
+    size_t count = 0;
+    if (itemsize == 4)
+        FINITE(uint32_t, UINT32_C(0x7F800000))
+    else
+        FINITE(uint64_t, UINT64_C(0x7FF0000000000000))
+    return count;
+}
+
 /* A value of a sorted sample, and how often it occurs. */
 typedef struct {
     uint64_t value, count;

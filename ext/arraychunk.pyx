@@ -8,6 +8,7 @@ all of which are checked again, since the loops rely on them. Decoding trusts no
 failures are returned as negative codes, which the caller turns into errors.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.math cimport isfinite
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -85,6 +86,7 @@ cdef extern from "arraychunk.h" nogil:
     int use_vectors(int)
     void set_count_logs()
     uint32_t get32(const uint8_t *)
+    void put32(uint8_t *, size_t)
     size_t nblocks_on(const ChunkPlan *, int)
     Place place_of(const ChunkPlan *, size_t)
     bint decode_block(const ChunkPlan *, const Place *, const uint8_t *, const uint8_t *, uint8_t *,
@@ -208,6 +210,23 @@ cdef int put_back(Workspace workspace) except -1:
     return 0
 
 
+def is_ascending(bytes values not None, size_t width):
+    """Return whether integers of `width` bytes, at most 8, are each larger than the one before."""
+    cdef const char *source = values
+    cdef uint64_t before, value = 0
+    cdef size_t i, count
+    if not 1 <= width <= 8:
+        raise ValueError(f"integers of {width} bytes")
+    count = <size_t> len(values) // width
+    for i in range(count):
+        before = value
+        value = 0
+        memcpy(&value, source + i * width, width)
+        if i and value <= before:
+            return False
+    return True
+
+
 cdef class Kernel:
     """A plan, ready for its blocks. Safe from many threads.
 
@@ -297,7 +316,7 @@ cdef class Kernel:
         cdef PlanePlan *plane = &self.plan.planes[index]
         cdef int nbits = 8 * plane.width, k = plane.k, m
         cdef unsigned base, t, i
-        cdef uint64_t before = 0, value
+        cdef const char *source = values
         if not 0 <= k < nbits or (nbits - k + 1) << k > 256:
             raise ValueError(f"plane {index}: k {k} has too many tokens")
         base = (nbits - k + 1) << k
@@ -308,13 +327,12 @@ cdef class Kernel:
             m = max(0, <int> (t >> k) - 1)
             plane.nbits[t] = m
             plane.bases[t] = t if t < 2u << k else (<uint64_t> (1u << k) + (t & ((1u << k) - 1))) << m
+        if not is_ascending(values, plane.width):
+            raise ValueError(f"plane {index}: frequent residuals do not ascend")
         for i in range(plane.nvalues):
-            value = int.from_bytes(values[i * plane.width:(i + 1) * plane.width], "little")
-            if i and value <= before:
-                raise ValueError(f"plane {index}: frequent residuals do not ascend")
-            before = value
             plane.nbits[base + i] = 0
-            plane.bases[base + i] = value
+            plane.bases[base + i] = 0
+            memcpy(&plane.bases[base + i], source + i * plane.width, plane.width)
         return 0
 
     def decode_into(self, const uint8_t[::1] ends not None, const uint8_t[::1] stored not None,
@@ -370,18 +388,61 @@ cdef class Kernel:
         `matches_wait` streams of each kind, at most 255, are not tried as frames with matches; those
         of exceptions always are.
         """
+        cdef Encoding encoding = self.encoding(works, masks, items, blocks, limit, matches_wait)
+        cdef size_t i
+        if encoding is None:
+            return None
+        return (PyBytes_FromStringAndSize(<char *> encoding.stored, encoding.used),
+                [encoding.sizes[i] for i in range(encoding.count)])
+
+    def encode_chunk(self, works, masks, items, bytes head, size_t table, size_t limit,
+                     int matches_wait=0):
+        """Return `head` with all blocks behind it, or None if these need more than `limit` bytes.
+
+        The end of each block is written to position `table` of the head, and the size of the chunk to
+        position 12. The other parameters are those of `encode`.
+        """
+        cdef size_t nhead = len(head), at = nhead, i
+        cdef Encoding encoding
+        cdef bytes chunk
+        cdef const char *front = head
+        cdef uint8_t *out
+        if not 16 <= table <= nhead or self.nblocks > (nhead - table) // 4:
+            raise ValueError(f"a head of {nhead} bytes has no table of {self.nblocks} ends at {table}")
+        encoding = self.encoding(works, masks, items, None, limit, matches_wait)
+        if encoding is None:
+            return None
+        chunk = PyBytes_FromStringAndSize(NULL, nhead + encoding.used)
+        out = <uint8_t *> PyBytes_AS_STRING(chunk)
+        with nogil:
+            memcpy(out, front, nhead)
+            memcpy(out + nhead, encoding.stored, encoding.used)
+            for i in range(encoding.count):
+                at += encoding.sizes[i]
+                put32(out + table + 4 * i, at)
+            put32(out + 12, at)
+        return chunk
+
+    def encoded_size(self, works, size_t limit, int matches_wait=0):
+        """Return the stored size of all blocks of planes without exceptions; at most `limit`."""
+        nones = [None] * <Py_ssize_t> self.plan.nplanes
+        cdef Encoding encoding = self.encoding(works, nones, nones, None, limit, matches_wait)
+        return limit if encoding is None else encoding.used
+
+    cdef Encoding encoding(self, works, masks, items, blocks, size_t limit, int matches_wait):
+        """Encode blocks; None if these need more than `limit` bytes. See `encode`."""
         cdef const uint8_t *work_of[16]
         cdef const uint8_t *mask_of[16]
         cdef const uint8_t *items_of[16]
         cdef const uint8_t[::1] view
         cdef size_t npoints = self.plan.shape[0] * self.plan.shape[1] * self.plan.shape[2]
-        cdef size_t plane, room, i, count, used = 0
+        cdef size_t plane, i, index, size
         cdef Place place
-        cdef bytes buffer, sizes
-        cdef uint64_t *numbers
-        cdef uint8_t *out
+        cdef Encoding encoding
         cdef Workspace workspace
         cdef Matches matches[16 * MATCHES_KINDS]
+        if limit > 1 << 32:
+            raise ValueError(f"a chunk has no {limit} bytes")
         for plane in range(self.plan.nplanes):
             view = works[plane]
             if <size_t> view.shape[0] != npoints * self.plan.planes[plane].width:
@@ -397,33 +458,50 @@ cdef class Kernel:
                 if <size_t> view.shape[0] != npoints * self.plan.itemsize:
                     raise ValueError(f"plane {plane}: {view.shape[0]} bytes of items")
                 items_of[plane] = &view[0]
-        room = block_bound(&self.plan, self.block_points)
-        buffer = PyBytes_FromStringAndSize(NULL, limit + room)
-        out = <uint8_t *> PyBytes_AS_STRING(buffer)
+        encoding = Encoding(self.nblocks if blocks is None else len(blocks),
+                            limit + block_bound(&self.plan, self.block_points))
+        for i in range(encoding.count):
+            index = i if blocks is None else blocks[i]
+            if index >= self.nblocks:
+                raise IndexError(index)
+            encoding.sizes[i] = index
         workspace = take_workspace()
         if not workspace.prepare(self.block_points * self.plan.itemsize * self.plan.nplanes, True):
             raise MemoryError("array chunk")
         memset(matches, 0, sizeof(matches))
         for i in range(16 * MATCHES_KINDS):
             matches[i].wait = matches_wait
-        indices = list(range(self.nblocks) if blocks is None else blocks)
-        count = len(indices)
-        sizes = PyBytes_FromStringAndSize(NULL, 8 * count)
-        numbers = <uint64_t *> PyBytes_AS_STRING(sizes)
-        for i in range(count):
-            if not 0 <= indices[i] < self.nblocks:
-                raise IndexError(indices[i])
-            numbers[i] = indices[i]
         with nogil:
-            for i in range(count):
-                place = place_of(&self.plan, numbers[i])
-                numbers[i] = encode_block(&self.plan, &place, work_of, mask_of, items_of, out + used,
-                                          &workspace.scratch, matches)
-                used += numbers[i]
-                if used > limit:
+            for i in range(encoding.count):
+                place = place_of(&self.plan, encoding.sizes[i])
+                size = encode_block(&self.plan, &place, work_of, mask_of, items_of,
+                                    encoding.stored + encoding.used, &workspace.scratch, matches)
+                encoding.sizes[i] = size
+                encoding.used += size
+                if encoding.used > limit:
                     break
         put_back(workspace)
-        return None if used > limit else (buffer[:used], [numbers[i] for i in range(count)])
+        return None if encoding.used > limit else encoding
+
+
+@cython.final
+cdef class Encoding:
+    """Stored bytes of `count` blocks, and their sizes."""
+
+    cdef uint8_t *stored
+    cdef size_t *sizes
+    cdef size_t count, used
+
+    def __cinit__(self, size_t count, size_t room):
+        self.count = count
+        self.stored = <uint8_t *> malloc(room)
+        self.sizes = <size_t *> malloc((count or 1) * sizeof(size_t))
+        if self.stored == NULL or self.sizes == NULL:
+            raise MemoryError("array chunk")
+
+    def __dealloc__(self):
+        free(self.stored)
+        free(self.sizes)
 
 
 cdef class Aligned:
@@ -469,6 +547,13 @@ cdef extern from "arraychoice.h" nogil:
     ctypedef struct Worth:
         double worth
         size_t index
+    ctypedef struct Distinct:
+        size_t count, first, last
+    void sort_integers(void *, void *, size_t, size_t)
+    size_t draw(const void *, size_t, size_t, size_t, void *)
+    Distinct distinct_of(void *, size_t, size_t)
+    uint64_t common_divisor_of(const void *, size_t, size_t, int, uint64_t, uint64_t)
+    size_t finite_of(const void *, size_t, size_t, void *)
     size_t runs_of(const void *, size_t, size_t, Run *)
     double bits_of_bins(const Run *, size_t, size_t, int, int, Worth *, size_t *)
     enum:
@@ -592,27 +677,205 @@ def bins_of(const uint8_t[::1] residuals not None, int width, choices):
 
     `residuals` are a sorted sample, of `width` bytes each.
     """
-    cdef size_t n = check_items(residuals, width), nruns, count, i
+    cdef size_t n = check_items(residuals, width)
+    return bins_of_sorted(&residuals[0], n, width, choices)
+
+
+cdef list bins_of_sorted(const void *residuals, size_t n, int width, choices):
+    cdef size_t nruns, i, j, nchoices = len(choices)
     cdef int k
-    cdef double bits
-    cdef Run *runs = <Run *> malloc(n * (sizeof(Run) + sizeof(Worth)))
-    cdef Worth *worths = <Worth *> (runs + n)
+    cdef int ks[8]
+    cdef double bits[8]
+    cdef size_t counts[8]
+    cdef uint64_t values[8][256]
+    cdef Run *runs
+    cdef Worth *worths
+    cdef bytes packed
+    cdef char *out
+    if nchoices > 8:
+        raise ValueError("at most 8 choices of k")
+    for i in range(nchoices):
+        k = ks[i] = choices[i]
+        if not 0 <= k < 8 * width or (8 * width - k + 1) << k > 256:
+            raise ValueError(f"k {k} has too many tokens")
+    runs = <Run *> malloc(n * (sizeof(Run) + sizeof(Worth)))
     if runs == NULL:
         raise MemoryError("array chunk")
+    worths = <Worth *> (runs + n)
+    with nogil:
+        nruns = runs_of(residuals, n, width, runs)
+        for i in range(nchoices):
+            bits[i] = bits_of_bins(runs, nruns, n, width, ks[i], worths, &counts[i])
+            for j in range(counts[i]):  # at most 254
+                values[i][j] = runs[worths[j].index].value
+        free(runs)
     found = []
+    for i in range(nchoices):
+        packed = PyBytes_FromStringAndSize(NULL, counts[i] * width)
+        out = PyBytes_AS_STRING(packed)
+        for j in range(counts[i]):
+            memcpy(out + j * width, &values[i][j], width)
+        found.append((bits[i], packed))
+    return found
+
+
+def bins_of_blocks(const uint8_t[::1] work not None, int width, size_t d, size_t h, size_t w,
+                   int predictor, size_t step, choices, uint8_t[::1] out not None):
+    """Write the residuals of blocks to `out`; return `bins_of` every `step`-th of them.
+
+    `work` are blocks of `d * h * w` aligned integers of `width` bytes, and `out` has as much room.
+    """
+    cdef size_t n = check_items(work, width), block = d * h * w, nsample, i
+    cdef uint8_t *spare
+    if (block == 0 or n % block or check_items(out, width) != n or predictor & AFTER_PLANE
+            or step == 0):
+        raise ValueError("residuals need as much aligned memory as the integers, and a step")
+    nsample = (n + step - 1) // step
+    spare = <uint8_t *> malloc(2 * max(block, nsample) * width)
+    if spare == NULL:
+        raise MemoryError("array chunk")
     try:
         with nogil:
-            nruns = runs_of(&residuals[0], n, width, runs)
-        for k in choices:
-            if not 0 <= k < 8 * width or (8 * width - k + 1) << k > 256:
-                raise ValueError(f"k {k} has too many tokens")
-            with nogil:
-                bits = bits_of_bins(runs, nruns, n, width, k, worths, &count)
-            values = [runs[worths[i].index].value.to_bytes(width, "little") for i in range(count)]
-            found.append((bits, b"".join(values)))
+            for i in range(n // block):
+                predict_block(&work[0] + i * block * width, width, d, h, w, predictor,
+                              &out[0] + i * block * width, spare)
+            draw(&out[0], n, width, step, spare)
+            sort_integers(spare, spare + nsample * width, nsample, width)
+        return bins_of_sorted(spare, nsample, width, choices)
     finally:
-        free(runs)
-    return found
+        free(spare)
+
+
+def sample_into(const uint8_t[::1] items not None, int itemsize, int kind, size_t step,
+                uint8_t[::1] drawn not None, uint8_t[::1] ordered not None):
+    """Write every `step`-th item to `drawn`, and the distinct ordered integers of these to `ordered`.
+
+    Returns the number of distinct ones, and how often the least and the largest occur.
+    """
+    cdef size_t n = check_items(items, itemsize), count = check_items(drawn, itemsize)
+    cdef uint8_t *spare
+    cdef Distinct found
+    if (step == 0 or count != (n + step - 1) // step or check_items(ordered, itemsize) != count
+            or not 0 <= kind <= 2):
+        raise ValueError("room is needed for each item that is drawn")
+    spare = <uint8_t *> malloc(count * itemsize)
+    if spare == NULL:
+        raise MemoryError("array chunk")
+    with nogil:
+        draw(&items[0], n, itemsize, step, &drawn[0])
+        order_items(&drawn[0], count, itemsize, kind, 0, 0, &ordered[0], itemsize)
+        sort_integers(&ordered[0], spare, count, itemsize)
+        found = distinct_of(&ordered[0], count, itemsize)
+    free(spare)
+    return found.count, found.first, found.last
+
+
+def common_divisor(const uint8_t[::1] sample not None, const uint8_t[::1] items not None,
+                   int itemsize, int kind, uint64_t least):
+    """Return the largest divisor of all ordered integers less `least`, the least of them.
+
+    `sample` are some of the ordered integers. If all of these are equal, 1 is returned.
+    """
+    cdef size_t nsample = check_items(sample, itemsize), n = check_items(items, itemsize)
+    cdef uint64_t divisor
+    if not 0 <= kind <= 1:
+        raise ValueError("no divisor of floats")
+    with nogil:
+        divisor = common_divisor_of(&sample[0], nsample, itemsize, 0, least, 0)
+        if divisor > 1:
+            divisor = common_divisor_of(&items[0], n, itemsize, kind, least, divisor)
+    return divisor if divisor else 1
+
+
+def divisor_of(const uint8_t[::1] floats not None, int itemsize, divisors, size_t few,
+               double share_of_few, double share):
+    """Return the first divisor whose quotients are this share of the finite floats, or None.
+
+    About `few` floats rule most divisors out. None too if fewer than half of the floats are finite.
+    """
+    cdef size_t n = check_items(floats, itemsize), ndivisors = len(divisors), nfinite, nfew, i
+    cdef double each[64]
+    cdef size_t found = ndivisors
+    cdef uint8_t *spare
+    cdef uint8_t *first
+    cdef uint8_t *mask
+    cdef int32_t *numbers
+    if itemsize < 4 or few == 0 or ndivisors > 64:
+        raise ValueError("no floats of 4 or 8 bytes, or more than 64 divisors")
+    for i in range(ndivisors):
+        each[i] = divisors[i]
+    spare = <uint8_t *> malloc(n * (2 * itemsize + sizeof(int32_t) + 1))
+    if spare == NULL:
+        raise MemoryError("array chunk")
+    first = spare + n * itemsize
+    numbers = <int32_t *> (first + n * itemsize)
+    mask = <uint8_t *> (numbers + n)
+    with nogil:
+        nfinite = finite_of(&floats[0], n, itemsize, spare)
+        nfew = draw(spare, nfinite, itemsize, max(<size_t> 1, nfinite // few), first)
+        for i in range(ndivisors if 2 * nfinite >= n else 0):
+            if (quotients_of(first, nfew, itemsize, each[i], numbers, mask).count
+                    >= nfew * share_of_few
+                    and quotients_of(spare, nfinite, itemsize, each[i], numbers, mask).count
+                    >= nfinite * share):
+                found = i
+                break
+        free(spare)
+    return None if found == ndivisors else divisors[found]
+
+
+def boxes_into(const uint8_t[::1] items not None, size_t itemsize, shape, starts, sides,
+               uint8_t[::1] out not None):
+    """Copy boxes of an array of three axes to `out`, one behind the other.
+
+    `shape` and `sides` are the items of the array and of a box on each axis, and `starts` the first
+    item of each box, of which there are at most 16.
+    """
+    cdef size_t whole[3]
+    cdef size_t side[3]
+    cdef size_t firsts[16][3]
+    cdef size_t total = itemsize, box = itemsize, count = len(starts), i, z, y, row
+    cdef uint8_t *to = &out[0] if out.shape[0] else NULL
+    cdef const uint8_t *source = &items[0] if items.shape[0] else NULL
+    cdef int axis
+    if not 1 <= count <= 16 or itemsize == 0:
+        raise ValueError("1 to 16 boxes are needed")
+    for axis in range(3):
+        whole[axis] = shape[axis]
+        side[axis] = sides[axis]
+        if not 1 <= side[axis] <= whole[axis] <= <size_t> items.shape[0] // total:
+            raise ValueError(f"boxes of {sides} are not in {shape}")
+        total *= whole[axis]
+        box *= side[axis]
+        for i in range(count):
+            firsts[i][axis] = starts[i][axis]
+            if firsts[i][axis] > whole[axis] - side[axis]:
+                raise ValueError(f"a box of {sides} at {starts[i]} is not in {shape}")
+    if total != <size_t> items.shape[0] or count * box != <size_t> out.shape[0]:
+        raise ValueError(f"{count} boxes of {box} bytes need as much room")
+    row = side[2] * itemsize
+    with nogil:
+        for i in range(count):
+            for z in range(firsts[i][0], firsts[i][0] + side[0]):
+                for y in range(firsts[i][1], firsts[i][1] + side[1]):
+                    memcpy(to, source + ((z * whole[1] + y) * whole[2] + firsts[i][2]) * itemsize, row)
+                    to += row
+
+
+cdef void predict_block(const void *work, int width, size_t d, size_t h, size_t w, int predictor,
+                        void *out, void *spare) noexcept nogil:
+    """Write the residuals of a block to `out`; `spare` has room for two blocks."""
+    if width == 1:
+        predict8(<const uint8_t *> work, NULL, <uint8_t *> out, d, h, w, predictor, <uint8_t *> spare)
+    elif width == 2:
+        predict16(<const uint16_t *> work, NULL, <uint16_t *> out, d, h, w, predictor,
+                  <uint16_t *> spare)
+    elif width == 4:
+        predict32(<const uint32_t *> work, NULL, <uint32_t *> out, d, h, w, predictor,
+                  <uint32_t *> spare)
+    else:
+        predict64(<const uint64_t *> work, NULL, <uint64_t *> out, d, h, w, predictor,
+                  <uint64_t *> spare)
 
 
 def predict_into(const uint8_t[::1] work not None, int width, size_t d, size_t h, size_t w,
@@ -629,15 +892,5 @@ def predict_into(const uint8_t[::1] work not None, int width, size_t d, size_t h
     if spare == NULL:
         raise MemoryError("array chunk")
     with nogil:
-        if width == 1:
-            predict8(&work[0], NULL, &out[0], d, h, w, predictor, spare)
-        elif width == 2:
-            predict16(<const uint16_t *> &work[0], NULL, <uint16_t *> &out[0], d, h, w, predictor,
-                      <uint16_t *> spare)
-        elif width == 4:
-            predict32(<const uint32_t *> &work[0], NULL, <uint32_t *> &out[0], d, h, w, predictor,
-                      <uint32_t *> spare)
-        else:
-            predict64(<const uint64_t *> &work[0], NULL, <uint64_t *> &out[0], d, h, w, predictor,
-                      <uint64_t *> spare)
+        predict_block(&work[0], width, d, h, w, predictor, &out[0], spare)
     free(spare)

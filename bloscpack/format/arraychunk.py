@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag
 from functools import lru_cache
-from itertools import pairwise
 from math import isfinite
 from struct import Struct
 from typing import NamedTuple
@@ -88,6 +87,9 @@ _PREDICTORS = {
     )
     for after in (0, 8, 16, 24)
 }
+
+
+_LAST_MAP, _LAST_CODER = max(Map), max(Coder)
 
 
 class ArrayChunkHeader(NamedTuple):
@@ -238,6 +240,10 @@ class Plan:
             ],
             self.is_big_endian,
         )
+
+    def table_start(self) -> int:
+        """Return the position of the table of the ends of blocks in a packed chunk."""
+        return PLAN_START + sum(_FIELDS.size + len(plane.values) for plane in self.planes)
 
     def pack(self, sizes: list[int], blocks: bytes) -> bytes:
         """Return the chunk with this plan, and `blocks` of these stored sizes."""
@@ -600,7 +606,7 @@ def _unpack_plane(
         _FIELDS, view, at, what
     )
     at += _FIELDS.size
-    if map_id > max(Map) or coder > max(Coder) or predictor not in _PREDICTORS:
+    if map_id > _LAST_MAP or coder > _LAST_CODER or predictor not in _PREDICTORS:
         raise UnsupportedError(f"{what}: map {map_id}, predictor {predictor}, coder {coder}")
     if width not in WIDTHS or width > itemsize:
         raise FormatError(f"{what}: integers of {width} bytes for items of {itemsize}")
@@ -623,9 +629,7 @@ def _check_coder(what: str, coder: int, width: int, k: int, nvalues: int, values
         raise FormatError(f"{what}: k {k} and {nvalues} residuals with coder {coder}")
     if len(values) != nvalues * width:
         raise FormatError(f"{what}: the frequent residuals are cut")
-    starts = range(0, len(values), width)
-    numbers = [int.from_bytes(values[at : at + width], "little") for at in starts]
-    if any(first >= second for first, second in pairwise(numbers)):
+    if not _arraychunk.is_ascending(values, width):
         raise FormatError(f"{what}: the frequent residuals do not ascend")
 
 

@@ -431,7 +431,37 @@ def test_the_kernel_checks_what_it_encodes() -> None:
         kernel.encode([good], [bytes(18)], [good[1:]], 1000)
     with pytest.raises(IndexError):
         kernel.encode([good], [None], [None], 1000, [2])
+    with pytest.raises(ValueError, match="a chunk has no"):
+        kernel.encode([good], [None], [None], 2**64 - 1)
     assert kernel.encode([good], [None], [None], 5) is None
+    for head, table in ((bytes(52), 45), (bytes(52), 15), (bytes(52), 2**63), (b"", 16)):
+        with pytest.raises(ValueError, match="no table of 2 ends"):
+            kernel.encode_chunk([good], [None], [None], head, table, 1000)
+    assert kernel.encode_chunk([good], [None], [None], bytes(52), 44, 5) is None
+
+
+@pytest.mark.parametrize("wait", [0, 9])
+def test_a_chunk_is_its_head_and_its_blocks(wait: int) -> None:
+    rng = np.random.default_rng(4)
+    work = np.cumsum(rng.integers(-9, 10, (1, 90, 300)), -1).astype("u4")
+    values = np.array([2, 5, 1 << 30], "u4").tobytes()
+    planes = (
+        PlanePlan(Map.OFFSET, 4, 3, Coder.BINS, k=2, scale=1, values=values),
+        PlanePlan(Map.OFFSET, 4, 1, Coder.PLANES, scale=3),
+    )
+    plan = Plan(4, (1, 90, 300), (1, 20, 300), planes)
+    mask = (rng.random(work.shape) < 0.1).astype("u1").tobytes()
+    buffers = [work.tobytes()] * 2, [None, mask], [None, work.tobytes()]
+    stored, sizes = plan.kernel().encode(*buffers, 1 << 20, matches_wait=wait)
+    head = plan.pack([0] * plan.nblocks, b"")
+    assert len(head) == plan.table_start() + 4 * plan.nblocks
+    for limit, is_enough in ((len(stored), True), (len(stored) - 1, False)):
+        chunk = plan.kernel().encode_chunk(*buffers, head, plan.table_start(), limit, wait)
+        assert chunk == (plan.pack(sizes, stored) if is_enough else None)
+    plain = plan.kernel().encode(buffers[0], [None] * 2, [None] * 2, 1 << 20, matches_wait=wait)
+    size = len(plain[0])
+    for limit in (size - 1, size, size + 1):
+        assert plan.kernel().encoded_size(buffers[0], limit, wait) == min(size, limit)
 
 
 def test_chunks_with_equal_plans_differ_in_dictionaries_and_ends() -> None:

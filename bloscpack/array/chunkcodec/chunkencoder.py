@@ -7,17 +7,18 @@ is a Blosc chunk; Blosc encodes all of it only if it may.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._ext.arraychunk import bins_of, entropy_of_bytes, estimate_predictors, predict_into
+from ..._ext.arraychunk import bins_of_blocks, entropy_of_bytes, estimate_predictors
 from ...format.arraychunk import (
     FREE_EXPANSION,
     MAX_EXPANSION,
     MAX_PLANES,
-    PLAN_START,
     WIDTHS,
     Coder,
     Plan,
@@ -26,7 +27,7 @@ from ...format.arraychunk import (
 )
 from ...format.codec import CodecParams, encode
 from ...types import AnyArray, BytesLike
-from .chunkmaps import Candidate, Mapped, bytes_of, maps_of
+from .chunkmaps import Boxes, Candidate, Mapped, Shape, bytes_of, maps_of
 
 # 16 KiB costs 1 to 8 % of the size, 256 KiB makes reads of a part slower. Blosc takes longer for
 # rows of narrow items, so their blocks can be larger, but not for tiles.
@@ -45,8 +46,8 @@ RESIDUALS = 1 << 13  # that are counted
 # What takes longer to decode must be smaller. Byte planes of integers up to 2 bytes decode in half
 # to two thirds of the time of quotients, and these in two thirds of that of bins.
 NARROW = 2
-NARROW_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.06}
-WIDE_DEARNESS = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.005}
+NARROW_DEARNESS: dict[int, float] = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.015, Coder.BINS: 1.06}
+WIDE_DEARNESS: dict[int, float] = {Coder.PLANES: 1.0, Coder.QUOTIENTS: 1.0, Coder.BINS: 1.005}
 # Array chunks may take several times as long to decode as Blosc chunks, so they must be smaller.
 WORTH = 0.96
 # Blosc does not encode all of a chunk that by the trials is smaller by this factor. What repeats
@@ -62,14 +63,19 @@ MIN_SCALE = 3.0  # points of a chunk for each point of the trials
 PLANES_MARGIN, MATCHES_PAY = 1.08, 1.08
 NEVER, LATER = 255, 7  # streams before matches are tried, if nothing repeats in the trials
 REPEATS = 0.96  # of the entropy of its bytes, if Blosc finds matches
-_BINS = (1, 2, 3)  # numbers of explicit bits of coder 2
-_ON_ROWS = (Predictor.NONE, Predictor.LEFT, Predictor.SECOND)
-_ON_SLICES = (*_ON_ROWS, Predictor.UP, Predictor.LORENZO)
-_AFTER_SLICE = (Predictor.NONE, Predictor.LEFT, Predictor.LORENZO)
-_AFTER = Predictor.AFTER_SLICE | Predictor.AFTER_PLANE
+# Numbers of explicit bits of coder 2, by the width of integers.
+_BINS_OF = {
+    width: tuple(k for k in (1, 2, 3) if (8 * width - k + 1) << k <= 256) for width in WIDTHS
+}
+# As numbers: operators of `IntFlag` take longer than all else that is done for a predictor.
+_AFTER_PLANE, _AFTER_SLICE = int(Predictor.AFTER_PLANE), int(Predictor.AFTER_SLICE)
+_ON_ROWS = (int(Predictor.NONE), int(Predictor.LEFT), int(Predictor.SECOND))
+_ON_SLICES = (*_ON_ROWS, int(Predictor.UP), int(Predictor.LORENZO))
+_BETWEEN_SLICES = tuple(
+    predictor | _AFTER_SLICE
+    for predictor in (int(Predictor.NONE), int(Predictor.LEFT), int(Predictor.LORENZO))
+)
 _FLOAT_NAMES = ("float", "bfloat")
-
-Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +106,19 @@ class ArrayItems:
             access = self.access or "tiles"
         if params.rounding is not None:
             flat = params.rounding.apply(flat)
-        params = replace(params, rounding=None, items=None)
-        return encode_chunk(flat, self.dtype, shape, params, access=access)
+        return encode_chunk(flat, self.dtype, shape, _of_blosc(params), access=access)
 
     def _shape_of(self, nbytes: int) -> tuple[int, ...]:
         """Return the shape of `nbytes` of rows, or of items if these are not whole rows."""
         nitems = nbytes // self.dtype.itemsize
         row = prod(self.row_shape)
         return (nitems // row, *self.row_shape) if row and nitems % row == 0 else (nitems,)
+
+
+@lru_cache(maxsize=16)
+def _of_blosc(params: CodecParams) -> CodecParams:
+    """Return the parameters of Blosc chunks of items that are rounded already."""
+    return replace(params, rounding=None, items=None)
 
 
 def encode_chunk(
@@ -138,7 +149,7 @@ def encode_chunk(
     if kind is None or prod(shape) == 0:
         return encode(view, params)
     itemsize = dtype.itemsize
-    if "complex" in dtype.name:
+    if _is_complex(dtype):
         itemsize, shape = itemsize // 2, (*shape, 2)
     geometry = geometry_of(shape)
     nplanes = prod(shape) // prod(geometry)
@@ -176,9 +187,15 @@ def _encode_blosc(view: BytesLike, params: CodecParams) -> bytes:
     return min(chunk, slower, key=len)
 
 
+@lru_cache(maxsize=64)
+def _is_complex(dtype: np.dtype[Any]) -> bool:
+    return "complex" in dtype.name  # those of ml_dtypes have no kind of their own
+
+
+@lru_cache(maxsize=64)  # the name of a dtype is made by 30 calls
 def kind_of(dtype: np.dtype[Any]) -> str | None:
     """Return ``u``, ``i`` or ``f`` for types that array chunks store, else None."""
-    is_complex = "complex" in dtype.name  # those of ml_dtypes have no kind of their own
+    is_complex = _is_complex(dtype)
     size = dtype.itemsize // 2 if is_complex else dtype.itemsize
     if dtype.fields or dtype.subdtype or size not in WIDTHS:
         return None
@@ -249,41 +266,44 @@ class _Choice:
 class _Trial:
     """Halves of blocks, all of the same sides, that are encoded to choose coders."""
 
-    places: list[tuple[slice, slice, slice]]  # where they are
-    sides: Shape  # their sides
+    boxes: Boxes  # where they are
     scale: float  # points of the chunk for each point of these blocks
 
-    @classmethod
-    def of(cls, shape: Shape, block: Shape) -> "_Trial":
-        nblocks = prod(-(-side // step) for side, step in zip(shape, block, strict=True))
-        count = min(TRIAL_BLOCKS, max(1, nblocks // TRIAL_SHARE))
-        plan = Plan(1, shape, block, ())
-        found: list[tuple[slice, slice, slice]] = []
-        sides = block
-        for index in range(count):
-            start, (d, h, w) = plan.block_place((2 * index + 1) * nblocks // (2 * count))
-            if h >= 2 * TRIAL_ROWS:
-                h = -(-h // 2)
-            if not found:
-                sides = d, h, w
-            if sides == (d, h, w):
-                z, y, x = start
-                found.append((slice(z, z + d), slice(y, y + h), slice(x, x + w)))
-        return cls(found, sides, prod(shape) / (len(found) * prod(sides)))
+    @property
+    def shape(self) -> Shape:
+        """Points of the blocks, one behind the other, on each axis."""
+        d, h, w = self.boxes.sides
+        return len(self.boxes.starts) * d, h, w
 
     def take(self, work: AnyArray) -> AnyArray:
         """Return these blocks of an array, one behind the other."""
-        return np.concatenate([work[place] for place in self.places])
+        return self.boxes.take(work).reshape(*self.shape, *work.shape[3:])
 
-    def nbytes(self, plane: PlanePlan, itemsize: int, work: AnyArray, *, repeats: bool) -> float:
+    def nbytes(self, plane: PlanePlan, itemsize: int, work: AnyArray, *, repeats: bool) -> int:
         """Return the stored size of the blocks with a plan, for the work integers of `take`."""
-        d, h, w = self.sides
-        shape = (len(self.places) * d, h, w)
-        kernel = Plan(itemsize, shape, self.sides, (plane,)).kernel()
-        room = 2 * work.nbytes + 64 * itemsize * len(self.places)
-        wait = 0 if repeats else NEVER
-        encoded = kernel.encode([bytes_of(work)], [None], [None], room, matches_wait=wait)
-        return room if encoded is None else len(encoded[0])
+        kernel = Plan(itemsize, self.shape, self.boxes.sides, (plane,)).kernel()
+        room = 2 * work.nbytes + 64 * itemsize * len(self.boxes.starts)
+        return kernel.encoded_size([bytes_of(work)], room, 0 if repeats else NEVER)
+
+
+# All chunks of an array but the last have one shape.
+@lru_cache(maxsize=16)
+def _trial_of(shape: Shape, block: Shape) -> _Trial:
+    """Return the blocks to try."""
+    nblocks = prod(-(-side // step) for side, step in zip(shape, block, strict=True))
+    count = min(TRIAL_BLOCKS, max(1, nblocks // TRIAL_SHARE))
+    plan = Plan(1, shape, block, ())
+    starts: list[Shape] = []
+    sides = block
+    for index in range(count):
+        start, (d, h, w) = plan.block_place((2 * index + 1) * nblocks // (2 * count))
+        if h >= 2 * TRIAL_ROWS:
+            h = -(-h // 2)
+        if not starts:
+            sides = d, h, w
+        if sides == (d, h, w):
+            starts.append(start)
+    return _Trial(Boxes(tuple(starts), sides), prod(shape) / (len(starts) * prod(sides)))
 
 
 def _choose(
@@ -299,10 +319,10 @@ def _choose(
         plane = np.ascontiguousarray(items[..., index])
         before = chosen[-1].mapped if chosen else None
         chosen.append(_choose_map(plane, kind, nplanes, before))
-    deep = any(choice.predictor & Predictor.AFTER_SLICE for choice in chosen)
+    deep = any(choice.predictor & _AFTER_SLICE for choice in chosen)
     block = block_of(shape, nplanes, itemsize, deep=deep, access=access)
-    trial = _Trial.of(shape, block)
-    content = np.concatenate([items[place].reshape(-1) for place in trial.places])
+    trial = _trial_of(shape, block)
+    content = trial.take(items)
     if is_big_endian:
         content.byteswap(inplace=True)
     blosc_nbytes = len(encode(bytes_of(content), params))
@@ -310,7 +330,7 @@ def _choose(
         _Coded.of(chosen[index - 1] if index else None, choice, trial)
         for index, choice in enumerate(chosen)
     ]
-    bits = sum(each.bits for each in coded)
+    bits = sum([each.bits for each in coded])
     if 1 < bits < content.size / 2:
         bits += content.size / 8  # Huffman codes of a bitmap take a bit for each of its bytes
     if bits > HOPELESS_BITS * 8 * blosc_nbytes:
@@ -333,59 +353,60 @@ def _choose(
 
 
 def _head_nbytes(plan: Plan) -> int:
-    planes = sum(len(p.pack(plan.itemsize)) + len(p.stored_dictionary) for p in plan.planes)
-    return PLAN_START + planes + 4 * plan.nblocks
+    dictionaries = sum([len(plane.stored_dictionary) for plane in plan.planes])
+    return plan.table_start() + dictionaries + 4 * plan.nblocks
 
 
 def _encode_items(items: AnyArray, choice: _Choice, most: int) -> bytes | None:
     """Return the array chunk, or None if it would have more than `most` bytes."""
     plan, planes = choice.plan, choice.planes
-    limit = most - _head_nbytes(plan)
+    head = plan.pack([0] * plan.nblocks, b"")
+    limit = most - len(head)
     if limit < 0:
         return None
     masks = [mapped.mask for mapped in planes]
-    encoded = plan.kernel().encode(
+    chunk = plan.kernel().encode_chunk(
         [bytes_of(mapped.work) for mapped in planes],
         [None if mask is None else bytes_of(mask) for mask in masks],
-        [None if mask is None else bytes_of(items[..., index]) for index, mask in enumerate(masks)],
+        [
+            None if mask is None else bytes_of(np.ascontiguousarray(items[..., index]))
+            for index, mask in enumerate(masks)
+        ],
+        head,
+        plan.table_start(),
         limit,
-        matches_wait=0 if choice.repeats else LATER,
+        0 if choice.repeats else LATER,
     )
-    if encoded is None:
+    if chunk is None:
         return None
-    chunk = plan.pack(encoded[1], encoded[0])
     return chunk if plan.nbytes <= MAX_EXPANSION * len(chunk) + FREE_EXPANSION else None
 
 
 def _choose_map(plane: AnyArray, kind: str, nplanes: int, before: Mapped | None) -> _PlaneChoice:
     """Return the map and predictor with the least estimated size."""
-    places = _windows_of(plane.shape, nplanes, plane.itemsize)
-
-    def take(array: AnyArray) -> AnyArray:
-        return np.stack([array[place] for place in places])
-
-    earlier = None if before is None else take(before.work)
+    windows = _windows_of(plane.shape, nplanes, plane.itemsize)
+    earlier = None if before is None else windows.take(before.work)
     found: list[_Guess] = []
-    for candidate in maps_of(plane, kind, take):
+    for candidate in maps_of(plane, kind, windows):
         works = [(candidate.work, 0)]
         if earlier is not None and earlier.dtype == candidate.work.dtype:
-            works.append((candidate.work - earlier, int(Predictor.AFTER_PLANE)))
+            works.append((candidate.work - earlier, _AFTER_PLANE))
         for work, after_plane in works:
             predictors = _predictors_of(plane.shape, is_signed=after_plane > 0)
             # A first look rules most predictors and maps out.
-            few = work[:: max(1, len(work) // FIRST_WINDOWS)]
+            few = np.ascontiguousarray(work[:: max(1, len(work) // FIRST_WINDOWS)])
             guesses = _guess(candidate, work, few, plane.size, predictors, after_plane)
-            most = FIRST_MARGIN * min(guess.size for guess in guesses)
-            found += [guess for guess in guesses if guess.size <= most]
-    found.sort(key=lambda each: each.size)
+            most = FIRST_MARGIN * min(map(_SIZE, guesses))
+            found += [guess for guess in guesses if guess[0] <= most]
+    found.sort(key=_SIZE)
     most = MAPS_MARGIN * found[0].size
-    nlikely = sum(guess.size <= most for guess in found)
+    nlikely = len([guess for guess in found if guess[0] <= most])
     found[:nlikely] = _look_again(found[:nlikely], plane.size)
     for guess in found:
         mapped = guess.candidate.apply()
         if mapped is not None and (
             before is None
-            or not guess.predictor & Predictor.AFTER_PLANE
+            or not guess.predictor & _AFTER_PLANE
             or mapped.work.dtype == before.work.dtype
         ):
             rivals = {
@@ -393,14 +414,16 @@ def _choose_map(plane: AnyArray, kind: str, nplanes: int, before: Mapped | None)
                 for each in found
                 if each.candidate is guess.candidate
                 and each.size <= RIVAL_MARGIN * guess.size
-                and not (each.predictor ^ guess.predictor) & _AFTER
+                and not (each.predictor ^ guess.predictor) & (_AFTER_SLICE | _AFTER_PLANE)
             }
             return _PlaneChoice(mapped, guess.predictor, rivals)
     raise ValueError("a plane has no map")
 
 
-@dataclass(frozen=True, slots=True)
-class _Guess:
+_SIZE = itemgetter(0)
+
+
+class _Guess(NamedTuple):
     """The size to expect of a plane by a map and a predictor, and the windows for both."""
 
     size: float
@@ -418,13 +441,9 @@ def _guess(
     after_plane: int,
 ) -> list[_Guess]:
     """Return the sizes by the entropy of a few windows, for each predictor."""
+    cost, factor = candidate.cost, candidate.factor
     return [
-        _Guess(
-            (bits / 8 * nitems + candidate.cost) * candidate.factor,
-            candidate,
-            predictor | after_plane,
-            work,
-        )
+        _Guess((bits / 8 * nitems + cost) * factor, candidate, predictor | after_plane, work)
         for predictor, bits in zip(predictors, _estimate(few, predictors), strict=True)
     ]
 
@@ -436,31 +455,32 @@ def _look_again(guesses: list[_Guess], nitems: int) -> list[_Guess]:
     for guess in guesses:
         groups.setdefault(id(guess.work), []).append(guess)
     for same in groups.values():
-        predictors = [int(guess.predictor & ~Predictor.AFTER_PLANE) for guess in same]
-        after_plane = int(same[0].predictor & Predictor.AFTER_PLANE)
+        predictors = [guess.predictor & ~_AFTER_PLANE for guess in same]
+        after_plane = same[0].predictor & _AFTER_PLANE
         work = same[0].work
         found += _guess(same[0].candidate, work, work, nitems, predictors, after_plane)
-    return sorted(found, key=lambda each: each.size)
+    return sorted(found, key=_SIZE)
 
 
 def _estimate(work: AnyArray, predictors: list[int]) -> list[float]:
     """Return the bits per item that windows may need with each predictor."""
     _, d, h, w = work.shape
     bits = estimate_predictors(bytes_of(work), work.itemsize, d, h, w, predictors)
-    return [each / work.size for each in bits]
+    size = work.size
+    return [each / size for each in bits]
 
 
 def _predictors_of(shape: Shape, *, is_signed: bool) -> list[int]:
-    on_plane = _ON_SLICES if shape[1] > 1 else _ON_ROWS
-    predictors = [int(p) for p in on_plane[is_signed:]]  # differences are predicted from the left
+    # Differences are predicted from the left.
+    predictors = list((_ON_SLICES if shape[1] > 1 else _ON_ROWS)[is_signed:])
     if shape[0] > 1:
-        predictors += [int(p | Predictor.AFTER_SLICE) for p in _AFTER_SLICE]
+        predictors += _BETWEEN_SLICES
     return predictors
 
 
-def _windows_of(shape: Shape, nplanes: int, itemsize: int) -> list[tuple[slice, slice, slice]]:
-    """Return windows of equal sides, spread over the axes; or one, if it has all points."""
-    d, h, w = shape
+def _windows_of(shape: Shape, nplanes: int, itemsize: int) -> Boxes:
+    """Return windows spread over the axes; or one, if it has all points."""
+    _, h, w = shape
     if h == 1:
         sides = 1, 1, min(w, WINDOW_POINTS)
     else:
@@ -469,16 +489,21 @@ def _windows_of(shape: Shape, nplanes: int, itemsize: int) -> list[tuple[slice, 
         width = min(w, WINDOW_WIDTH)
         rows = max(WINDOW_ROWS, WINDOW_POINTS // (depth * width))
         sides = depth, min(rows, block_of(shape, nplanes, itemsize, deep=False)[1]), width
+    return _spread(shape, sides)
+
+
+@lru_cache(maxsize=16)
+def _spread(shape: Shape, sides: Shape) -> Boxes:
     if sides == shape:
-        return [(slice(0, d), slice(0, h), slice(0, w))]
-    places = []
+        return Boxes(((0, 0, 0),), sides)
+    starts = []
     for index in range(NWINDOWS):
         z, y, x = (
-            slice(at := (whole - side) * (index * step % NWINDOWS) // (NWINDOWS - 1), at + side)
+            (whole - side) * (index * step % NWINDOWS) // (NWINDOWS - 1)
             for whole, side, step in zip(shape, sides, (1, 3, 5), strict=True)
         )
-        places.append((z, y, x))
-    return places
+        starts.append((z, y, x))
+    return Boxes(tuple(starts), sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,6 +511,7 @@ class _Coded:
     """Trial blocks of a plane, and the plan of bins, with the bits that it needs by entropy."""
 
     work: AnyArray
+    fields: dict[str, Any]  # of plans of the map
     after_plane: int
     residuals: AnyArray
     bins: PlanePlan
@@ -494,39 +520,37 @@ class _Coded:
     @classmethod
     def of(cls, before: _PlaneChoice | None, choice: _PlaneChoice, trial: _Trial) -> "_Coded":
         work = trial.take(choice.mapped.work)
-        after_plane = choice.predictor & Predictor.AFTER_PLANE
+        after_plane = choice.predictor & _AFTER_PLANE
         if after_plane and before is not None:
             work = work - trial.take(before.mapped.work)
-        d, h, w = trial.sides
-        predictors = [int(p & ~Predictor.AFTER_PLANE) for p in choice.rivals]
+        d, h, w = trial.boxes.sides
+        predictors = [p & ~_AFTER_PLANE for p in choice.rivals]
         if len(predictors) > 1:
             again = _estimate(work.reshape(-1, d, h, w), predictors)
             sizes = list(choice.rivals.values())
             units = max(min(again), 1e-9), max(min(sizes), 1e-9)
             sums = [a / units[0] + b / units[1] for a, b in zip(again, sizes, strict=True)]
             predictors = [predictors[sums.index(min(sums))]]
-        predictor = predictors[0]
+        fields = choice.mapped.fields
         residuals = np.empty_like(work)
-        for z in range(0, len(work), d):
-            source, target = bytes_of(work[z : z + d]), bytes_of(residuals[z : z + d])
-            predict_into(source, work.itemsize, d, h, w, predictor, target)
-        plain = PlanePlan(**choice.mapped.fields, predictor=predictor)
-        bins, bits = _best_bins(plain, residuals.reshape(-1))
-        return cls(work, after_plane, residuals, bins, bits)
+        bins, bits = _best_bins(fields, predictors[0], work, (d, h, w), residuals)
+        return cls(work, fields, after_plane, residuals, bins, bits)
 
     def choose_coder(
         self, trial: _Trial, itemsize: int, *, repeats: bool
     ) -> tuple[PlanePlan, float]:
         """Return the plan with the coder that makes the blocks smallest, and their size."""
-        plain = replace(self.bins, coder=Coder.PLANES, k=0, values=b"")
-        trials = [self.bins, replace(plain, coder=Coder.QUOTIENTS)]
+        fields, predictor = self.fields, self.bins.predictor
+        plain = PlanePlan(**fields, predictor=predictor, coder=int(Coder.PLANES))
+        quotients = PlanePlan(**fields, predictor=predictor, coder=int(Coder.QUOTIENTS))
+        trials = [self.bins, quotients]
         most = PLANES_MARGIN * self.bits
         if repeats or entropy_of_bytes(bytes_of(self.residuals), plain.width) < most:
             trials.append(plain)
         if (plain.predictor and not self.after_plane) and (
             repeats or entropy_of_bytes(bytes_of(self.work), plain.width) < most
         ):
-            trials.append(replace(plain, predictor=Predictor.NONE))
+            trials.append(PlanePlan(**fields, coder=int(Coder.PLANES)))
         dearness = NARROW_DEARNESS if plain.width <= NARROW else WIDE_DEARNESS
         sizes = []
         for each in trials:
@@ -534,21 +558,32 @@ class _Coded:
                 trial.nbytes(each, itemsize, self.work, repeats=repeats)
                 + len(each.values) / trial.scale
             )
-            sizes.append((stored * dearness[Coder(each.coder)], stored))
+            sizes.append((stored * dearness[each.coder], stored))
         best = min(range(len(sizes)), key=sizes.__getitem__)
-        plan = replace(trials[best], predictor=trials[best].predictor | self.after_plane)
+        plan = trials[best]
+        if self.after_plane:
+            plan = replace(plan, predictor=plan.predictor | self.after_plane)
         return plan, sizes[best][1]
 
 
-def _best_bins(plain: PlanePlan, residuals: AnyArray) -> tuple[PlanePlan, float]:
-    """Return the plan of bins whose k needs the fewest bits by entropy, and these."""
-    sample = np.sort(residuals[:: max(1, residuals.size // RESIDUALS)])
-    choices = [k for k in _BINS if (8 * plain.width - k + 1) << k <= 256]
-    scale = residuals.size / sample.size
+def _best_bins(
+    fields: dict[str, Any], predictor: int, work: AnyArray, sides: Shape, residuals: AnyArray
+) -> tuple[PlanePlan, float]:
+    """Return the plan of bins whose k needs the fewest bits by entropy, and these.
+
+    `work` are blocks of these sides, whose residuals are written to `residuals`.
+    """
+    width = work.itemsize
+    choices = _BINS_OF[width]
+    step = max(1, work.size // RESIDUALS)
+    source, target = bytes_of(work), bytes_of(residuals)
+    found = bins_of_blocks(source, width, *sides, predictor, step, choices, target)
+    scale = work.size / -(-work.size // step)
     bits, k, frequents = min(
-        (bits * scale + 8 * len(values), k, values)
-        for k, (bits, values) in zip(
-            choices, bins_of(bytes_of(sample), plain.width, choices), strict=True
-        )
+        [
+            (bits * scale + 8 * len(values), k, values)
+            for k, (bits, values) in zip(choices, found, strict=True)
+        ]
     )
-    return replace(plain, coder=Coder.BINS, k=k, values=frequents), bits
+    plan = PlanePlan(**fields, predictor=predictor, coder=int(Coder.BINS), k=k, values=frequents)
+    return plan, bits

@@ -6,12 +6,21 @@ the one that is chosen is applied to all items, and gives a `Mapped` plane.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import gcd
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..._ext.arraychunk import facts_of, order_into, places_into, quotients_into
+from ..._ext.arraychunk import (
+    boxes_into,
+    common_divisor,
+    divisor_of,
+    facts_of,
+    order_into,
+    places_into,
+    quotients_into,
+    sample_into,
+)
 from ...format.arraychunk import MAX_ENTRIES, MIN_CHUNK_PER_DICTIONARY, Map, scale_of
 from ...format.codec import CodecParams, encode
 from ...types import AnyArray
@@ -28,6 +37,8 @@ MAX_SAMPLE_RANKS = 0.6  # of a sample, distinct values
 ENTRY_COST = 0.6
 RANKS_FACTOR = 1.05  # ranks take longer to decode
 _KINDS = {"u": 0, "i": 1, "f": 2}
+
+Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +61,23 @@ class Candidate:
     factor: float = 1.0  # what the estimated size is multiplied by: a slower map must pay off
 
 
-Take = Callable[[AnyArray], AnyArray]
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """Boxes of equal sides in an array of three axes, at most 16."""
+
+    starts: tuple[Shape, ...]  # the first item of each
+    sides: Shape
+
+    def take(self, array: AnyArray) -> AnyArray:
+        """Return the boxes of a contiguous array; axes after the third are those of an item."""
+        found: AnyArray = np.empty((len(self.starts), *self.sides, *array.shape[3:]), array.dtype)
+        itemsize = array.nbytes // prod(array.shape[:3])
+        source = bytes_of(array)
+        boxes_into(source, itemsize, array.shape[:3], self.starts, self.sides, bytes_of(found))
+        return found
 
 
-def maps_of(items: AnyArray, kind: str, take: Take) -> list[Candidate]:
+def maps_of(items: AnyArray, kind: str, boxes: Boxes) -> list[Candidate]:
     """Return the maps that may suit a plane; the first one always does.
 
     Parameters
@@ -62,40 +86,49 @@ def maps_of(items: AnyArray, kind: str, take: Take) -> list[Candidate]:
         Unsigned integers with the bits of the items, contiguous, not empty.
     kind : str
         ``u`` for unsigned integers, ``i`` for signed ones, ``f`` for floats.
-    take : callable
-        Returns the windows of an array of the shape of `items`, as one contiguous array.
+    boxes : Boxes
+        The windows.
     """
-    windows = take(items)
-    drawn = np.ascontiguousarray(items.reshape(-1)[:: max(1, items.size // SAMPLE)])
-    sample, counts = distinct(_ordered(drawn, kind))
+    windows = boxes.take(items)
+    sample = _Sample.of(items, kind)
     key_map = _key_map(items, kind, sample)
     found = [Candidate(key_map.work_of(windows), lambda: key_map.mapped(items))]
     if kind == "f":
-        quotient = _quotient_map(items, drawn, windows)
+        quotient = _quotient_map(items, sample.drawn, windows)
         if quotient is not None:
             found.append(quotient)
-    fill = _fill_map(items, kind, windows, drawn, sample, counts)
+    fill = _fill_map(items, kind, windows, sample)
     if fill is not None:
         found.append(fill)
-    ranks = _rank_map(items, kind, sample, key_map.spread, take)
+    ranks = _rank_map(items, kind, len(sample.distinct), key_map.spread, boxes)
     if ranks is not None:
         found.append(ranks)
     return found
 
 
-def distinct(values: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return the distinct values in order, and how often each occurs.
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Items drawn at equal distances."""
 
-    Several times as fast as ``numpy.unique``, which hashes.
-    """
-    ordered = np.sort(values.reshape(-1))
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    return ordered[starts], np.diff(np.append(starts, len(ordered)))
+    drawn: AnyArray  # as they are
+    distinct: AnyArray  # their distinct ordered integers, ascending
+    # How often the least and the largest of these occur.
+    nleast: int
+    nmost: int
+
+    @classmethod
+    def of(cls, items: AnyArray, kind: str) -> "_Sample":
+        itemsize, step = items.itemsize, max(1, items.size // SAMPLE)
+        drawn, ordered = np.empty((2, -(-items.size // step)), items.dtype)
+        count, nleast, nmost = sample_into(
+            bytes_of(items), itemsize, _KINDS[kind], step, bytes_of(drawn), bytes_of(ordered)
+        )
+        return cls(drawn, ordered[:count], nleast, nmost)
 
 
 def bytes_of(array: AnyArray) -> memoryview:
-    """Return the bytes of an array, a copy if it is not contiguous."""
-    view: memoryview = np.ascontiguousarray(array).reshape(-1).view("u1").data
+    """Return the bytes of a contiguous array that is not empty."""
+    view: memoryview = array.data.cast("B")
     return view
 
 
@@ -163,10 +196,10 @@ class _KeyMap:
         return Mapped(np.ascontiguousarray(self.work_of(items)), fields, mask)
 
 
-def _key_map(items: AnyArray, kind: str, sample: AnyArray) -> _KeyMap:
-    """Return the map of ordered integers; `sample` are some of these, distinct and in order."""
-    itemsize = items.itemsize
-    least, most, union = facts_of(bytes_of(items), itemsize, _KINDS[kind])
+def _key_map(items: AnyArray, kind: str, sample: _Sample) -> _KeyMap:
+    """Return the map of ordered integers; `sample` are some of the items."""
+    itemsize, source = items.itemsize, bytes_of(items)
+    least, most, union = facts_of(source, itemsize, _KINDS[kind])
     if kind == "f":
         nbits = 8 * itemsize
         low = (union & -union).bit_length() - 1 if union else 0
@@ -179,22 +212,10 @@ def _key_map(items: AnyArray, kind: str, sample: AnyArray) -> _KeyMap:
         )
     divisor = 1
     if most - least > 1:
-        divisor = _common_divisor(items, kind, sample, least)
+        ordered = bytes_of(sample.distinct)
+        divisor = common_divisor(ordered, source, itemsize, _KINDS[kind], least)
     spread = (most - least) // divisor
     return _KeyMap(kind, itemsize, 0, least, divisor, spread, _width(spread))
-
-
-def _common_divisor(items: AnyArray, kind: str, sample: AnyArray, least: int) -> int:
-    steps = sample - sample.dtype.type(least)
-    divisor = int(np.gcd.reduce(steps[:FIRST_LOOK]))
-    if divisor == 1:
-        return 1
-    divisor = gcd(divisor, int(np.gcd.reduce(steps[FIRST_LOOK:])))
-    if divisor > 1:
-        rest = _ordered(items, kind, 0, least) % items.dtype.type(divisor)
-        if rest.any():
-            divisor = gcd(divisor, int(np.gcd.reduce(rest.reshape(-1))))
-    return max(divisor, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +252,16 @@ def _quotient_map(items: AnyArray, drawn: AnyArray, windows: AnyArray) -> Candid
     itemsize = items.itemsize
     if itemsize < 4:
         return None
-    finite = drawn[np.isfinite(drawn.view(f"f{itemsize}"))]
-    if 2 * finite.size < drawn.size:
-        return None
-    few = np.ascontiguousarray(finite[:: max(1, finite.size // FIRST_LOOK)])
-    for divisor in DIVISORS:
-        # Exceptions among the few are more than among all by chance.
-        if _Numbers.of(few, divisor).count < few.size * (1 - 4 * MAX_EXCEPTIONS):
-            continue
-        if _Numbers.of(finite, divisor).count >= finite.size * (1 - MAX_EXCEPTIONS):
-            break
-    else:
+    # Exceptions among the few are more than among all by chance.
+    divisor = divisor_of(
+        bytes_of(drawn),
+        itemsize,
+        DIVISORS,
+        FIRST_LOOK,
+        1 - 4 * MAX_EXCEPTIONS,
+        1 - MAX_EXCEPTIONS,
+    )
+    if divisor is None:
         return None
     seen = _Numbers.of(windows, divisor)
     if not seen.count:
@@ -272,40 +292,32 @@ def _filled(values: AnyArray, good: AnyArray) -> AnyArray:
     return filled
 
 
-def _fill_map(
-    items: AnyArray,
-    kind: str,
-    windows: AnyArray,
-    drawn: AnyArray,
-    sample: AnyArray,
-    counts: AnyArray,
-) -> Candidate | None:
+def _fill_map(items: AnyArray, kind: str, windows: AnyArray, sample: _Sample) -> Candidate | None:
     """Return the map of items without fill values: NaN, or a repeated outlier."""
-    is_fill = _fill_of(items.itemsize, kind, drawn, sample, counts)
+    is_fill = _fill_of(items.itemsize, kind, sample)
     if is_fill is None:
         return None
     mask = is_fill(windows)
     if mask.all():
         return None
     filled = _filled(windows, ~mask)
-    sample, _ = distinct(_ordered(filled.reshape(-1)[:: max(1, filled.size // SAMPLE)], kind))
+    of_filled = _Sample.of(filled, kind)
 
     def apply() -> Mapped | None:
         mask = is_fill(items)
         if mask.all():
             return None
         filled = _filled(items, ~mask)
-        return _key_map(filled, kind, sample).mapped(filled, mask.astype("u1"))
+        return _key_map(filled, kind, of_filled).mapped(filled, mask.astype("u1"))
 
-    work = _key_map(filled, kind, sample).work_of(filled)
+    work = _key_map(filled, kind, of_filled).work_of(filled)
     return Candidate(work, apply, _exceptions_cost(mask, items.itemsize, items.size))
 
 
-def _fill_of(
-    itemsize: int, kind: str, drawn: AnyArray, sample: AnyArray, counts: AnyArray
-) -> Callable[[AnyArray], AnyArray] | None:
+def _fill_of(itemsize: int, kind: str, sample: _Sample) -> Callable[[AnyArray], AnyArray] | None:
     """Return a function that finds fill values, if a sample has some."""
-    if len(sample) < 3 or itemsize == 1:
+    drawn, ordered = sample.drawn, sample.distinct
+    if len(ordered) < 3 or itemsize == 1:
         return None
     total = drawn.size
 
@@ -316,13 +328,13 @@ def _fill_of(
         count = int(np.isnan(drawn.view(f"f{itemsize}")).sum())
         if count:
             return (lambda x: np.isnan(x.view(f"f{itemsize}"))) if is_share(count) else None
-    lowest, low, high, highest = (int(sample[i]) for i in (0, 1, -2, -1))
-    key = sample.dtype.type
+    lowest, low, high, highest = (int(ordered[i]) for i in (0, 1, -2, -1))
+    key = ordered.dtype.type
     if highest - high > 4 * (high - lowest):
-        return (lambda x: _ordered(x, kind) >= key(highest)) if is_share(counts[-1]) else None
+        return (lambda x: _ordered(x, kind) >= key(highest)) if is_share(sample.nmost) else None
     if low - lowest > 4 * (highest - low):
-        return (lambda x: _ordered(x, kind) <= key(lowest)) if is_share(counts[0]) else None
-    if kind != "f" or not is_share(counts[-1]) or _gap(drawn, _ordered(drawn, kind)) < 4:
+        return (lambda x: _ordered(x, kind) <= key(lowest)) if is_share(sample.nleast) else None
+    if kind != "f" or not is_share(sample.nmost) or _gap(drawn, _ordered(drawn, kind)) < 4:
         return None
     return lambda x: _ordered(x, kind) == key(highest)
 
@@ -349,15 +361,15 @@ def _exceptions_cost(mask: AnyArray, itemsize: int, nitems: int) -> float:
 
 
 def _rank_map(
-    items: AnyArray, kind: str, sample: AnyArray, spread: int, take: Take
+    items: AnyArray, kind: str, ndistinct: int, spread: int, boxes: Boxes
 ) -> Candidate | None:
     """Return the map of ranks among the distinct values, if they are few and far between."""
     itemsize, size = items.itemsize, items.size
-    if itemsize == 1 or len(sample) < 2 or len(sample) > MAX_SAMPLE_RANKS * min(SAMPLE, size):
+    if itemsize == 1 or ndistinct < 2 or ndistinct > MAX_SAMPLE_RANKS * min(SAMPLE, size):
         return None
     most = min(MAX_ENTRIES, items.nbytes // MIN_CHUNK_PER_DICTIONARY // itemsize, size // 4)
     most = min(most, int(0.7 * (spread + 1)))
-    if len(sample) > most:
+    if ndistinct > most:
         return None
     places = np.empty(items.shape, "u2")
     entries: AnyArray = np.empty(most, items.dtype)
@@ -380,4 +392,4 @@ def _rank_map(
         }
         return Mapped(work, fields)
 
-    return Candidate(ranks[take(places)], apply, ENTRY_COST * len(dictionary), RANKS_FACTOR)
+    return Candidate(ranks[boxes.take(places)], apply, ENTRY_COST * len(dictionary), RANKS_FACTOR)

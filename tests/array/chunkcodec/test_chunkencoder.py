@@ -1,5 +1,6 @@
 """Arrays of every dtype come back bit for bit, as an array chunk or as a Blosc chunk."""
 
+import sys
 from math import prod
 from typing import Any
 
@@ -222,6 +223,29 @@ def test_blosc_encodes_all_only_if_it_may_be_smaller(monkeypatch: pytest.MonkeyP
         view = memoryview(np.ascontiguousarray(array).reshape(-1).view("u1"))
         encode_chunk(view, array.dtype, array.shape, CodecParams("zstd", 3, 1, array.itemsize))
         assert (array.nbytes in sizes) == is_whole
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("i2", 400), ("f4", 480)])
+def test_the_choice_takes_few_calls(dtype: str, most: int) -> None:
+    """Calls of Python hold the GIL, for which other threads that encode chunks wait."""
+    rng = np.random.default_rng(8)
+    numbers = np.cumsum(rng.integers(-9, 10, (500, 500)), axis=1)
+    content = memoryview((numbers / 16).astype(dtype)).cast("B")
+    params = CodecParams("zstd", 3, 1, np.dtype(dtype).itemsize)
+    calls: list[str] = []
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        if event in ("call", "c_call"):
+            calls.append(event)
+
+    encode_chunk(content, np.dtype(dtype), (500, 500), params)  # fills caches of shapes and types
+    sys.setprofile(count)
+    try:
+        chunk = encode_chunk(content, np.dtype(dtype), (500, 500), params)
+    finally:
+        sys.setprofile(None)
+    assert chunk[0] == ARRAY_CHUNK_VERSION
+    assert 0 < len(calls) <= most, len(calls)
 
 
 def test_labels_are_a_blosc_chunk_of_large_blocks() -> None:

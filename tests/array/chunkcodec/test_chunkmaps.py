@@ -7,13 +7,19 @@ import pytest
 
 from bloscpack._ext.arraychunk import (
     bins_of,
+    bins_of_blocks,
+    boxes_into,
+    common_divisor,
+    divisor_of,
     entropy_of_bytes,
     estimate_predictors,
     facts_of,
+    is_ascending,
     order_into,
     places_into,
     predict_into,
     quotients_into,
+    sample_into,
 )
 from bloscpack.format.arraychunk import Predictor
 
@@ -123,9 +129,122 @@ def test_unfit_buffers_are_refused() -> None:
         lambda: estimate_predictors(four, 1, 1, 1, 3, [0]),
         lambda: estimate_predictors(four, 1, 1, 1, 4, [Predictor.AFTER_PLANE]),
         lambda: predict_into(four, 1, 1, 1, 4, 0, three),
+        lambda: bins_of_blocks(four, 1, 1, 1, 3, 0, 1, [1], four),
+        lambda: bins_of_blocks(four, 1, 1, 0, 4, 0, 1, [1], four),
+        lambda: bins_of_blocks(four, 1, 1, 1, 4, 0, 0, [1], four),
+        lambda: bins_of_blocks(four, 1, 1, 1, 4, 0, 1, [1], three),
+        lambda: bins_of_blocks(four, 1, 1, 1, 4, Predictor.AFTER_PLANE, 1, [1], four),
+        lambda: sample_into(four, 1, 0, 2, four, four),
+        lambda: sample_into(four, 1, 0, 1, four, three),
+        lambda: sample_into(four, 1, 0, 0, four, four),
+        lambda: sample_into(four, 1, 3, 1, four, four),
+        lambda: common_divisor(four, three, 2, 0, 0),
+        lambda: common_divisor(four, four, 4, 2, 0),
+        lambda: divisor_of(four, 2, [1.0], 9, 1.0, 1.0),
+        lambda: divisor_of(four, 4, [1.0], 0, 1.0, 1.0),
+        lambda: divisor_of(four, 4, [1.0] * 65, 9, 1.0, 1.0),
     ):
         with pytest.raises(ValueError, match=r"need|no |not known"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("itemsize", "shape", "starts", "sides", "room"),
+    [
+        (1, (1, 1, 4), [], (1, 1, 1), 0),
+        (1, (1, 1, 4), [(0, 0, 0)] * 17, (1, 1, 1), 17),
+        (0, (1, 1, 4), [(0, 0, 0)], (1, 1, 1), 1),
+        (1, (1, 1, 5), [(0, 0, 0)], (1, 1, 1), 1),
+        (1, (1, 1, 3), [(0, 0, 0)], (1, 1, 1), 1),
+        (2, (1, 1, 4), [(0, 0, 0)], (1, 1, 1), 2),
+        (1, (2**40, 2**40, 4), [(0, 0, 0)], (1, 1, 1), 1),
+        (1, (2**63, 2, 4), [(0, 0, 0)], (1, 1, 1), 1),
+        (1, (1, 2, 2), [(0, 0, 0)], (1, 1, 3), 3),
+        (1, (1, 2, 2), [(0, 0, 0)], (1, 0, 1), 0),
+        (1, (1, 2, 2), [(0, 0, 0), (0, 1, 0)], (1, 2, 1), 4),
+        (1, (1, 2, 2), [(1, 0, 0)], (1, 1, 1), 1),
+        (1, (1, 2, 2), [(0, 0, 2**63)], (1, 1, 1), 1),
+        (1, (1, 2, 2), [(0, 0, 0)], (1, 1, 1), 2),
+    ],
+)
+def test_boxes_outside_of_the_array_are_refused(
+    itemsize: int, shape: Any, starts: Any, sides: Any, room: int
+) -> None:
+    with pytest.raises(ValueError, match="box"):
+        boxes_into(np.zeros(4, "u1"), itemsize, shape, starts, sides, np.zeros(room, "u1"))
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 6, 8])
+def test_boxes(rng: np.random.Generator, itemsize: int) -> None:
+    shape, sides = (5, 6, 7), (2, 6, 3)
+    items = rng.integers(0, 256, (*shape, itemsize), "u1")
+    starts = [(0, 0, 0), (3, 0, 4), (1, 0, 2)]
+    out = np.empty((3, *sides, itemsize), "u1")
+    boxes_into(items.reshape(-1), itemsize, shape, starts, sides, out.reshape(-1))
+    for box, (z, y, x) in zip(out, starts, strict=True):
+        assert (box == items[z : z + 2, y : y + 6, x : x + 3]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_samples(rng: np.random.Generator, kind: str, itemsize: int) -> None:
+    for n, step, most in ((1, 1, 9), (5, 7, 9), (1001, 3, 40), (3000, 1, 256**itemsize)):
+        items = rng.integers(0, min(most, 2**63), n, f"u{itemsize}")
+        items[::5] -= np.array(1, items.dtype)  # with the largest ones
+        drawn, found = np.empty((2, -(-n // step)), items.dtype)
+        source, buffers = items.view("u1"), (drawn.view("u1"), found.view("u1"))
+        count, least, largest = sample_into(source, itemsize, KINDS[kind], step, *buffers)
+        assert (drawn == items[::step]).all()
+        expected, counts = np.unique(ordered(items[::step], kind), return_counts=True)
+        assert found[:count].tolist() == expected.tolist()
+        assert (least, largest) == (counts[0], counts[-1])
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_common_divisors(rng: np.random.Generator, itemsize: int) -> None:
+    for kind in "ui":
+        for step, odd in ((1, 0), (3, 0), (12, 0), (12, 8), (12, 1)):
+            items = (rng.integers(0, 9, 500) * step + 7).astype(f"u{itemsize}")
+            items[300] += np.array(odd, items.dtype)  # not in the sample
+            key = ordered(items, kind)
+            least, sample = int(key.min()), np.unique(key[:100])
+            expected = int(np.gcd.reduce(key - key.min()))
+            source = items.view("u1")
+            found = common_divisor(sample.view("u1"), source, itemsize, KINDS[kind], least)
+            assert found == expected
+    same = np.full(9, 5, f"u{itemsize}")
+    assert common_divisor(same.view("u1"), (same * 2).view("u1"), itemsize, 0, 5) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_divisors(rng: np.random.Generator, dtype: str) -> None:
+    divisors = [1.0, 10.0, 100.0, 8.0]
+
+    def found(floats: AnyArray) -> float | None:
+        return divisor_of(floats.view("u1"), floats.itemsize, divisors, 128, 0.9, 0.95)
+
+    floats = (rng.integers(-999, 999, 2000) / 100).astype(dtype)
+    assert found(floats) == 100.0
+    assert found((floats * 100).round()) == 1.0
+    assert found(np.cumsum(np.full(1000, 0.125, dtype))) == 8.0
+    assert found(rng.normal(0, 1, 2000).astype(dtype)) is None
+    floats[:90] = np.pi
+    assert found(floats) == 100.0
+    floats[:110] = np.pi  # among the few there are enough
+    assert found(floats) is None
+    floats[: len(floats) // 2] = np.nan
+    assert found(floats) == 100.0
+    floats[-1] = -np.inf
+    assert found(floats) is None
+
+
+def test_ascending_integers() -> None:
+    for width in (1, 2, 4, 8):
+        for values in ([], [0], [0, 1], [3, 3], [1, 0], [1, 256**width - 1], [256**width - 1, 1]):
+            packed = b"".join(value.to_bytes(width, "little") for value in values)
+            assert is_ascending(packed, width) == (values == sorted(set(values)))
+    with pytest.raises(ValueError, match="9 bytes"):
+        is_ascending(b"", 9)
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
@@ -149,3 +268,22 @@ def test_bins(rng: np.random.Generator, width: int) -> None:
         assert bits == pytest.approx(entropy(np.array(tokens)) + nbits)
     with pytest.raises(ValueError, match="too many tokens"):
         bins_of(residuals.view("u1"), width, [8 * width])
+    with pytest.raises(ValueError, match="at most 8"):
+        bins_of(residuals.view("u1"), width, [1] * 9)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_bins_of_blocks(rng: np.random.Generator, width: int) -> None:
+    blocks = np.cumsum(rng.integers(-9, 10, (3, 2, 8, 50)), axis=-1).astype(f"u{width}")
+    blocks[1, 0, 3, 7] = 256**width - 1
+    predictor = Predictor.LEFT | Predictor.AFTER_SLICE
+    expected, found = np.empty_like(blocks), np.empty_like(blocks)
+    for block, out in zip(blocks, expected, strict=True):
+        source, target = block.reshape(-1).view("u1"), out.reshape(-1).view("u1")
+        predict_into(source, width, 2, 8, 50, predictor, target)
+    source, target = blocks.reshape(-1).view("u1"), found.reshape(-1).view("u1")
+    for step in (1, 7):
+        bins = bins_of_blocks(source, width, 2, 8, 50, predictor, step, [1, 2], target)
+        assert (found == expected).all()
+        sample = np.sort(expected.reshape(-1)[::step])
+        assert bins == bins_of(sample.view("u1"), width, [1, 2])
