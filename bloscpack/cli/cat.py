@@ -1,35 +1,43 @@
-"""``blpk cat``: write a selection of an array, or one chunk, to standard output or a file."""
+"""``blpk cat``: write the selected part of a file of any type to standard output or a file."""
 
 import argparse
 from collections.abc import Iterator
-from math import prod
+from contextlib import contextmanager
 
-import numpy as np
-
-from ..array.array import Array
-from ..array.selection import parse_selection
+from ..exceptions import WrongKindError
+from ..media import image
+from ..storage.protocol import closed_on_error
 from ..storage.url import shown_name
-from ..types import AnyArray
-from .console.arrayout import add_output_options, form_of, write_part
+from .commands import command_module
+from .console.arrayout import Part, add_output_options, check_suffix, form_of, write_part
 from .console.describe import dtype_text
-from .console.inputfile import check_input, open_bloscpack
+from .console.inputfile import check_input, each_input, open_item
 from .console.options import STDIO, add_json_option, count
 from .console.output import Console, print_json
 from .console.outputfile import check_output, open_output
-from .console.selection import Index, parse_selection_text, strip_brackets
+from .console.selection import parse_selection_text, strip_brackets
 from .console.status import ExitCode, UsageError
 
-# Larger selections are read and written in pieces of about this size, in bytes.
-_PIECE_NBYTES = 32 << 20
+# Folders of the modules that read a part: an archive is read by the array in it, for example.
+_FOLDERS = {"archive": "array", "gulp": "frames"}
+_IMAGES = ("png", "jpeg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
         "Write the items of a selection in C order, or the bytes of a chunk. "
-        "A file without array metadata is an array of its bytes."
+        "A file without array metadata is an array of its bytes.\n\n"
+        "FILE::/NAME is an array of an archive, a clip of a frame store or Gulp directory, the "
+        "images of a stream or a field of a VRS recording (STREAM/FIELD), or the picture of a "
+        "sample of a Benzina dataset. SELECTION then begins with the frames. Without a name, "
+        "SELECTION is of the records of a recording, whose payloads are written, or one sample of "
+        "a dataset, whose stored mp4 is written. A pattern of several arrays or stores is read as "
+        "one."
     )
-    parser.add_argument("file_", metavar="FILE", help="Bloscpack file, - for standard input")
+    parser.add_argument(
+        "file_", metavar="FILE", help="file, folder, URL or pattern, - for standard input"
+    )
     parser.add_argument(
         "selection",
         metavar="SELECTION",
@@ -40,9 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--chunk",
         metavar="N",
         type=count,
-        help="chunk N, counted from 0, as a one-dimensional array of its items",
+        help="of an array: chunk N, counted from 0, as a one-dimensional array of its items",
     )
     kind = add_output_options(parser)
+    kind.add_argument(
+        "--image", action="store_true", help="of a clip: write the JPEG or PNG file of one frame"
+    )
     add_json_option(kind)
 
 
@@ -51,97 +62,65 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     if args.selection is not None and args.chunk is not None:
         raise UsageError("--chunk and SELECTION cannot be combined")
-    index = () if args.selection is None else parse_selection_text(args.selection)
-    check_input(args.file_, "file")
+    if args.selection is not None:
+        parse_selection_text(args.selection)  # refuses a wrong one before the file is opened
+    names = each_input([args.file_])
+    check_input(names[0], "file")
     if not args.json:
         is_safe = args.text and args.output == STDIO
-        inputs = [args.file_]
-        check_output(args.output, inputs, console, force=args.force or is_safe)
-    form = form_of(args)
-    with Array(open_bloscpack(args.file_)[1], nthreads=args.nthreads) as array:
-        part = _Chunk(array, args.chunk) if args.chunk is not None else _Selected(array, index)
+        check_output(args.output, names, console, force=args.force or is_safe)
+    form = "raw" if args.image else form_of(args)
+    with _open_part(args, names) as part:
         if args.json:
             _print_shape(args, part)
+            return ExitCode.OK
+        stored = _stored_image(args, part, form)
+        if stored is not None:
+            with open_output(args.output) as sink:
+                sink.write(stored)
             return ExitCode.OK
         with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
             write_part(sink, part, progress, form)
     return ExitCode.OK
 
 
-class _Selected:
-    """Selection of an array."""
-
-    def __init__(self, array: Array, index: Index) -> None:
-        self._array = array
-        self._index = index
-        try:
-            self._ranges = parse_selection(index, array.shape).ranges
-            self.shape = parse_selection(index, array.shape).shape
-        except IndexError as err:
-            raise ValueError(f"selection: {err}; the shape is {array.shape}") from None
-        self.dtype = array.dtype
-        self.nbytes = prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def is_large(self) -> bool:
-        """Whether to read in pieces; each piece of a Fortran-ordered array would decode it all."""
-        long = len(self._ranges) > 0 and len(self._ranges[0]) > 1
-        return self.nbytes > _PIECE_NBYTES and long and not self._array.is_fortran
-
-    def read(self) -> AnyArray:
-        """Return the whole selection."""
-        return self._array.read(self._index)
-
-    def pieces(self) -> Iterator[AnyArray]:
-        """Yield pieces of the selection, in C order."""
-        if not self.is_large:
-            yield self.read()
-            return
-        rows, *others = self._ranges
-        step = max(1, _PIECE_NBYTES * len(rows) // self.nbytes)
-        chunk_rows = (self._array.chunks or (1,))[0]
-        if rows.step == 1 and step > chunk_rows:
-            # Pieces of whole chunks: no chunk is decoded twice if the selection starts at one.
-            step -= step % chunk_rows
-        rest = tuple(map(_slice_of, others))
-        for start in range(0, len(rows), step):
-            yield self._array.read((_slice_of(rows[start : start + step]), *rest))
+@contextmanager
+def _open_part(args: argparse.Namespace, names: list[str]) -> Iterator[Part]:
+    """Open the part of a file, or of several as one."""
+    filetype, source, inner = open_item(names[0])
+    with closed_on_error(source):
+        folder = _FOLDERS.get(filetype.name, filetype.name)
+        if folder != "array" and args.chunk is not None:
+            raise UsageError(f"--chunk is for an array, and '{names[0]}' is {filetype.kind.name}")
+        module = command_module(f"{folder}.cat")
+        if len(names) == 1:
+            opened = module.open_part(args, filetype, source, inner)
+        elif filetype.name in ("array", "frames"):
+            source.close()
+            opened = module.open_parts(args, names, inner)
+        else:
+            raise WrongKindError(
+                f"{filetype.kind.name}, and the pattern matches {len(names)} files: several can "
+                "only be read as one if they are arrays or frame stores"
+            ).at(path=shown_name(names[0]))
+    with opened as part:
+        yield part
 
 
-class _Chunk:
-    """Items of one chunk of an array."""
-
-    is_large = False
-
-    def __init__(self, array: Array, index: int) -> None:
-        if index >= array.nchunks:
-            raise ValueError(f"--chunk {index}: the file has {array.nchunks} chunks")
-        data = array.read_chunk(index)
-        whole = array.dtype.itemsize and not len(data) % array.dtype.itemsize
-        self.dtype = array.dtype if whole else np.dtype(np.uint8)
-        self._items: AnyArray = np.frombuffer(data, self.dtype)
-        self.shape = self._items.shape
-        self.nbytes = len(data)
-
-    def read(self) -> AnyArray:
-        """Return the items."""
-        return self._items
-
-    def pieces(self) -> Iterator[AnyArray]:
-        """Yield the items."""
-        yield self._items
+def _stored_image(args: argparse.Namespace, part: Part, form: str) -> bytes | None:
+    """Return the image file of the frame that is selected, if it is to be copied as it is."""
+    if not args.image and form not in _IMAGES:
+        return None
+    stored: bytes | None = getattr(part, "stored_image", lambda: None)()
+    if args.image:
+        if stored is None:
+            raise UsageError("--image is for one frame that is stored as a JPEG or PNG image")
+        check_suffix(args.output, image.probe(stored).kind)
+        return stored
+    return stored if stored is not None and image.probe(stored).kind == form else None
 
 
-_Part = _Selected | _Chunk
-
-
-def _slice_of(indices: range) -> slice:
-    """Return the slice that selects `indices`, none of which is negative."""
-    stop = indices.stop if indices.stop >= 0 else None
-    return slice(indices.start, stop, indices.step) if indices else slice(0, 0)
-
-
-def _print_shape(args: argparse.Namespace, part: _Part) -> None:
+def _print_shape(args: argparse.Namespace, part: Part) -> None:
     print_json(
         "cat",
         {

@@ -1,186 +1,61 @@
-"""``blpk info``: headers of a Bloscpack file.
-
-The text is byte for byte that of bloscpack 0.16 on Python 3.11, because scripts parse it.
-"""
+"""``blpk info``: describe files of any type; the module ``info`` of the type prints it."""
 
 import argparse
-from collections.abc import Iterable
 from typing import Any
 
-from ..array.arraymetadata import unpack_array_metadata
-from ..container.reader import Container
-from ..exceptions import BloscpackError
-from ..filetypes.table import ARRAYS
-from ..format.checksum import Checksum
-from ..format.codec import ChunkHeader
-from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
-from ..format.metadata import MetadataHeader
 from ..storage.url import shown_name
 from .commands import command_module
-from .console.describe import array_fields, metadata_text, report_metadata
-from .console.inputfile import check_input, open_input
-from .console.options import add_json_option
-from .console.output import Console, double_pretty_size, error, prefixed_result, print_json
-from .console.status import ExitCode, describe, exit_code
-
-_SHOWN_OFFSETS = 5
-_PRETTY_FIELDS = frozenset(
-    ("chunk_size", "last_chunk", "meta_size", "max_meta_size", "meta_comp_size")
-)
+from .console.inputfile import check_input, each_input, open_item
+from .console.options import add_files, add_json_option
+from .console.output import error, print_json, printable, result
+from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Print header, first offsets, metadata and the header of the first chunk. Also describes "
-        "the arrays of an archive, the clips of a frame store, the streams of a VRS file and the "
-        "samples of a Benzina dataset. FILE::/NAME is one array of an archive."
+        "Describe files of any type. Of an array, print header, first offsets, metadata and the "
+        "header of the first chunk; of others the arrays of an archive, the clips of a frame "
+        "store, the items of a Gulp directory, the streams of a VRS recording and the samples of a "
+        "Benzina dataset. FILE::/NAME is one array of an archive."
     )
-    parser.add_argument(
-        "file_", metavar="FILE", help="Bloscpack file, VRS file or Benzina dataset, - for input"
-    )
+    add_files(parser)
     add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the headers."""
-    console = Console(args)
-    check_input(args.file_, "file")
-    filetype, source = open_input(args.file_)
-    if filetype is not ARRAYS:
-        code: int = command_module(f"{filetype.name}.info").show(args, source)
-        return code
-    with Container(source) as container:
-        report_metadata(console, container.metadata_header)
-        metadata = container.metadata
-        chunk: ChunkHeader | None = None
-        damage: BloscpackError | None = None
+    """Describe each file."""
+    names = each_input(args.files)
+    if len(names) == 1:
+        return _show(args, names[0])
+    codes: list[ExitCode] = []
+    documents: list[dict[str, Any]] = []
+    for name in names:
+        args.documents = found = []
+        if not args.json:
+            result(printable(f"{shown_name(name)}:"))
         try:
-            chunk = container.fetch(0).header if container.nchunks else None
-        except BloscpackError as err:
-            damage = err
-        if args.json:
-            print_json("info", _document(args.file_, container, metadata, chunk, damage))
-        else:
-            prefixed_result("\n".join(_text(container, metadata, chunk)))
-    if damage is None:
-        return ExitCode.OK
-    error(describe(damage))
-    return exit_code(damage)
+            code = ExitCode(_show(args, name))
+        except BrokenPipeError:
+            raise
+        except EXPECTED as err:
+            code = exit_code(err)
+            error(describe(err))
+            found.append({"error": describe(err)})
+        codes.append(code)
+        head = {"path": shown_name(name), "status": STATUS_NAMES[code]}
+        documents += [head | each for each in found]
+    if args.json:
+        print_json("info", {"files": documents})
+    return most_severe(codes)
 
 
-def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Iterable[str]:
-    yield from _block("BloscpackHeader", _header_items(container.header))
-    offsets = _first_offsets(container)
-    if offsets:
-        yield "'offsets':"
-        yield f"[{','.join(map(str, offsets))},...]"
-    if metadata is not None and container.metadata_header is not None:
-        yield metadata_text(metadata, container.metadata_header)
-        yield from _block("MetadataHeader", _header_items(container.metadata_header))
-    if chunk is not None:
-        yield f"First chunk {'array' if chunk.is_array else 'blosc'} header:"
-        names = (*ChunkHeader._fields[:-1], "ctbytes")
-        yield _ordered_dict(zip(names, chunk, strict=True))
-    if chunk is not None and not chunk.is_array:
-        yield "First chunk blosc flags: "
-        yield _ordered_dict(
-            (
-                ("byte_shuffle", bool(chunk.flags & 1)),
-                ("pure_memcpy", chunk.is_memcpy),
-                ("bit_shuffle", bool(chunk.flags >> 2 & 1)),
-                # The bit has the opposite meaning; the name is that of bloscpack 0.16.
-                ("split_blocks", not chunk.is_split),
-                ("codec", chunk.codec),
-            )
-        )
-    if (
-        container.trailer_state != "absent"
-    ):  # bloscpack 0.16 does not write a trailer and has no line for it
-        yield f"trailer: {container.trailer_state}"
-
-
-def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
-    yield f"{title}:"
-    for name, value in items:
-        pretty = name in _PRETTY_FIELDS and value != UNKNOWN
-        yield f"    {name}: {double_pretty_size(value) if pretty else repr(value)}"
-
-
-def _header_items(header: Header | MetadataHeader) -> Iterable[tuple[str, Any]]:
-    """Yield the names and values of header fields as bloscpack 0.16 prints them."""
-    for name, value in header._asdict().items():
-        if name == "features" and not value:  # unknown to bloscpack 0.16
-            continue
-        if isinstance(value, Checksum):
-            yield name, value.name
-        elif name == "meta_options":
-            yield name, f"{value:08b}"
-        else:
-            yield name, value
-
-
-def _ordered_dict(items: Iterable[tuple[str, Any]]) -> str:
-    """Return the repr of an OrderedDict in Python 3.11 and earlier."""
-    return f"OrderedDict([{', '.join(map(repr, items))}])"
-
-
-def _first_offsets(container: Container) -> list[int]:
-    """Return the first entries of the offset table as stored, without checking them."""
-    nbytes = container.header.table_size
-    count = min(_SHOWN_OFFSETS, container.header.nchunks) if nbytes else 0
-    raw = container.source.read_at(container.data_offset - nbytes, OFFSET_SIZE * count)
-    return list(unpack_offsets(raw[: len(raw) // OFFSET_SIZE * OFFSET_SIZE]))
-
-
-def _document(
-    name: str,
-    container: Container,
-    metadata: Any,
-    chunk: ChunkHeader | None,
-    damage: BloscpackError | None,
-) -> dict[str, Any]:
-    cbytes = container.source.size()
-    metadata_header = container.metadata_header
-    return {
-        "path": shown_name(name),
-        "cbytes": cbytes,
-        "nbytes": container.nbytes,
-        "nchunks": container.nchunks,
-        "ratio": container.nbytes / cbytes,
-        "header": dict(_header_items(container.header)),
-        "first_offsets": _first_offsets(container),
-        "metadata_header": None
-        if metadata_header is None
-        else _metadata_header_document(metadata_header),
-        "metadata": metadata,
-        "array": _array_document(metadata),
-        "trailer": container.trailer_state,
-        "first_chunk": None if chunk is None else _chunk_document(chunk),
-        "error": None if damage is None else describe(damage),
-    }
-
-
-def _metadata_header_document(header: MetadataHeader) -> dict[str, Any]:
-    items = dict(_header_items(header))
-    for name in ("magic_format", "user_codec"):
-        items[name] = items[name].decode("latin-1")
-    return items
-
-
-def _array_document(metadata: Any) -> dict[str, Any] | None:
-    try:
-        dtype, shape, is_fortran = unpack_array_metadata(metadata)
-    except (BloscpackError, ImportError):
-        return None
-    return array_fields(shape, dtype, is_fortran)
-
-
-def _chunk_document(chunk: ChunkHeader) -> dict[str, Any]:
-    return {
-        **chunk._asdict(),
-        "codec": chunk.codec,
-        "shuffle": chunk.shuffle.name.lower(),
-        "is_memcpy": chunk.is_memcpy,
-        "is_split": chunk.is_split,
-    }
+def _show(args: argparse.Namespace, name: str) -> int:
+    check_input(name, "file")
+    filetype, source, inner = open_item(name)
+    args.file_ = name
+    if inner:
+        clip_code: int = command_module("frames.info").show_clip(args, filetype, source, inner)
+        return clip_code
+    code: int = command_module(f"{filetype.name}.info").show(args, source)
+    return code

@@ -11,8 +11,8 @@ from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import shown_name
 from .commands import command_module
 from .console.describe import array_fields, is_array
-from .console.inputfile import check_input, open_bloscpack
-from .console.options import add_json_option
+from .console.inputfile import check_input, each_input, open_item
+from .console.options import add_files, add_json_option
 from .console.output import error, print_json, printable, result
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
@@ -29,8 +29,12 @@ _EMPTY = dict.fromkeys(
         "ratio",
         "checksum",
         "format_version",
+        "count",
     )
 )
+
+# In place of the dtype.
+_DTYPES = {"bytes": "bytes", "gulp": "jpeg", "recording": "records", "dataset": "samples"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,11 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
         "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes'. "
-        "The shape of a frame store is that of all its frames. Each array of an archive has a line."
+        "The shape of a frame store is that of all its frames. Each array of an archive has a "
+        "line. Gulp directories, VRS recordings and Benzina datasets have the number of their "
+        "frames, records or samples in place of the shape."
     )
-    parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="Bloscpack file, - for standard input"
-    )
+    add_files(parser)
     add_json_option(parser)
 
 
@@ -50,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """List each file."""
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
-    for file in args.files:
+    for file in each_input(args.files):
         for name, about, err in _entries(file):
             code, message = ExitCode.OK, None
             if err is not None:
@@ -77,7 +81,11 @@ def _entries(
             filetype, source = ARRAYS, member
         else:
             check_input(name, "file")
-            filetype, source = open_bloscpack(name)
+            filetype, source, inner = open_item(name)
+            if inner:
+                about = command_module("frames.ls").clip_entry(filetype, source, inner)
+                yield name, {**_EMPTY, **about}, None
+                return
         if filetype is ARCHIVES:
             from ..archive.reader import Archive  # on use: few files have several arrays
 
@@ -114,17 +122,16 @@ def _describe(filetype: FileType, source: ByteSource) -> dict[str, Any]:
 
 
 def _line(name: str, about: dict[str, Any]) -> str:
-    dtype = about["dtype"] or "various"
-    if about["kind"] == "bytes":
-        dtype = "bytes"
+    count = about["count"]
+    dtype = _DTYPES.get(about["kind"]) or about["dtype"] or "various"
     columns = (
-        f"{_shape_text(about['shape']):<14}",
+        f"{_shape_text(about['shape'] if count is None else [count]):<14}",
         f"{dtype.replace(' ', ''):<6}",
         f"{_shape_text(about['chunks']):<14}",
-        f"{about['nbytes']:>11}",
-        f"{about['cbytes']:>11}",
-        f"{about['ratio']:>8.2f}",
-        f"{about['checksum']:<8}",
+        f"{'-' if about['nbytes'] is None else about['nbytes']:>11}",
+        f"{'-' if about['cbytes'] is None else about['cbytes']:>11}",
+        f"{'-' if about['ratio'] is None else format(about['ratio'], '.2f'):>8}",
+        f"{about['checksum'] or '-':<8}",
         shown_name(name),
     )
     return printable("  ".join(columns))

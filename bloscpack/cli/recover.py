@@ -3,8 +3,9 @@
 import argparse
 
 from ..filetypes.recover import recover as recover_file
+from ..storage.protocol import closed_on_error
 from ..storage.url import shown_name
-from .console.inputfile import check_input, open_bloscpack
+from .console.inputfile import check_input, one_input, open_whole
 from .console.options import STDIO, add_json_option
 from .console.output import Console, binary_stdout, print_json, printable, result
 from .console.outputfile import check_output
@@ -17,10 +18,13 @@ _FIELDS = "nchunks", "nbytes", "saved", "trailer"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Write a new file with every intact chunk of a damaged or truncated one, and "
-        "report what is missing."
+        "Write a new file with every intact chunk of a damaged or truncated one, and report what "
+        "is missing. Of a frame store the intact clips are saved, of a VRS recording the records, "
+        "of a Benzina dataset the samples, and of a Gulp directory the items."
     )
-    parser.add_argument("source", metavar="SRC", help="damaged file, - for standard input")
+    parser.add_argument(
+        "source", metavar="SRC", help="damaged file, folder or URL; - for standard input"
+    )
     parser.add_argument("target", metavar="DST", help="file to write, - for standard output")
     parser.add_argument(
         "-f",
@@ -35,14 +39,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Recover."""
     console = Console(args)
-    name: str = args.source
+    name = one_input(args.source)
     if args.json and args.target == STDIO:
         raise UsageError("--json and DST cannot both use standard output")
     check_input(name, "file")
-    check_output(args.target, [name], console, force=args.force)
+    filetype, source = open_whole(name, "recovered")
+    with closed_on_error(source):
+        if args.target == STDIO and filetype.name in ("gulp", "vrs"):
+            raise UsageError(f"DST of {filetype.kind.name} must be a path, not '-'")
+        if not filetype.is_folder:
+            check_output(args.target, [name], console, force=args.force)
     with console.progress() as progress:
         report = recover_file(
-            open_bloscpack(name)[1],
+            source,
             binary_stdout() if args.target == STDIO else args.target,
             nthreads=args.nthreads,
             progress=progress,
@@ -58,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
         print_json("recover", document)
         return code
     show = console.note if args.target == STDIO else result
-    show(printable(f"{shown_name(name)}: {report.saved} of {report.nchunks} chunks saved"))
+    saved = f"{report.saved} of {report.nchunks} {filetype.unit}s saved"
+    show(printable(f"{shown_name(name)}: {saved}"))
     for line in (*map(str, report.damage), *report.notices):
         show(printable(f"{shown_name(name)}: {line}"))
     return code

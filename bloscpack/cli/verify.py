@@ -4,8 +4,8 @@ import argparse
 
 from ..damage.report import Report
 from ..filetypes.verify import verify_source
-from .console.inputfile import check_input, open_input
-from .console.options import STDIO, add_json_option
+from .console.inputfile import check_input, open_whole
+from .console.options import STDIO, add_files, add_json_option
 from .console.output import Console
 from .console.reports import ReportForm, verify_each
 
@@ -15,8 +15,8 @@ FORM = ReportForm({"nchunks": "nchunks", "nbytes": "nbytes", "trailer": "trailer
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Read and decode every chunk of each file, or read every sample of a Benzina dataset, "
-        "and report what is damaged."
+        "Read and decode every chunk of each file, every record of a VRS recording, every sample "
+        "of a Benzina dataset and every item of a Gulp directory, and report what is damaged."
     )
     parser.add_argument(
         "--fix",
@@ -24,8 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="rebuild a missing offset table or trailer if all data are intact",
     )
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="Bloscpack file or Benzina dataset, - for input"
+        "--decode",
+        action="store_true",
+        help="also decode the images of a Gulp directory, a recording or a dataset, and the audio "
+        "of a recording",
     )
+    add_files(parser)
     add_json_option(parser)
 
 
@@ -36,8 +40,15 @@ def run(args: argparse.Namespace) -> int:
     def verify_file(name: str) -> Report:
         with console.progress() as progress:
             check_input(name, "file")
-            filetype, source = open_input(name)
+            filetype, source = open_whole(name, "verified")
             fix = (source if name == STDIO else name) if args.fix else None
-            return verify_source(filetype, source, fix, nthreads=args.nthreads, progress=progress)
+            return verify_source(
+                filetype,
+                source,
+                fix,
+                decode=args.decode,
+                nthreads=args.nthreads,
+                progress=progress,
+            )
 
     return verify_each(args, "verify", verify_file, FORM)

@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..exceptions import FormatError
@@ -57,22 +57,22 @@ class CopyJob:
 
     target: str  # real path of the new file or folder
     name: str  # the path as it was given, for messages
-    inner: str  # name of the array in the new file; empty if none was given
-    verify: bool
-    progress: Progress | None
-    quality: int | None
-    preset: FramePreset | None
-    videos_per_chunk: int
-    verbatim: bool
+    inner: str = ""  # name of the array in the new file; empty if none was given
+    verify: bool = True
+    progress: Progress | None = None
+    quality: int | None = None
+    preset: FramePreset | None = None
+    videos_per_chunk: int = 100
+    verbatim: bool = False
     # Options of the encoder of pictures: those of crf, codec and tile that were given.
-    coding: Mapping[str, Any]
+    coding: Mapping[str, Any] = field(default_factory=dict)
     # Options of the chunks of an array: those of chunks, access, clevel and shuffle that were
     # given.
-    chunking: Mapping[str, Any]
-    keepbits: int | None
-    overwrite: bool
-    allow_empty: bool
-    nthreads: int | None
+    chunking: Mapping[str, Any] = field(default_factory=dict)
+    keepbits: int | None = None
+    overwrite: bool = False
+    allow_empty: bool = False
+    nthreads: int | None = None
 
     def refuse_options_of_clips(self, coding: Iterable[str] = ()) -> None:
         """Raise for options that are not for arrays, except those of `coding`."""

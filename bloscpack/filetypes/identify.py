@@ -11,6 +11,7 @@ from ..format.filekind import (
     ARRAY,
     BLOSCPACK_MAGIC,
     FRAME_STORE,
+    GULP_FILE,
     STORE_TAIL_MAGIC,
     STORE_TAIL_NBYTES,
     FileKind,
@@ -95,6 +96,15 @@ def no_archive(kind: FileKind | None, inner: str) -> WrongKindError:
 def refuse_folder(filetype: FileType | None, source: ByteSource | ListedFolder) -> None:
     """Raise IsAFolderError for a folder that no type of the table reads."""
     if filetype is None and isinstance(source, ListedFolder):
+        raise not_a_file(source.names).at(path=source.name)
+
+
+def refuse_other_folder(filetype: FileType | None, source: ByteSource | ListedFolder) -> None:
+    """Raise IsAFolderError for a folder without any file of a Gulp directory."""
+    refuse_folder(filetype, source)
+    if isinstance(source, ListedFolder) and not any(
+        kind_of(b"", name) is GULP_FILE for name in source.names
+    ):
         raise not_a_file(source.names).at(path=source.name)
 
 

@@ -1,4 +1,4 @@
-"""Recovery of a damaged file by its type: array, bytes or frame store."""
+"""Recovery of a damaged file or folder by its type."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url
 from ..types import Path, Progress
-from .identify import identify
+from .identify import identify, refuse_other_folder
 from .table import ARRAYS
 
 
@@ -32,9 +32,10 @@ def recover(
     Parameters
     ----------
     src : str, PathLike, bytes-like or binary file
-        The damaged file, or its URL; it is only read.
+        The damaged file, or its URL; or the folder of a Gulp directory. It is only read.
     dst : str, PathLike or binary file
-        The new file. It appears only when it is complete.
+        The new file, or for a Gulp directory the new folder. It appears only when it is complete.
+        A recording needs the path of a file.
     nthreads : int, optional
         Threads that decode chunks to check them; by default one per processor, at most 8.
     progress : callable, optional
@@ -45,8 +46,9 @@ def recover(
     Returns
     -------
     Report
-        `damage` lists the missing parts, `saved` counts the chunks that were copied. `nchunks` and
-        `nbytes` are those in the header of the damaged file.
+        `damage` lists the missing parts, `saved` counts the chunks that were copied: the samples of
+        a dataset, the records of a recording, the items of a Gulp directory. `nchunks` and `nbytes`
+        are those in the header or the index of the damaged file.
 
     Raises
     ------
@@ -54,6 +56,8 @@ def recover(
         Nothing can be saved, or the file is of another type; `dst` is not changed.
     ValueError
         `src` and `dst` are the same file.
+    TypeError
+        `dst` is a stream, and the source is a recording or a Gulp directory.
     OSError
         `src` cannot be read, or `dst` cannot be written.
     ImportError
@@ -69,15 +73,18 @@ def recover(
     the rest of this row becomes zeros. A chunk whose index cannot be proved is not saved.
 
     The whole clips of a frame store are saved in their order. A clip with a damaged frame is not
-    saved; its other frames can still be read from the damaged store.
+    saved; its other frames can still be read from the damaged store. So are the whole items of a
+    Gulp directory, whose images are decoded to check them, the whole samples of a dataset, and the
+    records of a recording that can be read.
 
     A file behind a URL is fetched once, to a temporary file in the folder of `dst`.
     """
-    if is_url(src):
+    if is_url(src) and not src.endswith("/"):
         return _recover_remote(src, storage_options, dst, nthreads, progress)
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {src!r}")
-    filetype, source = identify(src, storage_options)
+    filetype, source = identify(src, storage_options, folders=True)
+    refuse_other_folder(filetype, source)
     recover_type = (filetype or ARRAYS).recover
     with closing(source), errors_at(source.name):
         report: Report = recover_type(source, dst, nthreads=nthreads, progress=progress)

@@ -63,6 +63,9 @@ class FileType(NamedTuple):
     recover: Function = on_use("damage.recover", "recover")
     # What to do about damage that ``verify(fix=True)`` cannot repair; empty if it can.
     repair: str = ""
+    # Whether `verify` takes ``decode``: otherwise it decodes everything in any case.
+    has_decode: bool = False
+    unit: str = "chunk"  # of what `recover` counts
     # Whether it is a folder; its functions take a `ListedFolder` instead of a source.
     is_folder: bool = False
     # Takes the source and the name of an array in it, and returns a source of it.
@@ -118,6 +121,11 @@ FILETYPES = (
         "gulp",
         (GULP_DIRECTORY,),
         open_frames=on_use("gulp.clipsource", "GulpSource"),
+        verify=on_use("gulp.verify", "verify"),
+        recover=on_use("filetypes.converters.gulpcopy", "recover_directory"),
+        repair="recover writes a new directory of the whole items",
+        has_decode=True,
+        unit="item",
         is_folder=True,
         attrs_of=on_use("filetypes.converters.gulpcopy", "stored_attrs"),
         meta_of=on_use("filetypes.converters.gulpcopy", "stored_meta"),
@@ -126,6 +134,12 @@ FILETYPES = (
         "vrs",
         (RECORDING,),
         open_frames=on_use("vrs.framesource", "RecordingSource"),
+        verify=on_use("vrs.verify", "verify_file"),
+        recover=on_use("vrs.recover", "recover_recording"),
+        repair="'blpk vrs fix-index' rebuilds an index; recover writes a new recording of the "
+        "whole records",
+        has_decode=True,
+        unit="record",
         copy=on_use("filetypes.converters.vrscopy", "copy_to_store"),
     ),
     FileType(
@@ -134,7 +148,10 @@ FILETYPES = (
         matches=on_use("benzina.datasetfile", "is_dataset"),
         open_frames=on_use("benzina.dataset", "open"),
         verify=on_use("benzina.verify", "verify"),
-        repair="a dataset cannot be repaired",
+        recover=on_use("benzina.recover", "recover_dataset"),
+        repair="recover writes a new dataset of the whole samples",
+        has_decode=True,
+        unit="sample",
         attrs_of=on_use("filetypes.converters.benzinacopy", "stored_attrs"),
     ),
 )

@@ -1,14 +1,15 @@
-"""Verification of a file by its type: array, bytes, frame store or dataset."""
+"""Verification of a file or folder by its type."""
 
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 from ..damage.report import Report
+from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import refuse_url
 from ..types import Progress
-from .identify import identify, split_inner
+from .identify import identify, refuse_other_folder, split_inner
 from .table import ARRAYS, FileType
 
 
@@ -18,6 +19,7 @@ def verify(
     nthreads: int | None = None,
     progress: Progress | None = None,
     fix: bool = False,
+    decode: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
     """Verify every part of a file, and decode every chunk of it.
@@ -25,7 +27,8 @@ def verify(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file, or its URL: an array, bytes, a frame store, or a Benzina dataset.
+        The file, or its URL: an array, bytes, an archive, a frame store, a VRS recording or a
+        Benzina dataset; or the folder of a Gulp directory.
     nthreads : int, optional
         Threads that decode; by default one per processor, at most 8.
     progress : callable, optional
@@ -33,8 +36,11 @@ def verify(
     fix : bool, default False
         Repair `path`, which must then be the path of a file: if all chunks and the metadata are
         sound, rewrite an invalid trailer and a lost or wrong offset table. A file with damaged data
-        is not changed, nor is a frame store: `recover` writes a new file of what is whole. A
-        dataset cannot be repaired. Without `fix` nothing is changed.
+        is not changed, nor is a file of another type: `recover` writes a new file of what is
+        whole. Without `fix` nothing is changed.
+    decode : bool, default False
+        Also decode the images of a Gulp directory, a recording or a dataset, and the audio of a
+        recording. Everything else is decoded in any case.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
 
@@ -42,8 +48,9 @@ def verify(
     -------
     Report
         The damage found. After `fix` the damage that is left, with the repairs in `notices`. Damage
-        of a frame store names the clip and its frames, of a dataset the sample; for a dataset
-        `nchunks` counts samples, and `nbytes` their bytes.
+        of a frame store names the clip and its frames, of a dataset the sample. `nchunks` counts
+        the samples of a dataset, the records of a recording or the pairs of files of a Gulp
+        directory, and `nbytes` their bytes.
 
     Raises
     ------
@@ -69,27 +76,35 @@ def verify(
     whole. With `fix` the file is locked during the call, as for appending, and is written under a
     rollback journal.
 
-    The pictures of a dataset are not decoded; `bloscpack.benzina.verify` can decode them.
     """
     if fix:
         refuse_url(path, "fixed")
-    filetype, source = identify(path, storage_options)
+    filetype, source = identify(path, storage_options, folders=True)
+    refuse_other_folder(filetype, source)
     return verify_source(
-        filetype, source, path if fix else None, nthreads=nthreads, progress=progress
+        filetype,
+        source,
+        path if fix else None,
+        decode=decode,
+        nthreads=nthreads,
+        progress=progress,
     )
 
 
 def verify_source(
     filetype: FileType | None,
-    source: ByteSource,
+    source: ByteSource | ListedFolder,
     fix: Any = None,
     *,
+    decode: bool = False,
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Verify an identified file, and close it; `fix` is the path of the file to repair, if any."""
     filetype = filetype or ARRAYS  # whose error says what the file is
-    options = {"nthreads": nthreads, "progress": progress}
+    options: dict[str, Any] = {"nthreads": nthreads, "progress": progress}
+    if filetype.has_decode:
+        options["decode"] = decode
     with closing(source), errors_at(source.name):
         if split_inner(fix)[1]:
             raise ValueError("an array of an archive cannot be fixed; recover writes a new archive")

@@ -15,7 +15,8 @@ from ..damage.report import Damage, Report, message_of
 from ..exceptions import BloscpackError, FormatError
 from ..format.filekind import not_gulp
 from ..parallel.threads import map_ordered, resolve_nthreads
-from ..storage.file import FileSource
+from ..storage.folder.filelist import ListedFolder
+from ..storage.protocol import ByteSource
 from ..types import Progress
 from .chunk.format import (
     DATA_PREFIX,
@@ -57,7 +58,7 @@ class DirectoryReport(Report):
 
 
 def verify(
-    folder: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | ListedFolder,
     *,
     records: bool = True,
     decode: bool = False,
@@ -69,28 +70,25 @@ def verify(
     `records` checks that each record starts as a JPEG, `decode` decodes every frame. `progress` is
     called with the number of data bytes verified and their total.
     """
-    root = os.fsdecode(folder)
-    names = sorted(os.listdir(root))
+    listed = folder if isinstance(folder, ListedFolder) else ListedFolder(folder)
+    names = sorted(listed.names)
     is_ingesting = FOLDER in names
     damage: list[Damage] = []
-    chunks = [
-        _Chunk(root, data, meta, os.stat(os.path.join(root, data)).st_size, damage)
-        for data, meta in _pairs(names, damage)
-    ]
+    chunks = [_Chunk(listed, data, meta, damage) for data, meta in pairs_of(names, damage)]
     total, done, meta_nbytes = sum(chunk.nbytes for chunk in chunks), 0, 0
     owners: dict[str, str] = {}
     for chunk in chunks:
         chunk.verify_index(owners)
         if chunk.verify_size() and (records or decode):
             chunk.verify_records(decode=decode, nthreads=nthreads)
-        meta_nbytes += os.stat(chunk.meta_path).st_size
+        meta_nbytes += chunk.meta_nbytes
         done += chunk.nbytes
         if progress is not None:
             progress(done, total)
     if not chunks and not damage and not is_ingesting:
-        raise not_gulp(names).at(path=root)
+        raise not_gulp(names).at(path=listed.name)
     return DirectoryReport(
-        root,
+        listed.name,
         len(chunks),
         total,
         damage,
@@ -101,7 +99,7 @@ def verify(
     )
 
 
-def _pairs(names: list[str], damage: list[Damage]) -> Iterator[tuple[str, str]]:
+def pairs_of(names: list[str], damage: list[Damage]) -> Iterator[tuple[str, str]]:
     """Yield the data file and index names of each chunk; report files without a partner."""
 
     def wrong(name: str, message: str) -> None:
@@ -133,13 +131,14 @@ def _pairs(names: list[str], damage: list[Damage]) -> Iterator[tuple[str, str]]:
 class _Chunk:
     """Verification of one chunk, a data file and its index; faults are added to `damage`."""
 
-    def __init__(self, root: str, data: str, meta: str, nbytes: int, damage: list[Damage]) -> None:
-        self._root = root
+    def __init__(self, folder: ListedFolder, data: str, meta: str, damage: list[Damage]) -> None:
+        self._folder = folder
         self._data = data
         self._meta = meta
         self._damage = damage
-        self.meta_path = os.path.join(root, meta)
-        self.nbytes = nbytes
+        with closing(folder.open(data)) as source:
+            self.nbytes = source.size()
+        self.meta_nbytes = 0
         self.nitems = self.nframes = 0
         self._infos: list[tuple[str, int, ImgInfo]] = []
         self._is_read = False
@@ -155,9 +154,10 @@ class _Chunk:
     def verify_index(self, owners: dict[str, str]) -> None:
         """Parse the index, and add its ids to `owners`."""
         try:
-            with open(self.meta_path, "rb") as file:
-                check_meta_nbytes(os.fstat(file.fileno()).st_size)
-                items = load_meta(file.read())
+            with closing(self._folder.open(self._meta)) as source:
+                self.meta_nbytes = source.size()
+                check_meta_nbytes(self.meta_nbytes)
+                items = load_meta(bytes(source.read_at(0, self.meta_nbytes)))
         except BloscpackError as err:
             self._wrong(self._meta, message_of(err))
             return
@@ -169,7 +169,7 @@ class _Chunk:
             self.nitems += 1
             if id_ in owners:
                 self._wrong(self._meta, f"item {id_!r:.80} is in {owners[id_]} too")
-            owners.setdefault(id_, self.meta_path)
+            owners.setdefault(id_, self._folder.path(self._meta))
             self._verify_item(id_, item)
 
     def _verify_item(self, id_: str, item: Any) -> None:
@@ -200,7 +200,7 @@ class _Chunk:
 
     def verify_records(self, *, decode: bool, nthreads: int | None) -> None:
         """Verify the records in the data file."""
-        with closing(FileSource(os.path.join(self._root, self._data))) as source:
+        with closing(self._folder.open(self._data)) as source:
 
             def verify_record(place: tuple[str, int, ImgInfo]) -> str | None:
                 id_, number, info = place
@@ -215,7 +215,7 @@ class _Chunk:
                     self._wrong(self._data, message)
 
 
-def _record_problem(source: FileSource, info: ImgInfo, size: int, *, decode: bool) -> str | None:
+def _record_problem(source: ByteSource, info: ImgInfo, size: int, *, decode: bool) -> str | None:
     """Return the problem of a record, or None."""
     if info.loc + info.length > size:
         return f"its record ends at byte {info.loc + info.length}, after the end of the file"

@@ -7,6 +7,7 @@ installed, is a notice, not a problem.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..parallel.threads import map_ordered, resolve_nthreads
 from ..types import IntArray, Progress
 from .read.iteration import batches_of, iter_readable
 from .read.record import Block, Record
-from .recording import Recording
+from .recording import Recording, open_quietly
 from .sequence import RecordSequence
 
 
@@ -56,6 +57,18 @@ class _Batch(Findings):
     """Findings in a batch of records, and totals of those that could be read."""
 
     nrecords = nblocks = nbytes = 0
+
+
+def verify_file(
+    source: Any,
+    *,
+    decode: bool = False,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> RecordingReport:
+    """Open a recording and verify it; see `verify`."""
+    with open_quietly(source, nthreads=nthreads) as recording:
+        return verify(recording, decode=decode, nthreads=nthreads, progress=progress)
 
 
 def verify(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli import cat
+from bloscpack.cli.array import cat
 
 from .conftest import Blpk
 

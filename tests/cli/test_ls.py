@@ -7,7 +7,7 @@ import bloscpack as bp
 from .conftest import Blpk, flip
 
 FIELDS = ["path", "status", "kind", "shape", "dtype", "order", "chunks", "nchunks", "nbytes"]
-FIELDS += ["cbytes", "ratio", "checksum", "format_version", "error"]
+FIELDS += ["cbytes", "ratio", "checksum", "format_version", "count", "error"]
 
 
 def test_one_line_a_file(blpk: Blpk, packed: Path, ramp: Path) -> None:
@@ -49,6 +49,7 @@ def test_json(blpk: Blpk, packed: Path, ramp: Path, plain: Path) -> None:
         "ratio": 960 / ramp.stat().st_size,
         "checksum": "crc32",
         "format_version": 3,
+        "count": None,
         "error": None,
     }
     assert (two["kind"], two["shape"], two["dtype"]) == ("bytes", [10_000], "|u1")

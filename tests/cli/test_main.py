@@ -51,12 +51,14 @@ def test_the_number_of_threads_is_passed_on_to_arrays_and_verify(
     monkeypatch.setattr(
         verify,
         "verify_source",
-        lambda _, source, fix, nthreads, progress: seen.append(nthreads) or bp.verify(source),
+        lambda _, source, fix, decode, nthreads, progress: (
+            seen.append(nthreads) or bp.verify(source)
+        ),
     )
     assert blpk("-n", "3", "verify", "ramp.blp").code == 0
     array = bp.Array
     monkeypatch.setattr(
-        "bloscpack.cli.cat.Array",
+        "bloscpack.cli.array.cat.Array",
         lambda where, nthreads: seen.append(nthreads) or array(where, nthreads=nthreads),
     )
     assert blpk("-n", "3", "cat", "ramp.blp").code == 0
@@ -90,7 +92,7 @@ def test_errors_become_one_line_and_a_code(
     def fail(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr(info, "open_input", fail)
+    monkeypatch.setattr(info, "open_item", fail)
     monkeypatch.setattr(verify, "verify_source", fail)
     ended = blpk(name, ramp)
     assert (ended.code, ended.raw, ended.err) == (code, b"", text)
@@ -100,7 +102,7 @@ def test_bugs_keep_their_traceback(blpk: Blpk, ramp: Path, monkeypatch: pytest.M
     def fail(*args: object) -> None:
         raise KeyError("a fault")
 
-    monkeypatch.setattr(info, "open_input", fail)
+    monkeypatch.setattr(info, "open_item", fail)
     with pytest.raises(KeyError, match="a fault"):
         blpk("info", ramp)
 

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli import tune
-from bloscpack.cli.array import trials
-from bloscpack.cli.array.trials import Sample, Trial, best_of, fastest_of, smallest_of
-from bloscpack.cli.tune import _command, _table_text
+from bloscpack.cli.array import trials, tune
+from bloscpack.cli.array.trials import Sample
+from bloscpack.cli.array.tune import _command
+from bloscpack.cli.console.trialtable import (
+    Trial,
+    _table_text,
+    best_of,
+    fastest_of,
+    smallest_of,
+)
 from bloscpack.container.reader import Container
 from bloscpack.storage.file import FileSource
 
@@ -203,13 +209,12 @@ def test_items_without_array_chunks(blpk: Blpk, tmp_path: Path) -> None:
 
 
 def test_other_files(blpk: Blpk, tmp_path: Path) -> None:
-    with bp.frames.create(tmp_path / "clips.blp") as store:
-        store.append("a", np.zeros((3, 4, 4), "u1"))
+    bp.frames.create(tmp_path / "clips.blp").close()
     (tmp_path / "text").write_text("some text")
     np.save(tmp_path / "empty.npy", np.zeros((0, 3)))
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     for name, code, message in (
-        ("clips.blp", 4, "frame store"),
+        ("clips.blp", 1, "no frames to try settings on"),
         ("text", 4, "not a Bloscpack file"),
         ("empty.npy", 1, "no items"),
         ("objects.npy", 1, "Python objects"),

@@ -45,7 +45,7 @@ def test_json(blpk: Blpk, packed: Path, plain: Path, ramp: Path) -> None:
     assert (one["status"], one["nchunks"], one["nbytes"]) == ("damaged", 10, 10_000)
     (damage,) = one["damage"]
     fields = ["what", "index", "offset", "end", "first", "last", "rows", "clip", "frames"]
-    assert list(damage) == [*fields, "region", "member"]
+    assert list(damage) == [*fields, "region", "member", "file", "record", "stream"]
     assert damage["region"] is None
     assert (damage["index"], damage["first"], damage["last"]) == (9, 9000, 10_000)
     assert (two["status"], two["nchunks"], two["damage"]) == ("foreign", None, [])

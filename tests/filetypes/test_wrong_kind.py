@@ -147,8 +147,6 @@ def test_a_folder_is_refused_without_a_type_of_folders(
         bp.open,
         lambda path: bp.open(path, "a"),
         bp.load,
-        bp.verify,
-        lambda path: bp.verify(path, fix=True),
         bp.unpack_ndarray_from_file,
         bp.vrs.open,
         lambda path: bp.vrs.open([path]),
@@ -186,6 +184,17 @@ def test_a_folder_instead_of_a_file_names_the_right_call(
     assert isinstance(caught.value, NotBloscpackError)
     assert isinstance(caught.value, IsADirectoryError)  # as of 0.16
     assert str(pickle.loads(pickle.dumps(caught.value))).startswith(f"{folder}: {words}")
+
+
+@pytest.mark.parametrize("names", [(), ("a.mp4",), ("zarr.json",)])
+def test_only_gulp_directories_are_verified_and_recovered(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    folder = folder_with(tmp_path / "vids", *names)
+    for call in (bp.verify, lambda path: bp.recover(path, tmp_path / "new")):
+        with pytest.raises(IsAFolderError, match=r"vids: a folder, not a file: it "):
+            call(folder)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from ..console.output import (
     double_pretty_size,
     encode_json,
     format_metadata,
+    give_document,
     prefixed_result,
-    print_json,
     printable,
 )
 from ..console.status import ExitCode
@@ -23,7 +23,7 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
     with Archive(source) as archive:
         document = _document(args.file_, archive)
     if args.json:
-        print_json("info", document)
+        give_document(args, "info", document)
         return ExitCode.OK
     lines = [
         "Archive:",

@@ -1,8 +1,7 @@
 """Trials of settings of `bloscpack.save` on a sample of an array."""
 
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from math import prod
 from time import process_time
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from ...filetypes.arraysource import ArraySource
 from ...format.chunkgrid import ChunkGrid
 from ...integrations.save import save
 from ...types import AnyArray, Progress
+from ..console.trialtable import Trial, smallest_of
 
 # Rows are taken in several places: the middle of an array is often unlike its ends.
 PLACES = 4
@@ -39,9 +39,6 @@ DIVISIONS: tuple[dict[str, Any], ...] = (
     {"chunks": "auto", "access": "tiles"},
     {"chunks": "auto", "access": "series"},
 )
-# The best settings are the smallest that are read in at most this many times the time of the
-# default ones.
-PATIENCE = 2.0
 
 
 class Sample(NamedTuple):
@@ -70,17 +67,6 @@ class Sample(NamedTuple):
     shape: tuple[int, ...]
     is_fortran: bool
     chunks: Chunks
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """Result of one trial."""
-
-    settings: dict[str, Any]  # arguments of `bloscpack.save` that are not the defaults
-    nbytes: int  # size of the file
-    # Processor time of one thread; that of reading is the least of several.
-    write_seconds: float
-    read_seconds: float
 
 
 def take_sample(source: ArraySource, most: int) -> Sample:
@@ -191,20 +177,3 @@ def _trial(
         load(data, nthreads=1)
         seconds.append(process_time() - began)
     return Trial(settings, len(data), write_seconds, min(seconds))
-
-
-def smallest_of(trials: Sequence[Trial]) -> int:
-    """Return the index of the smallest file, the first of equal ones."""
-    return min(range(len(trials)), key=lambda index: trials[index].nbytes)
-
-
-def fastest_of(trials: Sequence[Trial]) -> int:
-    """Return the index of the file that is read fastest."""
-    return min(range(len(trials)), key=lambda index: trials[index].read_seconds)
-
-
-def best_of(trials: Sequence[Trial]) -> int:
-    """Return the index of the smallest file that is read in not much more time than the default."""
-    most = PATIENCE * trials[0].read_seconds
-    quick = [index for index, trial in enumerate(trials) if trial.read_seconds <= most]
-    return min(quick, key=lambda index: trials[index].nbytes)

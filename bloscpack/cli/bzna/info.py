@@ -10,7 +10,7 @@ from ...exceptions import BloscpackError
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.options import add_json_option
-from ..console.output import double_pretty_size, error, print_json, printable, result
+from ..console.output import double_pretty_size, error, give_document, printable, result
 from ..console.status import ExitCode, describe, exit_code, most_severe
 from .datasets import INPUT, THUMB, add_file, open_dataset
 
@@ -51,7 +51,7 @@ def _show(args: argparse.Namespace, source: ByteSource | None, *, command: str) 
     if args.json:
         messages = [describe(err) for err in errors]
         fields = {"path": shown_name(args.file_), "kind": "dataset", **document, "errors": messages}
-        print_json(command, fields)
+        give_document(args, command, fields)
     else:
         for line in _text(document):
             result(printable(line))

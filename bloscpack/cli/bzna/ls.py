@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...exceptions import BloscpackError
+from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import error, print_json, printable, result
@@ -44,6 +45,14 @@ def run(args: argparse.Namespace) -> int:
             for entry in entries:
                 result(_line(entry, pictures=args.pictures))
     return most_severe(codes)
+
+
+def entry(source: ByteSource) -> dict[str, Any]:
+    """Return the JSON fields of a dataset for ``blpk ls``; no sample is read."""
+    from ...benzina.dataset import open as open_file
+
+    with open_file(source) as dataset:
+        return {"kind": "dataset", "count": len(dataset), "cbytes": dataset.nbytes}
 
 
 def _entries(

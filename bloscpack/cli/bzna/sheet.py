@@ -1,16 +1,24 @@
 """``blpk bzna sheet``: one picture of many samples of a dataset."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from ...display.contactsheet import contact_sheet
-from ...media import image
+from ...filetypes.table import FileType
+from ...storage.protocol import ByteSource
 from ..console.arrayout import check_suffix
 from ..console.options import count
 from ..console.output import Console
-from ..console.outputfile import check_output, open_output
+from ..console.outputfile import check_output
+from ..console.selection import parse_range
 from ..console.status import ExitCode, UsageError
-from ..frames.sheet import MAX_COLUMNS, numbers_text, sheet_width, spread
+from ..console.tiles import Tiles, spread
+from ..sheet import write_sheet
 from .datasets import THUMB, TRACKS, add_file, add_selection, choose, open_dataset
+
+if TYPE_CHECKING:
+    from ...benzina.dataset import Dataset
 
 # More than a person can look at, and every picture has to be decoded.
 _MAX_SELECTED = 10_000
@@ -44,20 +52,29 @@ def run(args: argparse.Namespace) -> int:
     check_suffix(args.output, "png")
     check_output(args.output, [args.file_], console, force=args.force)
     with open_dataset(args.file_, args.nthreads, splits=args.splits) as dataset:
-        samples = choose(dataset, args)
-        positions = spread(len(samples)).tolist()
-        if args.select is not None:
-            positions = list(range(len(samples)))
-        if len(positions) > _MAX_SELECTED:
-            raise UsageError(f"--select: {len(positions)} samples; at most {_MAX_SELECTED} fit")
-        track = TRACKS.get(args.track, THUMB)
-        columns = args.columns or min(MAX_COLUMNS, max(1, len(positions)))
-        frames = (sample.decode(track) for sample in samples.samples(positions))
-        sheet = contact_sheet(
-            frames, columns=columns, width=args.width or sheet_width(columns, _TILE_WIDTH)
-        )
-        numbers = [samples.indices[position] for position in positions]
-    with open_output(args.output) as sink:
-        sink.write(image.encode_png(sheet.pixels))
-    console.note(f"{sheet.shape[0]} rows of {sheet.shape[1]} samples: {numbers_text(numbers)}")
+        write_sheet(args, console, _tiles(args, choose(dataset, args)))
     return ExitCode.OK
+
+
+@contextmanager
+def open_tiles(
+    args: argparse.Namespace, filetype: FileType, source: ByteSource, inner: str
+) -> Iterator[Tiles]:
+    """Open the thumbnails of a dataset for ``blpk sheet``."""
+    with open_dataset(args.file_, args.nthreads, source=source) as dataset:
+        chosen = dataset
+        if args.select is not None:
+            chosen = dataset[parse_range(args.select, len(dataset), "samples")]
+        yield _tiles(args, chosen)
+
+
+def _tiles(args: argparse.Namespace, samples: "Dataset") -> Tiles:
+    positions = spread(len(samples)).tolist()
+    if args.select is not None:
+        positions = list(range(len(samples)))
+    if len(positions) > _MAX_SELECTED:
+        raise UsageError(f"--select: {len(positions)} samples; at most {_MAX_SELECTED} fit")
+    track = TRACKS.get(getattr(args, "track", None) or "", THUMB)
+    frames = (sample.decode(track) for sample in samples.samples(positions))
+    numbers = [samples.indices[position] for position in positions]
+    return Tiles(frames, numbers, "samples", _TILE_WIDTH)

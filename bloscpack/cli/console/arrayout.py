@@ -90,6 +90,24 @@ class Part(Protocol):
         """Yield pieces of the array, in C order."""
 
 
+class Whole:
+    """Array in memory, as a `Part`."""
+
+    is_large = False
+
+    def __init__(self, array: AnyArray) -> None:
+        self._array = array
+        self.shape, self.dtype, self.nbytes = array.shape, array.dtype, array.nbytes
+
+    def read(self) -> AnyArray:
+        """Return the array."""
+        return self._array
+
+    def pieces(self) -> Iterator[AnyArray]:
+        """Yield the array."""
+        yield self._array
+
+
 def write_part(sink: ByteSink, part: Part, progress: Any, form: str) -> None:
     """Write an array in a form returned by `form_of`."""
     if form == "text":

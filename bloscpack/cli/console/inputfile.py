@@ -4,19 +4,48 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, overload
 
 from ...container.reader import Container
 from ...exceptions import FileNotFound, WrongKindError
-from ...filetypes.identify import identify, refuse_folder, split_inner
+from ...filetypes.identify import identify, refuse_other_folder, split_inner
 from ...filetypes.table import FileType
 from ...format.filekind import HEAD_NBYTES, wrong_kind
+from ...storage.folder.filelist import expanded, is_pattern
 from ...storage.protocol import ByteSource
 from ...storage.url import is_url, shown_name
 from .options import STDIO
+from .status import UsageError
+
+
+def each_input(names: Iterable[str]) -> list[str]:
+    """Return the names, and for each pattern the files that match it, sorted.
+
+    The name of an array or a clip behind ``::/`` belongs to each of them.
+    """
+    found: list[str] = []
+    for name in names:
+        where, inner = split_inner(name)
+        if name == STDIO or not is_pattern(where):
+            found.append(name)
+        else:
+            try:
+                matching = expanded(where)
+            except FileNotFoundError:  # an error of this one only, when it is opened
+                matching = [where]
+            found += [f"{each}::/{inner}" if inner else each for each in matching]
+    return found
+
+
+def one_input(name: str) -> str:
+    """Return the name of the only file that a pattern matches; other names as they are."""
+    found = each_input([name])
+    if len(found) > 1:
+        raise UsageError(f"'{name}' matches {len(found)} files; expected one")
+    return found[0]
 
 
 def check_input(name: str, what: str) -> None:
@@ -48,9 +77,37 @@ def open_input(name: str, *, folders: bool = False) -> tuple[FileType, Any]:
     empty, or of another type.
     """
     filetype, source = identify(readable(name), folders=folders)
-    refuse_folder(filetype, source)
+    refuse_other_folder(filetype, source)
     if filetype is None:
         raise refused(name, source)
+    return filetype, source
+
+
+def open_item(name: str) -> tuple[FileType, Any, str]:
+    """Open a file or folder of any type, and return the name of the clip in it behind ``::/``.
+
+    An array of an archive is opened itself. Errors as for `open_input`.
+    """
+    where, inner = split_inner(name)
+    if not inner:
+        return *open_input(name, folders=True), ""
+    filetype, source = open_input(where, folders=True)
+    if filetype.open_frames is not None:
+        return filetype, source, inner
+    source.close()
+    return *open_input(name), ""
+
+
+def open_whole(name: str, done: str) -> tuple[FileType, Any]:
+    """Open a file or folder of any type, or an array of an archive; ValueError for a clip.
+
+    `done` is the participle of what is to be done, for the message.
+    """
+    filetype, source, inner = open_item(name)
+    if inner:
+        source.close()
+        where = shown_name(split_inner(name)[0])
+        raise ValueError(f"a clip cannot be {done} alone: name its file, '{where}'")
     return filetype, source
 
 

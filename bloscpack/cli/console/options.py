@@ -27,6 +27,7 @@ Subparsers = Any  # argparse names the type of add_subparsers() only with an und
 Container = argparse._ActionsContainer  # base of parsers and groups; argparse has no public name
 
 STDIO = "-"  # name of standard input or output among arguments
+DEFAULT_SAMPLE = 16 << 20  # decoded bytes that `tune` tries settings on
 MAX_THREADS = 256  # BLOSC_MAX_THREADS, the limit of the original's -n
 _SHUFFLES = {"none": Shuffle.NONE, "byte": Shuffle.BYTE, "bit": Shuffle.BIT}
 _NEGATIVE_SELECTION = re.compile(r"-[0-9][-+0-9:,. ]*[:,][-+0-9:,. ]*")
@@ -202,6 +203,16 @@ def add_locking_option(parser: Container) -> None:
 def add_json_option(parser: Container) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON (schema in docs/cli.md)")
+
+
+def add_files(parser: Container) -> None:
+    """Add the files of a command that reads every type."""
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="file of any type, folder of a Gulp directory, URL or pattern; - for standard input",
+    )
 
 
 def add_folder(parser: Container) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...storage.url import shown_name
+from .inputfile import each_input
 from .output import Console, error, print_json, printable, result
 from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
@@ -26,6 +27,9 @@ _DAMAGE = (
     "frames",
     "region",
     "member",
+    "file",
+    "record",
+    "stream",
 )
 
 
@@ -48,7 +52,9 @@ class ReportForm(NamedTuple):
 
     def damages(self, damage: "Iterable[Damage]") -> list[dict[str, Any]]:
         """Return the JSON fields of each damage."""
-        return [{key: getattr(each, name) for key, name in self.damage.items()} for each in damage]
+        return [
+            {key: getattr(each, name, None) for key, name in self.damage.items()} for each in damage
+        ]
 
 
 def verify_each(
@@ -97,7 +103,7 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
     """
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
-    for name in args.files:
+    for name in each_input(args.files):
         message: str | None = None
         try:
             code, found = check(name)

@@ -2,22 +2,26 @@
 
 import argparse
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ...frames.protocol import Clip, frame_indices
+from ...filetypes.identify import split_inner
+from ...filetypes.open import frames_of, open_frames
+from ...filetypes.table import FileType
+from ...frames.protocol import Clip, FrameSource, frame_indices
 from ...media.image import probe
 from ...storage.url import shown_name
 from ...types import AnyArray
-from ..console.arrayout import add_output_options, check_suffix, form_of, write_part
+from ..console.arrayout import Part, add_output_options, check_suffix, form_of, write_part
 from ..console.describe import dtype_text
 from ..console.options import STDIO, add_json_option
 from ..console.output import Console, print_json
 from ..console.outputfile import check_output, open_output
-from ..console.selection import strip_brackets
+from ..console.selection import Index, parse_selection_text, strip_brackets
 from ..console.status import ExitCode, UsageError
-from .clips import open_clips, parse_frames
+from .clips import only_clip, open_clips, parse_frames
 
 # Larger selections are read and written in pieces of about this size, in bytes.
 _PIECE_NBYTES = 32 << 20
@@ -82,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 class _Frames:
     """Selected frames of a clip."""
 
-    def __init__(self, clip: Clip, selection: Any) -> None:
+    def __init__(self, clip: Clip, selection: Any, rest: Index = ()) -> None:
         try:
             indices, is_single = frame_indices(selection, len(clip))
         except IndexError as err:
@@ -92,6 +96,12 @@ class _Frames:
         self._is_single = is_single
         # Images may differ in shape: the first selected frame determines the shape.
         first = clip.shape[1:] if not len(indices) else clip.read(int(indices[0])).shape
+        self._rest = rest if is_single or not rest else (slice(None), *rest)
+        if rest:
+            try:
+                first = np.broadcast_to(np.empty((), clip.dtype), first)[rest].shape
+            except IndexError as err:
+                raise ValueError(f"selection: {err}; the shape is {clip.shape}") from None
         self.shape = first if is_single else (len(indices), *first)
         self.dtype = clip.dtype
         self._frame_nbytes = int(np.prod(first)) * clip.dtype.itemsize
@@ -104,7 +114,14 @@ class _Frames:
 
     def read(self) -> AnyArray:
         """Return all selected frames."""
-        return self._clip.read(int(self._indices[0]) if self._is_single else self._indices)
+        found = self._clip.read(int(self._indices[0]) if self._is_single else self._indices)
+        return np.asarray(found[self._rest]) if self._rest else found
+
+    def stored_image(self) -> bytes | None:
+        """Return the JPEG or PNG file of a single frame, or None if there is none."""
+        if not self._is_single or self._rest:
+            return None
+        return _stored_image(self._clip, int(self._indices[0]))
 
     def pieces(self) -> Iterator[AnyArray]:
         """Yield pieces of the selection, in order."""
@@ -113,7 +130,35 @@ class _Frames:
             return
         step = max(1, _PIECE_NBYTES // self._frame_nbytes)
         for start in range(0, len(self._indices), step):
-            yield self._clip.read(self._indices[start : start + step])
+            found = self._clip.read(self._indices[start : start + step])
+            yield np.asarray(found[self._rest]) if self._rest else found
+
+
+@contextmanager
+def open_part(
+    args: argparse.Namespace, filetype: FileType, source: Any, inner: str
+) -> Iterator[Part]:
+    """Open the frames of a clip that ``blpk cat`` selects."""
+    with frames_of(filetype, source, nthreads=args.nthreads) as clips:
+        yield part_of(args, clips, inner)
+
+
+@contextmanager
+def open_parts(args: argparse.Namespace, names: list[str], inner: str) -> Iterator[Part]:
+    """Open the frames of a clip in one of several stores."""
+    with open_frames([split_inner(each)[0] for each in names], nthreads=args.nthreads) as clips:
+        yield part_of(args, clips, inner)
+
+
+def part_of(args: argparse.Namespace, clips: FrameSource, inner: str) -> Part:
+    """Return the selected part of a clip."""
+    clip = only_clip(clips, inner)
+    index = () if args.selection is None else parse_selection_text(args.selection)
+    if ... in index:
+        at = index.index(...)
+        missing = max(0, len(clip.shape) - len(index) + 1)
+        index = (*index[:at], *(slice(None),) * missing, *index[at + 1 :])
+    return _Frames(clip, index[0] if index else slice(None), index[1:])
 
 
 def _stored_image(clip: Clip, index: Any) -> bytes | None:

@@ -6,7 +6,7 @@ from ...filetypes.open import frames_of
 from ...filetypes.table import FileType
 from ...format.filekind import RECORDING
 from ...frames.protocol import Clip, FrameSource
-from ...storage.url import is_url
+from ...storage.url import is_url, shown_name
 from ..console.inputfile import check_input, open_input, refused
 from ..console.selection import parse_selection_text
 from ..console.status import UsageError
@@ -24,6 +24,16 @@ def open_clip_input(name: str) -> tuple[FileType, Any]:
     if filetype.kind is RECORDING and not is_url(name):  # its streams are for 'blpk vrs'
         raise refused(name, source)
     return filetype, source
+
+
+def only_clip(source: FrameSource, id_: str) -> Clip:
+    """Return the clip with an id; without one the only clip, ValueError if there are several."""
+    if not id_ and len(source) != 1:
+        name = shown_name(source.name or "FILE")
+        raise ValueError(
+            f"{name}: {len(source)} clips: name one, such as '{name}::/{next(iter(source), 'ID')}'"
+        )
+    return source[id_ or next(iter(source))]
 
 
 def parse_frames(text: str) -> int | slice | list[int]:

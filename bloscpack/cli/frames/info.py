@@ -5,6 +5,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from ...filetypes.arrayclips import Clips
+from ...filetypes.open import frames_of
+from ...filetypes.table import FileType
 from ...frames.protocol import FrameSource
 from ...frames.store.framestore import FrameStore
 from ...storage.protocol import ByteSource
@@ -14,6 +17,7 @@ from ..console.options import add_json_option
 from ..console.output import (
     double_pretty_size,
     encode_json,
+    give_document,
     prefixed_result,
     print_json,
     printable,
@@ -40,7 +44,26 @@ def run(args: argparse.Namespace) -> int:
         document = {"path": shown_name(args.file_), **_describe(args.file_, source)}
     if args.json:
         print_json("frames info", document)
-        return ExitCode.OK
+    else:
+        _print(document)
+    return ExitCode.OK
+
+
+def show_clip(args: argparse.Namespace, filetype: FileType, source: Any, inner: str) -> int:
+    """Describe one clip for ``blpk info``."""
+    with frames_of(filetype, source, nthreads=args.nthreads) as clips:
+        clip = clips[inner]
+        document = _describe(args.file_, Clips({inner: clip}, clips.name))
+        document = {"path": shown_name(args.file_), **document, "kind": "clip", "cbytes": None}
+        document["attrs"] = clip.meta
+    if args.json:
+        give_document(args, "info", document)
+    else:
+        _print(document)
+    return ExitCode.OK
+
+
+def _print(document: dict[str, Any]) -> None:
     result(f"kind: {document['kind']}")
     result(f"clips: {document['nclips']}")
     result(f"frames: {document['nframes']}")
@@ -55,14 +78,13 @@ def run(args: argparse.Namespace) -> int:
         result(f"stored: {double_pretty_size(document['cbytes'])}")
     if document["attrs"]:
         result(printable(f"attributes: {encode_json(document['attrs'])}"))
-    return ExitCode.OK
 
 
 def show(args: argparse.Namespace, source: ByteSource) -> int:
     """Describe a frame store for ``blpk info``."""
     with FrameStore(source) as store:
         if args.json:
-            print_json("info", store_document(args.file_, store))
+            give_document(args, "info", store_document(args.file_, store))
         else:
             prefixed_result("\n".join(store_text(store)))
     return ExitCode.OK

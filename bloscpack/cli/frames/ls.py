@@ -3,6 +3,8 @@
 import argparse
 from typing import Any
 
+from ...filetypes.open import frames_of
+from ...filetypes.table import FileType
 from ...frames.protocol import FrameSource
 from ...frames.store.framestore import FrameStore
 from ...storage.protocol import ByteSource
@@ -57,6 +59,19 @@ def entry(source: ByteSource) -> dict[str, Any]:
     """Return the JSON fields of a frame store for ``blpk ls``."""
     with FrameStore(source) as store:
         return store_entry(store)
+
+
+def clip_entry(filetype: FileType, source: Any, inner: str) -> dict[str, Any]:
+    """Return the JSON fields of a clip for ``blpk ls``."""
+    with frames_of(filetype, source) as clips:
+        clip = clips[inner]
+        return {
+            "kind": "clip",
+            "shape": list(clip.shape),
+            "dtype": dtype_text(clip.dtype),
+            "order": "C",
+            "nbytes": clip_nbytes(clip),
+        }
 
 
 def _describe(source: FrameSource, id_: str, *, with_meta: bool) -> dict[str, Any]:

@@ -1,25 +1,26 @@
 """``blpk frames sheet``: one picture of many frames of a clip."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
-from ...display.contactsheet import contact_sheet
 from ...exceptions import BloscpackError
-from ...frames.protocol import Clip, frame_indices
+from ...filetypes.open import frames_of
+from ...filetypes.table import FileType
+from ...frames.protocol import Clip, FrameSource, frame_indices
 from ...media import image
 from ...types import AnyArray, IntArray
 from ..console.arrayout import check_suffix
 from ..console.options import count
 from ..console.output import Console
-from ..console.outputfile import check_output, open_output
+from ..console.outputfile import check_output
 from ..console.status import ExitCode, UsageError
-from .clips import open_clips, parse_frames
-
-MAX_FRAMES = 48
-MAX_COLUMNS = 8
-_MAX_TILE_WIDTH = 240
+from ..console.tiles import MAX_TILES, Tiles, spread, width_of
+from ..sheet import write_sheet
+from .clips import only_clip, open_clips, parse_frames
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--select",
         metavar="FRAMES",
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
-        f"{MAX_FRAMES}, evenly spread)",
+        f"{MAX_TILES}, evenly spread)",
     )
     parser.add_argument("--columns", metavar="N", type=count, help="frames per row")
     parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the picture")
@@ -49,47 +50,84 @@ def run(args: argparse.Namespace) -> int:
     if args.columns == 0 or args.width == 0:
         raise UsageError("--columns and --width must be at least 1")
     check_suffix(args.output, "png")
-    selection = None if args.select is None else parse_frames(args.select)
+    if args.select is not None:
+        parse_frames(args.select)  # refuses a wrong one before the file is opened
     check_output(args.output, [args.file_], console, force=args.force)
-    with open_clips(args.file_, args.nthreads) as source:
-        clip = source[args.id]
-        try:
-            indices = frame_indices(selection, len(clip)).indices
-            if selection is None:
-                indices = spread(len(clip))
-            columns = args.columns or min(MAX_COLUMNS, max(1, len(indices)))
-            width = args.width or _default_width(clip, columns)
-            sheet = contact_sheet(
-                _read(clip, indices), columns=columns, width=width, is_cmyk=_is_cmyk(clip)
-            )
-        except BloscpackError:
-            raise
-        except (ValueError, IndexError) as err:
-            raise ValueError(f"clip {clip.id!r:.80}: {err}") from err
-    with open_output(args.output) as sink:
-        sink.write(image.encode_png(sheet.pixels))
-    console.note(f"{sheet.shape[0]} rows of {sheet.shape[1]} frames: {numbers_text(indices)}")
-    for note in sheet.notes:
-        console.note(note)
+    with open_clips(args.file_, args.nthreads) as source, _named(source[args.id]):
+        write_sheet(args, console, _tiles(args, source[args.id]))
     return ExitCode.OK
 
 
-def spread(nframes: int) -> IntArray:
-    """Return the numbers of at most `MAX_FRAMES` frames, evenly spread."""
-    shown = min(nframes, MAX_FRAMES)
-    return np.arange(shown, dtype=np.int64) * nframes // max(1, shown)
+@contextmanager
+def open_tiles(
+    args: argparse.Namespace, filetype: FileType, source: Any, inner: str
+) -> Iterator[Tiles]:
+    """Open the frames of a clip for ``blpk sheet``; without a name, one frame of each clip."""
+    with frames_of(filetype, source, nthreads=args.nthreads) as clips:
+        if inner or len(clips) == 1:
+            clip = only_clip(clips, inner)
+            with _named(clip):
+                yield _tiles(args, clip)
+        else:
+            yield _overview(args, clips)
 
 
-def _default_width(clip: Clip, columns: int) -> int:
-    """Return a width at which frames are enlarged only if they are narrower than 32 pixels."""
-    frame = clip.shape[1:]
-    frame_width = frame[1] if len(frame) > 1 else (frame[0] if frame else 1)
-    return sheet_width(columns, frame_width)
+@contextmanager
+def _named(clip: Clip) -> Iterator[None]:
+    """Add the name of a clip to errors about its frames."""
+    try:
+        yield
+    except BloscpackError:
+        raise
+    except (ValueError, IndexError) as err:
+        raise ValueError(f"clip {clip.id!r:.80}: {err}") from err
 
 
-def sheet_width(columns: int, frame_width: int) -> int:
-    """Return the width of a sheet; frames narrower than 32 pixels are enlarged to 32."""
-    return columns * (min(_MAX_TILE_WIDTH, max(32, frame_width)) + 4) + 4
+def _tiles(args: argparse.Namespace, clip: Clip) -> Tiles:
+    """Return the selected frames of a clip."""
+    if args.select is None:
+        indices = spread(len(clip))
+    else:
+        indices = frame_indices(parse_frames(args.select), len(clip)).indices
+    numbers: list[int] = indices.tolist()
+    return Tiles(_read(clip, indices), numbers, "frames", width_of(clip.shape[1:]), _is_cmyk(clip))
+
+
+def _overview(args: argparse.Namespace, clips: FrameSource) -> Tiles:
+    """Return the middle frame of each clip that has frames, or of those that are selected."""
+    ids = [id_ for id_ in clips.keys() if len(clips[id_])]  # noqa: SIM118 - in their order
+    if not ids:
+        raise ValueError(f"{clips.name}: no clip has frames, so there is nothing to show")
+    if args.select is None:
+        chosen = spread(len(ids))
+    else:
+        try:
+            chosen = frame_indices(parse_frames(args.select), len(ids)).indices
+        except IndexError as err:
+            raise ValueError(f"clip: {err}") from None
+    names = [ids[number] for number in chosen.tolist()]
+    is_alike = len({clips[name].dtype for name in names}) == 1
+
+    def middle() -> Iterator[AnyArray]:
+        for name in names:
+            clip = clips[name]
+            frame = clip.read(len(clip) // 2)
+            yield frame if is_alike else _to_bytes(frame)
+
+    note = "clips differ in dtype: each frame is shown from its smallest to its largest value"
+    width = max(width_of(clips[name].shape[1:]) for name in names)
+    return Tiles(middle(), names, "clips", width, notes=() if is_alike else (note,))
+
+
+def _to_bytes(frame: AnyArray) -> AnyArray:
+    """Return a frame in 8 bits, scaled from its smallest value to its largest."""
+    if frame.dtype == np.uint8:
+        return frame
+    values = np.abs(frame).astype("f8") if frame.dtype.kind == "c" else frame.astype("f8")
+    values = np.where(np.isfinite(values), values, np.nan)
+    low, high = np.nanmin(values), np.nanmax(values)
+    scaled: AnyArray = np.nan_to_num((values - low) * (255 / max(high - low, 1e-300)))
+    return np.rint(scaled).astype(np.uint8)
 
 
 def _read(clip: Clip, indices: IntArray) -> Iterator[AnyArray]:
@@ -103,11 +141,3 @@ def _is_cmyk(clip: Clip) -> bool:
         return False
     images = clip.read_images([0])
     return images is not None and image.probe(images[0]).kind == "jpeg"
-
-
-def numbers_text(indices: IntArray | Sequence[int]) -> str:
-    """Return the numbers of frames as text, abbreviated if they are evenly spaced."""
-    steps = set(np.diff(indices).tolist())
-    if len(steps) == 1 and len(indices) > 3:
-        return f"{indices[0]}, {indices[1]}, ... {indices[-1]}"
-    return ", ".join(map(str, indices))

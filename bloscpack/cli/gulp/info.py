@@ -2,10 +2,16 @@
 
 import argparse
 import os
+from typing import TYPE_CHECKING, Any
 
-from ..console.output import Console, double_pretty_size, result
+from ...storage.folder.filelist import ListedFolder
+from ...storage.url import shown_name
+from ..console.output import Console, double_pretty_size, give_document, result
 from ..console.reports import print_notices, report_code
 from .verify import add_directory, print_document
+
+if TYPE_CHECKING:
+    from ...gulp.verify import DirectoryReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,17 +24,51 @@ def run(args: argparse.Namespace) -> int:
     """Describe a directory, and print its damage to standard error."""
     from ...gulp.verify import verify
 
-    console = Console(args)
     report = verify(args.directory, records=False)
     if args.json:
         print_document(args, report)
     else:
-        result(f"chunks: {report.nchunks}")
-        result(f"items: {report.nitems}")
-        result(f"frames: {report.nframes}")
-        result(f"data: {double_pretty_size(report.nbytes)}")
-        result(f"index: {double_pretty_size(report.meta_nbytes)}")
+        _print(report)
+    return _note(args, args.directory, report)
+
+
+def show(args: argparse.Namespace, folder: ListedFolder) -> int:
+    """Describe a directory for ``blpk info``."""
+    from ...gulp.verify import verify
+
+    report = verify(folder, records=False)
+    if args.json:
+        give_document(args, "info", _document(args.file_, report))
+    else:
+        result("kind: gulp directory")
+        _print(report)
+    return _note(args, args.file_, report)
+
+
+def _document(name: str, report: "DirectoryReport") -> dict[str, Any]:
+    return {
+        "path": shown_name(name),
+        "kind": "gulp",
+        "cbytes": report.nbytes + report.meta_nbytes,
+        "nchunks": report.nchunks,
+        "nclips": report.nitems,
+        "nframes": report.nframes,
+        "errors": list(map(str, report.damage)),
+    }
+
+
+def _print(report: "DirectoryReport") -> None:
+    result(f"chunks: {report.nchunks}")
+    result(f"items: {report.nitems}")
+    result(f"frames: {report.nframes}")
+    result(f"data: {double_pretty_size(report.nbytes)}")
+    result(f"index: {double_pretty_size(report.meta_nbytes)}")
+
+
+def _note(args: argparse.Namespace, name: str, report: "DirectoryReport") -> int:
+    """Print damage to standard error, and return the exit code."""
+    console = Console(args)
     for damage in report.damage:
-        console.note(os.path.join(args.directory, str(damage)))
-    print_notices(console, args.directory, report)
+        console.note(os.path.join(shown_name(name), str(damage)))
+    print_notices(console, name, report)
     return report_code(report)

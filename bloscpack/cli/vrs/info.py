@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.options import add_json_option
-from ..console.output import Console, double_pretty_size, print_json, printable, result
+from ..console.output import Console, double_pretty_size, give_document, printable, result
 from ..console.status import ExitCode
 from .recordings import add_file, open_recording
 
@@ -47,7 +47,9 @@ def _show(
     with open_recording(args.file_, args.nthreads, Console(args), source) as recording:
         if args.json:
             document = recording_document(recording)
-            print_json(command, {"path": shown_name(args.file_), "kind": "recording", **document})
+            give_document(
+                args, command, {"path": shown_name(args.file_), "kind": "recording", **document}
+            )
             return ExitCode.OK
         for line in _text(recording, fields=fields):
             result(printable(line))

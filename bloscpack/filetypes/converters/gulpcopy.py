@@ -1,14 +1,22 @@
-"""Copying clips to a Gulp directory, which holds only JPEG, and the metadata of one for copies."""
+"""Copying clips to a Gulp directory, which holds only JPEG, and the metadata of one for copies.
 
+Recovery of a directory is such a copy, of the items that are whole.
+"""
+
+import copy
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...damage.report import Damage, Report, message_of
+from ...exceptions import BloscpackError, FormatError
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
+from ...frames.verify import verify
 from ...gulp.chunk.chunkfile import GulpChunk
 from ...gulp.chunk.format import chunk_names
 from ...gulp.clipmetadata import (
@@ -19,13 +27,15 @@ from ...gulp.clipmetadata import (
     unpack_entries,
 )
 from ...gulp.clipsource import GulpClip, GulpSource
+from ...gulp.verify import FileDamage, pairs_of
 from ...media import image
 from ...notice import notice
 from ...parallel.threads import map_ordered, resolve_nthreads
+from ...storage.folder.filelist import ListedFolder
 from ...storage.sink import open_sink
-from ...types import AnyArray
+from ...types import AnyArray, Path, Progress
 from ..clipcopy import ClipWriter, arrays_of, attrs_of, images_of, is_images
-from ..copyjob import Conversion, CopyJob, Tally, write_copy
+from ..copyjob import Conversion, CopyJob, Tally, check_target, write_copy
 
 # Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
 _ENCODING_COST = 5
@@ -171,3 +181,84 @@ def stored_attrs(source: FrameSource) -> dict[str, Any] | None:
     if not isinstance(source, GulpSource):
         return None
     return {} if source.name is None else load_labels(source.name)
+
+
+class _WholeItems(GulpSource):
+    """The items of a directory that are whole."""
+
+    def keep(self, ids: Container[str]) -> None:
+        """Leave only these items."""
+        self._keys = tuple(id_ for id_ in self._keys if id_ in ids)
+
+
+def recover_directory(
+    folder: ListedFolder,
+    dst: Path,
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Write a new Gulp directory with every whole item of a damaged one, which is only read.
+
+    Every frame is decoded. In the report, `nchunks` counts the items that were found, and `saved`
+    those of the copy. `progress` counts items.
+
+    Raises
+    ------
+    FormatError
+        No item can be saved; `dst` is not changed.
+    FileExistsError
+        `dst` is a file, or a folder that is not empty.
+    TypeError
+        `dst` is not a path.
+    """
+    if not isinstance(dst, str | os.PathLike):
+        raise TypeError("a Gulp directory is written to the path of a folder, not to a stream")
+    damage: list[Damage] = []
+    listed = copy.copy(folder)
+    listed.names = _readable_names(folder, damage)
+    if not listed.names:
+        raise FormatError("no whole index was found: nothing can be saved").at(path=folder.name)
+    with closing(_WholeItems(listed)) as source:
+        report = verify(source, progress=progress)
+        lost = {each.clip for each in report.damage}
+        source.keep(set(source) - lost)
+        if not len(source):
+            raise FormatError("no whole item was found: nothing can be saved").at(path=folder.name)
+        job = CopyJob(
+            target=os.path.realpath(dst),
+            name=os.fspath(dst),
+            progress=progress,
+            nthreads=nthreads,
+        )
+        check_target(job.target, job.name, is_folder=True, overwrite=False)
+        copied = copy_to_gulp(source, job)
+    return Report(
+        folder.name,
+        report.nchunks,
+        0,
+        [*damage, *report.damage],
+        notices=[f"{copied.frames} frames saved"],
+        saved=copied.clips,
+    )
+
+
+def _readable_names(folder: ListedFolder, damage: list[Damage]) -> list[str]:
+    """Return the files of the chunks whose index can be read; add the others to `damage`."""
+    names: list[str] = []
+    ids: set[str] = set()
+    for data, meta in pairs_of(sorted(folder.names), damage):
+        pair = copy.copy(folder)
+        pair.names = [data, meta]
+        try:
+            with closing(GulpSource(pair)) as source:
+                found = set(source)
+                if found & ids:
+                    what = f"item {min(found & ids)!r:.80} is in another chunk too"
+                    raise FormatError(f"{what}; no item of this one was saved")
+        except BloscpackError as err:
+            damage.append(FileDamage(message_of(err), file=meta))
+        else:
+            ids |= found
+            names += [data, meta]
+    return names

@@ -1,0 +1,76 @@
+"""``blpk sheet``: one picture of many frames, slices or samples of a file of any type."""
+
+import argparse
+
+from ..display.contactsheet import contact_sheet
+from ..media import image
+from ..storage.protocol import closed_on_error
+from .commands import command_module
+from .console.arrayout import check_suffix
+from .console.inputfile import check_input, one_input, open_item
+from .console.options import count
+from .console.output import Console
+from .console.outputfile import check_output, open_output
+from .console.status import ExitCode, UsageError
+from .console.tiles import MAX_COLUMNS, MAX_TILES, Tiles, numbers_text, sheet_width
+
+# Folders of the modules that make the tiles, where they are not that of the type.
+_FOLDERS = {"archive": "array", "gulp": "frames", "vrs": "frames"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write a PNG with a grid of pictures: the slices of an array along its first axis, the "
+        "frames of a clip or of a stream with images, one frame of each of several clips, or the "
+        "thumbnails of a Benzina dataset. FILE::/NAME is one array, clip, stream or sample. "
+        "Pictures that are not 8 bit are scaled: their smallest value is black, their largest is "
+        "white."
+    )
+    parser.add_argument("file_", metavar="FILE", help="file, folder or URL, - for standard input")
+    parser.add_argument(
+        "output", metavar="OUT_FILE", help="PNG file to write, - for standard output"
+    )
+    parser.add_argument(
+        "--select",
+        metavar="ITEMS",
+        help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
+        f"{MAX_TILES}, evenly spread)",
+    )
+    parser.add_argument("--columns", metavar="N", type=count, help="pictures per row")
+    parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the sheet")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the sheet."""
+    console = Console(args)
+    if args.columns == 0 or args.width == 0:
+        raise UsageError("--columns and --width must be at least 1")
+    check_suffix(args.output, "png")
+    name = args.file_ = one_input(args.file_)
+    check_input(name, "file")
+    check_output(args.output, [name], console, force=args.force)
+    filetype, source, inner = open_item(name)
+    with closed_on_error(source):
+        folder = "frames" if inner else _FOLDERS.get(filetype.name, filetype.name)
+        opened = command_module(f"{folder}.sheet").open_tiles(args, filetype, source, inner)
+    with opened as tiles:
+        write_sheet(args, console, tiles)
+    return ExitCode.OK
+
+
+def write_sheet(args: argparse.Namespace, console: Console, tiles: Tiles) -> None:
+    """Write the picture, and print which tiles it has."""
+    columns = args.columns or min(MAX_COLUMNS, max(1, len(tiles.numbers)))
+    sheet = contact_sheet(
+        tiles.frames,
+        columns=columns,
+        width=args.width or sheet_width(columns, tiles.width),
+        is_cmyk=tiles.is_cmyk,
+    )
+    with open_output(args.output) as sink:
+        sink.write(image.encode_png(sheet.pixels))
+    numbers = numbers_text(tiles.numbers)
+    console.note(f"{sheet.shape[0]} rows of {sheet.shape[1]} {tiles.unit}: {numbers}")
+    for note in (*tiles.notes, *sheet.notes):
+        console.note(note)

@@ -1,0 +1,110 @@
+"""Part of a recording, for ``blpk cat``: payloads of records, images of a stream, or a field."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...exceptions import NotFoundError
+from ...filetypes.table import FileType
+from ...storage.protocol import ByteSource
+from ...types import AnyArray
+from ..console.arrayout import Part, Whole
+from ..console.selection import parse_range, parse_selection_text
+from ..frames.cat import part_of
+from .recordings import open_recording
+
+if TYPE_CHECKING:
+    from ...vrs.recording import Recording
+    from ...vrs.sequence import RecordSequence
+    from ...vrs.stream import Stream
+
+_UINT8 = np.dtype(np.uint8)
+
+
+@contextmanager
+def open_part(
+    args: argparse.Namespace, filetype: FileType, source: ByteSource, inner: str
+) -> Iterator[Part]:
+    """Open the payloads of the selected records, or with a name the images or the field."""
+    with open_recording(args.file_, args.nthreads, source=source) as recording:
+        if not inner:
+            yield _Payloads(_records(recording, args.selection))
+            return
+        name, _, field = inner.partition("/")
+        stream = recording.streams[name]
+        if field:
+            yield _field(args, stream, field)
+        else:
+            yield _images(args, recording, stream)
+
+
+def _records(recording: "Recording", selection: str | None) -> "RecordSequence":
+    if selection is None:
+        return recording
+    return recording[parse_range(selection, len(recording), "records")]
+
+
+def _images(args: argparse.Namespace, recording: "Recording", stream: "Stream") -> Part:
+    from ...vrs.export.documents import field_lines, stream_formats
+    from ...vrs.framesource import RecordingSource
+
+    if stream.has_images:
+        return part_of(args, RecordingSource(recording), stream.id)
+    names = dict.fromkeys(
+        line.partition(":")[0]
+        for form in stream_formats(stream)
+        if form.record_type == "data"
+        for definition in form.layouts.values()
+        for line in field_lines(definition)
+    )
+    fields = ", ".join(f"::/{stream.id}/{name}" for name in [*names][:8])
+    advice = f"its fields are {fields}" if fields else "'blpk vrs extract' writes its audio"
+    raise NotFoundError(f"stream {stream.id} has no images; {advice}")
+
+
+def _field(args: argparse.Namespace, stream: "Stream", field: str) -> Part:
+    values = _as_array(stream.field(field, nthreads=args.nthreads))
+    index: Any = () if args.selection is None else parse_selection_text(args.selection)
+    try:
+        chosen: AnyArray = np.asarray(values[index])
+    except IndexError as err:
+        raise ValueError(f"selection: {err}; the shape is {values.shape}") from None
+    return Whole(chosen)
+
+
+def _as_array(column: Any) -> AnyArray:
+    """Return a column as an array: rows of different lengths follow each other."""
+    if isinstance(column, np.ndarray):
+        return column
+    values = getattr(column, "values", column)
+    if isinstance(values, np.ndarray):
+        return values
+    return np.array([text.encode("utf-8", "surrogateescape") for text in values])
+
+
+class _Payloads:
+    """Payloads of records, one after the other."""
+
+    is_large = True
+
+    def __init__(self, records: "RecordSequence") -> None:
+        self._records = records
+        self.dtype = _UINT8
+        self.nbytes = sum(len(payload) for payload in self._payloads())
+        self.shape = (self.nbytes,)
+
+    def _payloads(self) -> Iterator[bytes]:
+        for number in range(len(self._records)):
+            yield self._records.read_payload(number)
+
+    def read(self) -> AnyArray:
+        """Return all payloads."""
+        return np.frombuffer(b"".join(self._payloads()), _UINT8)
+
+    def pieces(self) -> Iterator[AnyArray]:
+        """Yield each payload."""
+        for payload in self._payloads():
+            yield np.frombuffer(payload, _UINT8)

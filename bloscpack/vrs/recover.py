@@ -1,0 +1,77 @@
+"""Recovery of a recording: a new one of all records that can be read.
+
+Records are found by their headers, so the index need not be intact. Payloads are copied in their
+stored form. A record whose blocks cannot be decoded is copied, as its bytes are whole.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..damage.report import Findings, Report
+from ..exceptions import BloscpackError, FormatError
+from ..parallel.threads import map_ordered, resolve_nthreads
+from ..types import IntArray, Progress
+from .edit.copying import copy
+from .read.iteration import batches_of, iter_readable
+from .recording import open_quietly
+from .sequence import Selection
+from .verify import RecordDamage, unreadable_record
+
+
+def recover_recording(
+    source: Any,
+    dst: str | os.PathLike[str],
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Write a new recording with every whole record of a damaged one, which is only read.
+
+    In the report, `nchunks` counts the records that were found, and `saved` those of the copy.
+
+    Raises
+    ------
+    FormatError
+        No record can be saved; `dst` is not changed.
+    TypeError
+        `dst` is not a path.
+    """
+    if not isinstance(dst, str | os.PathLike):
+        raise TypeError("a recording is written to the path of a file, not to a stream")
+    with open_quietly(source, index="rebuild", nthreads=nthreads) as recording:
+        found = Findings()
+        for line in recording.report.lines()[1:]:  # the first says that the index was rebuilt
+            found.add(RecordDamage(line))
+
+        def read(rows: IntArray) -> tuple[list[int], list[RecordDamage]]:
+            records = recording[int(rows[0]) : int(rows[-1]) + 1]
+            whole, lost = [], []
+            for place, record in iter_readable(records):
+                if isinstance(record, BloscpackError):
+                    lost.append(unreadable_record(records, place, record))
+                else:
+                    whole.append(int(records.rows[place]))
+            return whole, lost
+
+        nbytes = int(recording.table.size.sum(dtype=np.int64))
+        whole: list[int] = []
+        for rows, lost in map_ordered(
+            read, batches_of(recording), resolve_nthreads(nthreads, nbytes)
+        ):
+            whole += rows
+            for damage in lost:
+                found.add(damage)
+        if not whole:
+            raise FormatError("no whole record was found: nothing can be saved")
+        chosen = Selection(recording._content, np.array(whole, np.int64))
+        copy(chosen, dst, overwrite=True, nthreads=nthreads, progress=progress)
+        return Report(
+            recording.name,
+            len(recording),
+            nbytes,
+            found.damage,
+            notices=found.notices("record"),
+            saved=len(whole),
+        )
