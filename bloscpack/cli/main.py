@@ -15,10 +15,9 @@ from ..storage.url import shown_name
 from ..version import __version__
 from .commands import add_commands
 from .console.options import (
-    MAX_THREADS,
     CommandParser,
     Parser,
-    add_output_options,
+    add_global_options,
     keep_prefixes,
     nthreads,
     protect_selections,
@@ -40,25 +39,7 @@ def create_parser() -> argparse.ArgumentParser:
         action="version",
         version=f"bloscpack: '{__version__}' blosc: '{BLOSC_VERSION}'",
     )
-    levels = parser.add_mutually_exclusive_group()
-    levels.add_argument("-v", "--verbose", action="store_true", help="print each step")
-    levels.add_argument(
-        "-d", "--debug", action="store_true", help="print each step and all settings"
-    )
-    add_output_options(parser)
-    parser.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        help="overwrite existing files; write binary data to a terminal",
-    )
-    parser.add_argument(
-        "-n",
-        "--nthreads",
-        metavar="N",
-        type=nthreads,
-        help=f"threads, 1 to {MAX_THREADS} (default: the number of processors, at most 8)",
-    )
+    add_global_options(parser)
     keep_prefixes(parser, "--n", dest="nthreads", type=nthreads)
     subparsers = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="subcommand", parser_class=CommandParser

@@ -1,8 +1,10 @@
 """Names and prefixes of options; wrong usage is an error before anything is done."""
 
 import argparse
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +151,26 @@ def test_shared_options_stand_before_or_behind_a_command(
     before, behind = blpk(*words, *command), blpk(*command, *words)
     assert (before.code, behind.code) == (0, 0)
     assert (before.out, before.err) == (behind.out, behind.err)
+
+
+def test_every_command_takes_the_global_options_before_and_behind_it() -> None:
+    names = ["-v", "-d", "-f", "-q", "-n", "--no-progress", "--verbose", "--nthreads"]
+    assert set(names) <= create_parser()._option_string_actions.keys()
+    for words, command in every_command():
+        command.complete()
+        assert set(names) <= command._option_string_actions.keys(), words
+
+
+def every_command(parser: Any = None, before: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Yield the words and the parser of each command that has no subcommands."""
+    parser = create_parser() if parser is None else parser
+    if before:
+        parser.complete()
+    groups = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    for name, each in groups[0].choices.items() if groups else ():
+        yield from every_command(each, (*before, name))
+    if before and not groups:
+        yield before, parser
 
 
 def test_json_is_refused_where_there_is_none(blpk: Blpk, tmp_path: Path) -> None:

@@ -97,13 +97,16 @@ class CommandParser(Parser):
     ) -> None:
         super().__init__(*args, **kwargs)
         self._complete = complete
+        self._is_complete = False
 
     def complete(self) -> None:
         """Add the arguments, unless they are there already."""
-        complete, self._complete = self._complete, None
-        if complete is not None:
-            complete(self)
-            add_shared_options(self)
+        if self._is_complete:
+            return
+        self._is_complete = True
+        if self._complete is not None:
+            self._complete(self)
+        add_shared_options(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse in two passes, options first; some Python versions call this again in each pass."""
@@ -143,29 +146,27 @@ def keep_prefixes(parser: Container, *prefixes: str, **kwargs: Any) -> None:
     parser.add_argument(*prefixes, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kwargs)
 
 
-def add_output_options(parser: argparse.ArgumentParser, *, default: Any = False) -> None:
-    """Add the options that may stand before and after the name of every command."""
-    parser.add_argument(
-        "-q",
-        "--quiet",
-        action="store_true",
-        default=default,
-        help="print only results and errors",
-    )
-    parser.add_argument(
-        "--no-progress",
-        action="store_true",
-        default=default,
-        help="never show a progress bar",
-    )
+def add_global_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that stand before the name of a command."""
+    levels = parser.add_mutually_exclusive_group()
+    for names, options in _GLOBAL_OPTIONS:
+        (levels if names[-1] in _LEVELS else parser).add_argument(*names, **options)
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of messages, which the help of every command lists."""
+    for names, options in _GLOBAL_OPTIONS:
+        if names[-1] in _LISTED:
+            parser.add_argument(*names, **options, default=argparse.SUPPRESS)
 
 
 def add_shared_options(parser: argparse.ArgumentParser) -> None:
     """Let options that stand before a command stand behind it, unless it has others of the name."""
-    for names, options in _SHARED_OPTIONS:
+    for names, options in _GLOBAL_OPTIONS:
         free = [name for name in names if name not in parser._option_string_actions]
         if names[-1] in free:
-            keep_prefixes(parser, *free, **options)
+            hidden = {key: value for key, value in options.items() if key != "help"}
+            keep_prefixes(parser, *free, dest=names[-1].removeprefix("--"), **hidden)
 
 
 def add_command(
@@ -185,7 +186,7 @@ def add_command(
         formatter_class=HelpFormatter,
         complete=complete,
     )
-    add_output_options(parser, default=argparse.SUPPRESS)
+    add_output_options(parser)
     return parser
 
 
@@ -340,9 +341,27 @@ def ranged(text: str, low: int, high: int) -> int:
     return value
 
 
-_SHARED_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("-v", "--verbose"), {"dest": "verbose", "action": "store_true"}),
-    (("-d", "--debug"), {"dest": "debug", "action": "store_true"}),
-    (("-f", "--force"), {"dest": "force", "action": "store_true"}),
-    (("-n", "--nthreads"), {"dest": "nthreads", "type": nthreads}),
+# Options that may stand before and behind every command.
+_GLOBAL_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("-v", "--verbose"), {"action": "store_true", "help": "print each step"}),
+    (("-d", "--debug"), {"action": "store_true", "help": "print each step and all settings"}),
+    (("-q", "--quiet"), {"action": "store_true", "help": "print only results and errors"}),
+    (("--no-progress",), {"action": "store_true", "help": "never show a progress bar"}),
+    (
+        ("-f", "--force"),
+        {
+            "action": "store_true",
+            "help": "overwrite existing files; write binary data to a terminal",
+        },
+    ),
+    (
+        ("-n", "--nthreads"),
+        {
+            "metavar": "N",
+            "type": nthreads,
+            "help": f"threads, 1 to {MAX_THREADS} (default: the number of processors, at most 8)",
+        },
+    ),
 )
+_LEVELS = ("--verbose", "--debug")
+_LISTED = ("--quiet", "--no-progress")
