@@ -197,13 +197,14 @@ def frames(file: ViewedFile, query: Query, work: Work) -> Answer:
     step = query.integer("step", 1, 1, 1 << 30)
     is_raw = query.word("values", ("scaled", "raw")) == "raw"
     painter = Painter(file, clip, ordinal, work, is_raw=is_raw)
-    return Answer(b"", FRAMES, _blocks(clip, range(start, stop, step), painter, work))
-
-
-def _blocks(clip: Clip, indices: range, painter: Painter, work: Work) -> Iterator[bytes]:
-    """Yield a block for each frame; a group of frames is read at once."""
+    # Here, so that an error of the clip is an error of the request.
     frame_nbytes = int(np.prod(clip.shape[1:], dtype="f8")) * clip.dtype.itemsize
     size = max(1, min(_MAX_GROUP, _GROUP_NBYTES // max(1, frame_nbytes)))
+    return Answer(b"", FRAMES, _blocks(clip, range(start, stop, step), size, painter, work))
+
+
+def _blocks(clip: Clip, indices: range, size: int, painter: Painter, work: Work) -> Iterator[bytes]:
+    """Yield a block for each frame; `size` frames are read at once."""
     for at in range(0, len(indices), size):
         work.step()
         group = indices[at : at + size]

@@ -60,7 +60,7 @@ def finite_range(values: AnyArray) -> tuple[float, float] | None:
 class Extremes:
     """Smallest and largest value in each of several bins, filled strip by strip."""
 
-    def __init__(self, length: int, nbins: int) -> None:
+    def __init__(self, length: float, nbins: int) -> None:
         self._length, self._nbins = length, nbins
         self.low: AnyArray = np.full(nbins, np.inf)
         self.high: AnyArray = np.full(nbins, -np.inf)

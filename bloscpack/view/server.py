@@ -47,8 +47,8 @@ _VIEWS: dict[str, tuple[Callable[..., Any], ...]] = {
     "archive": (arrays.answer,),
     "frames": (_CLIPS,),
     "gulp": (_CLIPS,),
-    "vrs": (_CLIPS,),
-    "bzna": (_CLIPS,),
+    "vrs": (on_use("view.recordings", "answer"), _CLIPS),
+    "bzna": (on_use("view.gallery", "answer"), _CLIPS),
 }
 _PAGE_TYPES = {
     ".html": "text/html",

@@ -25,6 +25,8 @@ _MAX_COST = 1 << 20
 _STRIP_ITEMS = 1 << 16
 # Lost rows that a reply lists.
 MAX_LOST = 100
+# Failed reads after which the rows of a damaged strip are not searched one by one any more.
+_MAX_FAILURES = 200
 
 
 class Values:
@@ -43,6 +45,7 @@ class Values:
     def __init__(self, array: Array, field: str = "", part: str = "real") -> None:
         self.array, self.part = array, part
         self._names: list[str] = []
+        self._nfailures = 0
         dtype = array.dtype
         for name in field.split("/") if field else ():
             if dtype.names is None or name not in dtype.names:
@@ -98,7 +101,8 @@ class Values:
         try:
             return self.read(chosen)
         except (FormatError, CodecError) as err:
-            if len(places) > 1:  # find the rows that are lost
+            self._nfailures += 1
+            if len(places) > 1 and self._nfailures < _MAX_FAILURES:  # find the rows that are lost
                 half = len(places) // 2
                 parts = [
                     self._strip(selection, axis, each, lost, work)

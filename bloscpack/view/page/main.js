@@ -4,6 +4,8 @@ import { getJson } from "./api.js";
 import { button, el, problem, say, size } from "./dom.js";
 import { showArray } from "./arrays.js";
 import { showClips } from "./clips.js";
+import { showGallery } from "./gallery.js";
+import { showRecording } from "./recordings.js";
 import { showFile } from "./filepage.js";
 
 const VIEWS = {
@@ -11,8 +13,8 @@ const VIEWS = {
   archive: [["Arrays", showArray]],
   frames: [["Clips", showClips]],
   gulp: [["Clips", showClips]],
-  vrs: [["Images", showClips]],
-  bzna: [["Pictures", showClips]],
+  vrs: [["Recording", showRecording], ["Images", showClips]],
+  bzna: [["Gallery", showGallery]],
 };
 
 const main = document.getElementById("main");

@@ -1,0 +1,77 @@
+// Benzina datasets: thumbnails by split and target, and the details of one sample.
+
+import { getJson } from "./api.js";
+import { button, el, facts, labelled, Latest, problem, section, select, size } from "./dom.js";
+import { pager, thumbnail } from "./clips.js";
+import { drawPixels, streamFrames, toPixels } from "./player.js";
+
+const PAGE = 60;
+
+export function showGallery(body, file) {
+  const ordinal = file.ordinal;
+  const list = new Latest();
+  const detail = new Latest();
+  const state = { start: 0, split: "", target: "", search: "" };
+  const stage = section("Sample", el("p", { className: "quiet" }, "Choose a sample."));
+  const controls = el("div", { className: "controls" });
+  const shown = el("div");
+  body.append(stage, section("Samples", controls, shown));
+
+  const change = (name) => (value) => {
+    state[name] = value;
+    state.start = 0;
+    load();
+  };
+
+  async function open() {
+    await list.run(async (signal) => {
+      const about = await getJson(`${ordinal}/dataset`, {}, signal);
+      const splits = Object.entries(about.splits ?? {}).map(([name, [from, to]]) => [name, `${name} (${to - from})`]);
+      const targets = (about.targets ?? []).map(([target, count]) => [String(target), `${target} (${count})`]);
+      const search = el("input", { type: "search" });
+      search.addEventListener("input", () => change("search")(search.value));
+      controls.append(labelled("Split", select([["", `all (${about.nsamples})`], ...splits], change("split"))),
+        labelled("Target", select([["", "all"], ...targets], change("target"))), labelled("Search", search));
+      if (about.error) controls.append(problem(about.error));
+    }, (error) => shown.replaceChildren(problem(error)));
+    load();
+  }
+
+  function load() {
+    list.run(async (signal) => {
+      const found = await getJson(`${ordinal}/samples`, { ...state, count: PAGE }, signal);
+      const items = el("ul", { className: "thumbs" });
+      for (const sample of found.samples) {
+        const about = sample.error ?? `target ${sample.target}, ${size(sample.size)}`;
+        const choose = button("", () => pick(sample), { ariaLabel: `Sample ${sample.id}: ${about}` });
+        choose.append(thumbnail(ordinal, "thumbnail", { clip: sample.ordinal }, ""), el("span", {}, sample.id),
+          el("span", { className: "quiet" }, about));
+        items.append(el("li", {}, choose));
+      }
+      shown.replaceChildren(pager(state, found.total, PAGE, load), items);
+      if (found.samples.length) pick(found.samples[0]);
+    }, (error) => shown.replaceChildren(problem(error)));
+  }
+
+  function pick(sample) {
+    detail.run(async (signal) => {
+      const about = await getJson(`${ordinal}/sample`, { clip: sample.ordinal }, signal);
+      const canvas = el("canvas", { className: "frame", role: "img", ariaLabel: `Sample ${about.id}` });
+      stage.replaceChildren(el("h3", {}, "Sample"), canvas, facts([["Name", about.name], ["Target", about.target],
+        ["Stored", `${size(about.size)} at offset ${about.offset}`], ["Shape", about.shape.slice(1).join(" x ")],
+        ["Tracks", about.tracks]]));
+      const query = { clip: sample.ordinal, start: 0, stop: 1 };
+      for await (const frame of streamFrames(ordinal, query, signal)) {
+        if (frame.error) throw new Error(frame.error);
+        drawPixels(canvas, frame.width, frame.height, (pixels) => toPixels(frame, pixels));
+        canvas.dataset.drawn = frame.index;
+      }
+    }, (error) => stage.replaceChildren(el("h3", {}, "Sample"), problem(error)));
+  }
+
+  open();
+  return () => {
+    list.stop();
+    detail.stop();
+  };
+}

@@ -1,0 +1,105 @@
+"""Recordings and datasets over HTTP: what is sent equals what the library reads."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bloscpack import benzina, vrs
+
+FORMATS = Path(__file__).parents[1] / "vectors" / "formats"
+
+
+@pytest.fixture
+def page(client):
+    return client(FORMATS / "recording.vrs", FORMATS / "h264.bzna")
+
+
+def test_streams(page):
+    found = page.get("/api/0/recording").json
+    assert [each["id"] for each in found["streams"]] == ["101-1", "214-1", "214-2", "241-1"]
+    camera = found["streams"][1]
+    assert camera["clip"] == 0
+    assert camera["tags"] == {"place": "front"}
+    assert ["data", "exposure"] in camera["fields"]
+    assert camera["layouts"][1]["fields"][0] == "exposure: float"
+    assert found["streams"][0]["audio"]
+
+
+def test_time_line_counts_every_record(page):
+    head, (counts,) = page.get("/api/0/timeline?bins=7").packet
+    with vrs.open(FORMATS / "recording.vrs") as recording:
+        assert counts.sum() == len(recording)
+        assert (head["start"], head["stop"]) == recording.time_range
+        assert counts.sum(1).tolist() == [len(each.records) for each in recording.streams.values()]
+
+
+def test_the_record_and_the_image_at_a_time(page):
+    found = page.get("/api/0/record?stream=1&time=0.29").json
+    with vrs.open(FORMATS / "recording.vrs") as recording:
+        nearest = recording.nearest(0.29, "214-1", "data")
+        assert found["record"]["record"] == nearest.record_index
+        assert found["frame"] == 3
+        expected = recording.streams["214-1"].frames.read(3)
+    body = page.get("/api/0/frames?clip=0&start=3&stop=4").body
+    assert body.endswith(expected.tobytes())
+
+
+def test_columns(page):
+    head, (times, values) = page.get("/api/0/column?stream=1&field=where").packet
+    with vrs.open(FORMATS / "recording.vrs") as recording:
+        stream = recording.streams["214-1"]
+        np.testing.assert_array_equal(times, stream.timestamps)
+        np.testing.assert_array_equal(values, stream.field("where").T)
+    assert head["form"] == "values"
+    _, (_, low, high) = page.get("/api/0/column?stream=1&field=where&bins=2").packet
+    np.testing.assert_array_equal(np.nanmax(high, 1), values.max(1))
+    np.testing.assert_array_equal(np.nanmin(low, 1), values.min(1))
+    assert page.get("/api/0/column?stream=1&field=names").status == 400
+    assert page.get("/api/0/column?stream=1&field=nothing").status == 404
+    assert page.get("/api/0/column?stream=1").status == 400
+
+
+def test_audio(page):
+    _, (times, low, high) = page.get("/api/0/audio?stream=0").packet
+    with vrs.open(FORMATS / "recording.vrs") as recording:
+        blocks = [each.audio_blocks[0] for each in recording.streams["101-1"].data]
+    assert high.max() == max(each.max() for each in blocks)
+    assert low.min() == min(each.min() for each in blocks)
+    assert (np.diff(times) > 0).all()
+    assert page.get("/api/0/audio?stream=1").status == 400
+
+
+def test_dataset(page):
+    found = page.get("/api/1/dataset").json
+    assert found["splits"] == {"train": [0, 2]}
+    assert found["targets"] == [[0, 1], [1, 1], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [0, 1, 2]),
+        ("split=train", [0, 1]),
+        ("target=2", [2]),
+        ("split=train&target=2", []),
+        ("search=1.P", [1]),
+        ("start=1&count=1", [1]),
+    ],
+)
+def test_samples_by_split_target_and_name(page, query, expected):
+    found = page.get(f"/api/1/samples?{query}").json
+    assert [each["ordinal"] for each in found["samples"]] == expected
+
+
+def test_sample(page):
+    found = page.get("/api/1/sample?clip=2").json
+    with benzina.open(FORMATS / "h264.bzna") as dataset:
+        sample = dataset[2]
+        assert (found["name"], found["target"]) == (sample.name, sample.target)
+        assert (found["offset"], found["size"]) == (sample.location, sample.size)
+        assert set(found["tracks"]) == set(sample.layout.tracks)
+        body = page.get("/api/1/frames?clip=2").body
+        assert body.endswith(sample.read(0).tobytes())
+    assert page.get("/api/1/samples?split=x").status == 400
+    assert page.get("/api/1/sample?clip=3").status == 400
