@@ -7,8 +7,12 @@ from struct import unpack_from
 from typing import Any
 from urllib.parse import urlsplit
 
-import anyio
 import numpy as np
+import pytest
+
+anyio = pytest.importorskip("anyio", reason="starlette and uvicorn are not installed (view)")
+pytest.importorskip("starlette", reason="starlette and uvicorn are not installed (view)")
+pytest.importorskip("uvicorn", reason="starlette and uvicorn are not installed (view)")
 
 TOKEN = "secret-of-the-tests"
 HOST = "127.0.0.1:8000"

@@ -3,18 +3,17 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("starlette", reason="starlette and uvicorn are not installed (view)")
-pytest.importorskip("uvicorn", reason="starlette and uvicorn are not installed (view)")
-
-from bloscpack.view.server import create_application
-from bloscpack.view.session import Session
-
-from .asgiclient import HOST, TOKEN, Client
-
 
 @pytest.fixture
-def client() -> Iterator[Callable[..., Client]]:
+def client() -> Iterator[Callable[..., Any]]:
     """Return a function from paths to a client of their page."""
+    for package in ("starlette", "uvicorn"):
+        pytest.importorskip(package, reason="starlette and uvicorn are not installed (view)")
+    from bloscpack.view.server import create_application
+    from bloscpack.view.session import Session
+
+    from .asgiclient import HOST, TOKEN, Client
+
     sessions = []
 
     def make(*places: Any, **options: Any) -> Client:

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.view.server import PageServer
-from bloscpack.view.session import Session
 
+pytest.importorskip("uvicorn", reason="starlette and uvicorn are not installed (view)")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
@@ -42,6 +41,9 @@ class Visit:
     """A page of files in the browser, which collects what goes wrong in it."""
 
     def __init__(self, browser: Any, places: list[Path]) -> None:
+        from bloscpack.view.server import PageServer
+        from bloscpack.view.session import Session
+
         self.session = Session([str(place) for place in places])
         self.server = PageServer(self.session)
         threading.Thread(target=self.server.run, args=(lambda: None,), daemon=True).start()

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import anyio
 import numpy as np
 import pytest
 
 import bloscpack as bp
 from bloscpack.view.clips import FRAME_HEADER
 
-from .asgiclient import Client
+from .asgiclient import Client, anyio
 
 FORMATS = Path(__file__).parents[1] / "vectors" / "formats"
 RNG = np.random.default_rng(3)

@@ -7,7 +7,7 @@ import pytest
 
 import bloscpack as bp
 
-from .asgiclient import HOST, ORIGIN, Client
+from .asgiclient import HOST, ORIGIN, Client, anyio
 
 SECRET = "beside-the-files"
 
@@ -71,8 +71,6 @@ def test_post_is_for_verification_only_and_needs_an_origin(page):
 
 
 def anyio_request(page, method, target):
-    import anyio
-
     return anyio.run(lambda: page.request(method, target))
 
 
