@@ -20,8 +20,8 @@ from .raster import as_numbers, sample_step
 # Most items that one request reads, and most bytes of chunks that it decodes for them.
 MAX_ITEMS = 1 << 20
 MAX_DECODED_NBYTES = 1 << 30
-# Larger chunks are decoded by blocks.
-_MAX_COST = 1 << 20
+# Most chunks that are always decoded, however large they are.
+_MIN_CHUNKS = 32
 _STRIP_ITEMS = 1 << 16
 # Lost rows that a reply lists.
 MAX_LOST = 100
@@ -127,8 +127,9 @@ class Values:
         limited = {
             axis: min(count, windows[axis][1] - windows[axis][0]) for axis, count in counts.items()
         }
-        cost = min(_MAX_COST, max(1, self.array.nbytes // max(1, self.array.nchunks)))
-        most = max(64, MAX_DECODED_NBYTES // cost)
+        # A chunk may be one block, which is decoded as a whole.
+        cost = max(1, self.array.nbytes // max(1, self.array.nchunks))
+        most = max(_MIN_CHUNKS, MAX_DECODED_NBYTES // cost)
         while True:
             touched = {
                 axis: self._chunks_along(axis, windows[axis], count)

@@ -1,11 +1,15 @@
 """Arrays over HTTP: what is sent equals what numpy finds in the array."""
 
+import resource
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.format.checksum import CHECKSUMS
+from bloscpack.format.header import Header
 
 CUBE = np.random.default_rng(5).normal(size=(7, 30, 50)).astype("f4")
 
@@ -165,3 +169,24 @@ def test_small_shapes(tmp_path, client, shape):
         assert page.get(f"/api/0/{view}").status in (200, 400)
     assert page.get("/api/0/array").json["shape"] == list(shape)
     assert page.get("/api/0/statistics").json["count"] == int(np.prod(shape))
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_for_a_sparse_file_of_100_gb(tmp_path, client):
+    """Chunks of 64 MiB of zeros, stored as they are: holes of the file."""
+    nbytes, count = 64 << 20, 1600
+    path = tmp_path / "sparse.blp"
+    head = Header(3, True, False, CHECKSUMS[0], 1, nbytes, nbytes, count, 0).pack()
+    offsets = len(head) + 8 * count + np.arange(count, dtype="<i8") * (nbytes + 16)
+    with path.open("wb") as file:
+        file.write(head + offsets.tobytes())
+        for offset in offsets.tolist():
+            file.seek(offset)
+            file.write(struct.pack("<4B3I", 2, 1, 2, 1, nbytes, nbytes, nbytes + 16))
+        file.truncate(int(offsets[-1]) + nbytes + 16)
+    page = client(path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for view in ("line", "statistics", "table", "chunks", "info"):
+        assert page.get(f"/api/0/{view}").status == 200
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown << 10 < 512 << 20
