@@ -1,0 +1,201 @@
+// One Bloscpack file: its front, trailer and offset table, and its chunks with every digest
+// compared. Layout: docs/formats/bloscpack.md.
+
+import { arrayHeader, decodeArrayChunk } from "./arraychunk.js";
+import { bloscHeader, decodeBlosc } from "./blosc.js";
+import { digestOf, NAMES, SIZES } from "./checksum.js";
+import { isEqual, need, ReadError, viewOf } from "./errors.js";
+import { ARRAY_CHUNKS, GRID, readHeader, readMetadata } from "./header.js";
+import { xxh3Digest } from "./xxh3.js";
+
+const MAX_CHUNKS = 1 << 20, MAX_CACHE = 1 << 26, MAX_DECODED = 2 ** 29;
+
+export class Container {
+  static async open(source) {
+    const file = new Container();
+    file.source = source;
+    file.notices = new Set();
+    file.cache = new Map();
+    const h = file.header = readHeader(await source.read(0, Math.min(64, source.size)));
+    file.metadata = null;
+    let at = h.size;
+    if (h.options & 2) ({ metadata: file.metadata, end: at } = await readMetadata(source, h, file.notices));
+    file.front = at;
+    need(h.nchunks <= MAX_CHUNKS, "unsupported", `${h.nchunks} chunks are more than ${MAX_CHUNKS}`);
+    need(h.nchunks * (16 + SIZES[h.checksum]) <= source.size, "truncated", "the file is too short for its chunks");
+    file.digests = null;
+    const trailer = await file.openTrailer();
+    file.trailer = trailer;
+    if (h.options & 1) await file.openTable();
+    else await file.follow(at);
+    if (h.version !== 1 && h.nchunks < 0) h.nchunks = file.starts.length;
+    if (h.checksum === 0 && !file.digests) file.notices.add("The file has no checksum of its chunks.");
+    return file;
+  }
+
+  get nchunks() {
+    return this.starts.length;
+  }
+
+  // Returns "valid", "stale" or "absent"; keeps the digests of a valid trailer.
+  async openTrailer() {
+    const { source, header: h } = this;
+    if (h.version < 3 || source.size < 64) return "absent";
+    const tail = await source.read(source.size - 64, 64), view = viewOf(tail);
+    if (String.fromCharCode(...tail.subarray(0, 8)) !== "BLPKTRLR" || view.getUint16(8, true) !== 1) return "absent";
+    const headSize = view.getUint32(12, true);
+    const [offset, nbytes, nchunks] = [16, 24, 32].map((at) => Number(view.getBigUint64(at, true)));
+    const pages = 16 * Math.ceil(nchunks / 4096);
+    if (headSize > 65536 || nbytes !== 8 * nchunks + pages + headSize + 64 || offset + nbytes !== source.size ||
+        16 * nchunks > offset || pages > 4 << 20) return "absent";
+    const covered = await source.read(source.size - 64 - headSize - pages, pages + headSize + 64);
+    if (!isEqual(xxh3Digest(covered.subarray(0, -8)), tail.subarray(56))) return "absent";
+    const front = await source.read(0, this.front);
+    if (!isEqual(xxh3Digest(front), tail.subarray(48, 56))) {
+      need(isStale(covered.subarray(pages, pages + headSize), front, h), "format", "the front differs from its copy in the trailer");
+      this.notices.add("The trailer is of an earlier state of the file.");
+      return "stale";
+    }
+    need(nchunks === h.nchunks, "format", "the trailer is of another file");
+    this.pages = covered.subarray(0, pages);
+    this.digests = await source.read(offset, 8 * nchunks);
+    this.checkPages(this.digests, 8);
+    this.end = offset;
+    return "valid";
+  }
+
+  checkPages(entries, place) {
+    for (let page = 0; 16 * page < this.pages.length; page++) {
+      const own = entries.subarray(32768 * page, 32768 * (page + 1));
+      need(isEqual(xxh3Digest(own), this.pages.subarray(16 * page + place, 16 * page + place + 8)), "checksum",
+        place ? "the digests in the trailer are damaged" : "the offset table is damaged; blpk verify --fix mends it");
+    }
+  }
+
+  async openTable() {
+    const { source, header: h } = this, start = this.front, first = start + 8 * (h.nchunks + h.spare);
+    need(first <= source.size, "truncated", "the offset table is cut");
+    const count = h.nchunks + (h.spare > 0 ? 1 : 0);
+    const bytes = await source.read(start, 8 * count), view = viewOf(bytes);
+    if (this.trailer === "valid") this.checkPages(bytes.subarray(0, 8 * h.nchunks), 0);
+    const starts = [];
+    for (let i = 0; i < h.nchunks; i++) starts.push(Number(view.getBigInt64(8 * i, true)));
+    if ((h.chunkSize === -1 && !(h.features & GRID)) || h.lastChunk === -1) return this.follow(first);
+    const ascends = starts.every((each, i) => each < source.size && (i ? each > starts[i - 1] : each === first));
+    if (!ascends) {
+      // 0.16 leaves entries of -1 in files that it did not complete.
+      need(this.trailer !== "valid", "format", "the offset table does not fit the file");
+      return this.follow(first);
+    }
+    if (this.trailer !== "valid" && h.spare) {
+      need(view.getBigInt64(8 * h.nchunks, true) === -1n, "format", "nchunks is too small: the table has another entry");
+    }
+    this.starts = starts;
+    this.checkRoom();
+  }
+
+  // Finds chunks by their own sizes.
+  async follow(at) {
+    const { source, header: h } = this, size = SIZES[h.checksum];
+    this.starts = [];
+    this.sizes = [];
+    while (h.nchunks >= 0 ? this.starts.length < h.nchunks : at < source.size) {
+      need(this.starts.length < 4096 || !source.url, "unsupported", "too many chunks to find without an offset table");
+      const head = this.headerAt(await source.read(at, Math.min(16, source.size - at)));
+      need(at + head.cbytes + size <= source.size, "truncated", `the chunk at ${at} is cut`);
+      this.starts.push(at);
+      this.sizes.push(head.nbytes);
+      at += head.cbytes + size;
+    }
+    if (this.trailer !== "valid") await this.checkNothingFollows(at);
+    if (h.chunkSize === -1 && !(h.features & GRID)) h.chunkSize = this.sizes[0] ?? 0;
+    if (h.lastChunk === -1) h.lastChunk = this.sizes.at(-1) ?? 0;
+    this.checkRoom();
+  }
+
+  async checkNothingFollows(at) {
+    const { source, header: h } = this;
+    if (h.options & 1 || !h.checksum || at + 16 > source.size) return;
+    let head;
+    try {
+      head = this.headerAt(await source.read(at, 16));
+      if (at + head.cbytes + SIZES[h.checksum] > source.size) return;
+    } catch (error) {
+      if (error instanceof ReadError) return;
+      throw error;
+    }
+    const bytes = await source.read(at, head.cbytes + SIZES[h.checksum]);
+    const digest = await digestOf(h.checksum, bytes.subarray(0, head.cbytes));
+    need(!digest || !isEqual(digest, bytes.subarray(head.cbytes)), "format", "nchunks is too small: another chunk follows");
+  }
+
+  checkRoom() {
+    const { header: h } = this;
+    this.nbytes = h.features & GRID ? null : this.nchunks ? (this.nchunks - 1) * h.chunkSize + h.lastChunk : 0;
+  }
+
+  headerAt(bytes) {
+    if (bytes[0] !== 0x82) return bloscHeader(bytes);
+    need(this.header.features & ARRAY_CHUNKS, "format", "an array chunk in a file without that feature");
+    return arrayHeader(bytes);
+  }
+
+  // Returns the decoded bytes of chunks, by number; `nbytes` returns the size that a chunk must have.
+  async chunks(numbers, nbytesOf) {
+    const wanted = numbers.filter((number) => !this.cache.has(number));
+    const decoded = numbers.reduce((sum, number) => sum + nbytesOf(number), 0);
+    need(decoded <= MAX_DECODED, "unsupported", `the selection needs ${decoded} decoded bytes, more than ${MAX_DECODED}`);
+    const extents = wanted.map((number) => {
+      const start = this.starts[number], size = SIZES[this.header.checksum];
+      // The last chunk has no next entry: at most a header and some more than its content.
+      const end = this.starts[number + 1] ?? this.end ?? Math.min(this.source.size, start + nbytesOf(number) + 4096 + size);
+      return [start, end - start];
+    });
+    const stored = await this.source.readAll(extents), found = new Map();
+    for (const number of numbers) if (this.cache.has(number)) found.set(number, this.cache.get(number));
+    for (let i = 0; i < wanted.length; i++) {
+      const out = await this.decode(wanted[i], stored[i], nbytesOf(wanted[i]));
+      found.set(wanted[i], out);
+      this.remember(wanted[i], out);
+    }
+    return found;
+  }
+
+  remember(number, bytes) {
+    this.cache.set(number, bytes);
+    let total = 0;
+    for (const each of this.cache.values()) total += each.length;
+    for (const [key, each] of this.cache) {
+      if (total <= MAX_CACHE) return;
+      this.cache.delete(key);
+      total -= each.length;
+    }
+  }
+
+  async decode(number, bytes, nbytes) {
+    const { checksum } = this.header, size = SIZES[checksum], where = `chunk ${number} at ${this.starts[number]}`;
+    const head = this.headerAt(bytes), isLast = number === this.nchunks - 1 && this.end === undefined;
+    need(head.nbytes === nbytes, "format", `${where} decodes to ${head.nbytes} bytes, not ${nbytes}`);
+    const end = head.cbytes + size;
+    need(isLast ? end <= bytes.length : end === bytes.length, "format", `${where} does not end where the next begins`);
+    const chunk = bytes.subarray(0, head.cbytes);
+    const digest = await digestOf(checksum, chunk);
+    if (digest === null) this.notices.add(`The ${NAMES[checksum]} of chunks was not compared: this browser lacks it.`);
+    else need(isEqual(digest, bytes.subarray(head.cbytes, end)), "checksum", `${where} is damaged: its ${NAMES[checksum]} differs`);
+    const known = this.digests?.subarray(8 * number, 8 * number + 8);
+    if (known?.some((byte) => byte)) need(isEqual(xxh3Digest(chunk), known), "checksum", `${where} differs from the digest in the trailer`);
+    return head.isArray ? decodeArrayChunk(chunk) : decodeBlosc(chunk);
+  }
+}
+
+// Returns whether a program that ignores the trailer can have changed its copy to this front.
+function isStale(copy, front, h) {
+  const before = readHeader(copy), same = ["version", "options", "features", "checksum", "typesize", "chunkSize"];
+  const isSame = same.every((name) => before[name] === h[name]);
+  if (isSame && before.nchunks === h.nchunks && before.spare === h.spare && before.lastChunk === h.lastChunk) {
+    return copy.length === front.length && !isEqual(copy.subarray(h.size + 32), front.subarray(h.size + 32));
+  }
+  const nbytes = (each) => (each.nchunks - 1) * each.chunkSize + each.lastChunk;
+  return !(h.features & GRID) && isSame && before.nchunks + before.spare === h.nchunks + h.spare && nbytes(h) > nbytes(before);
+}
+

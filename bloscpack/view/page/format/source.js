@@ -1,0 +1,110 @@
+// Bytes of a file: at a URL by HTTP ranges, or of a dropped file. `open` reads both ends at once
+// or in two requests; `readAll` joins neighbouring extents into one request.
+
+import { need, ReadError } from "./errors.js";
+
+export const HEAD = 65536, TAIL = 262144;
+const GAP = 262144, MAX_READ = 2 ** 28;
+
+class Source {
+  constructor() {
+    this.ends = [];
+  }
+
+  // Returns `size` bytes from `offset`; fewer bytes are an error.
+  async read(offset, size) {
+    need(offset >= 0 && size >= 0 && offset + size <= this.size, "truncated",
+      `bytes ${offset} to ${offset + size} are not in the file of ${this.size} bytes`);
+    need(size <= MAX_READ, "unsupported", `${size} bytes at once are more than ${MAX_READ}`);
+    for (const { at, bytes } of this.ends) {
+      if (offset >= at && offset + size <= at + bytes.length) return bytes.subarray(offset - at, offset - at + size);
+    }
+    return size ? this.fetch(offset, size) : new Uint8Array(0);
+  }
+
+  // Returns the bytes of each extent [offset, size].
+  async readAll(extents) {
+    const runs = [];
+    for (const [offset, size] of [...extents].sort((a, b) => a[0] - b[0])) {
+      const last = runs.at(-1);
+      if (last && offset - last.end <= GAP) last.end = Math.max(last.end, offset + size);
+      else runs.push({ at: offset, end: offset + size });
+    }
+    need(runs.reduce((sum, run) => sum + run.end - run.at, 0) <= MAX_READ, "unsupported",
+      `the selection needs more than ${MAX_READ} stored bytes`);
+    for (const run of runs) run.bytes = await this.read(run.at, run.end - run.at);
+    return extents.map(([offset, size]) => {
+      const run = runs.find((each) => offset >= each.at && offset + size <= each.end);
+      return run.bytes.subarray(offset - run.at, offset - run.at + size);
+    });
+  }
+
+  async openTail() {
+    const at = Math.max(this.ends[0].bytes.length, this.size - TAIL);
+    if (at < this.size) this.ends.push({ at, bytes: await this.fetch(at, this.size - at) });
+    return this;
+  }
+}
+
+export class HttpSource extends Source {
+  static async open(url) {
+    const source = new HttpSource();
+    Object.assign(source, { url: String(url), nrequests: 0, etag: null });
+    const response = await source.request(0, HEAD);
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    if (response.status === 200 || response.status === 416) {
+      need(response.status === 200, "truncated", `${url}: the file is empty`);
+      source.size = bytes.length;
+    } else {
+      const total = /\/(\d+)$/.exec(response.headers.get("Content-Range") ?? "");
+      need(total, "unsupported", `${url}: the server does not expose Content-Range to this page`);
+      source.size = Number(total[1]);
+      need(Number.isSafeInteger(source.size) && bytes.length === Math.min(HEAD, source.size), "truncated",
+        `${url}: the server sent ${bytes.length} bytes of a file of ${source.size}`);
+    }
+    source.etag = response.headers.get("ETag");
+    source.ends.push({ at: 0, bytes });
+    return source.openTail();
+  }
+
+  async request(offset, size) {
+    this.nrequests++;
+    let response;
+    try {
+      response = await fetch(this.url, { headers: { Range: `bytes=${offset}-${offset + size - 1}` } });
+    } catch (error) {
+      throw new ReadError("unsupported", `${this.url}: cannot be fetched (${error.message})`);
+    }
+    need(response.ok || response.status === 416, "not-bloscpack", `${this.url}: the server answered ${response.status}`);
+    return response;
+  }
+
+  async fetch(offset, size) {
+    const response = await this.request(offset, size);
+    const tag = response.headers.get("ETag");
+    need(!this.etag || !tag || tag === this.etag, "format", `${this.url}: the file has changed; open it again`);
+    need(response.status === 206, "unsupported", `${this.url}: the server does not support ranges`);
+    const extent = /^bytes (\d+)-/.exec(response.headers.get("Content-Range") ?? "");
+    need(!extent || Number(extent[1]) === offset, "format", `${this.url}: the server sent another range`);
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    need(bytes.length === size, "truncated", `${this.url}: ${bytes.length} of ${size} bytes at ${offset}`);
+    return bytes;
+  }
+}
+
+// A dropped file, or any other Blob.
+export class BlobSource extends Source {
+  static async open(blob) {
+    const source = new BlobSource();
+    Object.assign(source, { blob, size: blob.size, nrequests: 0 });
+    source.ends.push({ at: 0, bytes: await source.fetch(0, Math.min(HEAD, blob.size)) });
+    return source.openTail();
+  }
+
+  async fetch(offset, size) {
+    this.nrequests++;
+    const bytes = new Uint8Array(await this.blob.slice(offset, offset + size).arrayBuffer());
+    need(bytes.length === size, "truncated", "the file has become shorter");
+    return bytes;
+  }
+}

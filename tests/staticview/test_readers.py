@@ -1,0 +1,112 @@
+"""The readers in JavaScript find what the conformance set specifies, and count their requests."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from tests.servers import FileServer, running
+
+FOLDER = Path(__file__).parents[1] / "conformance"
+SCRIPT = Path(__file__).parent / "readers.mjs"
+TWINS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))}
+NAMES = [name for name, twin in TWINS.items() if twin["kind"] not in ("frames", "archive")]
+
+
+def _has_node() -> bool:
+    node = shutil.which("node")
+    if node is None:
+        return False
+    found = subprocess.run([node, "--version"], capture_output=True, text=True, check=True)
+    major, minor = found.stdout.strip().removeprefix("v").split(".")[:2]
+    return (int(major), int(minor)) >= (19, 8)  # fs.openAsBlob
+
+
+pytestmark = pytest.mark.skipif(not _has_node(), reason="node 19.8 or later is not installed")
+
+
+def read_all(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the readers find in each file."""
+    lines = "".join(json.dumps(task) + "\n" for task in tasks)
+    found = subprocess.run(
+        ["node", str(SCRIPT)], input=lines, capture_output=True, text=True, check=True, timeout=60
+    )
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def sha256(array: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def test_the_readers_find_what_the_conformance_set_describes() -> None:
+    assert len(NAMES) > 100
+    found = read_all([{"path": str(FOLDER / f"{name}.blp")} for name in NAMES])
+    for name, each in zip(NAMES, found, strict=True):
+        twin = TWINS[name]
+        if twin["kind"] == "damaged":
+            assert "error" in each, (name, each)
+        elif twin["kind"] == "bytes":
+            assert each.get("content") == twin["content"]["sha256"], (name, each)
+        else:
+            keys = ("dtype", "shape", "sha256")
+            assert {key: each.get(key) for key in keys} == {
+                key: twin["array"][key] for key in keys
+            }, (name, each)
+            assert each["trailer"] == twin["trailer"], name
+
+
+def test_checksums_that_are_not_compared_are_reported() -> None:
+    (found,) = read_all([{"path": str(FOLDER / "v3_bytes_md5.blp")}])
+    assert found["notices"] == [
+        "The md5 of chunks was not compared: this browser lacks it.",
+    ]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("chunks", [16, (16, 30, 20)])
+def test_a_url_is_opened_by_two_requests(tmp_path: Path, order: Any, chunks: Any) -> None:
+    array = np.random.default_rng(1).normal(size=(64, 50, 60)).astype("f4", order=order)
+    path = tmp_path / "a.blp"
+    bp.save(path, array, chunks=chunks)
+    assert path.stat().st_size > 500_000
+    with running(FileServer()) as server:
+        server.files["/a.blp"] = path.read_bytes()
+        selection = [[3, 40, 2], [0, 50, 7], [10, 60, 1]]
+        (found,) = read_all([{"url": server.url("a.blp"), "selection": selection}])
+        assert found["sha256"] == sha256(array)
+        assert found["part"] == sha256(array[3:40:2, ::7, 10:])
+        # Chunks of the second selection are still decoded.
+        assert (found["opened"], found["nrequests"]) == (2, 3)
+        assert [each.status for each in server.log] == [206, 206, 206]
+
+
+def test_damage_gives_an_error_or_the_right_items(tmp_path: Path) -> None:
+    array = (np.arange(30_000) * 0.25 % 50).astype("f4").reshape(100, 300)
+    tasks, rng = [], Random(7)
+    for codec in ("zstd", "lz4", "auto"):
+        path = tmp_path / f"{codec}.blp"
+        bp.save(path, array, chunks=20, codec=codec)
+        sound = path.read_bytes()
+        for number in range(60):
+            damaged = bytearray(sound)
+            at = rng.randrange(len(sound) if number % 2 else 400)
+            damaged[at] ^= 1 << rng.randrange(8)
+            name = tmp_path / f"{codec}{number}.blp"
+            name.write_bytes(damaged[: rng.randrange(len(sound))] if number % 10 == 0 else damaged)
+            tasks.append({"path": str(name)})
+    found = read_all(tasks)
+    assert not [each for each in found if "bug" in each]
+    wrong = [
+        (task, each)
+        for task, each in zip(tasks, found, strict=True)
+        if "error" not in each and each.get("sha256", sha256(array)) != sha256(array)
+    ]
+    assert not wrong
+    assert sum("error" in each for each in found) > 90
