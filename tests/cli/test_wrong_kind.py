@@ -63,7 +63,7 @@ def test_an_array_is_not_a_damaged_store(blpk: Blpk, tmp_path: Path) -> None:
     ended = blpk("frames", "info", "array.blp")
     assert ended.code == 4
     assert "not a frame store: open it with bloscpack.open" in ended.err
-    ended = blpk("convert", "array.blp", "x.bzna")
+    ended = blpk("convert", "array.blp", "x", "--to", "images")
     assert ended.code == 1
     assert "an array of shape (9,) is not a clip of frames" in ended.err
 
