@@ -114,16 +114,17 @@ def faults(name: str, value: Any, shown: dict[str, str]) -> list[str]:
     if name not in shown:
         return [f"{name} is missing"]
     expected = parameters(str(value.get("call") if isinstance(value, dict) else value))
-    block = re.search(r'<div class="[^"]*doc-signature.*?</pre>', shown[name], re.DOTALL)
-    text = html.unescape(re.sub(r"<[^>]*>", "", block[0])) if block else ""
+    # Overloads come before the signature that has all parameters.
+    blocks = re.findall(r'<div class="[^"]*doc-signature.*?</pre>', shown[name], re.DOTALL)
+    texts = [html.unescape(re.sub(r"<[^>]*>", "", block)).strip() for block in blocks] or [""]
     if not expected or expected == ["args"] or "doc-symbol-attribute" in shown[name][:400]:
         return []  # a constant, a class without parameters, or an alias
-    if not re.match(r"\w+\s*\(", text.strip()):  # named tuples: their fields
+    if not re.match(r"\w+\s*\(", texts[0]):  # named tuples: their fields
         members = {each.rpartition(".")[2] for each in shown if each.startswith(f"{name}.")}
         words = members | {"args", "kwargs", *re.findall(r"\w+", shown[name])}
         return [f"{name}: no parameter {each}" for each in expected if each not in words]
-    found = parameters(text[text.find("(") :].strip())
-    return [] if found == expected else [f"{name}: parameters {found}, expected {expected}"]
+    found = [parameters(text[text.find("(") :]) for text in texts]
+    return [] if expected in found else [f"{name}: parameters {found}, expected {expected}"]
 
 
 def on_post_build(config: Any) -> None:
