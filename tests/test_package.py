@@ -130,7 +130,12 @@ def test_every_module_is_imported_without_a_warning() -> None:
     # Skipped only if the library that the module integrates is not installed.
     for name, library in json.loads(run.stdout).items():
         assert name.startswith(
-            ("bloscpack.benzina.", "bloscpack.integrations.", "bloscpack.storage.")
+            (
+                "bloscpack.benzina.",
+                "bloscpack.integrations.",
+                "bloscpack.storage.",
+                "bloscpack.view.",
+            )
         )
         assert library.split(".")[0] in OPTIONAL
 
