@@ -160,6 +160,8 @@ IMPORTED_ON_USE = {
     "multiprocessing.reduction",
     "random",
     "shutil",
+    "termios",
+    "tty",
     "tempfile",
     "traceback",
     "simplejpeg",

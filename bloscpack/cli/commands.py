@@ -43,6 +43,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command("ls", "list files", "ls"),
     Command("cat", "print part of a file", "cat"),
     Command("sheet", "make one picture of many frames, slices or samples", "sheet"),
+    Command("show", "show part of a file in the terminal", "show"),
     Command("view", "show files as a page in the browser", "view"),
     Command("tune", "try settings on a sample of a file, and name the best", "tune"),
     Group(

@@ -129,12 +129,13 @@ def colour(
     *,
     is_cmyk: bool = False,
     limits: tuple[float, float] | None = None,
+    is_gray: bool = False,
 ) -> Coloured:
     """Return a picture of values, averaged to at most `height` and `width`.
 
     ``(H, W)`` of uint8 and bool are gray, other ``(H, W)`` get the colours of viridis, from the
     smallest to the largest value or over `limits`. ``(H, W, C)`` are red, green and blue; uint8
-    unchanged. ValueError if they are not numbers.
+    unchanged. With `is_gray`, gray replaces viridis. ValueError if they are not numbers.
     """
     is_color = values.ndim == 3 and values.shape[2] > 2
     planes = values if values.ndim == 3 else values[..., np.newaxis]
@@ -151,7 +152,7 @@ def colour(
             numbers = (numbers / 2 - low / 2) / span * 255 if span > 0 else numbers * 0
     levels = np.clip(np.rint(np.where(is_finite, numbers, 0)), 0, 255).astype(np.uint8)
     pixels: Pixels
-    if is_color or values.dtype in (np.uint8, np.bool_):
+    if is_color or is_gray or values.dtype in (np.uint8, np.bool_):
         pixels = np.ascontiguousarray(
             np.broadcast_to(levels[..., : 3 if is_color else 1], (*levels.shape[:2], 3))
         )

@@ -5,7 +5,9 @@ all other axes. As many chunks are decoded around its middle as the limits allow
 says which part of the array is shown.
 """
 
+from collections.abc import Iterable
 from math import prod
+from types import EllipsisType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -132,7 +134,7 @@ def _middle(side: int, step: int, count: int) -> slice:
     return slice(first * step, min(side, (first + count) * step))
 
 
-def index_text(index: Index) -> str:
+def index_text(index: Iterable[int | slice | EllipsisType]) -> str:
     """Return an index as it is written: ``[3, 0:64, 10:20]``."""
     parts = []
     for each in index:
@@ -142,5 +144,5 @@ def index_text(index: Index) -> str:
                 f"{start}:{stop}" + (f":{each.step}" if each.step not in (None, 1) else "")
             )
         else:
-            parts.append(str(each))
+            parts.append("..." if each is ... else str(each))
     return f"[{', '.join(parts)}]"
