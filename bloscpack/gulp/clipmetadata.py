@@ -6,11 +6,12 @@ first entry.
 """
 
 import json
-import os
+from contextlib import closing
 from typing import Any
 
 from ..frames.protocol import LABELS_KEY
 from ..notice import notice
+from ..storage.folder.filelist import ListedFolder
 from .chunk.format import decode_text
 
 META_DATA_KEY = "gulp.meta_data"
@@ -36,16 +37,16 @@ def unpack_entries(meta: dict[str, Any]) -> list[Any] | None:
     return kept if isinstance(kept, list) or kept is None else [meta]
 
 
-def load_labels(folder: str | os.PathLike[str]) -> dict[str, Any]:
+def load_labels(folder: ListedFolder) -> dict[str, Any]:
     """Return the label numbers of a folder as an attribute, or {} if it has none."""
-    path = os.path.join(folder, LABELS_NAME)
-    try:
-        with open(path, "rb") as stream:
-            labels = json.loads(decode_text(stream.read(_MAX_LABELS_NBYTES)))
-    except FileNotFoundError:
+    if LABELS_NAME not in folder.names:
         return {}
+    with closing(folder.open(LABELS_NAME)) as source:
+        text = source.read_at(0, min(source.size(), _MAX_LABELS_NBYTES))
+    try:
+        labels = json.loads(decode_text(bytes(text)))
     except (ValueError, RecursionError) as err:
-        notice("%s is left out: it is not JSON: %s", path, err)
+        notice("%s is left out: it is not JSON: %s", folder.path(LABELS_NAME), err)
         return {}
     return {LABELS_KEY: labels}
 

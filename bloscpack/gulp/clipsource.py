@@ -39,6 +39,7 @@ from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray, BytesLike, IntArray
 from .chunk.format import ChunkNames, check_jpeg, check_meta_nbytes
 from .chunk.textindex import Triplets, parse_entries, parse_meta_data, parse_triplets, scan_index
+from .clipmetadata import load_labels
 from .directory import listing_of
 from .gulperrors import DirectoryError
 
@@ -144,6 +145,10 @@ class GulpSource(KeyedSource):
     def has_latency(self) -> bool:
         """Whether the folder is behind a URL."""
         return self._folder.has_latency
+
+    def labels(self) -> dict[str, Any]:
+        """Return the label numbers beside the chunks as an attribute, or {} if there are none."""
+        return load_labels(self._folder)
 
     def keys(self) -> Sequence[str]:
         """Return the ids, in order."""

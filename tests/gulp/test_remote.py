@@ -76,6 +76,21 @@ def test_requests(s3: S3Server, folder: Path) -> None:
         assert len(s3.log) == 2
 
 
+def test_labels_travel(s3: S3Server, http: FileServer, tmp_path: Path) -> None:
+    labels = b'{"walk": 0}'
+    s3.put("labelled/label2idx.json", labels)
+    for name in [name for name in http.files if name.count("/") == 2 and name != "/gulp/"]:
+        s3.put(f"labelled/{name.rpartition('/')[2]}", http.files[name])
+    http.files["/gulp/label2idx.json"] = labels
+    http.files["/gulp/"] += b'<a href="label2idx.json">x</a>'
+    for number, (url, options) in enumerate(
+        [("s3://box/labelled", s3.options), (http.url("gulp/"), None)]
+    ):
+        bp.convert(url, tmp_path / f"{number}.blp", storage_options=options)
+        with bp.frames.open(tmp_path / f"{number}.blp") as store:
+            assert store.attrs == {"label2idx": {"walk": 0}}
+
+
 def test_a_folder_is_found_without_a_slash(s3: S3Server) -> None:
     with bp.frames.open("s3://box/gulp", storage_options=s3.options) as source:
         assert len(source) == 40

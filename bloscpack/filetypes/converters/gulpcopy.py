@@ -22,7 +22,6 @@ from ...gulp.chunk.format import chunk_names
 from ...gulp.clipmetadata import (
     LABELS_NAME,
     dump_labels,
-    load_labels,
     pack_entries,
     unpack_entries,
 )
@@ -178,9 +177,7 @@ def stored_meta(clip: Clip) -> dict[str, Any] | None:
 
 def stored_attrs(source: FrameSource) -> dict[str, Any] | None:
     """Return the label numbers as attributes; None if the source is not a directory."""
-    if not isinstance(source, GulpSource):
-        return None
-    return {} if source.name is None else load_labels(source.name)
+    return source.labels() if isinstance(source, GulpSource) else None
 
 
 class _WholeItems(GulpSource):
