@@ -203,7 +203,8 @@ def vanishing(path: str) -> Iterator[str]:
         yield path
     finally:
         if os.path.isdir(path):
-            from shutil import rmtree  # on use: it takes milliseconds to load
+            with importing:  # on use: it takes milliseconds to load
+                from shutil import rmtree
 
             rmtree(path)
         elif os.path.lexists(path):

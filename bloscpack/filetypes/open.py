@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from ..parallel.imports import importing
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
@@ -138,7 +139,8 @@ def open_frames(
     if isinstance(path, list | tuple) or is_pattern(path):
         if mode != "r":
             raise _reads_only("several stores", mode)
-        from ..frames.store.manystores import ManyStores
+        with importing:
+            from ..frames.store.manystores import ManyStores
 
         paths = expanded(path, storage_options)
         return ManyStores(paths, verify=verify, nthreads=nthreads, storage_options=storage_options)
@@ -150,7 +152,8 @@ def open_frames(
     source.close()
     if filetype is not None and not filetype.is_bloscpack:
         raise _reads_only(filetype.kind.name, mode)
-    from ..frames.store.framestore import FrameStore
+    with importing:
+        from ..frames.store.framestore import FrameStore
 
     return FrameStore(path, mode, verify=verify, nthreads=nthreads, locking=locking)
 
@@ -236,7 +239,8 @@ def create_frames(
     UnsupportedError
         URLs of this kind cannot be written to (``https://``).
     """
-    from ..frames.store.framestore import FrameStore
+    with importing:
+        from ..frames.store.framestore import FrameStore
 
     return FrameStore.create(
         path,

@@ -10,6 +10,7 @@ from ..array.array import Array
 from ..array.arraylike import as_array, is_dask_array, is_data_array, is_mapping
 from ..array.layout import Chunks, is_fortran, plan_layout
 from ..exceptions import FileChangedError
+from ..parallel.imports import importing
 from ..storage.remote.prefetch import copy_to
 from ..storage.sink import open_sink, upload_for
 from ..types import Access, Codec, Path, Progress, Shuffle
@@ -312,7 +313,8 @@ def _copy_member(member: MemberSink, array: Array) -> None:
 
 def _labels_of(array: Any) -> dict[str, Any]:
     """Return attrs that describe the labels of a DataArray."""
-    from .axislabels import pack_labels  # on use: few programs have labels
+    with importing:  # on use: few programs have labels
+        from .axislabels import pack_labels
 
     coords = {name: (coord.dims, coord.values, coord.attrs) for name, coord in array.coords.items()}
     return pack_labels(array.name, array.dims, array.shape, coords, array.attrs)
@@ -321,7 +323,8 @@ def _labels_of(array: Any) -> dict[str, Any]:
 def _save_by_parts(
     path: Path | IO[bytes], array: Any, progress: Progress | None, **options: Any
 ) -> None:
-    from .dask import save as save_parts  # on use: Dask takes long to load
+    with importing:  # on use: Dask takes long to load
+        from .dask import save as save_parts
 
     if not isinstance(path, str | os.PathLike):
         raise TypeError(

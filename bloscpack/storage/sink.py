@@ -29,7 +29,8 @@ class SpoolSink:
     _BLOCK_NBYTES = 1 << 20
 
     def __init__(self) -> None:
-        from tempfile import SpooledTemporaryFile  # loaded on use: 3 ms, and rarely needed
+        with importing:  # loaded on use: 3 ms, and rarely needed
+            from tempfile import SpooledTemporaryFile
 
         self._spool = SpooledTemporaryFile(self._MEMORY_NBYTES)  # noqa: SIM115
 
@@ -63,7 +64,8 @@ class SpoolSink:
 
 def _naming_temporary() -> AbstractContextManager[None]:
     """Name the folder of temporary files in errors, as that is the disk that is full."""
-    from tempfile import gettempdir
+    with importing:
+        from tempfile import gettempdir
 
     return disk.naming(f"temporary file in {gettempdir()}")
 
