@@ -190,9 +190,16 @@ class Target(NamedTuple):
 
 
 def _exchange(
-    name: str, module: str, suffixes: tuple[str, ...], kinds: tuple[FileKind, ...], **options: Any
+    name: str,
+    module: str,
+    suffixes: tuple[str, ...],
+    kinds: tuple[FileKind, ...],
+    *,
+    open_several: str | None = None,
+    copy_several: str | None = None,
+    **options: Any,
 ) -> Target:
-    """Return the row of a format of another library."""
+    """Return the row of a format of another library; functions are named as in its module."""
     module = f"integrations.exchange.{module}"
     return Target(
         name,
@@ -200,6 +207,8 @@ def _exchange(
         suffixes,
         kinds=kinds,
         open=on_use(module, f"open_{name}"),
+        open_several=on_use(module, open_several) if open_several else None,
+        copy_several=on_use(module, copy_several) if copy_several else None,
         **options,
     )
 
@@ -253,8 +262,8 @@ TARGETS = (
         (".npz",),
         (ZIP,),
         is_array=True,
-        open_several=on_use("integrations.exchange.npz", "open_several"),
-        copy_several=on_use("integrations.exchange.npz", "copy_several"),
+        open_several="open_several",
+        copy_several="copy_several",
         is_mapping=True,
     ),
     _exchange(
@@ -263,8 +272,8 @@ TARGETS = (
         (".h5", ".hdf5"),
         (HDF5,),
         is_array=True,
-        open_several=on_use("integrations.exchange.hdf5", "open_several"),
-        copy_several=on_use("integrations.exchange.hdf5", "copy_several"),
+        open_several="open_several",
+        copy_several="copy_several",
     ),
     _exchange(
         "zarr",
@@ -272,8 +281,8 @@ TARGETS = (
         (".zarr", ".zarr.zip"),
         (ZARR,),
         is_array=True,
-        open_several=on_use("integrations.exchange.zarrarray", "open_several"),
-        copy_several=on_use("integrations.exchange.zarrarray", "copy_several"),
+        open_several="open_several",
+        copy_several="copy_several",
     ),
     _exchange(
         "zarr2",
@@ -281,7 +290,7 @@ TARGETS = (
         (),
         (),
         is_array=True,
-        copy_several=on_use("integrations.exchange.zarrarray", "copy_several_to_zarr2"),
+        copy_several="copy_several_to_zarr2",
     ),
     _exchange("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
     _exchange("mp4", "videofile", (".mp4",), (VIDEO, GIF)),
@@ -293,6 +302,6 @@ TARGETS = (
         (".nc", ".nc4"),
         (NETCDF3,),
         is_array=True,
-        open_several=on_use("integrations.exchange.netcdf", "open_several"),
+        open_several="open_several",
     ),
 )
