@@ -149,6 +149,29 @@ def replace(source: str, target: str) -> None:
     os.replace(source, target)
 
 
+def rename_new(source: str, target: str) -> None:
+    """Rename a file to a name that must not exist.
+
+    Raises
+    ------
+    FileExistsError
+        The name exists.
+    """
+    try:
+        os.link(source, target)  # unlike a rename, it never replaces a file
+    except FileExistsError:
+        raise exists_already(target) from None
+    except OSError as err:
+        # File systems without hard links, such as FAT, refuse with one of these.
+        if err.errno not in (errno.EPERM, errno.EACCES, errno.EMLINK, *_UNSUPPORTED):
+            raise
+        if os.path.lexists(target):
+            raise exists_already(target) from None
+        os.replace(source, target)
+    else:
+        os.unlink(source)
+
+
 def unlink(path: str) -> None:
     """Remove a file."""
     os.unlink(path)

@@ -1,5 +1,7 @@
 """``overwrite=`` of the functions that make a file."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,35 @@ def test_a_file_that_appears_later_is_kept(
         make(path, overwrite=False)
     assert path.read_bytes() == b"another"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_appears_at_the_rename_is_kept(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, link = tmp_path / "a.blp", os.link
+
+    def racing(source: str, target: str) -> None:
+        path.write_bytes(b"another")
+        if not links:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        link(source, target)
+
+    monkeypatch.setattr("os.link", racing)
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        save(path, overwrite=False)
+    assert path.read_bytes() == b"another"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_file_systems_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr("os.link", refuse)
+    save(tmp_path / "a.blp", overwrite=False)
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.blp"]
+    assert np.array_equal(bp.load(tmp_path / "a.blp"), FULL)
 
 
 @pytest.mark.parametrize("flushes", [False, True])
