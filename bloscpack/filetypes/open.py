@@ -11,7 +11,7 @@ from ..parallel.imports import importing
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
-from ..types import FrameCodec, FramePreset, Mode
+from ..types import FrameCodec, FramePreset, Mode, Subsampling
 from .identify import identify, refuse_folder
 from .table import FileType
 
@@ -46,6 +46,7 @@ def open_frames(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
+    exact: bool = False,
 ) -> "ManyStores": ...
 @overload
 def open_frames(
@@ -56,6 +57,7 @@ def open_frames(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
+    exact: bool = False,
 ) -> "FrameSource": ...
 @overload
 def open_frames(
@@ -66,6 +68,7 @@ def open_frames(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
+    exact: bool = False,
 ) -> "FrameStore": ...
 @known_as("bloscpack.frames", "open")
 def open_frames(
@@ -76,6 +79,7 @@ def open_frames(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
+    exact: bool = False,
 ) -> "FrameSource":
     """Open clips of frames.
 
@@ -97,6 +101,9 @@ def open_frames(
         Lock the file in mode "a", so that a second writer is refused. False is for file
         systems without locks, and only if no other program writes to the file; so is
         ``BLOSCPACK_LOCKING=0`` in the environment.
+    exact : bool, default False
+        Decode JPEG images of frame stores by the exact transform and with smooth chroma, as image
+        viewers do. The default is faster, and gives the pixels that GulpIO2 gives.
 
     Returns
     -------
@@ -143,19 +150,25 @@ def open_frames(
             from ..frames.store.manystores import ManyStores
 
         paths = expanded(path, storage_options)
-        return ManyStores(paths, verify=verify, nthreads=nthreads, storage_options=storage_options)
+        return ManyStores(
+            paths,
+            verify=verify,
+            nthreads=nthreads,
+            storage_options=storage_options,
+            exact=exact,
+        )
     if mode == "a":
         refuse_url(path, "appended to")
     filetype, source = identify(path, storage_options, folders=True)
     if mode == "r":
-        return frames_of(filetype, source, verify=verify, nthreads=nthreads)
+        return frames_of(filetype, source, verify=verify, nthreads=nthreads, exact=exact)
     source.close()
     if filetype is not None and not filetype.is_bloscpack:
         raise _reads_only(filetype.kind.name, mode)
     with importing:
         from ..frames.store.framestore import FrameStore
 
-    return FrameStore(path, mode, verify=verify, nthreads=nthreads, locking=locking)
+    return FrameStore(path, mode, verify=verify, nthreads=nthreads, locking=locking, exact=exact)
 
 
 def _reads_only(what: str, mode: str) -> ValueError:
@@ -168,6 +181,7 @@ def frames_of(
     *,
     verify: bool = True,
     nthreads: int | None = None,
+    exact: bool = False,
 ) -> "FrameSource":
     """Open the clips of an identified file or folder."""
     with closed_on_error(source):
@@ -175,7 +189,12 @@ def frames_of(
         if filetype is None or filetype.open_frames is None or filetype.is_bloscpack:
             from ..frames.store.framestore import FrameStore  # its error says what the file is
 
-            return FrameStore(source, verify=verify, nthreads=nthreads)
+            return FrameStore(source, verify=verify, nthreads=nthreads, exact=exact)
+        if exact:
+            raise ValueError(
+                f"exact=True is for frame stores, not for {filetype.kind.name}: leave it out, or "
+                "convert the clips to a frame store (bloscpack.convert)"
+            )
         options = {} if filetype.is_folder else {"nthreads": nthreads}
         frames: FrameSource = filetype.open_frames(source, **options)
         return frames
@@ -188,6 +207,7 @@ def create_frames(
     codec: FrameCodec = "lossless",
     preset: FramePreset = "fast",
     quality: int = 90,
+    subsampling: Subsampling = "444",
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = False,
@@ -208,6 +228,9 @@ def create_frames(
         Whether lossless frames decode fast or take little space.
     quality : int, default 90
         JPEG quality, 1 to 100.
+    subsampling : {"444", "422", "420"}, default "444"
+        Resolution of the chroma of JPEG: full, half the width, or half the width and height, as in
+        most videos. Less chroma takes less space and is faster to decode.
     attrs : mapping, optional
         JSON values to store with the clips.
     nthreads : int, optional
@@ -247,6 +270,7 @@ def create_frames(
         codec=codec,
         preset=preset,
         quality=quality,
+        subsampling=subsampling,
         attrs=attrs,
         nthreads=nthreads,
         overwrite=overwrite,

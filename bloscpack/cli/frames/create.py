@@ -11,7 +11,7 @@ from ...filetypes.open import open_frames
 from ...frames import listing
 from ...frames.ingest.ingest import IngestReport, Remark, ingest
 from ...frames.ingest.items import Item
-from ...frames.store.frameencoding import CODECS
+from ...frames.store.frameencoding import CODECS, SUBSAMPLINGS
 from ...frames.store.lossless import PRESETS
 from ...storage import disk
 from ...storage.url import shown_name
@@ -110,6 +110,11 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
         help="for jpeg, 1 to 100 (default: 90); images are encoded again",
     )
     group.add_argument(
+        "--subsampling",
+        choices=SUBSAMPLINGS,
+        help="chroma of jpeg: full, half the width, or half the width and height (default: 444)",
+    )
+    group.add_argument(
         "--size", metavar="N", type=_positive, help="resize frames: pixels of the shorter edge"
     )
     group.add_argument(
@@ -136,8 +141,9 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Create or continue a store."""
-    if args.quality is not None and args.codec != "jpeg":
-        raise UsageError("--quality requires --codec jpeg")
+    for option in ("quality", "subsampling"):
+        if getattr(args, option) is not None and args.codec != "jpeg":
+            raise UsageError(f"--{option} requires --codec jpeg")
     if args.size is not None and args.codec is None:
         raise UsageError("--size requires --codec: resized frames are encoded again")
     console = Console(args)
@@ -161,6 +167,7 @@ def run(args: argparse.Namespace) -> int:
             codec=args.codec,
             preset=args.preset,
             quality=args.quality,
+            subsampling=args.subsampling,
             short_edge=args.size,
             check=args.check,
             keep_damaged=args.keep_damaged,

@@ -29,6 +29,7 @@ def store_text(store: "FrameStore") -> Iterator[str]:
     yield f"    codec: {store.codec!r}"
     yield f"    preset: {store.preset!r}"
     yield f"    quality: {store.quality}"
+    yield f"    subsampling: {store.subsampling!r}"
     yield f"    checksum: {CHECKSUM!r}"
     if summary.formats:
         yield "Kinds of frames:"
@@ -62,6 +63,7 @@ def store_document(name: str, store: "FrameStore") -> dict[str, Any]:
         "codec": store.codec,
         "preset": store.preset,
         "quality": store.quality,
+        "subsampling": store.subsampling,
         "checksum": CHECKSUM,
         "format_version": FORMAT_VERSION,
         "attrs": store.attrs,

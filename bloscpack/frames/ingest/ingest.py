@@ -14,7 +14,7 @@ from typing import Any
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
 from ...parallel.processes import Job, Workers, resolve_nworkers
-from ...types import FrameCodec, FramePreset, OnBadItem, Progress
+from ...types import FrameCodec, FramePreset, OnBadItem, Progress, Subsampling
 from .. import listing
 from ..protocol import FrameSource
 from ..store.frameencoding import Options
@@ -97,6 +97,7 @@ def ingest(
     codec: FrameCodec | None = None,
     preset: FramePreset | None = None,
     quality: int | None = None,
+    subsampling: Subsampling | None = None,
     short_edge: int | None = None,
     check: bool = False,
     keep_damaged: bool = False,
@@ -123,11 +124,15 @@ def ingest(
         The store, which is created if it does not exist.
     codec : {"lossless", "jpeg"}, optional
         How frames are stored. By default JPEG and PNG images are stored unchanged and everything
-        else lossless. "jpeg" also keeps images unchanged unless `quality` or `short_edge` is given.
+        else lossless. "jpeg" also keeps images unchanged unless `quality`,
+        `subsampling` or `short_edge` is given.
     preset : {"fast", "small"}, optional
         Preset of codec "lossless", "fast" by default.
     quality : int, optional
         Quality of codec "jpeg", 1 to 100, 90 by default.
+    subsampling : {"444", "422", "420"}, optional
+        Resolution of the chroma of codec "jpeg", "444" (full) by default; see
+        `bloscpack.frames.create`.
     short_edge : int, optional
         Resize images and videos so that their shorter edge has this many pixels; needs `codec`.
     check : bool, optional
@@ -198,15 +203,17 @@ def ingest(
     """
     if on_error not in ("skip", "raise"):
         raise ValueError(f"on_error must be 'skip' or 'raise', not {on_error!r}")
-    if quality is not None and codec != "jpeg":
-        raise ValueError("quality needs codec='jpeg'")
+    if codec != "jpeg":
+        for name, value in (("quality", quality), ("subsampling", subsampling)):
+            if value is not None:
+                raise ValueError(f"{name} needs codec='jpeg'")
     if short_edge is not None and codec is None:
         raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
     nworkers = resolve_nworkers(workers)
     read_options = ReadOptions(
-        keep=codec != "lossless" and quality is None,
+        keep=codec != "lossless" and quality is None and subsampling is None,
         check=check,
         short_edge=short_edge,
         keep_damaged=keep_damaged,
@@ -214,7 +221,7 @@ def ingest(
     found = _items_of(items)
     if not allow_empty:
         found = _require_items(found)
-    given = {"codec": codec, "preset": preset, "quality": quality}
+    given = {"codec": codec, "preset": preset, "quality": quality, "subsampling": subsampling}
     with Series(
         path,
         Options().replace(**given),

@@ -64,7 +64,7 @@ class Series:
     @property
     def options(self) -> Options:
         """Options of the stores."""
-        return Options(self._last.codec, self._last.preset, self._last.quality)
+        return self._last._options()
 
     def __contains__(self, id_: str) -> bool:
         return id_ in self._last or any(id_ in store for store in self._full)

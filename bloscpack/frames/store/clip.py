@@ -42,6 +42,7 @@ class _Store(Protocol):
     name: str | None
     verify: bool
     nthreads: int | None
+    exact: bool
 
     def _check_open(self) -> None:
         """Raise if the store is closed."""
@@ -219,10 +220,11 @@ class StoreClip(ShownClip):
         height, width, *rest = (*self.frame_shape(indices), 0, 0)[: max(2, len(self.shape) - 1)]
         shape = (-(-height // reduce), -(-width // reduce), *rest)
         frames = np.empty((len(indices), *shape), self.dtype)
+        is_fast = not self._store.exact
 
         def decode(place: int, stored: memoryview) -> None:
             try:
-                frames[place] = image.decode(stored, reduce=reduce)
+                frames[place] = image.decode(stored, fast=is_fast, reduce=reduce)
             except BloscpackError as err:
                 err.at(self._label(int(indices[place])), self._store.name)
                 raise
@@ -394,7 +396,7 @@ class StoreClip(ShownClip):
 
     def _decode_image(self, index: int, frame: AnyArray, stored: memoryview) -> None:
         try:
-            image.decode_into(stored, frame)
+            image.decode_into(stored, frame, fast=not self._store.exact)
         except BloscpackError as err:
             err.at(self._label(index), self._store.name)
             raise

@@ -80,6 +80,7 @@ class _Store:
     """The parts of a store that a clip needs."""
 
     verify = True
+    exact = False
 
     def __init__(self, name: str | None) -> None:
         self.name = name

@@ -21,6 +21,8 @@ from .format import Codec, FrameFormat, ImageKind
 from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip, is_aligned
 
 CODECS = ("lossless", "jpeg")
+# Chroma of JPEG, by its resolution next to luma: full, half the width, half the width and height.
+SUBSAMPLINGS = ("444", "422", "420")
 # Decoded bytes per batch when frames come from an iterable or a non-contiguous array. Batches are
 # whole groups of eight chunks, so that frames can be encoded relative to earlier ones.
 _BATCH_NBYTES = 16 << 20
@@ -38,6 +40,7 @@ class Options(NamedTuple):
     codec: str = "lossless"  # or "jpeg"; for arrays: images are stored unchanged
     preset: str = "fast"  # or "small"; for codec "lossless"
     quality: int = 90  # for codec "jpeg", 1 to 100
+    subsampling: str = "444"  # for codec "jpeg", one of SUBSAMPLINGS
 
     def check(self) -> "Options":
         """Return the options after checking them."""
@@ -49,7 +52,21 @@ class Options(NamedTuple):
             raise TypeError(f"quality must be an int, not {type(self.quality).__name__}")
         if not 1 <= self.quality <= 100:
             raise ValueError(f"quality must be 1 to 100, not {self.quality}")
+        if self.subsampling not in SUBSAMPLINGS:
+            raise ValueError(
+                f"subsampling must be one of {', '.join(SUBSAMPLINGS)}, not {self.subsampling!r}"
+            )
         return self
+
+    def stored(self) -> dict[str, Any]:
+        """Return the fields that the metadata of a store keep.
+
+        Full chroma is left out, as in stores that were made before there was a choice.
+        """
+        fields = self._asdict()
+        if self.subsampling == Options().subsampling:
+            del fields["subsampling"]
+        return fields
 
     def replace(self, **given: Any) -> "Options":
         """Return a copy with those of `given` that are not None."""
@@ -174,11 +191,14 @@ class Encoder:
 
     def _jpegs(self, frames: Iterator[Any], nbytes: int) -> Iterator[tuple[bytes, int]]:
         """Encode arrays as JPEG."""
-        quality = self._options.quality
         nthreads = resolve_nthreads(self._nthreads, _IMAGE_COST * max(nbytes, _BATCH_NBYTES))
         yield from self._images(
             map_ordered(
-                lambda frame: image.encode_jpeg(np.asarray(frame), quality=quality),
+                lambda frame: image.encode_jpeg(
+                    np.asarray(frame),
+                    quality=self._options.quality,
+                    subsampling=self._options.subsampling,
+                ),
                 frames,
                 nthreads,
             )

@@ -25,7 +25,7 @@ from ...storage.file import open_source
 from ...storage.protocol import ByteSource, closed_on_error, errors_at
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
-from ...types import AnyArray, FrameCodec, FramePreset, IntArray, Mode
+from ...types import AnyArray, FrameCodec, FramePreset, IntArray, Mode, Subsampling
 from ..protocol import ClipMapping, Request, read_batch
 from .clip import StoreClip
 from .frameencoding import EncodedClip, Options
@@ -96,6 +96,8 @@ class FrameStore(ClipMapping):
         Whether the checksum of each chunk is compared when it is read.
     nthreads : int or None
         Default number of threads for encoding and decoding.
+    exact : bool
+        Whether JPEG images are decoded by the exact transform, not by the fast one.
 
     Notes
     -----
@@ -112,7 +114,9 @@ class FrameStore(ClipMapping):
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
         locking: bool = True,
+        exact: bool = False,
     ) -> None:
+        check_exact(exact)
         if mode not in ("r", "a"):
             raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
         if verify not in (True, False):
@@ -122,8 +126,9 @@ class FrameStore(ClipMapping):
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
             self._attach(StoreWriter.open(path, locking=locking), verify, nthreads)
-            return
-        self._read_index(open_source(path, storage_options), None, verify, nthreads)
+        else:
+            self._read_index(open_source(path, storage_options), None, verify, nthreads)
+        self.exact = exact
 
     @classmethod
     def create(
@@ -133,6 +138,7 @@ class FrameStore(ClipMapping):
         codec: FrameCodec = "lossless",
         preset: FramePreset = "fast",
         quality: int = 90,
+        subsampling: Subsampling = "444",
         attrs: Mapping[str, Any] | None = None,
         nthreads: int | None = None,
         overwrite: bool = False,
@@ -140,7 +146,7 @@ class FrameStore(ClipMapping):
         locking: bool = True,
     ) -> Self:
         """Create a store and open it for appending; see `bloscpack.frames.create`."""
-        options = Options(codec, preset, quality).check()
+        options = Options(codec, preset, quality, subsampling).check()
         upload = upload_for(path, storage_options)
         self = cls.__new__(cls)
         try:
@@ -169,6 +175,7 @@ class FrameStore(ClipMapping):
         self._writer = writer
         self.verify = verify
         self.nthreads = nthreads
+        self.exact = False
         self._is_open = True
         self._upload: Upload | None = None
         self._clips: dict[str, StoreClip] = {}
@@ -181,6 +188,7 @@ class FrameStore(ClipMapping):
         *,
         verify: bool = True,
         nthreads: int | None = None,
+        exact: bool = False,
     ) -> Self:
         """Return a store that reads from `source` and takes ownership of it.
 
@@ -190,6 +198,7 @@ class FrameStore(ClipMapping):
         """
         self = cls.__new__(cls)
         self._read_index(source, state, verify, nthreads)
+        self.exact = exact
         return self
 
     def _read_index(
@@ -249,6 +258,11 @@ class FrameStore(ClipMapping):
     def quality(self) -> int:
         """JPEG quality, unless `append` is called with another."""
         return self._options().quality
+
+    @property
+    def subsampling(self) -> str:
+        """Chroma of JPEG, "444", "422" or "420", unless `append` is called with another."""
+        return self._options().subsampling
 
     @property
     def nframes(self) -> int:
@@ -371,6 +385,7 @@ class FrameStore(ClipMapping):
         codec: FrameCodec | None = None,
         preset: FramePreset | None = None,
         quality: int | None = None,
+        subsampling: Subsampling | None = None,
     ) -> None:
         """Append a clip.
 
@@ -384,7 +399,7 @@ class FrameStore(ClipMapping):
             time; or an iterable of JPEG or PNG images (bytes), which are stored unchanged.
         meta : mapping, optional
             JSON values to store with the clip; numpy numbers and arrays become plain values.
-        codec, preset, quality : optional
+        codec, preset, quality, subsampling : optional
             As in `create`, for this clip only.
 
         Raises
@@ -404,7 +419,9 @@ class FrameStore(ClipMapping):
         of this process. It is durable, safe from power loss, after `flush` or `close`.
         """
         writer = self._open_writer()
-        options = self._options().replace(codec=codec, preset=preset, quality=quality)
+        options = self._options().replace(
+            codec=codec, preset=preset, quality=quality, subsampling=subsampling
+        )
         writer.append(id, frames, meta, options, self.nthreads)
 
     def _append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
@@ -491,7 +508,7 @@ class FrameStore(ClipMapping):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the place and the identity of the file, not as its content."""
-        return _reopen, (self._place(), self._state, self.verify, self.nthreads)
+        return _reopen, (self._place(), self._state, self.verify, self.nthreads, self.exact)
 
     def _place(self) -> Any:
         """Return the place that opens the file in another process (`ByteSource.place`).
@@ -531,6 +548,12 @@ class FrameStore(ClipMapping):
         if self._writer is None:
             raise ValueError("the store is open for reading; open it with mode 'a' to append")
         return self._writer
+
+
+def check_exact(exact: object) -> None:
+    """Raise TypeError unless the option is a bool."""
+    if not isinstance(exact, bool):
+        raise TypeError(f"exact must be True or False, not {type(exact).__name__}")
 
 
 # Stored bytes compared at the start of the first and last clip; the full digests are in the index.
@@ -576,6 +599,13 @@ def _continued(
     return front, later if later.nclips >= before.nclips else before
 
 
-def _reopen(place: Any, state: tuple[int, bytes], verify: bool, nthreads: int | None) -> FrameStore:
+def _reopen(
+    place: Any,
+    state: tuple[int, bytes],
+    verify: bool,
+    nthreads: int | None,
+    exact: bool = False,  # pickles of earlier builds have none
+) -> FrameStore:
     """Return the pickled store, reopened in the same state, without clips appended since."""
-    return FrameStore._over(open_source(place), state, verify=verify, nthreads=nthreads)
+    source = open_source(place)
+    return FrameStore._over(source, state, verify=verify, nthreads=nthreads, exact=exact)

@@ -28,7 +28,7 @@ from ...types import AnyArray
 from ..protocol import ClipMapping, Request, read_batch
 from .clip import StoreClip
 from .format import hash_of, pack_id
-from .framestore import ATTRS_ADVICE, FrameStore
+from .framestore import ATTRS_ADVICE, FrameStore, check_exact
 
 _State = tuple[int, bytes]
 
@@ -63,6 +63,8 @@ class ManyStores(ClipMapping):
         Compare the checksum of each chunk when it is read.
     nthreads : int, optional
         Decoding threads.
+    exact : bool, default False
+        Decode JPEG images by the exact transform.
     max_open : int, default 64
         Largest number of files open at a time.
 
@@ -95,14 +97,16 @@ class ManyStores(ClipMapping):
         nthreads: int | None = None,
         max_open: int = MAX_OPEN_FILES,
         storage_options: Mapping[str, Any] | None = None,
+        exact: bool = False,
     ) -> None:
         if isinstance(paths, str | bytes | os.PathLike):
             raise TypeError(f"paths must be a list, not {type(paths).__name__}")
         if verify not in (True, False):
             raise ValueError(f"verify must be True or False, not {verify!r}")
+        check_exact(exact)
         if max_open < 1:
             raise ValueError(f"max_open must be at least 1, not {max_open}")
-        self._set(list(paths), None, verify, nthreads, max_open, storage_options)
+        self._set(list(paths), None, verify, nthreads, max_open, exact, storage_options)
         if not self._places:
             raise ValueError("paths is empty: at least one path is needed")
         self._load()
@@ -114,11 +118,12 @@ class ManyStores(ClipMapping):
         verify: bool,
         nthreads: int | None,
         max_open: int,
+        exact: bool,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._places, self._states = places, states
         self._storage_options = storage_options
-        self.verify, self.nthreads = verify, nthreads
+        self.verify, self.nthreads, self.exact = verify, nthreads, exact
         self._pool = FilePool(max_open)
         self._max_open = max_open
         self._tables: _Tables | None = None
@@ -143,7 +148,11 @@ class ManyStores(ClipMapping):
         def look(number: int) -> None:
             source = self._open_source(self._places[number])
             opened[number] = FrameStore._over(
-                source, states[number], verify=self.verify, nthreads=self.nthreads
+                source,
+                states[number],
+                verify=self.verify,
+                nthreads=self.nthreads,
+                exact=self.exact,
             )
 
         try:
@@ -264,7 +273,8 @@ class ManyStores(ClipMapping):
         """Pickle as the places and the identities of the files."""
         stores = self._load().stores
         places, states = [each._place() for each in stores], [each._state for each in stores]
-        return _reopen, (places, states, self.verify, self.nthreads, self._max_open)
+        options = self.verify, self.nthreads, self._max_open, self.exact
+        return _reopen, (places, states, *options)
 
     def __repr__(self) -> str:
         if self._tables is None:
@@ -356,8 +366,9 @@ def _reopen(
     verify: bool,
     nthreads: int | None,
     max_open: int,
+    exact: bool = False,  # pickles of earlier builds have none
 ) -> ManyStores:
     """Return the pickled handle; its files are opened on first use."""
     many = ManyStores.__new__(ManyStores)
-    many._set(places, states, verify, nthreads, max_open)
+    many._set(places, states, verify, nthreads, max_open, exact)
     return many

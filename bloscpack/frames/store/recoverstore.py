@@ -124,7 +124,7 @@ def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
     except BloscpackError as err:
         what = f"{message_of(err)}: the attributes of the store are lost"
         damage.append(Damage(what, None, offset))
-    return pack_front(Options()._asdict(), {}), damage
+    return pack_front(Options().stored(), {}), damage
 
 
 class Salvage:

@@ -21,7 +21,8 @@ FRONT_NBYTES = 4096
 def pack_front(options: Mapping[str, Any], attrs: Mapping[str, Any]) -> bytes:
     """Return the header and metadata section of a store.
 
-    `options` are defaults for appending: codec, preset and quality; `attrs` are given by the user.
+    `options` are defaults for appending: codec, preset, quality and subsampling; `attrs` are given
+    by the user.
     """
     metadata = {"container": CONTAINER, **options, "attrs": json_values(dict(attrs), "attrs")}
     # Not compressed, so that the bytes do not depend on the zlib version; the section never grows.

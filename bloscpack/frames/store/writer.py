@@ -75,7 +75,7 @@ class StoreWriter:
             raise FileExistsError(
                 f"{name!r} exists already: open it with mode 'a' to append, or pass overwrite=True"
             )
-        front = pack_front(options._asdict(), attrs or {})
+        front = pack_front(options.stored(), attrs or {})
         none = np.zeros(0, "<u8")
         content = Content(Clips.of(none, none, none, [], []), b"", b"")
         _, segment = pack_segment(
