@@ -13,6 +13,7 @@ import pytest
 import bloscpack
 
 from .conftest import REPOSITORY
+from .test_layers import FILE_TYPES
 
 PROBE = """
 import json, os, sys, threading
@@ -85,7 +86,7 @@ def test_frames_are_not_loaded(probe: dict[str, object]) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["benzina", "frames", "gulp", "vrs"])
+@pytest.mark.parametrize("name", ["frames", *FILE_TYPES])
 def test_folders_are_loaded_when_they_are_named(name: str) -> None:
     program = f"import bloscpack; print(bloscpack.{name}.__name__)"
     run = subprocess.run(

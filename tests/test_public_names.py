@@ -17,8 +17,9 @@ import pytest
 import bloscpack as bp
 
 from .pages import DOCS
+from .test_layers import FILE_TYPES
 
-FOLDERS = ("bloscpack", "bloscpack.frames", "bloscpack.gulp", "bloscpack.vrs", "bloscpack.benzina")
+FOLDERS = ("bloscpack", "bloscpack.frames", *(f"bloscpack.{name}" for name in FILE_TYPES))
 # Public modules, besides the folders themselves.
 PUBLIC_MODULES = {
     *("abstract_io", "append", "args", "benzina", "defaults", "exceptions", "file_io", "frames"),
@@ -58,7 +59,7 @@ def test_dir_of_the_package_lists_the_kinds_of_files_before_they_are_loaded() ->
     code = (
         "import bloscpack, sys\n"
         "names = set(dir(bloscpack))\n"
-        "assert {'frames', 'gulp', 'vrs', 'benzina', 'save', '__version__'} <= names\n"
+        f"assert {{'frames', 'save', '__version__', *{sorted(FILE_TYPES)}}} <= names\n"
         "assert 'bloscpack.frames' not in sys.modules\n"
         "assert not {'container', 'codec', 'threads', 'wire', 'detect'} & names\n"
     )

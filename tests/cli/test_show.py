@@ -16,6 +16,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.display.halfblocks import half_blocks, plain_text, sixel
 
+from ..conftest import small_vectors
 from .clipfiles import CLIPS, write_store
 from .conftest import REPOSITORY, Blpk
 
@@ -112,9 +113,8 @@ def test_a_line_is_a_plot(blpk: Blpk) -> None:
         ("s.blp::/walk", "2,:,3", (16, 3)),
         ("z.blp::/mask", None, (9, 8)),
         ("z.blp::/line", "5:9", (4,)),
-        (FORMATS / "gulp", None, (24, 32, 3)),
-        (FORMATS / "hevc.bzna", None, None),
-        (FORMATS / "recording.vrs", None, None),
+        *((FORMATS / name, None, (24, 32, 3)) for name in small_vectors("gulp")),
+        *((FORMATS / name, None, None) for name in small_vectors("hevc.bzna", "recording.vrs")),
     ],
 )
 def test_every_kind_of_file(blpk: Blpk, name: Any, selection: str | None, shape: Any) -> None:
@@ -131,8 +131,9 @@ def test_every_kind_of_file(blpk: Blpk, name: Any, selection: str | None, shape:
         assert tuple(document["shape"]) == shape
 
 
-def test_columns_of_a_recording(blpk: Blpk) -> None:
-    path = FORMATS / "recording.vrs"
+@pytest.mark.parametrize("name", small_vectors("recording.vrs"))
+def test_columns_of_a_recording(blpk: Blpk, name: str) -> None:
+    path = FORMATS / name
     with bp.vrs.open(path) as recording:
         values = recording.streams["214-1"].field("exposure")
     lines = blpk("show", f"{path}::/214-1/exposure").out.splitlines()

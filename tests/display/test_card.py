@@ -14,7 +14,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.storage.memory import MemorySource
 
-from ..conftest import REPOSITORY
+from ..conftest import REPOSITORY, small_vectors
 
 FORMATS = REPOSITORY / "tests" / "vectors" / "formats"
 EVIL = "<script>alert('x')</script>\x1b[2J\u202e\ud800"
@@ -233,7 +233,9 @@ def test_a_clip_is_a_contact_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert "walk" in checked(many)
 
 
-@pytest.mark.parametrize("name", ["gulp", "gulp_store.blp", "recording.vrs", "hevc.bzna"])
+@pytest.mark.parametrize(
+    "name", small_vectors("gulp", "gulp_store.blp", "recording.vrs", "hevc.bzna")
+)
 def test_clips_of_every_source(name: str) -> None:
     if name == "hevc.bzna":
         pytest.importorskip("av")
@@ -243,15 +245,24 @@ def test_clips_of_every_source(name: str) -> None:
         assert "<img" in checked(source[source.keys()[0]])
 
 
-def test_recordings_streams_datasets_and_directories() -> None:
-    with bp.vrs.open(FORMATS / "recording.vrs") as recording:
+@pytest.mark.parametrize("name", small_vectors("recording.vrs"))
+def test_recordings_and_streams(name: str) -> None:
+    with bp.vrs.open(FORMATS / name) as recording:
         html = checked(recording)
         for id_, stream in recording.streams.items():
             assert f"<td>{id_}</td>" in html
             assert ("<img" in checked(stream)) == stream.has_images
-    assert "<td>0</td>" in checked(bp.gulp.GulpDirectory(FORMATS / "gulp"))
+
+
+@pytest.mark.parametrize("name", small_vectors("gulp"))
+def test_directories(name: str) -> None:
+    assert "<td>0</td>" in checked(bp.gulp.GulpDirectory(FORMATS / name))
+
+
+@pytest.mark.parametrize("name", small_vectors("h264.bzna"))
+def test_datasets_and_samples(name: str) -> None:
     pytest.importorskip("av")
-    with bp.benzina.open(FORMATS / "h264.bzna") as dataset:
+    with bp.benzina.open(FORMATS / name) as dataset:
         html = checked(dataset)
         assert "<img" in html
         assert dataset[0].id in html
@@ -259,8 +270,9 @@ def test_recordings_streams_datasets_and_directories() -> None:
 
 
 def test_the_result_of_a_conversion(tmp_path: Path) -> None:
-    done = bp.convert(FORMATS / "gulp", tmp_path / "s.blp")
-    assert "<td>frames</td>" in checked(done)
+    bp.save(tmp_path / "a.blp", np.arange(9))
+    done = bp.convert(tmp_path / "a.blp", tmp_path / "s.npy")
+    assert "<td>npy</td>" in checked(done)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pickle
 import re
 import zipfile
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,18 @@ from bloscpack.exceptions import (
     WrongKindError,
 )
 from bloscpack.filetypes import identify
-from bloscpack.format.filekind import DATASET, GULP_DIRECTORY, GULP_FILE, VIDEO, kind_of
+from bloscpack.format.filekind import DATASET, GULP_DIRECTORY, GULP_FILE, RECORDING, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
 from bloscpack.integrations.axislabels import Labels
 
+from ..test_layers import FILE_TYPES
+
 MP4 = b"\0\0\0\x10ftypisom\0\0\0\0\0\0\0\x08moov"
+
+
+def of_types(*names: str) -> list[Callable[..., Any]]:
+    """Return public functions by name, without those of file types that have been removed."""
+    return [attrgetter(name)(bp) for name in names if name.split(".")[0] in FILE_TYPES]
 
 
 @pytest.fixture
@@ -57,7 +65,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (bp.open, "clips.blp", ("a frame store", "bloscpack.frames.open")),
         (bp.load, "clips.blp", ("a frame store", "bloscpack.frames.open")),
-        (bp.open, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
+        (bp.open, "moves.vrs", (RECORDING.name, RECORDING.advice)),
         (bp.open, "data.h5", ("an HDF5 file", "h5py")),
         (
             bp.open,
@@ -79,13 +87,23 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (bp.frames.open, "array.blp", ("not a frame store", "open it with bloscpack.open")),
         (bp.frames.open, "film.mp4", ("a video", "bloscpack.frames.ingest")),
         (bp.frames.open, "photo.jpg", ("a JPEG image", "listing.images")),
-        (bp.vrs.open, "array.blp", ("not a VRS file", "open it with bloscpack.open")),
-        (bp.vrs.open, "clips.blp", ("a frame store", "bloscpack.frames.open")),
-        (bp.benzina.open, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
-        (bp.benzina.open, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
-        (bp.benzina.open, "film.mp4", ("a video", "not a Benzina dataset")),
-        (bp.benzina.verify, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
-        (bp.benzina.verify, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
+        *(
+            (call, name, words)
+            for call in of_types("vrs.open")
+            for name, words in (
+                ("array.blp", ("not a VRS file", "open it with bloscpack.open")),
+                ("clips.blp", ("a frame store", "bloscpack.frames.open")),
+            )
+        ),
+        *(
+            (call, name, words)
+            for call in of_types("benzina.open", "benzina.verify")
+            for name, words in (
+                ("array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
+                ("moves.vrs", (RECORDING.name, RECORDING.advice)),
+                ("film.mp4", ("a video", "not a Benzina dataset")),
+            )
+        ),
     ],
 )
 @pytest.mark.usefixtures("files")
@@ -148,10 +166,8 @@ def test_a_folder_is_refused_without_a_type_of_folders(
         lambda path: bp.open(path, "a"),
         bp.load,
         bp.unpack_ndarray_from_file,
-        bp.vrs.open,
-        lambda path: bp.vrs.open([path]),
-        bp.benzina.open,
-        bp.benzina.verify,
+        *of_types("vrs.open", "benzina.open", "benzina.verify"),
+        *((lambda path, call=call: call([path])) for call in of_types("vrs.open")),
     ],
 )
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from bloscpack.exceptions import ChecksumMismatch
 from bloscpack.media.video import read_video
 from bloscpack.media.videowriter import shown_frames
 
-from ..conftest import REPOSITORY
+from ..conftest import REPOSITORY, small_vectors
 
 FORMATS = REPOSITORY / "tests" / "vectors" / "formats"
 SIDE = np.arange(48)
@@ -85,7 +85,7 @@ def test_frames_of_other_types_are_scaled_over_the_whole_clip(tmp_path: Path) ->
     assert np.array_equal(masks[3][..., 2], (FRAMES[3] > 100) * 255)
 
 
-@pytest.mark.parametrize("name", ["gulp", "recording.vrs", "h264.bzna"])
+@pytest.mark.parametrize("name", small_vectors("gulp", "recording.vrs", "h264.bzna"))
 def test_clips_of_every_source_become_videos(name: str, tmp_path: Path) -> None:
     pytest.importorskip("av")
     with bp.frames.open(FORMATS / name) as source:

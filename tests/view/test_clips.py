@@ -8,9 +8,10 @@ import pytest
 import bloscpack as bp
 from bloscpack.view.clips import FRAME_HEADER
 
+from ..conftest import SMALL_FORMATS, small_vectors
 from .asgiclient import Client, anyio
 
-FORMATS = Path(__file__).parents[1] / "vectors" / "formats"
+FORMATS = SMALL_FORMATS
 RNG = np.random.default_rng(3)
 WALK = RNG.integers(0, 255, (40, 24, 32, 3), "u1")
 DEPTH = RNG.integers(500, 4000, (10, 24, 32), "u2")
@@ -134,7 +135,8 @@ def test_fifty_clients_at_once(store, client):
 
 
 @pytest.mark.parametrize(
-    "name", ["gulp", "gulp_store.blp", "recording.vrs", "recording_store.blp", "h264.bzna"]
+    "name",
+    small_vectors("gulp", "gulp_store.blp", "recording.vrs", "recording_store.blp", "h264.bzna"),
 )
 def test_every_kind_of_vector(client, name):
     """Each kind lists its clips, and shows the same pixels as the library."""
@@ -151,7 +153,9 @@ def test_every_kind_of_vector(client, name):
                 assert np.array_equal(np.frombuffer(found[0][2], "u1"), expected.ravel())
 
 
-@pytest.mark.parametrize("name", ["gulp", "gulp_store.blp", "recording.vrs", "h264.bzna"])
+@pytest.mark.parametrize(
+    "name", small_vectors("gulp", "gulp_store.blp", "recording.vrs", "h264.bzna")
+)
 def test_verification_of_every_kind(client, name):
     lines = client(FORMATS / name).post("/api/0/verify").lines
     assert lines[-1]["report"]["ok"], lines[-1]

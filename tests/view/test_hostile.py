@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from ..conftest import SMALL_FORMATS, small_vectors
+
 TESTS = Path(__file__).parents[1]
 CONFORMANCE = sorted((TESTS / "conformance").glob("*.blp"))
 SEEDS = [
-    *(TESTS / "vectors" / "formats" / name for name in ("gulp_store.blp", "recording.vrs")),
-    TESTS / "vectors" / "formats" / "h264.bzna",
+    *map(SMALL_FORMATS.joinpath, small_vectors("gulp_store.blp", "recording.vrs", "h264.bzna")),
     *(TESTS / "conformance" / name for name in ("array_chunks_attrs.blp", "archive_fields.blp")),
     TESTS / "conformance" / "frames_merged_index.blp",
 ]

@@ -10,6 +10,7 @@ import bloscpack as bp
 from bloscpack.exceptions import FormatError, NotFoundError, UnsupportedError
 from bloscpack.filetypes.arraysource import ArraySource, Rows
 
+from ...conftest import SMALL_FORMATS, small_vectors
 from .conversions import assert_interrupted_steps_leave_nothing, assert_same
 
 h5py = pytest.importorskip("h5py")
@@ -180,8 +181,9 @@ def test_a_copy_that_differs_is_removed(
     assert not (tmp_path / name).exists()
 
 
-def test_a_recording_is_copied_to_what_the_suffix_names(tmp_path: Path) -> None:
-    recording = Path(__file__).parents[2] / "vectors" / "formats" / "recording.vrs"
+@pytest.mark.parametrize("name", small_vectors("recording.vrs"))
+def test_a_recording_is_copied_to_what_the_suffix_names(tmp_path: Path, name: str) -> None:
+    recording = SMALL_FORMATS / name
     with bp.frames.open(recording) as source:
         ids = list(source.keys())
         first = source[ids[0]][:]
