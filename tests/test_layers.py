@@ -35,7 +35,7 @@ ROOMS = {
     "original": {"numpy"},
     "filetypes": {"numpy"},
     "integrations": {
-        *("numpy", "dask", "numcodecs", "torch", "xarray", "zarr"),
+        *("numpy", "dask", "numcodecs", "rerun", "torch", "xarray", "zarr"),
         *("h5netcdf", "h5py", "hdf5plugin", "tifffile"),
     },
     "view": {"numpy", "anyio", "starlette", "uvicorn"},
@@ -80,6 +80,7 @@ ONLY_IN = {
     "tifffile": {"integrations.exchange.tiff"},
     "hdf5plugin": {"integrations.exchange.hdf5"},
     "numcodecs": {"integrations.numcodecs"},
+    "rerun": {"integrations.rerun"},
     "fsspec": {
         "storage.remote.client",
         "storage.remote.retry",
@@ -168,6 +169,7 @@ IMPORTED_ON_USE = {
     "PIL",
     "av",
     "pillow_jxl",
+    "rerun",
     "torch",
     "xarray",
     "bloscpack.array.rowappender",

@@ -1,0 +1,126 @@
+"""Contents of a file of any type as arrays that a viewer reads part by part.
+
+The plugins for napari and Rerun are written over it; nothing is decoded here.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..archive.reader import Archive
+from ..array.array import Array
+from ..array.attrs import plain
+from ..exceptions import BloscpackError, UnsupportedError
+from ..filetypes.identify import identify, refuse_other_folder
+from ..filetypes.open import frames_of
+from ..filetypes.table import ARCHIVES, ARRAYS
+from ..format.filekind import HEAD_NBYTES, wrong_kind
+from ..notice import notice
+from ..storage.protocol import closed_on_error
+from ..types import AnyArray
+
+MAX_PICTURES = 1000
+"""Arrays or clips of one file that are given to a viewer; it has no use for more layers."""
+
+
+class Picture(NamedTuple):
+    """An array or a clip, for a viewer."""
+
+    name: str
+    data: Any  # has shape, dtype and indexing as numpy: an `Array`, or a clip
+    axes: tuple[str, ...]  # names of the axes; empty if the file has none
+    meta: dict[str, Any]  # attrs, or metadata of the clip
+    is_clip: bool
+    is_rgb: bool  # whether the last axis has the colours red, green, blue and maybe alpha
+
+
+def open_pictures(path: Any) -> tuple[Any, Iterator[Picture]]:
+    """Open a file or a Gulp directory, and return it with an iterator over its contents.
+
+    The iterator gives at most `MAX_PICTURES`.
+
+    Raises
+    ------
+    WrongKindError, OSError
+        The file is not of a type of this package, or cannot be opened.
+    FormatError, UnsupportedError
+        The file is damaged or of an unknown version.
+    """
+    filetype, source = identify(path, folders=True)
+    with closed_on_error(source, source.name):
+        refuse_other_folder(filetype, source)
+        if filetype is None:
+            head = source.read_at(0, HEAD_NBYTES)  # type: ignore[union-attr]
+            raise wrong_kind(head, "a Bloscpack file", source.name)
+        opened: Any
+        if filetype is ARRAYS:
+            opened = Array(source)
+            return opened, iter([_array(_stem(source.name), opened)])
+        if filetype is ARCHIVES:
+            opened = Archive(source)
+            return opened, _each(opened, _array)
+        opened = frames_of(filetype, source)
+        return opened, _each(opened, _clip)
+
+
+@contextmanager
+def pictures(path: Any) -> Iterator[Iterator[Picture]]:
+    """Open a file for the time of a ``with`` block; see `open_pictures`."""
+    opened, found = open_pictures(path)
+    with opened:
+        yield found
+
+
+def _each(opened: Any, make: Callable[[str, Any], Picture]) -> Iterator[Picture]:
+    """Yield the members of a file; a damaged one is left out with a warning."""
+    for name in islice(opened, MAX_PICTURES):
+        try:
+            picture = make(name, opened[name])
+        except BloscpackError as err:
+            notice("%r is left out: %s", name, err)
+            continue
+        yield picture
+
+
+def _stem(name: str | None) -> str:
+    return Path(name).stem if name else "array"
+
+
+def _array(name: str, array: Array) -> Picture:
+    attrs = plain(array.attrs)
+    attrs = attrs if isinstance(attrs, dict) else {"attrs": attrs}
+    return Picture(name, array, _axes(attrs, array.ndim), attrs, False, _is_rgb(array))
+
+
+def _clip(name: str, clip: Any) -> Picture:
+    return Picture(name, clip, (), clip.meta, True, _is_rgb(clip))
+
+
+def _axes(attrs: dict[str, Any], ndim: int) -> tuple[str, ...]:
+    """Return ``attrs["dims"]`` if it has a name for each axis."""
+    names = attrs.get("dims")
+    if not isinstance(names, list) or len(names) != ndim:
+        return ()
+    return tuple(names) if all(isinstance(each, str) for each in names) else ()
+
+
+def _is_rgb(data: Any) -> bool:
+    return len(data.shape) >= 3 and data.shape[-1] in (3, 4) and data.dtype == "u1"
+
+
+def native(items: AnyArray) -> AnyArray:
+    """Return items in the byte order of the machine, and booleans as 0 and 255."""
+    if items.dtype == "?":
+        return items.astype("u1") * 255
+    return items.astype(items.dtype.newbyteorder("="), copy=False)
+
+
+def check_drawable(picture: Picture) -> None:
+    """Refuse an array that is not of numbers."""
+    if picture.data.dtype.kind not in "biuf":
+        raise UnsupportedError(
+            f"{picture.name!r:.80}: a viewer draws integers and floats, "
+            f"not {picture.data.dtype!s:.80}"
+        )

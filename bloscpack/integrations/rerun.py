@@ -1,0 +1,148 @@
+"""The program ``rerun-loader-bloscpack``: Rerun runs it for files that are dropped on its viewer.
+
+It writes what Rerun shows to its standard output, as a stream of Rerun's own (.rrd). Images stored
+as JPEG or PNG are copied; everything else is decoded one frame at a time.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..exceptions import BloscpackError, UnsupportedError, WrongKindError
+from ..parallel.imports import importing
+from .pictures import Picture, check_drawable, native, pictures
+
+__all__ = ["main"]
+
+INCOMPATIBLE = 66
+"""Exit status by which Rerun knows that a file is for other loaders."""
+MAX_ARRAY_NBYTES = 1 << 30
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write a file as Rerun's data to the standard output, and return the exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of Rerun's protocol for external loaders; by default the command line's.
+
+    Returns
+    -------
+    int
+        0; 66 if the file is not of a type of this package; 1 after an error, which is printed.
+    """
+    options, _ = _parser().parse_known_args(arguments)  # later versions of Rerun may pass more
+    try:
+        with pictures(options.filepath) as found:
+            _write(options, found)
+    except WrongKindError:
+        return INCOMPATIBLE
+    except (BloscpackError, ImportError, OSError, ValueError, OverflowError, MemoryError) as err:
+        print(f"rerun-loader-bloscpack: {err}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("rerun-loader-bloscpack", allow_abbrev=False)
+    parser.add_argument("filepath")
+    for name in ("application-id", "recording-id", "opened-recording-id", "entity-path-prefix"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--static", "--timeless", action="store_true")
+    for name in ("time", "sequence"):
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="TIMELINE=VALUE")
+    return parser
+
+
+def _rerun() -> Any:
+    try:
+        with importing:
+            import rerun
+    except ImportError as err:
+        raise ImportError(
+            f"{err}: pip install rerun-sdk (or 'bloscpack[rerun]')", name=err.name
+        ) from err
+    return rerun
+
+
+def _write(options: argparse.Namespace, found: Any) -> None:
+    """Write all pictures of a file to the standard output."""
+    rr = _rerun()
+    stream = rr.RecordingStream(
+        options.application_id or "bloscpack",
+        recording_id=options.recording_id or options.opened_recording_id,
+    )
+    stream.stdout()
+    for timeline, sequence in _times(options.sequence):
+        stream.set_time(timeline, sequence=sequence)
+    for timeline, nanoseconds in _times(options.time):
+        stream.set_time(timeline, timestamp=nanoseconds / 1e9)
+    prefix = [part for part in (options.entity_path_prefix or "").split("/") if part]
+    refused: UnsupportedError | None = None
+    for picture in found:
+        entity = rr.new_entity_path([*prefix, picture.name])
+        try:
+            check_drawable(picture)
+        except UnsupportedError as err:  # other arrays of the file may be of numbers
+            refused = err
+            continue
+        if picture.meta:
+            text = json.dumps(picture.meta, indent=2, ensure_ascii=False, default=str)
+            stream.log(f"{entity}/meta", rr.TextDocument(text), static=True)
+        if picture.is_clip:
+            _log_clip(rr, stream, entity, picture.data)
+        else:
+            stream.log(entity, _array_of(rr, picture), static=options.static)
+    stream.flush()
+    stream.disconnect()
+    if refused is not None:
+        raise refused
+
+
+def _times(given: list[str]) -> list[tuple[str, int]]:
+    """Return the names and values of arguments ``timeline=value``."""
+    pairs = [each.rpartition("=") for each in given]
+    return [(name, int(value)) for name, _, value in pairs]
+
+
+def _log_clip(rr: Any, stream: Any, entity: str, clip: Any) -> None:
+    """Log the frames of a clip at their numbers, and at their times if the clip has them."""
+    times = getattr(clip, "timestamps", None)
+    rate = clip.meta.get("fps")
+    is_rate = isinstance(rate, int | float) and not isinstance(rate, bool) and 1e-3 < rate < 1e6
+    for k in range(len(clip)):
+        stream.set_time("frame", sequence=k)
+        if times is not None and k < len(times):
+            stream.set_time("clip_time", duration=float(times[k]))
+        elif is_rate:
+            stream.set_time("clip_time", duration=k / float(rate))
+        images = clip.read_images([k])
+        if images is None:
+            stream.log(entity, _frame_of(rr, clip.read(k)))
+        else:
+            stream.log(entity, rr.EncodedImage(contents=images[0]))
+
+
+def _frame_of(rr: Any, frame: Any) -> Any:
+    """Return a frame as an image, or as a tensor if it is of another shape."""
+    is_image = frame.ndim == 2 or (frame.ndim == 3 and frame.shape[-1] in (1, 3, 4))
+    return (rr.Image if is_image and frame.size else rr.Tensor)(native(frame))
+
+
+def _array_of(rr: Any, picture: Picture) -> Any:
+    """Return an array as an image if it has colours, as bars if it has one axis, else a tensor."""
+    array = picture.data
+    if array.nbytes > MAX_ARRAY_NBYTES:
+        raise UnsupportedError(
+            f"{picture.name!r:.80}: {array.nbytes} bytes, and Rerun would need all of them in "
+            f"memory; the limit is {MAX_ARRAY_NBYTES}: use blpk view, or save a part of it"
+        )
+    items = native(array[...])
+    if picture.is_rgb and items.ndim == 3:
+        return rr.Image(items)
+    if items.ndim == 1:
+        return rr.BarChart(items)
+    return rr.Tensor(items, dim_names=picture.axes or None)
