@@ -1,0 +1,73 @@
+// Filters of the pixels of lossless frames: docs/formats/frames.md, "Filters". Items of 8 bytes are
+// BigInt, all others Number; typed arrays wrap both as the format requires.
+
+import { need } from "./errors.js";
+
+const PLANES = 1, UP = 2, LEFT = 4, ZIGZAG = 8, BITS = 0x20;
+export const TIME = 0x10, STRIDED = 0x40, ARRAY = 0x80;
+const UNSIGNED = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array };
+
+// Returns the frame that frame `k` of a clip refers to.
+export function referenceOf(k, filters, group) {
+  const i = k % 8, h = i >> 1;
+  need(i && group === 1, "format", `frame ${k} has no frame to refer to`);
+  if (!(filters & STRIDED)) return k - (i & -i);
+  return k - (h ? 2 * (h & -h) : 1);
+}
+
+// Returns the bytes of an array of this shape; `reference` holds those of the other frame, or null.
+export function undoFilters(data, filters, shape, itemsize, reference) {
+  const Item = UNSIGNED[itemsize], hasChannels = shape.length >= 3 && shape.at(-1) <= 4;
+  const channels = hasChannels ? shape.at(-1) : 1, width = (hasChannels ? shape.at(-2) : shape.at(-1)) ?? 1;
+  const known = PLANES | UP | LEFT | ZIGZAG | TIME | BITS | (filters & TIME ? STRIDED : 0);
+  need(Item && !(filters & ~known) && (channels >= 3 || !(filters & PLANES)), "codec", `filters ${filters} of a frame`);
+  const items = new Item(data.slice().buffer), count = filters & PLANES ? channels : 1, size = items.length / count;
+  const depth = filters & PLANES ? 1 : channels;
+  const planes = Array.from({ length: count }, (_, p) => undoPlane(items.subarray(p * size, (p + 1) * size), filters, width * depth, depth));
+  let out = planes[0];
+  if (filters & PLANES) {
+    const [green, red, blue] = planes;
+    for (let i = 0; i < size; i++) {
+      red[i] += green[i];
+      blue[i] += green[i];
+    }
+    out = new Item(items.length);
+    [red, green, blue, planes[3]].slice(0, count).forEach((plane, p) => {
+      for (let i = 0, to = p; i < size; i++, to += count) out[to] = plane[i];
+    });
+  }
+  if (reference) {
+    const other = new Item(reference.slice().buffer);
+    for (let i = 0; i < out.length; i++) out[i] += other[i];
+  }
+  return new Uint8Array(out.buffer, out.byteOffset, out.byteLength);
+}
+
+function undoPlane(stored, filters, row, depth) {
+  const isWide = stored instanceof BigUint64Array, n = stored.length;
+  const v = filters & BITS ? undoBits(stored, isWide) : stored;
+  if (filters & ZIGZAG) for (let i = 0; i < n; i++) v[i] = isWide ? (v[i] >> 1n) ^ -(v[i] & 1n) : (v[i] >>> 1) ^ -(v[i] & 1);
+  if (filters & LEFT) {
+    for (let start = 0; start < n; start += row) for (let i = start + depth; i < start + row; i++) v[i] += v[i - depth];
+  }
+  if (filters & UP) for (let i = row; i < n; i++) v[i] += v[i - row];
+  return v;
+}
+
+function undoBits(stored, isWide) {
+  const whole = stored.length - stored.length % 8, stride = whole / 8, out = stored.slice();
+  const bits = new Uint8Array(stored.buffer, stored.byteOffset, stored.byteLength), nbits = 8 * stored.BYTES_PER_ELEMENT;
+  for (let j = 0; j < whole; j++) {
+    const at = j >> 3, shift = j & 7;
+    if (isWide) {
+      let value = 0n;
+      for (let bit = 0; bit < nbits; bit++) value |= BigInt(bits[bit * stride + at] >> shift & 1) << BigInt(bit);
+      out[j] = value;
+    } else {
+      let value = 0;
+      for (let bit = 0; bit < nbits; bit++) value |= (bits[bit * stride + at] >> shift & 1) << bit;
+      out[j] = value;
+    }
+  }
+  return out;
+}

@@ -1,0 +1,147 @@
+// Frame stores: clips of frames by id. docs/formats/frames.md.
+//
+//   const store = await openStore(await HttpSource.open(url));   // or BlobSource.open(file)
+//   store.ids               ids in the order of the clips
+//   store.attrs             the user's object; store.metadata has the codec and preset, too
+//   store.notices           set of texts: what could not be compared or read
+//   store.clips             list of clips; store.clip(id) returns one
+//   clip.codec              "lossless" or "image"
+//   clip.nframes, clip.shape, clip.frameShape, clip.dtype {text, kind, order, itemsize}, clip.meta
+//   await store.readFrames(id, start, stop, step)   list of typed arrays in C order, one a frame;
+//                           or of {type: "image/jpeg", bytes} for the browser to decode
+//   await store.readBytes(id, start, stop, step)    the same frames as stored by numpy, in bytes
+//
+// Opening takes two requests as long as the index is in the last 256 KiB. A read joins neighbouring
+// frames into one request. All functions throw a ReadError for damaged or unsupported files.
+
+import { arrayHeader, decodeArrayChunk } from "./arraychunk.js";
+import { bloscHeader, decodeBlosc } from "./blosc.js";
+import { numbersOf } from "./dtype.js";
+import { isEqual, need, ReadError } from "./errors.js";
+import { ARRAY, referenceOf, TIME, undoFilters } from "./framefilters.js";
+import { readIndex } from "./frameindex.js";
+import { FRAMES, readHeader, readMetadata } from "./header.js";
+import { xxh3Digest } from "./xxh3.js";
+
+const MAX_SELECTION = 2 ** 28, MAX_FRAMES = 2 ** 20;
+const IMAGES = ["image/jpeg", "image/png"];
+const EXACT = { b1: Uint8Array, u1: Uint8Array, i1: Int8Array, u2: Uint16Array, i2: Int16Array, u4: Uint32Array, i4: Int32Array,
+  u8: BigUint64Array, i8: BigInt64Array, m8: BigInt64Array, M8: BigInt64Array, f4: Float32Array, f8: Float64Array,
+  c8: Float32Array, c16: Float64Array };
+
+export async function openStore(source) {
+  const store = new FrameStore();
+  const header = readHeader(await source.read(0, Math.min(64, source.size)));
+  need(header.features & FRAMES, "format", "not a frame store");
+  need(header.features === FRAMES && header.options === 2 && header.checksum === 9, "format", "the header is not that of a frame store");
+  Object.assign(store, { source, header, metadata: null, notices: new Set() });
+  try {
+    store.metadata = (await readMetadata(source, header, store.notices)).metadata;
+  } catch (error) {
+    if (!(error instanceof ReadError)) throw error;
+    store.notices.add(`The attributes of the store cannot be read: ${error.message}`);
+  }
+  store.segments = await readIndex(source);
+  store.clips = store.segments.flatMap((segment) => segment.clips);
+  store.byId = new Map(store.clips.map((clip) => [clip.id, clip]));
+  return store;
+}
+
+class FrameStore {
+  get ids() {
+    return this.clips.map((clip) => clip.id);
+  }
+
+  get attrs() {
+    return this.metadata?.attrs ?? {};
+  }
+
+  clip(id) {
+    const clip = this.byId.get(id);
+    need(clip, "format", `there is no clip ${id}`);
+    return clip;
+  }
+
+  async readFrames(id, start, stop, step) {
+    const { codec, dtype } = this.clip(id), frames = await this.readBytes(id, start, stop, step);
+    return codec === "image" ? frames : frames.map((bytes) => itemsOf(bytes, dtype));
+  }
+
+  async readBytes(id, start = 0, stop = this.clip(id).nframes, step = 1) {
+    const clip = this.clip(id), wanted = [];
+    need([start, stop, step].every(Number.isSafeInteger) && start >= 0 && start <= stop && stop <= clip.nframes && step >= 1,
+      "format", `frames ${start} to ${stop} by ${step} of a clip of ${clip.nframes}`);
+    const count = Math.ceil((stop - start) / step);
+    const isImage = clip.codec === "image";
+    need(count <= MAX_FRAMES && (isImage || count * clip.frameNbytes <= MAX_SELECTION), "unsupported",
+      `${count} frames at once are too many`);
+    for (let k = start; k < stop; k += step) wanted.push(k);
+    const stored = await this.chunksOf(clip, wanted);
+    if (isImage) return wanted.map((k) => ({ type: IMAGES[clip.filters[k]], bytes: stored.get(k) }));
+    const decoded = new Map(), frames = [];
+    for (const k of wanted) {
+      const chunk = Math.floor(k / clip.group), at = (k - chunk * clip.group) * clip.frameNbytes;
+      const bytes = await this.decode(clip, chunk, stored, decoded);
+      frames.push(bytes.slice(at, at + clip.frameNbytes));
+    }
+    return frames;
+  }
+
+  // Returns the stored bytes of the chunks that these frames need, after comparing their digests.
+  async chunksOf(clip, wanted) {
+    const { filters, group, sizes, starts } = clip, numbers = new Set();
+    for (const k of wanted) {
+      let chunk = Math.floor(k / group);
+      numbers.add(chunk);
+      while (clip.codec === "lossless" && filters[chunk] & TIME && !(filters[chunk] & ARRAY)) {
+        chunk = referenceOf(chunk, filters[chunk], group);
+        numbers.add(chunk);
+      }
+    }
+    const list = [...numbers], found = new Map();
+    const stored = await this.source.readAll(list.map((chunk) => [starts[chunk], sizes[chunk] + 8]));
+    list.forEach((chunk, i) => {
+      const data = stored[i].subarray(0, sizes[chunk]);
+      need(isEqual(xxh3Digest(data), stored[i].subarray(sizes[chunk])), "checksum", `chunk ${chunk} of clip ${clip.id} is damaged`);
+      found.set(chunk, data);
+      if (clip.codec === "image") return need(filters[chunk] <= 1, "format", `image kind ${filters[chunk]}`);
+      if (!clip.frameNbytes) return;
+      // Headers are compared before anything is decoded: they bound the memory for the frames.
+      const { nbytes, cbytes } = (filters[chunk] === ARRAY ? arrayHeader : bloscHeader)(data);
+      need(nbytes === this.countOf(clip, chunk) * clip.frameNbytes && cbytes === data.length, "codec",
+        `chunk ${chunk} of clip ${clip.id} has another size`);
+    });
+    return found;
+  }
+
+  countOf(clip, chunk) {
+    return Math.min(clip.group, clip.nframes - chunk * clip.group);
+  }
+
+  async decode(clip, chunk, stored, decoded) {
+    if (decoded.has(chunk)) return decoded.get(chunk);
+    const filters = clip.filters[chunk], data = stored.get(chunk);
+    let bytes = new Uint8Array(0);
+    if (clip.frameNbytes && filters === ARRAY) bytes = await decodeArrayChunk(data);
+    else if (clip.frameNbytes) {
+      bytes = await decodeBlosc(data);
+      if (filters) {
+        const shape = clip.group > 1 ? [this.countOf(clip, chunk), ...clip.frameShape] : clip.frameShape;
+        const other = filters & TIME ? await this.decode(clip, referenceOf(chunk, filters, clip.group), stored, decoded) : null;
+        bytes = undoFilters(bytes, filters, shape, clip.dtype.itemsize, other);
+      }
+    }
+    decoded.set(chunk, bytes);
+    return bytes;
+  }
+}
+
+// Returns a typed array of the items; complex items are pairs. Halves become singles, and items that
+// JavaScript has no number for stay bytes.
+function itemsOf(bytes, dtype) {
+  const { itemsize, kind, order } = dtype, Type = EXACT[kind + itemsize];
+  if (!Type) return numbersOf(bytes, dtype) ?? bytes;
+  const own = bytes.slice(), size = Type.BYTES_PER_ELEMENT;
+  if (order === ">") for (let at = 0; at < own.length; at += size) own.subarray(at, at + size).reverse();
+  return new Type(own.buffer);
+}

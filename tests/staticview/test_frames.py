@@ -1,0 +1,120 @@
+"""The reader of frame stores in JavaScript finds what the conformance set specifies."""
+
+import json
+import subprocess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from tests.servers import FileServer, running
+
+from .test_readers import FOLDER, TWINS, pytestmark, sha256
+
+__all__ = ["pytestmark"]
+
+SCRIPT = Path(__file__).parent / "frames.mjs"
+STORES = {name: twin for name, twin in TWINS.items() if name.startswith("frames_")}
+SEGMENT = ("offset", "end", "previous", "first_clip", "nclips", "nchunks")
+
+
+def read_stores(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the reader finds in each store."""
+    lines = "".join(json.dumps(task) + "\n" for task in tasks)
+    found = subprocess.run(
+        ["node", str(SCRIPT)], input=lines, capture_output=True, text=True, check=True, timeout=60
+    )
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def errors_of(value: Any) -> Any:
+    """Drop the texts of errors: only their kinds are specified."""
+    if isinstance(value, dict):
+        return {key: errors_of(each) for key, each in value.items() if key != "text"}
+    return [errors_of(each) for each in value] if isinstance(value, list) else value
+
+
+def test_the_reader_finds_what_the_conformance_set_describes() -> None:
+    assert len(STORES) > 25
+    found = read_stores([{"path": str(FOLDER / f"{name}.blp")} for name in STORES])
+    for (name, twin), each in zip(STORES.items(), found, strict=True):
+        if twin["kind"] == "damaged":
+            assert each.get("error") == twin["error"], (name, each)
+            continue
+        assert "clips" in each, (name, each)
+        damaged = "error" in twin["metadata"]
+        assert each["metadata"] == (None if damaged else twin["metadata"]), name
+        assert bool(each["notices"]) == damaged, name
+        assert each["segments"] == [[each[key] for key in SEGMENT] for each in twin["segments"]]
+        for mine, clip in zip(each["clips"], twin["clips"], strict=True):
+            assert errors_of(mine) == clip, (name, clip["id"])
+
+
+@pytest.mark.parametrize("codec", ["lossless", "jpeg"])
+def test_a_url_is_opened_by_two_requests_and_read_by_one(tmp_path: Path, codec: Any) -> None:
+    noise = np.random.default_rng(3).integers(0, 255, (40, 90, 120, 3)).astype("u1")
+    path = tmp_path / "s.blp"
+    with bp.frames.create(path, codec=codec) as store:
+        for number in range(3):
+            store.append(f"clip {number}", noise + np.uint8(number))
+    assert path.stat().st_size > 500_000
+    with running(FileServer()) as server, bp.frames.open(path) as store:
+        server.files["/s.blp"] = path.read_bytes()
+        # The second clip is in neither end of the file.
+        task = {"url": server.url("s.blp"), "read": ["clip 1", 3, 30, 4]}
+        (found,) = read_stores([task])
+        assert (found["opened"], found["nrequests"]) == (2, 3), found
+        assert [each.status for each in server.log] == [206, 206, 206]
+        if codec == "lossless":
+            assert found["frames"] == [sha256(each) for each in store["clip 1"][3:30:4]]
+            assert found["type"] == "Uint8Array"
+        else:
+            assert found["type"] == "image/jpeg"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        ("u1", "Uint8Array"),
+        (">i2", "Int16Array"),
+        ("<u8", "BigUint64Array"),
+        (">f8", "Float64Array"),
+    ],
+)
+@pytest.mark.parametrize("preset", ["fast", "small"])
+def test_frames_are_typed_arrays(tmp_path: Path, dtype: str, name: str, preset: Any) -> None:
+    ramp = np.cumsum(np.random.default_rng(5).integers(0, 9, (20, 17, 19, 4)), axis=2)
+    path, frames = tmp_path / "s.blp", ramp.astype(dtype)
+    with bp.frames.create(path, preset=preset) as store:
+        store.append("a", frames)
+    (found,) = read_stores([{"path": str(path), "read": ["a", 1, 19, 3]}])
+    native = frames.astype(frames.dtype.newbyteorder("="))
+    assert found["frames"] == [sha256(each) for each in native[1:19:3]], found
+    assert found["type"] == name
+
+
+def test_damage_gives_an_error_or_the_right_frames(tmp_path: Path) -> None:
+    tasks, sound, rng = [], [], Random(11)
+    for name in ("frames_preset_small", "frames_array_chunks", "frames_merged_index"):
+        data = (FOLDER / f"{name}.blp").read_bytes()
+        hashes = {clip["id"]: clip["frames"] for clip in STORES[name]["clips"]}
+        for number in range(40):
+            damaged = bytearray(data)
+            at = rng.randrange(len(data)) if number % 2 else len(data) - 1 - rng.randrange(500)
+            damaged[at] ^= 1 << rng.randrange(8)
+            path = tmp_path / f"{name}{number}.blp"
+            path.write_bytes(damaged[: rng.randrange(len(data))] if number % 8 == 0 else damaged)
+            tasks.append({"path": str(path)})
+            sound.append(hashes)
+    nerrors = 0
+    for task, hashes, each in zip(tasks, sound, read_stores(tasks), strict=True):
+        assert "bug" not in each, (task, each)
+        nerrors += "error" in each
+        for clip in each.get("clips", []):
+            for frame, right in zip(clip["frames"], hashes[clip["id"]], strict=True):
+                assert frame == right or "error" in frame, (task, clip["id"])
+                nerrors += frame != right
+    assert nerrors > 40
