@@ -21,7 +21,22 @@ from nbclient import NotebookClient
 book = nbformat.read(sys.argv[1], 4)
 nbformat.validate(book)
 NotebookClient(book, timeout=300).execute()
+nbformat.write(book, sys.argv[2])
 """
+# Objects of look.ipynb, by the start of their text, and how many tables and pictures each shows.
+SHOWN = {
+    "<bloscpack.Array ": (1, 1),
+    "<bloscpack.ManyArrays ": (1, 1),
+    "<bloscpack.Archive ": (2, 0),
+    "<bloscpack.frames.FrameStore ": (2, 1),
+    "<clip ": (1, 1),
+    "<bloscpack.gulp.directory.GulpDirectory ": (2, 0),
+    "<bloscpack.benzina.Dataset ": (2, 1),
+    "<sample ": (1, 1),
+    "<bloscpack.vrs.Recording ": (2, 0),
+    "<stream ": (1, 1),
+    "<bloscpack.Report ": (2, 0),
+}
 
 
 def cells(path: Path) -> list[dict[str, Any]]:
@@ -34,8 +49,9 @@ def cells(path: Path) -> list[dict[str, Any]]:
 def test_it_runs(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    if path.stem == "image-datasets":
+    if path.stem in ("image-datasets", "look"):
         pytest.importorskip("av")
+        pytest.importorskip("simplejpeg")
     # Files of the notebook, and the settings of Jupyter, go to a folder of the test.
     environment = {
         **os.environ,
@@ -44,9 +60,31 @@ def test_it_runs(path: Path, tmp_path: Path) -> None:
         "PYTHONPATH": str(REPOSITORY),
         "TMPDIR": str(tmp_path),
     }
-    command = [sys.executable, "-c", RUN, str(path)]
+    executed = tmp_path / "executed.ipynb"
+    command = [sys.executable, "-c", RUN, str(path), str(executed)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
+    if path.stem == "look":
+        check_displays(executed)
+
+
+def check_displays(path: Path) -> None:
+    """Check that each kind of object shows its table and picture, and no error among them."""
+    outputs = [output["data"] for cell in cells(path) for output in cell.get("outputs", [])]
+    found = {}
+    for data in outputs:
+        if "text/html" in data:
+            html = "".join(data["text/html"])
+            [start] = [each for each in SHOWN if "".join(data["text/plain"]).startswith(each)]
+            # Only the report has an error to show, in red.
+            assert ("color:#c00" in html) == (start == "<bloscpack.Report ")
+            found[start] = html.count("<table"), html.count('<img src="data:image/png;base64,')
+    assert found == SHOWN
+    assert [data for data in outputs if "image/png" in data], "the contact sheet"
+
+
+def test_each_object_shows_itself() -> None:
+    check_displays(REPOSITORY / "docs" / "notebooks" / "look.ipynb")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -64,4 +102,4 @@ def test_each_is_on_the_page() -> None:
     page = (REPOSITORY / "docs" / "notebooks" / "index.md").read_text("utf-8")
     for path in NOTEBOOKS:
         assert f"({path.name})" in page
-    assert len(NOTEBOOKS) == 6
+    assert len(NOTEBOOKS) == 7
