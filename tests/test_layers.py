@@ -494,6 +494,40 @@ def test_imports_inside_functions_are_of_rarely_used_modules(module: str) -> Non
     assert not wrong, f"{module} imports inside a function: {wrong}"
 
 
+# Imports inside functions without `importing`, by the beginning of the module's name, and why no
+# thread can fork while they run, or why a child does not need the module.
+UNGUARDED = {
+    "cli.": "a command starts its threads later",
+    "filetypes.open": "loaded already: the file is a frame store",
+    "integrations.cluster": "the program calls it once, and workers are other processes",
+    "integrations.exchange.": "a conversion opens its source before it starts threads",
+    "parallel.processes": "loaded already: by multiprocessing, which made the pool",
+    "parallel.threads": "loaded already: it is called by a running event loop",
+}
+
+
+@each_module
+def test_imports_inside_functions_wait_for_forks(module: str) -> None:
+    """A child that is forked during an import inherits its lock, and its own import hangs."""
+    guarded = {
+        id(inner)
+        for node in ast.walk(MODULES[module])
+        if isinstance(node, ast.With)
+        and any(ast.unparse(item.context_expr) == "importing" for item in node.items)
+        for inner in ast.walk(node)
+    }
+    wrong = {
+        f"line {inner.lineno}"
+        for node in ast.walk(MODULES[module])
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom) and id(inner) not in guarded
+    }
+    assert not wrong or module.startswith(tuple(UNGUARDED)), (
+        f"{module} imports without `parallel.imports.importing`: {sorted(wrong)}"
+    )
+
+
 @each_module
 def test_import_by_name_only_where_allowed(module: str) -> None:
     tree = MODULES[module]

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..format.filekind import HEAD_NBYTES, ZIP, FileKind, folder_kind, is_gulp, kind_of, zip_kind
+from ..parallel.imports import importing
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
@@ -378,7 +379,8 @@ def _opened_clips(
         source: FrameSource = src
         return source
     if isinstance(src, ListedFolder) and not src.has_latency and not is_gulp(src.names):
-        from .picturefolder import FolderSource
+        with importing:
+            from .picturefolder import FolderSource
 
         folder = FolderSource(src.name)
         if len(folder):

@@ -10,11 +10,14 @@ their own byte order, XXH3 in its canonical (big-endian) form.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import xxhash
 from zlib_ng.zlib_ng import adler32, crc32
 
 from ..exceptions import FormatError, NoSuchChecksum, UnsupportedError
+from ..parallel.imports import importing
 from ..types import BytesLike
 
 Digest = Callable[[BytesLike], bytes]
@@ -49,11 +52,18 @@ def _crc32(data: BytesLike) -> bytes:
     return crc32(data).to_bytes(4, "little")
 
 
+@cache
+def _import_hashlib() -> Any:
+    """Return hashlib, on use: OpenSSL takes 3 ms to load, and few files need it."""
+    with importing:  # threads compare checksums while the process may fork
+        import hashlib
+    return hashlib
+
+
 def _hashlib(name: str) -> Digest:
     def digest(data: BytesLike) -> bytes:
-        import hashlib  # loaded on use: OpenSSL takes 3 ms, and few files need it
-
-        return hashlib.new(name, data, usedforsecurity=False).digest()
+        found: bytes = _import_hashlib().new(name, data, usedforsecurity=False).digest()
+        return found
 
     return digest
 

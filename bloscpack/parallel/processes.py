@@ -20,6 +20,7 @@ from threading import Thread
 from typing import Any, Generic, Self, TypeVar
 
 from ..exceptions import WorkerError
+from .imports import importing
 from .threads import MAX_DEFAULT_THREADS, available_cpus, in_worker
 
 Shared = TypeVar("Shared")
@@ -206,7 +207,8 @@ class Workers(Generic[Task, Part]):
         ahead: int | None = None,
         max_waiting_nbytes: int = MAX_WAITING_NBYTES,
     ) -> None:
-        import multiprocessing
+        with importing:
+            import multiprocessing
 
         self._context: Any = multiprocessing.get_context(method)
         self._function = function
