@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from tests.servers import FileServer, running
@@ -118,3 +119,20 @@ def test_damage_gives_an_error_or_the_right_frames(tmp_path: Path) -> None:
                 assert frame == right or "error" in frame, (task, clip["id"])
                 nerrors += frame != right
     assert nerrors > 40
+
+
+def test_an_intact_segment_with_an_invalid_format_is_an_error(tmp_path: Path) -> None:
+    # Every digest is valid, so neither an older segment nor an empty store may replace it.
+    data = bytearray((FOLDER / "frames_filter_planes.blp").read_bytes())
+    start, end, nclips = (
+        STORES["frames_filter_planes"]["segments"][-1][key] for key in ("offset", "end", "nclips")
+    )
+    tail = end - 152
+    nbytes = int.from_bytes(data[tail + 64 : tail + 72], "little")
+    data[start + 36 * nclips + 2] = 1  # ndim of the first format
+    data[tail + 80 : tail + 88] = xxh3_64_digest(bytes(data[start : start + nbytes]))
+    data[end - 8 : end] = xxh3_64_digest(bytes(data[tail : tail + 144]))
+    path = tmp_path / "s.blp"
+    path.write_bytes(data)
+    (found,) = read_stores([{"path": str(path)}])
+    assert (found.get("error"), found.get("text")) == ("format", "shape of frames"), found

@@ -38,6 +38,11 @@ class Index {
     }
     const segments = [];
     for (; chain; chain = chain.before) segments.push(chain.segment);
+    // A segment that is intact but lists invalid clips is an error: none replaces it.
+    for (const segment of segments) {
+      segment.clips = clipsOf(segment);
+      segment.sections = segment.columns = null;
+    }
     return segments.reverse();
   }
 
@@ -125,7 +130,7 @@ class Index {
         sections.push(await section(block.subarray(each.at - at, each.at - at + each.stored), each));
       }
       const segment = { first, nclips, nchunks, nformats, start, end, previous, total: first + nclips };
-      return Object.assign(segment, { clips: clipsOf(segment, sections) });
+      return Object.assign(segment, { sections, columns: columnsOf(segment, sections[0]) });
     } catch (error) {
       if (error instanceof ReadError && error.kind !== "unsupported") return null;
       throw error;
@@ -140,23 +145,28 @@ async function section(data, { digest, how, decoded }) {
   return decodeBlosc(data);
 }
 
-function clipsOf({ nclips, nchunks, nformats, start }, [clips, chunks, metas]) {
-  const view = viewOf(clips), metaView = viewOf(metas), numbers = (list, get) => Array.from({ length: list }, (_, i) => get(i));
-  const offsets = numbers(nclips, (i) => u64(view, 8 * i));
-  const nframes = numbers(nclips, (i) => view.getUint32(8 * nclips + 4 * i, true));
-  const formats = numbers(nclips, (i) => view.getUint32(12 * nclips + 4 * i, true));
-  const ends = numbers(nclips, (i) => u64(view, 16 * nclips + 8 * i));
-  const hashes = numbers(nclips, (i) => view.getBigUint64(24 * nclips + 8 * i, true));
-  const order = numbers(nclips, (i) => view.getUint32(32 * nclips + 4 * i, true));
-  const stops = numbers(nclips, (i) => u64(metaView, 8 * i));
-  const ids = clips.subarray(36 * nclips + 64 * nformats), texts = metas.subarray(8 * nclips);
+const listOf = (count, get) => Array.from({ length: count }, (_, i) => get(i));
+
+function columnsOf({ nclips, nchunks, nformats, start }, clips) {
+  const view = viewOf(clips), base = 36 * nclips, u32 = (at) => listOf(nclips, (i) => view.getUint32(at * nclips + 4 * i, true));
+  const offsets = listOf(nclips, (i) => u64(view, 8 * i)), nframes = u32(8), formats = u32(12), order = u32(32);
+  const ends = listOf(nclips, (i) => u64(view, 16 * nclips + 8 * i));
+  const hashes = listOf(nclips, (i) => view.getBigUint64(24 * nclips + 8 * i, true));
+  const rows = listOf(nformats, (i) => clips.subarray(base + 64 * i, base + 64 * i + 64)), ids = clips.subarray(base + 64 * nformats);
   need(formats.every((each) => each < nformats) && order.every((each) => each < nclips), "format", "formats or order of clips");
+  need(offsets.every((each) => each <= start), "format", "offsets of clips");
   need(ascends(ends) && (ends.at(-1) ?? 0) === ids.length && ascends(hashes), "format", "ids of clips");
-  need(ascends(stops) && (stops.at(-1) ?? 0) <= texts.length, "format", "the ends of metadata of clips");
-  const forms = numbers(nformats, (i) => formOf(clips.subarray(36 * nclips + 64 * i, 36 * nclips + 64 * i + 64)));
-  const counts = nframes.map((each, i) => Math.ceil(each / forms[formats[i]].group));
+  need(rows.every((row) => row[1]), "format", "frames per chunk");
+  const counts = nframes.map((each, i) => Math.ceil(each / rows[formats[i]][1]));
   need(counts.reduce((sum, each) => sum + each, 0) === nchunks, "format", "the clips have another number of chunks");
-  const sizes = new Uint32Array(nchunks), filters = chunks.subarray(4 * nchunks);
+  return { offsets, nframes, formats, ends, rows, ids, counts };
+}
+
+function clipsOf({ nclips, nchunks, start, columns, sections: [, chunks, metas] }) {
+  const { offsets, nframes, formats, ends, rows, ids, counts } = columns, view = viewOf(metas);
+  const stops = listOf(nclips, (i) => u64(view, 8 * i)), texts = metas.subarray(8 * nclips);
+  need(ascends(stops) && (stops.at(-1) ?? 0) <= texts.length, "format", "the ends of metadata of clips");
+  const forms = rows.map(formOf), sizes = new Uint32Array(nchunks), filters = chunks.subarray(4 * nchunks);
   for (let i = 0; i < nchunks; i++) {
     sizes[i] = chunks[i] | chunks[nchunks + i] << 8 | chunks[2 * nchunks + i] << 16 | chunks[3 * nchunks + i] << 24;
   }
