@@ -39,7 +39,7 @@ ROOMS = {
         *("h5netcdf", "h5py", "hdf5plugin", "tifffile"),
     },
     "view": {"numpy", "anyio", "starlette", "uvicorn"},
-    "cli": {"numpy"},
+    "cli": {"numpy", "rich"},
     "package": set[str](),
 }
 ORDER = {room: at for at, room in enumerate(ROOMS)}
@@ -90,6 +90,7 @@ ONLY_IN = {
     "zstandard": {"vrs.format.zstd"},
     "compression": {"vrs.format.zstd"},
     "pillow_jxl": {"vrs.block.imagecodec"},
+    "rich": {"cli.console.table"},
     **{library: {"view.server"} for library in ("anyio", "starlette", "uvicorn")},
 }
 # Modules that turn bytes into values and back, and touch nothing outside of them.
@@ -166,6 +167,7 @@ IMPORTED_ON_USE = {
     "tempfile",
     "traceback",
     "simplejpeg",
+    "rich",
     "PIL",
     "av",
     "pillow_jxl",

@@ -6,7 +6,7 @@ from typing import Any
 from ..storage.url import shown_name
 from .commands import command_module
 from .console.inputfile import check_input, each_input, open_item
-from .console.options import add_files, add_json_option
+from .console.options import add_classic_option, add_files, add_json_option
 from .console.output import error, print_json, printable, result
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
@@ -17,10 +17,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Describe files of any type. Of an array, print header, first offsets, metadata and the "
         "header of the first chunk; of others the arrays of an archive, the clips of a frame "
         "store, the items of a Gulp directory, the streams of a VRS recording and the samples of a "
-        "Benzina dataset. FILE::/NAME is one array of an archive."
+        "Benzina dataset. FILE::/NAME is one array of an archive. On a terminal, arrays, archives "
+        "and frame stores are summed up."
     )
     add_files(parser)
     add_json_option(parser)
+    add_classic_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,8 +12,10 @@ from ..console.output import (
     encode_json,
     format_metadata,
     give_document,
+    is_for_people,
     prefixed_result,
     printable,
+    result,
 )
 from ..console.status import ExitCode
 
@@ -24,6 +26,9 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
         document = _document(args.file_, archive)
     if args.json:
         give_document(args, "info", document)
+        return ExitCode.OK
+    if is_for_people(args):
+        _summarize(document)
         return ExitCode.OK
     lines = [
         "Archive:",
@@ -40,6 +45,44 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
         lines += ["Attributes:", format_metadata(attrs, len(encode_json(attrs)))]
     prefixed_result("\n".join(lines))
     return ExitCode.OK
+
+
+def _summarize(document: dict[str, Any]) -> None:
+    from ..console.table import (
+        attrs_text,
+        exact_size_text,
+        fields_text,
+        shape_text,
+        size_text,
+        table_text,
+    )
+
+    fields = [
+        ("kind", "archive"),
+        ("arrays", len(document["arrays"])),
+        ("decoded", exact_size_text(document["nbytes"])),
+        ("stored", exact_size_text(document["cbytes"])),
+        ("ratio", f"{document['ratio']:.2f}"),
+        ("attrs", attrs_text(document["attrs"])),
+        ("format", "version 4, read by bloscpack 1.0 and later, not 0.16"),
+    ]
+    rows = [
+        (
+            shape_text(each["shape"]),
+            each["dtype"],
+            size_text(each["nbytes"]),
+            size_text(each["cbytes"]),
+            each["name"],
+        )
+        for each in document["arrays"]
+    ]
+    for line in fields_text(fields):
+        result(line)
+    if rows:
+        result("")
+        names = ("shape", "dtype", "decoded", "stored", "array")
+        for line in table_text(names, rows, right=("decoded", "stored")):
+            result(line)
 
 
 def _document(name: str, archive: Archive) -> dict[str, Any]:

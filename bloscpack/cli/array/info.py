@@ -1,6 +1,7 @@
 """Headers of an array or of bytes, for ``blpk info``.
 
-The text is byte for byte that of bloscpack 0.16 on Python 3.11, because scripts parse it.
+The text is byte for byte that of bloscpack 0.16 on Python 3.11, because scripts parse it. A
+terminal gets a summary instead.
 """
 
 import argparse
@@ -17,7 +18,15 @@ from ...format.metadata import MetadataHeader
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.describe import array_fields, metadata_text, report_metadata
-from ..console.output import Console, double_pretty_size, error, give_document, prefixed_result
+from ..console.output import (
+    Console,
+    double_pretty_size,
+    error,
+    give_document,
+    is_for_people,
+    prefixed_result,
+    result,
+)
 from ..console.status import ExitCode, describe, exit_code
 
 _SHOWN_OFFSETS = 5
@@ -40,12 +49,23 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
             damage = err
         if args.json:
             give_document(args, "info", _document(args.file_, container, metadata, chunk, damage))
+        elif is_for_people(args):
+            _summarize(container, metadata, chunk)
         else:
             prefixed_result("\n".join(_text(container, metadata, chunk)))
     if damage is None:
         return ExitCode.OK
     error(describe(damage))
     return exit_code(damage)
+
+
+def _summarize(container: Container, metadata: Any, chunk: ChunkHeader | None) -> None:
+    from ..console.table import fields_text  # on use: only for terminals
+    from .summary import summary_fields
+
+    array, cbytes = _array_document(metadata), container.source.size()
+    for line in fields_text(summary_fields(container, metadata, chunk, array, cbytes)):
+        result(line)
 
 
 def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Iterable[str]:

@@ -206,6 +206,15 @@ def add_json_option(parser: Container) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON (schema in docs/cli.md)")
 
 
+def add_classic_option(parser: Container) -> None:
+    """Add ``--classic``."""
+    parser.add_argument(
+        "--classic",
+        action="store_true",
+        help="on a terminal, print the text that a pipe gets, which scripts can parse",
+    )
+
+
 def add_files(parser: Container) -> None:
     """Add the files of a command that reads every type."""
     parser.add_argument(

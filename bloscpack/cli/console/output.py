@@ -56,6 +56,15 @@ class Console:
         return ProgressBar(sys.stderr if self._bar else None, unit=unit)
 
 
+def is_for_people(args: Namespace) -> bool:
+    """Return whether a result goes to a terminal, and so may be laid out for people.
+
+    Pipes, ``--json`` and ``--classic`` get the text that scripts parse.
+    """
+    asked = getattr(args, "json", False) or getattr(args, "classic", False)
+    return not asked and sys.stdout is not None and sys.stdout.isatty()
+
+
 def message(text: str) -> None:
     """Print lines to standard error, each after the name of the program."""
     if sys.stderr is not None:

@@ -18,6 +18,7 @@ from ..console.output import (
     double_pretty_size,
     encode_json,
     give_document,
+    is_for_people,
     prefixed_result,
     print_json,
     printable,
@@ -25,7 +26,7 @@ from ..console.output import (
 )
 from ..console.status import ExitCode
 from .clips import clip_nbytes, describe_source, kept_as, open_clips
-from .storeinfo import store_document, store_text
+from .storeinfo import store_document, store_summary, store_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +86,9 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
     with FrameStore(source) as store:
         if args.json:
             give_document(args, "info", store_document(args.file_, store))
+        elif is_for_people(args):
+            for line in store_summary(store_document(args.file_, store)):
+                result(line)
         else:
             prefixed_result("\n".join(store_text(store)))
     return ExitCode.OK

@@ -51,6 +51,41 @@ def _format_text(form: "FrameFormat") -> str:
     return f"{form.codec.name.lower()} {dtype_text(form.dtype)} {shape}"
 
 
+def store_summary(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of ``blpk info`` on a terminal."""
+    from ..console.table import attrs_text, exact_size_text, fields_text, shape_text, table_text
+
+    yield from fields_text(
+        (
+            ("kind", "frame store"),
+            *((name, document[f"n{name}"]) for name in ("clips", "frames", "chunks")),
+            ("decoded", exact_size_text(document["nbytes"])),
+            ("stored", exact_size_text(document["cbytes"])),
+            ("ratio", f"{document['ratio']:.2f}"),
+            *((name, document[name]) for name in ("codec", "preset", "quality", "subsampling")),
+            ("checksum", CHECKSUM),
+            ("attrs", attrs_text(document["attrs"])),
+            ("format", f"version {FORMAT_VERSION}, read by bloscpack 1.0 and later, not 0.16"),
+        )
+    )
+    rows = [
+        (
+            shape_text(form["shape"]) + (" and others" if form["varies"] else ""),
+            form["dtype"],
+            form["codec"],
+            str(form["nclips"]),
+            str(form["nframes"]),
+        )
+        for form in document["formats"][:_SHOWN_FORMATS]
+    ]
+    if rows:
+        yield ""
+        names = ("frames of", "dtype", "codec", "clips", "frames")
+        yield from table_text(names, rows, right=("clips", "frames"))
+    if len(document["formats"]) > _SHOWN_FORMATS:
+        yield f"and {len(document['formats']) - _SHOWN_FORMATS} more kinds"
+
+
 def store_document(name: str, store: "FrameStore") -> dict[str, Any]:
     """Return the JSON fields of ``blpk info``."""
     summary = store.summary()

@@ -1,0 +1,115 @@
+"""Fields and tables for people, on a terminal; scripts get the plain text of each command.
+
+`output.is_for_people` decides which of the two is printed. Every text is escaped here, so that a
+name or an attribute in a file cannot send commands to the terminal.
+"""
+
+import io
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from ...parallel.imports import importing
+from .output import double_pretty_size, encode_json, pretty_size, printable
+from .terminal import colors, is_utf8, size
+
+_MAX_VALUE = 1000  # characters of a value; later ones are left out
+_MAX_ATTRS = 300
+_MIN_VALUE_COLUMNS = 16
+_GAP = "  "
+
+
+def fields_text(fields: Iterable[tuple[str, object]]) -> Iterator[str]:
+    """Yield lines of names and values, wrapped to the width of the terminal.
+
+    A field whose value is None is left out.
+    """
+    shown = [(name, _cut(str(value), _MAX_VALUE)) for name, value in fields if value is not None]
+    column = max((len(name) for name, _ in shown), default=0) + len(_GAP)
+    # One column stays free, as some terminals wrap a line that fills all of them.
+    width = max(size()[0] - 1 - column, _MIN_VALUE_COLUMNS)
+    for name, value in shown:
+        label = name
+        for line in textwrap.wrap(printable(value), width) or [""]:
+            yield f"{label:<{column}}{line}".rstrip()
+            label = ""
+
+
+def table_text(
+    names: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield the lines of a table; columns named in `right` are aligned to the right.
+
+    The library rich fits it to the width of the terminal. Without it (extra ``terminal``), columns
+    have the width of their longest entry.
+    """
+    cells = [[printable(_cut(cell, _MAX_VALUE)) for cell in row] for row in rows]
+    try:
+        yield from _rich_table(names, cells, right)
+    except ImportError:
+        yield from _plain_table(names, cells, right)
+
+
+def attrs_text(attrs: object) -> str | None:
+    """Return attributes as JSON, shortened; None if there are none."""
+    return _cut(encode_json(attrs), _MAX_ATTRS) if attrs else None
+
+
+def size_text(nbytes: int) -> str:
+    """Return a size in human units: ``1.5K``, or ``12B`` without a unit to shorten it."""
+    return pretty_size(nbytes) if nbytes >= 1024 else f"{nbytes}B"
+
+
+def exact_size_text(nbytes: int) -> str:
+    """Return a size in human units, and the number of bytes: ``1.5K (1536B)``."""
+    return double_pretty_size(nbytes) if nbytes >= 1024 else f"{nbytes}B"
+
+
+def shape_text(shape: Sequence[int] | None) -> str:
+    """Return a shape without blanks: ``10x3``, ``()`` for zero dimensions, ``-`` for None."""
+    if shape is None:
+        return "-"
+    return "x".join(map(str, shape)) or "()"
+
+
+def _rich_table(
+    names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]
+) -> list[str]:
+    with importing:
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    table = Table(box=SIMPLE_HEAD if is_utf8() else None, pad_edge=False, show_edge=False)
+    for name in names:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    # Into a text and not to standard output, whose encoding may lack some of the characters.
+    console = Console(
+        file=io.StringIO(),
+        width=size()[0] - 1,
+        force_terminal=True,
+        color_system="256" if colors() else None,
+        legacy_windows=False,
+        _environ={},
+    )
+    with console.capture() as captured:
+        console.print(table)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def _plain_table(
+    names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]
+) -> Iterator[str]:
+    lines = [names, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = zip(names, line, widths, strict=True)
+        yield _GAP.join(
+            f"{cell:>{width}}" if name in right else f"{cell:<{width}}"
+            for name, cell, width in cells
+        ).rstrip()
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

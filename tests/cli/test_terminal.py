@@ -1,0 +1,231 @@
+"""Results on a terminal: summaries and tables; a pipe gets the plain text for scripts."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.cli.main import main
+
+from .conftest import REPOSITORY, Blpk, flip
+
+pty = pytest.importorskip("pty", reason="the platform has no pseudo-terminals")
+
+EVIL = "\x1b]0;owned\x07\x9b2J\u202etxt"
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+Terminal = Callable[..., str]
+
+
+def read_all(side: int) -> tuple[threading.Thread, bytearray]:
+    """Read the output of a terminal in a thread until its other side is closed."""
+    written = bytearray()
+
+    def run() -> None:
+        while True:
+            try:
+                data = os.read(side, 4096)
+            except OSError:
+                return
+            if not data:
+                return
+            written.extend(data)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, written
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
+    """Run ``blpk`` with a pseudo-terminal as its standard output."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "COLORTERM", "LINES", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*argv: str | Path, columns: int = 80, code: int = 0, encoding: str = "utf-8") -> str:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        own, side = pty.openpty()
+        thread, written = read_all(own)
+        with monkeypatch.context() as patch, open(side, "w", encoding=encoding) as stream:
+            patch.setattr(sys, "stdout", stream)
+            assert main([os.fspath(arg) for arg in argv]) == code
+        thread.join(60)
+        os.close(own)
+        return written.decode(encoding).replace("\r\n", "\n")
+
+    return run
+
+
+@pytest.fixture
+def rounded(tmp_path: Path) -> Path:
+    """Array with attributes, of which one is hostile, in rounded chunks of 400 rows."""
+    path = tmp_path / "rounded.blp"
+    values = np.arange(3000.0).reshape(1000, 3)
+    bp.save(path, values, chunks=400, attrs={"unit": "m", "evil": EVIL}, keepbits=10)
+    return path
+
+
+@pytest.fixture
+def without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("rich", "rich.box", "rich.console", "rich.table", "rich.text"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def fields(text: str) -> dict[str, str]:
+    lines = text.partition("\n\n")[0].splitlines()
+    return {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
+
+
+def test_summary_of_an_array(terminal: Terminal, rounded: Path) -> None:
+    size = rounded.stat().st_size
+    found = fields(terminal("info", rounded, columns=200))
+    attrs = found.pop("attrs")
+    assert attrs.startswith('{"unit": "m", ')
+    assert found == {
+        "kind": "array",
+        "shape": "1000x3",
+        "dtype": "float64 (<f8)",
+        "decoded": "23.44K (24000B)",
+        "stored": f"{round(size / 1024, 2)}K ({size}B)",
+        "ratio": f"{24000 / size:.2f}",
+        "chunks": "3 of 400x3, 9.38K",
+        "codec": "zstd, byte shuffle, 8 bytes per item",
+        "checksum": "crc32",
+        "keepbits": "10",
+        "format": "version 3, read by bloscpack 0.3 and later",
+        "trailer": "valid",
+    }
+
+
+def test_summary_on_the_page(terminal: Terminal) -> None:
+    page = (REPOSITORY / "docs" / "cli.md").read_text("utf-8")
+    lines = [line.strip() for line in page.splitlines() if line.startswith("    ")]
+    begin, end = lines.index("kind      array"), lines.index("trailer   valid")
+    values = np.arange(3000.0).reshape(1000, 3)
+    bp.save("x.blp", values, chunks=400, attrs={"unit": "m"}, keepbits=10)
+    shown = terminal("info", "x.blp").splitlines()
+    depends = ("stored", "ratio")  # on the version of the codec
+    assert [line for line in lines[begin : end + 1] if not line.startswith(depends)] == [
+        line for line in shown if not line.startswith(depends)
+    ]
+
+
+def test_summary_of_a_grid(terminal: Terminal) -> None:
+    values = np.asfortranarray(np.arange(3000.0).reshape(100, 30))
+    bp.save("grid.blp", values, chunks=(40, 7))
+    found = fields(terminal("info", "grid.blp"))
+    assert found["chunks"].startswith("15 of 40x7, 2.19K, in a grid of 3x5")
+    assert found["order"].startswith("F ")
+    assert found["format"] == "version 4, read by bloscpack 1.0 and later, not 0.16"
+
+
+def test_summary_of_bytes(terminal: Terminal, packed: Path) -> None:
+    found = fields(terminal("info", packed))
+    assert (found["kind"], found["metadata"]) == ("bytes", '{"unit": "m"}')
+    assert found["chunks"] == "10 of 1000B"
+    assert not {"shape", "dtype", "attrs", "keepbits"} & set(found)
+
+
+def test_summary_of_a_damaged_chunk(terminal: Terminal, blpk: Blpk, packed: Path) -> None:
+    flip(packed, blpk("info", "--json", packed).json["first_offsets"][0])
+    ended = blpk("info", packed)
+    assert ended.code
+    found = fields(terminal("info", packed, code=ended.code))
+    assert found["codec"] == "unknown: the first chunk is damaged"
+
+
+def test_summary_where_the_metadata_are_of_another_array(terminal: Terminal) -> None:
+    metadata = {"container": "numpy", "dtype": "'<f8'", "shape": [10**9], "order": "C"}
+    bp.pack_bytes_to_file(b"a" * 5000, Path("x.blp"), metadata=metadata)
+    assert fields(terminal("info", "x.blp"))["kind"] == "array with invalid metadata"
+
+
+def test_summaries_of_an_archive_and_a_store(terminal: Terminal) -> None:
+    bp.savez("z.blp", {EVIL: np.zeros(1000), "mask": np.eye(3, dtype="?")})
+    text = STYLE.sub("", terminal("info", "z.blp"))
+    assert re.search(r"^1000 +<f8 +7\.81K +\d+B +\\x1b\]0;owned\\x07\\x9b2J\\u202etxt$", text, re.M)
+    assert re.search(r"^3x3 +\|b1 +9B +\d+B +mask$", text, re.M)
+    with bp.frames.create("f.blp") as store:
+        store.append("a", np.zeros((4, 8, 9, 3), "u1"))
+    text = STYLE.sub("", terminal("info", "f.blp"))
+    assert fields(text)["kind"] == "frame store"
+    assert re.search(r"^8x9x3 +\|u1 +lossless +1 +4$", text, re.M)
+
+
+def test_classic_is_the_text_of_a_pipe(terminal: Terminal, blpk: Blpk, rounded: Path) -> None:
+    bp.savez("z.blp", a=np.arange(3))
+    for path in (rounded, "z.blp"):
+        piped = blpk("info", path).out
+        assert piped.startswith("blpk: ")
+        assert terminal("info", "--classic", path) == piped == blpk("info", "--classic", path).out
+    assert terminal("info", "--json", "z.blp") == blpk("info", "--json", "z.blp").out
+
+
+@pytest.mark.parametrize("columns", [80, 40, 1])
+def test_lines_fit_the_terminal(terminal: Terminal, rounded: Path, columns: int) -> None:
+    lines = terminal("info", rounded, columns=columns).splitlines()
+    # Values keep at least 16 columns.
+    assert max(map(len, lines)) <= max(columns - 1, 26)
+
+
+def test_no_control_characters_and_no_color(
+    terminal: Terminal, rounded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bp.savez("z.blp", {EVIL: np.zeros(3), "\u65e5": np.zeros(3)})
+    for path in (rounded, "z.blp"):
+        plain = re.sub(" +\n", "\n", STYLE.sub("", terminal("info", path)))
+        assert plain.replace("\n", "").isprintable()
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert terminal("info", path) == plain
+        assert terminal("info", path, encoding="ascii").replace("\n", "").isascii()
+        monkeypatch.delenv("NO_COLOR")
+
+
+def test_tables_by_rich(terminal: Terminal) -> None:
+    pytest.importorskip("rich", reason="draws tables")
+    bp.savez("z.blp", {"name " * 20: np.zeros(3), "[bold]:smile:": np.zeros(3)})
+    text = terminal("info", "z.blp")
+    assert "\x1b[1m" in text
+    assert "[bold]:smile:" in text
+    assert max(len(STYLE.sub("", line)) for line in text.splitlines()) < 80
+    assert STYLE.sub("", terminal("info", "z.blp", columns=30)).count("name") == 20
+
+
+@pytest.mark.usefixtures("without_rich")
+def test_tables_without_rich(terminal: Terminal) -> None:
+    bp.savez("z.blp", a=np.zeros((3, 4)), b=np.zeros(3))
+    table = terminal("info", "z.blp").partition("\n\n")[2].splitlines()
+    assert [line.split() for line in table[:1]] == [
+        ["shape", "dtype", "decoded", "stored", "array"]
+    ]
+    assert [line.split()[0::4] for line in table[1:]] == [["3x4", "a"], ["3", "b"]]
+    assert len({line.rindex(" ") for line in table}) == 1
+
+
+def test_width_of_a_real_terminal(tmp_path: Path, rounded: Path) -> None:
+    termios = pytest.importorskip("termios")
+    own, side = pty.openpty()
+    termios.tcsetwinsize(side, (30, 50))
+    thread, written = read_all(own)
+    clean = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bloscpack", "info", os.fspath(rounded)],
+        stdout=side,
+        env={**clean, "PYTHONPATH": str(REPOSITORY), "PYTHONUTF8": "1"},
+    )
+    os.close(side)
+    assert process.wait(60) == 0
+    thread.join(60)
+    os.close(own)
+    lines = io.StringIO(written.decode()).read().splitlines()
+    assert lines[0].startswith("kind ")
+    assert 40 < max(map(len, lines)) < 50
