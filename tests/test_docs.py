@@ -80,6 +80,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         is_imported = re.search(rf"^(import|from) {name}\b", text, re.MULTILINE)
         if is_imported or f'engine="{name}"' in text:
             pytest.importorskip(name, reason="the page uses it")
+    if re.search(r"\.(player|viewer)\(\)$", text, re.MULTILINE):
+        pytest.importorskip("anywidget", reason="the page shows widgets")
     if "\nimport xarray as xr\n" in text:
         pytest.importorskip("xarray", reason="the page uses it")
         with entry_points(tmp_path / "site"):

@@ -224,6 +224,31 @@ class Array:
             from ..display.card import array_card
         return array_card(self)
 
+    def viewer(self) -> Any:
+        """Return a widget for notebooks that shows slices of the array.
+
+        Choose the axes that are rows and columns, an index for each other axis, a part, colours
+        and their range. Only what is shown is read.
+
+        Returns
+        -------
+        anywidget.AnyWidget
+            JupyterLab, VS Code and other notebooks show it, as long as the array is open.
+
+        Raises
+        ------
+        ImportError
+            anywidget is missing, which ``bloscpack[notebook]`` installs.
+
+        Notes
+        -----
+        At most 1024 entries of an axis are shown, evenly spaced, and 256 MiB of chunks are decoded
+        for a picture; a part that costs more is cut. Errors are shown in the widget.
+        """
+        with importing:
+            from ..display.widget import viewer
+        return viewer(self)
+
     def __getitem__(self, index: Any) -> Any:
         """Read a selection, as numpy would.
 

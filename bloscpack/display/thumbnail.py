@@ -65,8 +65,8 @@ def window(array: Chunked, max_chunks: int = MAX_CHUNKS, max_nbytes: int = MAX_N
         raise ValueError(f"an array of shape {shape} has no picture")
     if dtype.names is not None or dtype.kind in "SUO" or not dtype.itemsize:
         raise ValueError(f"items of {dtype} are not numbers".replace("\n", " ")[:200])
-    cell = _cell(array)
-    first, last = _picture_axes(array)
+    cell = cell_of(array)
+    first, last = picture_axes(array)
     # A colour is needed as a whole.
     colours = prod(-(-shape[axis] // cell.shape[axis]) for axis in range(last, len(shape)))
     counts = dict.fromkeys(range(first, last), 1)
@@ -98,7 +98,7 @@ def window(array: Chunked, max_chunks: int = MAX_CHUNKS, max_nbytes: int = MAX_N
     return tuple(middle)
 
 
-def _picture_axes(array: Chunked) -> tuple[int, int]:
+def picture_axes(array: Chunked) -> tuple[int, int]:
     """Return the range of axes that are a picture, or a line."""
     shape, last = array.shape, array.ndim if isinstance(array, np.ndarray) else len(array.shape)
     is_color = (
@@ -111,7 +111,7 @@ def _picture_axes(array: Chunked) -> tuple[int, int]:
     return max(0, last - 2), last
 
 
-def _cell(array: Chunked) -> Cell:
+def cell_of(array: Chunked) -> Cell:
     """Return the smallest part of the array that is decoded on its own."""
     itemsize = array.dtype.itemsize
     if array.chunks is not None:

@@ -126,6 +126,30 @@ class ShownClip(IndexedClip):
             from ..media.videowriter import save_video
         save_video(self, path, "gif", fps=fps, overwrite=overwrite)
 
+    def player(self) -> Any:
+        """Return a widget for notebooks that plays the clip.
+
+        It plays, steps and searches frames by mouse and keys. Each frame is read when it is shown.
+
+        Returns
+        -------
+        anywidget.AnyWidget
+            JupyterLab, VS Code and other notebooks show it, as long as the file is open.
+
+        Raises
+        ------
+        ImportError
+            anywidget is missing, which ``bloscpack[notebook]`` installs.
+
+        Notes
+        -----
+        The rate is ``fps`` in the metadata of the clip, or 25. Frames that are not of 8 bits are
+        scaled to the range of 8 frames. Errors are shown in the widget.
+        """
+        with importing:
+            from ..display.widget import player
+        return player(self)
+
     def _repr_html_(self) -> str:
         """Return a table and a contact sheet for notebooks."""
         with importing:
