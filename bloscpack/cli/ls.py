@@ -1,7 +1,7 @@
 """``blpk ls``: list files, one line per file."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..array.arraymetadata import chunk_shape, describe_content
@@ -12,8 +12,8 @@ from ..storage.url import shown_name
 from .commands import command_module
 from .console.describe import array_fields, is_array
 from .console.inputfile import check_input, each_input, open_item
-from .console.options import add_files, add_json_option
-from .console.output import error, print_json, printable, result
+from .console.options import add_classic_option, add_files, add_json_option
+from .console.output import error, is_for_people, print_json, printable, result
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
 _EMPTY = dict.fromkeys(
@@ -48,18 +48,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_files(parser)
     add_json_option(parser)
+    add_classic_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """List each file."""
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
+    table: list[tuple[str, dict[str, Any]]] | None = [] if is_for_people(args) else None
     for file in each_input(args.files):
         for name, about, err in _entries(file):
             code, message = ExitCode.OK, None
             if err is not None:
                 code, message = exit_code(err), describe(err)
                 error(message)
+            elif table is not None:
+                table.append((name, about))
             elif not args.json:
                 result(_line(name, about))
             codes.append(code)
@@ -69,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
             )
     if args.json:
         print_json("ls", {"files": documents})
+    if table:
+        _print_table(table)
     return most_severe(codes)
 
 
@@ -122,19 +128,43 @@ def _describe(filetype: FileType, source: ByteSource) -> dict[str, Any]:
 
 
 def _line(name: str, about: dict[str, Any]) -> str:
-    count = about["count"]
-    dtype = _DTYPES.get(about["kind"]) or about["dtype"] or "various"
+    shape, dtype, chunks, nbytes, cbytes, ratio, checksum, shown = _cells(name, about, str)
     columns = (
-        f"{_shape_text(about['shape'] if count is None else [count]):<14}",
-        f"{dtype.replace(' ', ''):<6}",
-        f"{_shape_text(about['chunks']):<14}",
-        f"{'-' if about['nbytes'] is None else about['nbytes']:>11}",
-        f"{'-' if about['cbytes'] is None else about['cbytes']:>11}",
-        f"{'-' if about['ratio'] is None else format(about['ratio'], '.2f'):>8}",
-        f"{about['checksum'] or '-':<8}",
-        shown_name(name),
+        f"{shape:<14}",
+        f"{dtype:<6}",
+        f"{chunks:<14}",
+        f"{nbytes:>11}",
+        f"{cbytes:>11}",
+        f"{ratio:>8}",
+        f"{checksum:<8}",
+        shown,
     )
     return printable("  ".join(columns))
+
+
+def _print_table(files: list[tuple[str, dict[str, Any]]]) -> None:
+    from .console.table import size_text, table_text  # on use: only for terminals
+
+    names = ("shape", "dtype", "chunk", "decoded", "stored", "ratio", "checksum", "name")
+    rows = (_cells(name, about, size_text) for name, about in files)
+    for line in table_text(names, rows, right=("decoded", "stored", "ratio")):
+        result(line)
+
+
+def _cells(name: str, about: dict[str, Any], size: Callable[[int], str]) -> tuple[str, ...]:
+    """Return the texts of a file, with its sizes as `size` shows them."""
+    count = about["count"]
+    dtype = _DTYPES.get(about["kind"]) or about["dtype"] or "various"
+    return (
+        _shape_text(about["shape"] if count is None else [count]),
+        dtype.replace(" ", ""),
+        _shape_text(about["chunks"]),
+        "-" if about["nbytes"] is None else size(about["nbytes"]),
+        "-" if about["cbytes"] is None else size(about["cbytes"]),
+        "-" if about["ratio"] is None else format(about["ratio"], ".2f"),
+        about["checksum"] or "-",
+        shown_name(name),
+    )
 
 
 def _shape_text(shape: list[int] | None) -> str:

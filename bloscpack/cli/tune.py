@@ -5,8 +5,8 @@ import argparse
 from ..filetypes.identify import identify, split_inner
 from .commands import command_module
 from .console.inputfile import check_input, one_input, open_item, readable
-from .console.options import STDIO, add_json_option, byte_size
-from .console.output import Console, print_json, printable, result
+from .console.options import STDIO, add_classic_option, add_json_option, byte_size
+from .console.output import Console, is_for_people, print_json, result
 from .console.status import ExitCode
 from .console.trialtable import PATIENCE, trials_document, trials_text
 
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="largest decoded size of the sample (default: 16M; 4M for a recording)",
     )
     add_json_option(parser)
+    add_classic_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json("tune", {"path": name, **trials_document(tuned)})
         return ExitCode.OK
-    for line in trials_text(tuned):
-        result(printable(line))
+    for line in trials_text(tuned, is_for_people=is_for_people(args)):
+        result(line)
     return ExitCode.OK
 
 

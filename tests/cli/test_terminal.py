@@ -200,6 +200,47 @@ def test_tables_by_rich(terminal: Terminal) -> None:
     assert STYLE.sub("", terminal("info", "z.blp", columns=30)).count("name") == 20
 
 
+def test_ls_has_sizes_in_human_units(terminal: Terminal, blpk: Blpk, rounded: Path) -> None:
+    bp.save("small.blp", np.arange(3))
+    lines = STYLE.sub("", terminal("ls", rounded.name, "small.blp")).splitlines()
+    cells = [line.split() for line in lines]
+    assert cells[0] == ["shape", "dtype", "chunk", "decoded", "stored", "ratio", "checksum", "name"]
+    [big] = [each for each in cells if each[-1:] == [rounded.name]]
+    assert big[:4] == ["1000x3", "<f8", "400x3", "23.44K"]
+    [small] = [each for each in cells if each[-1:] == ["small.blp"]]
+    assert small[3] == "24B"
+    piped = blpk("ls", rounded.name, "small.blp").out
+    assert piped.startswith("1000x3          <f8     400x3                 24000  ")
+    assert terminal("ls", "--classic", rounded.name, "small.blp") == piped
+
+
+def test_ls_of_nothing_that_can_be_read(terminal: Terminal) -> None:
+    assert terminal("ls", "missing.blp", code=1) == ""
+
+
+@pytest.mark.parametrize("columns", [50, 1])
+def test_numbers_are_not_folded(terminal: Terminal, rounded: Path, columns: int) -> None:
+    text = STYLE.sub("", terminal("ls", rounded.name, columns=columns))
+    assert text.splitlines()[-1].split()[:4] == ["1000x3", "<f8", "400x3", "23.44K"]
+
+
+def test_long_cells_are_shortened(terminal: Terminal) -> None:
+    bp.save("x.blp", np.zeros(3, [(f"field{number}", "<f8") for number in range(9)]))
+    cells = STYLE.sub("", terminal("ls", "x.blp", columns=150)).splitlines()[-1].split()
+    assert cells[1].endswith("...")
+    assert len(cells[1]) == 32
+
+
+def test_tune_has_a_table(terminal: Terminal, blpk: Blpk, rounded: Path) -> None:
+    text = STYLE.sub("", terminal("tune", "--sample", "4K", rounded))
+    [heading] = [line for line in text.splitlines() if "write MB/s" in line]
+    assert heading.split() == ["size", "%", "write", "MB/s", "read", "MB/s", "settings"]
+    assert re.search(r"^[a-z] +[\d.]+ +\d+ +\d+ +default$", text, re.M)
+    assert "best (" in text
+    classic = terminal("tune", "--classic", "--sample", "4K", rounded)
+    assert "\n  size %  write MB/s  read MB/s  settings\na " in classic
+
+
 @pytest.mark.usefixtures("without_rich")
 def test_tables_without_rich(terminal: Terminal) -> None:
     bp.savez("z.blp", a=np.zeros((3, 4)), b=np.zeros(3))

@@ -13,7 +13,8 @@ from bloscpack.cli.array.trials import Sample
 from bloscpack.cli.array.tune import _command
 from bloscpack.cli.console.trialtable import (
     Trial,
-    _table_text,
+    _settings_text,
+    _short,
     best_of,
     fastest_of,
     smallest_of,
@@ -119,7 +120,7 @@ def test_long_settings_fit_the_table(blpk: Blpk, tmp_path: Path) -> None:
     assert any(line.endswith("...") for line in table)
     assert max(map(len, table)) <= 80
     longest = {"codec": "lz4", "shuffle": "bit", "chunks": "auto", "access": "series"}
-    assert _table_text(longest) == "codec=lz4 shuffle=bit chunks=auto access=series"
+    assert _short(_settings_text(longest)) == "codec=lz4 shuffle=bit chunks=auto access=series"
 
 
 def test_only_the_sample_is_read(blpk: Blpk, tmp_path: Path, monkeypatch: Any) -> None:

@@ -7,6 +7,7 @@ name or an attribute in a file cannot send commands to the terminal.
 import io
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from ...parallel.imports import importing
 from .output import double_pretty_size, encode_json, pretty_size, printable
@@ -14,6 +15,7 @@ from .terminal import colors, is_utf8, size
 
 _MAX_VALUE = 1000  # characters of a value; later ones are left out
 _MAX_ATTRS = 300
+_MAX_CELL = 32  # characters in the columns of a table, but for the last one
 _MIN_VALUE_COLUMNS = 16
 _GAP = "  "
 
@@ -39,14 +41,21 @@ def table_text(
 ) -> Iterator[str]:
     """Yield the lines of a table; columns named in `right` are aligned to the right.
 
-    The library rich fits it to the width of the terminal. Without it (extra ``terminal``), columns
-    have the width of their longest entry.
+    Only the last column, of names, is folded to the width of the terminal, by the library rich.
+    Without it (extra ``terminal``), and on a narrow terminal, lines are left to the terminal.
     """
-    cells = [[printable(_cut(cell, _MAX_VALUE)) for cell in row] for row in rows]
-    try:
-        yield from _rich_table(names, cells, right)
-    except ImportError:
-        yield from _plain_table(names, cells, right)
+    limits = [*(_MAX_CELL for _ in names[1:]), _MAX_VALUE]
+    cells = [
+        [printable(_cut(cell, limit)) for cell, limit in zip(row, limits, strict=True)]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    last = min(widths[-1], _MIN_VALUE_COLUMNS)
+    fits = sum(widths[:-1]) + len(_GAP) * (len(names) - 1) + last < size()[0]
+    lines = _rich_table(names, cells, right) if fits else None
+    if lines is None:
+        lines = [_plain_line(names, line, widths, right) for line in (names, *cells)]
+    yield from lines
 
 
 def attrs_text(attrs: object) -> str | None:
@@ -73,15 +82,23 @@ def shape_text(shape: Sequence[int] | None) -> str:
 
 def _rich_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]
-) -> list[str]:
-    with importing:
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-    table = Table(box=SIMPLE_HEAD if is_utf8() else None, pad_edge=False, show_edge=False)
+) -> list[str] | None:
+    """Return the lines of a table, or None if rich is not installed."""
+    try:
+        with importing:
+            from rich.box import SIMPLE_HEAD
+            from rich.console import Console
+            from rich.table import Table
+            from rich.text import Text
+    except ImportError:
+        return None
+    # A box adds a column to the gap.
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    if not is_utf8():
+        table.box, table.padding = None, (0, len(_GAP), 0, 0)
     for name in names:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        justify: Any = "right" if name in right else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name != names[-1])
     for row in rows:
         table.add_row(*map(Text, row))
     # Into a text and not to standard output, whose encoding may lack some of the characters.
@@ -98,17 +115,14 @@ def _rich_table(
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def _plain_table(
-    names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]
-) -> Iterator[str]:
-    lines = [names, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = zip(names, line, widths, strict=True)
-        yield _GAP.join(
-            f"{cell:>{width}}" if name in right else f"{cell:<{width}}"
-            for name, cell, width in cells
-        ).rstrip()
+def _plain_line(
+    names: Sequence[str], line: Sequence[str], widths: Sequence[int], right: Collection[str]
+) -> str:
+    padded = (
+        f"{cell:>{width}}" if name in right else f"{cell:<{width}}"
+        for name, cell, width in zip(names, line, widths, strict=True)
+    )
+    return _GAP.join(padded).rstrip()
 
 
 def _cut(text: str, limit: int) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .output import printable
+
 _COLUMNS, _LINES = 61, 12  # of the plot
 _MAX_SETTINGS = 47  # characters of settings in a line of the table
 # The best settings are the smallest that are read in at most this many times the time of the
@@ -83,27 +85,41 @@ def trials_document(tuned: Tuned) -> dict[str, Any]:
     }
 
 
-def trials_text(tuned: Tuned) -> Iterator[str]:
-    """Yield the lines: the sample, a table by size, a plot, and the calls."""
+def trials_text(tuned: Tuned, *, is_for_people: bool = False) -> Iterator[str]:
+    """Yield printable lines: the sample, a table by size, a plot, and the calls.
+
+    The table for people is fitted to the terminal.
+    """
     trials = tuned.trials
-    yield tuned.heading
+    yield printable(tuned.heading)
     yield "Sizes are of this sample, speeds of one thread of this machine."
-    yield "  size %  write MB/s  read MB/s  settings"
     order = sorted(range(len(trials)), key=lambda index: (trials[index].nbytes, index))
     letters = {index: chr(ord("a") + place) for place, index in enumerate(order)}
-    for index in order:
-        trial = trials[index]
-        yield (
-            f"{letters[index]} {100 * trial.nbytes / tuned.nbytes:6.2f}"
-            f"{tuned.speed(trial.write_seconds):12.0f}"
-            f"{tuned.speed(trial.read_seconds):11.0f}  {_table_text(trial.settings)}"
+    rows = [
+        (
+            letters[index],
+            f"{100 * trials[index].nbytes / tuned.nbytes:.2f}",
+            f"{tuned.speed(trials[index].write_seconds):.0f}",
+            f"{tuned.speed(trials[index].read_seconds):.0f}",
+            _settings_text(trials[index].settings),
         )
-    yield from _plot([(trials[index], letters[index]) for index in order], tuned)
+        for index in order
+    ]
+    if is_for_people:
+        from .table import table_text  # on use: only for terminals
+
+        names = ("", "size %", "write MB/s", "read MB/s", "settings")
+        yield from table_text(names, rows, right=names[1:4])
+    else:
+        yield "  size %  write MB/s  read MB/s  settings"
+        for letter, nbytes, write, read, settings in rows:
+            yield printable(f"{letter} {nbytes:>6}{write:>12}{read:>11}  {_short(settings)}")
+    yield from map(printable, _plot([(trials[index], letters[index]) for index in order], tuned))
     for title, index in tuned.chosen.items():
-        settings = trials[index].settings
-        yield f"{title} ({letters[index]}): {tuned.call(settings)}"
-        if command := tuned.command(settings):
-            yield f"  {command}"
+        chosen = trials[index].settings
+        yield printable(f"{title} ({letters[index]}): {tuned.call(chosen)}")
+        if command := tuned.command(chosen):
+            yield printable(f"  {command}")
 
 
 def _plot(trials: Sequence[tuple[Trial, str]], tuned: Tuned) -> Iterator[str]:
@@ -132,10 +148,13 @@ def _place(value: float, low: float, high: float, count: int) -> int:
     return round((value - low) / (high - low) * (count - 1)) if high > low else 0
 
 
-def _table_text(settings: dict[str, Any]) -> str:
-    """Return settings in a form that fits a line of 80 columns, unless chunks have many axes."""
-    text = " ".join(f"{key}={option_text(value)}" for key, value in settings.items())
-    return f"{text[: _MAX_SETTINGS - 3]}..." if len(text) > _MAX_SETTINGS else text or "default"
+def _settings_text(settings: dict[str, Any]) -> str:
+    return " ".join(f"{key}={option_text(each)}" for key, each in settings.items()) or "default"
+
+
+def _short(text: str) -> str:
+    """Return a text that fits a line of 80 columns."""
+    return f"{text[: _MAX_SETTINGS - 3]}..." if len(text) > _MAX_SETTINGS else text
 
 
 def option_text(value: Any) -> str:
