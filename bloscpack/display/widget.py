@@ -134,8 +134,7 @@ class ClipReplies:
         if self._limits is None and frame.dtype not in (np.uint8, np.bool_):
             # One range for all frames, so that they do not flicker.
             chosen = spread(len(self._clip), _RANGE_FRAMES)
-            frames = [frame, *(self._read(each) for each in chosen)]
-            self._limits = colour_range(frames)
+            self._limits = colour_range(self._read(each) for each in (number, *chosen))
         values = frame if frame.ndim > 1 else frame.reshape(1, -1)
         found = colour(
             values, MAX_SIDE, MAX_SIDE, is_cmyk=self._is_cmyk, limits=self._limits, is_gray=True
@@ -150,7 +149,9 @@ class ClipReplies:
         if not nbytes or len(shape) > 3:
             raise ValueError(f"frames of shape {shape} cannot be shown")
         frame: AnyArray = self._clip.read(number)
-        return frame
+        # Colouring takes eight bytes or more for each value: pixels of huge frames are left out.
+        steps = (slice(None, None, max(1, side // MAX_SIDE // 2)) for side in frame.shape[:2])
+        return np.ascontiguousarray(frame[tuple(steps)])
 
 
 class SliceReplies:

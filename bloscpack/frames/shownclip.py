@@ -144,7 +144,8 @@ class ShownClip(IndexedClip):
         Notes
         -----
         The rate is ``fps`` in the metadata of the clip, or 25. Frames that are not of 8 bits are
-        scaled to the range of 8 frames. Errors are shown in the widget.
+        scaled to the range of 8 frames, and sides of more than 1024 pixels are reduced. Errors are
+        shown in the widget.
         """
         with importing:
             from ..display.widget import player

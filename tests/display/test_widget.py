@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +71,23 @@ def test_values_have_one_range_for_all_frames(store: Any) -> None:
         _, [png] = ask(replies, kind="frame", frame=number)
         expected = np.rint((DEPTH[number] - low) / (high - low) * 255)
         assert np.array_equal(pixels(png)[..., 0], expected)
+
+
+def test_the_memory_for_a_huge_frame_is_bounded(tmp_path: Path) -> None:
+    frame = np.zeros((1, 6000, 8000), "u2")
+    frame[0, 3000:] = 500
+    with bp.frames.create(tmp_path / "huge.blp") as writer:
+        writer.append("huge", frame)
+    with bp.frames.open(tmp_path / "huge.blp") as opened:
+        replies = ClipReplies(opened["huge"])
+        tracemalloc.start()
+        try:
+            _, [png] = ask(replies, kind="frame", frame=0)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 4 * frame.nbytes
+    assert np.array_equal(pixels(png)[[0, -1], 0, 0], [0, 255])
 
 
 def test_a_viewer_gets_its_slices(array: Any) -> None:
