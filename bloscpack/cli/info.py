@@ -7,7 +7,7 @@ from ..storage.url import shown_name
 from .commands import command_module
 from .console.inputfile import check_input, each_input, open_item
 from .console.options import add_classic_option, add_files, add_json_option
-from .console.output import error, print_json, printable, result
+from .console.output import error, is_for_people, print_json, printable, result
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
 
@@ -34,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
     documents: list[dict[str, Any]] = []
     for name in names:
         args.documents = found = []
+        if codes and is_for_people(args):
+            result("")
         if not args.json:
             result(printable(f"{shown_name(name)}:"))
         try:

@@ -161,6 +161,13 @@ def test_summaries_of_an_archive_and_a_store(terminal: Terminal) -> None:
     assert re.search(r"^8x9x3 +\|u1 +lossless +1 +4$", text, re.M)
 
 
+def test_summaries_of_several_files(terminal: Terminal, rounded: Path, packed: Path) -> None:
+    names = (rounded.name, packed.name)
+    first, second = terminal("info", *names).split("\n\n")
+    assert (first.split("\n")[0], second.split("\n")[0]) == tuple(f"{name}:" for name in names)
+    assert "\n\n" not in terminal("info", "--classic", *names)
+
+
 def test_classic_is_the_text_of_a_pipe(terminal: Terminal, blpk: Blpk, rounded: Path) -> None:
     bp.savez("z.blp", a=np.arange(3))
     for path in (rounded, "z.blp"):
