@@ -62,6 +62,7 @@ def test_info_json(blpk: Blpk, store: Path) -> None:
         "codec": "lossless",
         "preset": "small",
         "quality": 90,
+        "subsampling": "444",
         "checksum": "xxh3_64",
         "format_version": 4,
         "attrs": {"unit": "m"},
