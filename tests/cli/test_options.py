@@ -153,6 +153,28 @@ def test_shared_options_stand_before_or_behind_a_command(
     assert (before.out, before.err) == (behind.out, behind.err)
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["-q", "-qf", "-n 2", "-qn 2", "--nt 2", "--nthreads=2", "--no-progress", "-f"],
+)
+def test_json_stands_anywhere_among_the_options(blpk: Blpk, tmp_path: Path, words: str) -> None:
+    with bp.frames.create(tmp_path / "a.blp") as store:
+        store.append("walk", np.zeros((1, 4, 4), "u1"))
+    others = words.split()
+    for group in ([], ["frames"]):
+        expected = blpk(*group, "ls", "a.blp", *others, "--json")
+        assert (expected.code, isinstance(expected.json, dict), expected.err) == (0, True, "")
+        for front in (["--json", *others], [*others, "--json"]):
+            for call in (
+                [*front, *group, "ls", "a.blp"],
+                [*front, *group, "ls", "--", "a.blp"],
+                [*group, *front, "ls", "a.blp"],
+                [*group, "ls", *front, "a.blp"],
+                [*others, *group, "ls", "--json", "a.blp"],
+            ):
+                assert blpk(*call) == expected, call
+
+
 def test_every_command_takes_the_global_options_before_and_behind_it() -> None:
     names = ["-v", "-d", "-f", "-q", "-n", "--no-progress", "--verbose", "--nthreads"]
     assert set(names) <= create_parser()._option_string_actions.keys()
@@ -175,7 +197,8 @@ def every_command(parser: Any = None, before: tuple[str, ...] = ()) -> Iterator[
 
 def test_json_is_refused_where_there_is_none(blpk: Blpk, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"content")
-    assert "unrecognized arguments: --json" in blpk("--json", "compress", "x").err
+    for front in (["--json"], ["-q", "--json"], ["--n", "2", "--json", "-f"]):
+        assert "unrecognized arguments: --json" in blpk(*front, "compress", "x").err
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 

@@ -112,7 +112,9 @@ class CommandParser(Parser):
         """Parse in two passes, options first; some Python versions call this again in each pass."""
         self.complete()
         # A parser with subcommands has no arguments to mix.
-        if self._is_intermixing or self._subparsers is not None:
+        if self._subparsers is not None:
+            return super().parse_known_args(with_json_behind(args), namespace)
+        if self._is_intermixing:
             return super().parse_known_args(args, namespace)
         self._is_intermixing = True
         try:
@@ -133,12 +135,24 @@ def protect_selections(argv: list[str]) -> list[str]:
     ]
 
 
+_OPTION = re.compile(r"-.*[^-]", re.DOTALL)
+# The number of threads is then the next word; ``--n`` is short for it, ``--no`` for another option.
+_NTHREADS_ALONE = re.compile(r"-[vdqf]*n|--n(t(h(r(e(a(ds?)?)?)?)?)?)?")
+
+
 def with_json_behind(argv: list[str]) -> list[str]:
-    """Move ``--json`` from the front of a command to its end: only some commands have it."""
-    if argv[:1] != ["--json"]:
+    """Move ``--json`` from among the options in front of a command to its end.
+
+    Only some commands have it, and each refuses it by itself.
+    """
+    front = 0
+    while front < len(argv) and _OPTION.match(argv[front]):
+        front += 2 if _NTHREADS_ALONE.fullmatch(argv[front]) else 1
+    kept = [arg for arg in argv[:front] if arg != "--json"]
+    if len(kept) == len(argv[:front]):
         return argv
     end = argv.index("--") if "--" in argv else len(argv)
-    return [*argv[1:end], "--json", *argv[end:]]
+    return [*kept, *argv[front:end], "--json", *argv[end:]]
 
 
 def keep_prefixes(parser: Container, *prefixes: str, **kwargs: Any) -> None:
