@@ -7,7 +7,7 @@ from typing import Any
 
 from .console.inputfile import check_input, open_input
 from .console.options import STDIO, ranged
-from .console.output import Console, binary_stdout, result
+from .console.output import Console, binary_stdout, printable, result
 from .console.status import EXPECTED, ExitCode, UsageError, exit_code
 
 _MAX_FILES = 1000
@@ -23,11 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
         metavar="PATH",
-        nargs="+",
+        nargs="*",
         help="file, gulp directory or URL; FILE::/NAME is one array of an archive",
     )
     parser.add_argument(
         "--port", metavar="N", type=_port, default=0, help="port of 127.0.0.1 (default: a free one)"
+    )
+    parser.add_argument(
+        "--export",
+        metavar="DIR",
+        help="write the page to a new folder for a static web host, and show nothing",
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="only print the URL, do not open a browser"
@@ -41,6 +46,10 @@ def _port(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Serve the page until interrupted."""
     console = Console(args)
+    if args.export is not None:
+        return _export(args, console)
+    if not args.files:
+        raise UsageError("name a file to show, or use --export DIR")
     if STDIO in args.files:
         raise UsageError("standard input cannot be shown: name a file")
     if len(args.files) > _MAX_FILES:
@@ -60,6 +69,19 @@ def run(args: argparse.Namespace) -> int:
                 webbrowser.open(server.url)
 
         server.run(ready)
+    return ExitCode.OK
+
+
+def _export(args: argparse.Namespace, console: Console) -> int:
+    if args.files:
+        raise UsageError(
+            "--export takes no files: the page reads those that its address names, as in "
+            "index.html?url=https://HOST/FILE.blp"
+        )
+    from ..view.export import export_page
+
+    written = export_page(args.export)
+    console.note(f"{printable(args.export)}: {len(written)} files; open it by a web server")
     return ExitCode.OK
 
 

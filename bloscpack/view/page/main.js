@@ -40,6 +40,11 @@ function listFiles(current) {
 function show() {
   close();
   close = () => {};
+  if (!files.length) {
+    listFiles(0);
+    main.replaceChildren(el("p", { className: "quiet" }, "No file is open."));
+    return;
+  }
   const [, ordinal = "0", tab = ""] = location.hash.split("/");
   const file = files[Number(ordinal)] ?? files[0];
   listFiles(file.ordinal);
@@ -57,7 +62,7 @@ function show() {
   close = chosen[1](body, file) ?? (() => {});
 }
 
-async function start() {
+async function load() {
   try {
     const first = await getJson("files");
     files = first.files;
@@ -68,12 +73,14 @@ async function start() {
     main.replaceChildren(problem(error));
     return;
   }
-  addEventListener("hashchange", () => {
-    show();
-    main.focus();
-  });
   show();
   say("");
 }
 
-start();
+addEventListener("hashchange", () => {
+  show();
+  main.focus();
+});
+// Without a server, files can be added.
+addEventListener("files", load);
+load();

@@ -1,0 +1,63 @@
+"""Copy of the page for a static web host, where it reads files by HTTP ranges."""
+
+import os
+from pathlib import Path
+
+from ..storage import disk
+from ..storage.sink import open_sink
+
+_PAGE = Path(__file__).with_name("page")
+_PARTS = (".html", ".js", ".css", ".svg")
+# Scripts of the page only. Data may come from any host, and nothing is sent.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src http: https:; base-uri 'none'; form-action 'none'"
+)
+_BEFORE = '<meta charset="utf-8">\n'
+
+
+def export_page(folder: str | os.PathLike[str]) -> list[str]:
+    """Write the page to a folder that does not exist or is empty.
+
+    Parameters
+    ----------
+    folder : str or PathLike
+        The folder; its parent must exist.
+
+    Returns
+    -------
+    list of str
+        Paths of the files, relative to the folder.
+
+    Raises
+    ------
+    FileExistsError
+        The folder is not empty, or a file has this name.
+    OSError
+        A file cannot be written.
+    """
+    target = Path(folder)
+    if not target.is_dir():
+        disk.make_folder(os.fspath(target))
+    elif any(target.iterdir()):
+        raise FileExistsError(f"{os.fspath(folder)!r} is not empty; name a new folder")
+    written = []
+    for source in sorted(_PAGE.rglob("*")):
+        if source.is_file() and source.name.endswith(_PARTS):
+            name = source.relative_to(_PAGE)
+            (target / name.parent).mkdir(exist_ok=True)
+            with open_sink(target / name, overwrite=False) as sink:
+                sink.write(_content(source, name))
+            written.append(name.as_posix())
+    return written
+
+
+def _content(source: Path, name: Path) -> bytes:
+    """Return a file of the page as the static page has it."""
+    content = source.read_bytes()
+    if name == Path("api.js"):
+        return b'export * from "./static/api.js";\n'
+    if name == Path("index.html"):
+        meta = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        return content.replace(_BEFORE.encode(), (_BEFORE + meta).encode(), 1)
+    return content

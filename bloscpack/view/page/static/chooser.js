@@ -1,0 +1,28 @@
+// Ways to open a file on the static page: a URL, a file of this computer, or one that is dropped.
+
+import { button, el, labelled, problem } from "../dom.js";
+
+// `add` takes a list of URLs and File objects; `problems` are texts to show at once.
+export function chooser(problems, add) {
+  const errors = el("div", {}, ...problems.map((text) => problem(text)));
+  const tryAdd = (entries) => {
+    errors.replaceChildren();
+    try {
+      if (entries.length) add(entries);
+    } catch (error) {
+      errors.append(problem(error));
+    }
+  };
+  const url = el("input", { type: "url", placeholder: "https://host/file.blp" });
+  const open = () => tryAdd(url.value ? [url.value] : []);
+  url.addEventListener("keydown", (event) => event.key === "Enter" && open());
+  const file = el("input", { type: "file", multiple: true });
+  file.addEventListener("change", () => tryAdd([...file.files]));
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    tryAdd([...event.dataTransfer.files]);
+  });
+  document.querySelector("header").append(el("div", { className: "controls" },
+    labelled("URL", url), button("Open", open), labelled("or a file, which can also be dropped here", file)), errors);
+}

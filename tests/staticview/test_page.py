@@ -1,0 +1,240 @@
+"""The page on a static web host: its files, and in Chromium what it draws and how often it asks."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.cli.main import main
+from bloscpack.view.export import export_page
+from tests.servers import Answer, FileServer, running
+
+RNG = np.random.default_rng(8)
+PLANE = RNG.normal(size=(40, 30, 50)).astype("f4")
+CLIP = RNG.integers(0, 255, (12, 24, 32, 3), "u1")
+HTML = "<img src=x onerror='document.title=1'>"
+TYPES = {
+    ".js": "text/javascript",
+    ".html": "text/html",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+
+
+def test_the_folder_is_complete(tmp_path: Path) -> None:
+    names = export_page(tmp_path / "site")
+    found = {
+        each.relative_to(tmp_path / "site").as_posix() for each in (tmp_path / "site").rglob("*.*")
+    }
+    assert found == set(names) >= {"index.html", "api.js", "static/api.js", "format/array.js"}
+    for name in names:
+        text = (tmp_path / "site" / name).read_text()
+        for other in re.findall(r'(?:from|import) "(\..+?)"', text):
+            assert ((tmp_path / "site" / name).parent / other).is_file(), (name, other)
+    assert "fetch(" not in (tmp_path / "site/api.js").read_text()
+    assert "Content-Security-Policy" in (tmp_path / "site/index.html").read_text()
+
+
+def test_nothing_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("mine")
+    with pytest.raises(FileExistsError, match="is not empty"):
+        export_page(tmp_path / "site")
+    assert [each.name for each in (tmp_path / "site").iterdir()] == ["index.html"]
+    assert main(["view", "--export", str(tmp_path / "site")]) == 1
+    assert main(["view", "--export", str(tmp_path / "new"), "a.blp"]) == 2
+    assert main(["view"]) == 2
+    assert main(["view", "--export", str(tmp_path / "new")]) == 0
+    assert (tmp_path / "new" / "index.html").is_file()
+
+
+class Host(FileServer):
+    """Static web host, whose files pages of other hosts may read if `is_open`."""
+
+    def __init__(self, *, is_open: bool) -> None:
+        super().__init__()
+        self.is_open = is_open
+
+    def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
+        found = super().answer(method, path, headers, body)
+        found.headers["Content-Type"] = TYPES.get(Path(path.partition("?")[0]).suffix, "text/plain")
+        if self.is_open:
+            found.headers["Access-Control-Allow-Origin"] = "*"
+            found.headers["Access-Control-Expose-Headers"] = "Content-Range, ETag"
+        return found
+
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Site:
+    """The exported page at a host, and data at another; collects what goes wrong in the page."""
+
+    def __init__(self, browser: Any, folder: Path, host: Host, data: Host) -> None:
+        for name in export_page(folder):
+            host.files[f"/{name}"] = (folder / name).read_bytes()
+        self.host, self.data, self.page = host, data, browser.new_page()
+        self.problems: list[str] = []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", self._on_console)
+
+    def _on_console(self, message: Any) -> None:
+        if message.type in ("error", "warning") and not message.text.startswith(
+            "Canvas2D: Multiple"
+        ):
+            self.problems.append(message.text)
+
+    def open(self, *paths: Path) -> None:
+        """Open files by the URLs of the other host."""
+        for path in paths:
+            self.data.files[f"/{path.name}"] = path.read_bytes()
+        query = "&".join(f"url={self.data.url(path.name)}" for path in paths)
+        self.page.goto(f"{self.host.url('index.html')}?{query}")
+        self.page.wait_for_selector("main h2")
+
+    def pixels(self, selector: str) -> np.ndarray:
+        """Return what is drawn on a canvas, as (H, W, 4)."""
+        self.page.wait_for_selector(f"{selector}[data-drawn]")
+        width, height, data = self.page.eval_on_selector(
+            selector,
+            "c => [c.width, c.height, Array.from(c.getContext('2d')"
+            ".getImageData(0, 0, c.width, c.height).data)]",
+        )
+        return np.array(data, "u1").reshape(height, width, 4)
+
+
+@pytest.fixture
+def site(browser: Any, tmp_path: Path) -> Iterator[Site]:
+    with running(Host(is_open=False)) as host, running(Host(is_open=True)) as data:
+        found = Site(browser, tmp_path / "site", host, data)
+        yield found
+        found.page.close()
+        assert not found.problems
+
+
+def gray(plane: Any) -> Any:
+    low, high = float(plane.min()), float(plane.max())
+    return np.floor((plane.astype("f8") - low) * (255 / (high - low)) + 0.5).clip(0, 255)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", ["zstd", "auto"])
+def test_a_heat_map_shows_the_data(site: Site, tmp_path: Path, codec: Any) -> None:
+    path = tmp_path / "a.blp"
+    bp.save(path, PLANE, chunks=(1, 30, 50), codec=codec, attrs={"title": HTML, HTML: 1})
+    site.open(path)
+    site.page.select_option("text=Colours >> xpath=.. >> select", "gray")
+    np.testing.assert_array_equal(site.pixels("canvas.heat")[..., 0], gray(PLANE[0]))
+    assert HTML in site.page.inner_text("main")
+    assert site.page.query_selector("main img") is None
+    assert {each.status for each in site.data.log} <= {200, 206}
+    site.page.goto(f"{site.page.url.partition('#')[0]}#/0/File")
+    site.page.click("text=Verify")
+    site.page.wait_for_selector("text=The file is sound.")
+
+
+@pytest.mark.slow
+def test_opening_takes_two_requests_and_a_plane_one(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    noise = RNG.integers(0, 1 << 16, (64, 128, 128), "u2")
+    bp.save(path, noise, chunks=1)
+    assert path.stat().st_size > 1 << 20
+    site.data.files["/a.blp"] = path.read_bytes()
+    site.page.goto(f"{site.host.url('index.html')}?url={site.data.url('a.blp')}#/0/File")
+    site.page.wait_for_selector("text=Decoded")
+    assert [each.status for each in site.data.log] == [206, 206]
+    asked = """async () => (await import("./api.js")).getPacket("0/plane", { index: "32" })
+        .then((plane) => Array.from(plane.arrays[0].data))"""
+    assert site.page.evaluate(asked) == noise[32].ravel().tolist()
+    assert len(site.data.log) == 3
+
+
+@pytest.mark.slow
+def test_a_frame_shows_the_data(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "f.blp"
+    with bp.frames.create(path) as store:
+        store.append(HTML, CLIP, {"fps": 60, HTML: HTML})
+        store.append("depth", CLIP[..., 0].astype("u2") * 7)
+    site.open(path)
+    np.testing.assert_array_equal(site.pixels("canvas.frame")[..., :3], CLIP[0])
+    site.page.click("button[aria-label='One frame on']")
+    site.page.wait_for_selector("canvas.frame[data-drawn='1']")
+    np.testing.assert_array_equal(site.pixels("canvas.frame")[..., :3], CLIP[1])
+    assert site.page.query_selector("main img") is None
+    site.page.click("button:has-text('depth')")
+    site.page.wait_for_selector("canvas.frame[aria-label='Clip depth'][data-drawn='0']")
+    drawn = site.pixels("canvas.frame")[..., 0]
+    assert drawn.shape == CLIP.shape[1:3]
+    site.page.click("button:text-is('Play')")
+    for _ in range(300):
+        if int(site.page.get_attribute("canvas.frame", "data-count")) > 5:
+            break
+        site.page.wait_for_timeout(100)
+    else:
+        pytest.fail("the player stands still")
+
+
+@pytest.mark.slow
+def test_a_dropped_file_and_jpeg(site: Site, tmp_path: Path) -> None:
+    pytest.importorskip("simplejpeg")
+    path = tmp_path / "j.blp"
+    smooth = np.stack([np.add.outer(np.arange(24) * 4, np.arange(32) * 3)] * 3, -1).astype("u1")
+    with bp.frames.create(path, codec="jpeg", quality=100) as store:
+        store.append("a", smooth[None])
+    site.page.goto(site.host.url("index.html"))
+    site.page.wait_for_selector("text=No file is open.")
+    site.page.set_input_files("input[type=file]", path)
+    drawn = site.pixels("canvas.frame")[..., :3].astype(int)
+    assert np.abs(drawn - smooth).max() <= 4
+    assert site.data.log == []
+
+
+@pytest.mark.slow
+def test_what_cannot_be_read_says_why(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("no Bloscpack file, but some text")
+    site.open(tmp_path / "x.txt")
+    site.page.wait_for_selector("text=not a Bloscpack file")
+    site.page.goto(f"{site.host.url('index.html')}?url=javascript:alert(1)")
+    site.page.wait_for_selector("text=is not an http or https URL")
+
+
+@pytest.mark.slow
+def test_a_host_that_does_not_share_its_files(browser: Any, tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", PLANE)
+    with running(Host(is_open=False)) as host, running(Host(is_open=False)) as data:
+        site = Site(browser, tmp_path / "site", host, data)
+        site.open(tmp_path / "a.blp")
+        site.page.wait_for_selector("text=Access-Control-Allow-Origin")
+        site.page.close()
+    assert all("CORS" in each or "Failed to load" in each for each in site.problems)
+
+
+@pytest.mark.slow
+def test_a_damaged_chunk_is_named(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    bp.save(path, PLANE, chunks=1)
+    with bp.open(path) as array:
+        place = array.chunk_offset(3)
+    data = bytearray(path.read_bytes())
+    data[place + 40] ^= 1
+    path.write_bytes(data)
+    site.open(path)
+    site.page.goto(f"{site.page.url.partition('#')[0]}#/0/File")
+    site.page.click("text=Verify")
+    site.page.wait_for_selector("text=chunk 3")
