@@ -51,6 +51,7 @@ check: $(CHECK)/.ready
 	$(CHECK)/bin/ruff check .
 	$(CHECK)/bin/ruff format --check .
 	$(CHECK)/bin/mypy
+	$(CHECK)/bin/python .ci/planted.py
 	$(CHECK)/bin/python .ci/words.py
 	$(CHECK)/bin/codespell .ci bench bloscpack docs ext *.md
 
