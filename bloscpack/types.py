@@ -1,9 +1,11 @@
-"""Types that several modules share: aliases, sizes given as text, lists of names, strided items."""
+"""Arguments that several modules share: types, sizes as text, lists of names, keywords."""
 
 import os
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
+from inspect import signature
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,6 +28,55 @@ Subsampling: TypeAlias = Literal["444", "422", "420"]
 OnLostChunk: TypeAlias = Literal["raise", "fill", "skip"]
 OnBadItem: TypeAlias = Literal["skip", "raise"]
 FrameLayout: TypeAlias = Literal["thwc", "tchw", "cthw"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Keywords of h5py, zarr, blosc2, numpy, joblib and torch, and those that we have instead.
+_KEYWORDS = {
+    **dict.fromkeys(("compression", "compressor", "compressors", "cname"), "codec='zstd'"),
+    **dict.fromkeys(
+        ("compression_opts", "compression_level", "compresslevel", "complevel", "level"), "clevel=5"
+    ),
+    **dict.fromkeys(("filters", "filter", "byteshuffle"), "shuffle='byte'"),
+    **dict.fromkeys(("fletcher32", "crc"), "checksum='crc32'"),
+    **dict.fromkeys(("chunksize", "chunk_size", "chunkshape", "chunk_shape"), "chunks=1000"),
+    **dict.fromkeys(("num_threads", "n_threads", "threads", "n_jobs"), "nthreads=4"),
+    **dict.fromkeys(("num_workers", "max_workers", "nworkers", "processes"), "workers=4"),
+    **dict.fromkeys(("attributes", "metadata"), "attrs={'unit': 'K'}"),
+    **dict.fromkeys(("exist_ok", "force"), "overwrite=True"),
+}
+
+
+def explain_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with errors that say which keyword stands for one of other libraries."""
+
+    @wraps(function)
+    def explaining(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as err:
+            is_ours = err.__traceback__ is None or err.__traceback__.tb_next is not None
+            if is_ours:  # raised by the function, not by the call
+                raise
+            names = signature(function).parameters
+            advice = foreign_keyword(kwargs, names)
+            if advice is None:
+                raise
+            name = explaining.__qualname__.removesuffix(".__init__")
+            raise TypeError(f"{name}() has no {advice}") from None
+
+    return explaining
+
+
+def foreign_keyword(names: Iterable[str], parameters: Collection[str]) -> str | None:
+    """Return the first name that another library has for one of the parameters, and our own."""
+    for name in names:
+        example = _KEYWORDS.get(name, "")
+        if example.partition("=")[0] in parameters and name not in parameters:
+            return f"{name!r}: use {example}"
+    return None
+
 
 # Default decoded size of one task of parallel work.
 DEFAULT_BLOCK = "64 MiB"

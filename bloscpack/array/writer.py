@@ -16,7 +16,7 @@ from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
 from ..storage.sink import check_absent, upload_for
 from ..storage.url import refuse_flush
-from ..types import Access, Codec, Shuffle
+from ..types import Access, Codec, Shuffle, explain_keywords
 from .layout import Chunks, divide, plan_content
 from .rowappender import GridRows, RowAppender, described_rows
 
@@ -93,6 +93,7 @@ class Writer:
     (3, 4, 6)
     """
 
+    @explain_keywords
     def __init__(
         self,
         path: str | os.PathLike[str],

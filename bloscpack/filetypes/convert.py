@@ -19,7 +19,7 @@ from ..parallel.imports import importing
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
-from ..types import Access, Codec, FramePreset, PictureCodec, Progress, Shuffle
+from ..types import Access, Codec, FramePreset, PictureCodec, Progress, Shuffle, explain_keywords
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays
 from .copyjob import Conversion, CopyJob, check_target
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
 
 
+@explain_keywords
 def convert(
     src: Any,
     dst: str | os.PathLike[str],

@@ -11,7 +11,7 @@ from ..parallel.imports import importing
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
-from ..types import FrameCodec, FramePreset, Mode, Subsampling
+from ..types import FrameCodec, FramePreset, Mode, Subsampling, explain_keywords
 from .identify import identify, refuse_folder
 from .table import FileType
 
@@ -201,6 +201,7 @@ def frames_of(
 
 
 @known_as("bloscpack.frames", "create")
+@explain_keywords
 def create_frames(
     path: str | os.PathLike[str],
     *,

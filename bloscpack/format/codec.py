@@ -241,6 +241,8 @@ class CodecParams:
             raise NoSuchCodec(
                 f"codec {self.codec!r} does not exist{hint}; choose from {', '.join(CODECS)}"
             )
+        if not hasattr(self.clevel, "__index__"):
+            raise TypeError(f"clevel must be an int from 0 to 9, not {self.clevel!r:.80}")
         if not 0 <= self.clevel <= 9:
             raise ValueError(f"clevel must be 0 to 9, not {self.clevel!r}")
         if self.shuffle not in (0, 1, 2):

@@ -13,9 +13,18 @@ from ..exceptions import FileChangedError
 from ..parallel.imports import importing
 from ..storage.remote.prefetch import copy_to
 from ..storage.sink import open_sink, upload_for
-from ..types import Access, Codec, Path, Progress, Shuffle
+from ..types import (
+    Access,
+    Codec,
+    Path,
+    Progress,
+    Shuffle,
+    explain_keywords,
+    foreign_keyword,
+)
 
 
+@explain_keywords
 def save(
     path: Path | IO[bytes],
     array: Any,
@@ -235,6 +244,7 @@ def savez(
     (2, 3)
     """
     options = {"codec": codec, "clevel": clevel, "checksum": checksum}
+    _refuse_foreign(named)
     with ExitStack() as stack:
         if not isinstance(overwrite, bool):
             raise TypeError(
@@ -255,6 +265,19 @@ def savez(
             writer.finish()
         if upload is not None:
             upload.commit()
+
+
+def _refuse_foreign(named: Mapping[str, Any]) -> None:
+    """Refuse options of other libraries, which would be stored as arrays of no dimension."""
+    options = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", "overwrite")
+    for name, value in named.items():
+        if value is None or isinstance(value, str | int | float | Mapping):
+            advice = foreign_keyword((name,), options)
+            if advice is not None:
+                raise TypeError(
+                    f"savez() has no {advice}; give an array of this name in a mapping, such as "
+                    f"{{{name!r}: array}}"
+                )
 
 
 def _iter_named(arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

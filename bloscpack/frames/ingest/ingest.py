@@ -14,7 +14,7 @@ from typing import Any
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
 from ...parallel.processes import Job, Workers, resolve_nworkers
-from ...types import FrameCodec, FramePreset, OnBadItem, Progress, Subsampling
+from ...types import FrameCodec, FramePreset, OnBadItem, Progress, Subsampling, explain_keywords
 from .. import listing
 from ..protocol import FrameSource
 from ..store.frameencoding import Options
@@ -90,6 +90,7 @@ class IngestReport:
         return not self.skipped
 
 
+@explain_keywords
 def ingest(
     items: Iterable[Item] | Mapping[str, Any] | FrameSource,
     path: str | os.PathLike[str],
