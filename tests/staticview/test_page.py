@@ -63,6 +63,7 @@ class Host(FileServer):
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
         found = super().answer(method, path, headers, body)
         found.headers["Content-Type"] = TYPES.get(Path(path.partition("?")[0]).suffix, "text/plain")
+        found.headers["Cache-Control"] = "no-store"
         if self.is_open:
             found.headers["Access-Control-Allow-Origin"] = "*"
             found.headers["Access-Control-Expose-Headers"] = "Content-Range, ETag"
@@ -163,6 +164,25 @@ def test_opening_takes_two_requests_and_a_plane_one(site: Site, tmp_path: Path) 
         .then((plane) => Array.from(plane.arrays[0].data))"""
     assert site.page.evaluate(asked) == noise[32].ravel().tolist()
     assert len(site.data.log) == 3
+
+
+@pytest.mark.slow
+def test_the_views_of_a_slice_take_one_request(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    bp.save(path, RNG.integers(0, 1 << 16, (64, 128, 128), "u2"), chunks=1)
+    site.data.files["/a.blp"] = path.read_bytes()
+    url = site.data.url("a.blp?signature=SECRET")
+    site.page.goto(f"{site.host.url('index.html')}?url={url}")
+    site.page.wait_for_selector("text=Standard deviation")
+    site.page.wait_for_load_state("networkidle")
+    assert "SECRET" not in site.page.inner_text("body") + site.page.title()
+    site.data.clear()
+    site.page.fill("input[type=number][max='63']", "24")
+    site.page.press("input[type=number][max='63']", "Enter")
+    site.page.wait_for_selector("text=[24, 0, 0]")
+    site.page.wait_for_timeout(300)
+    site.page.wait_for_load_state("networkidle")
+    assert [each.status for each in site.data.log] == [206]
 
 
 @pytest.mark.slow

@@ -13,14 +13,15 @@ const files = [];
 
 function addFile(name, place) {
   if (files.length >= MAX_FILES) throw new ViewError(`at most ${MAX_FILES} files can be open`);
-  files.push({ ordinal: files.length, name, opened: openFile(place) });
+  files.push({ ordinal: files.length, name, opened: openFile(place), turn: Promise.resolve() });
 }
 
 // Files of the same site can be named by a relative URL.
 function addUrl(text) {
   const url = URL.canParse(text, location.href) ? new URL(text, location.href) : null;
   if (!url || !["http:", "https:"].includes(url.protocol)) throw new ViewError(`${text} is not an http or https URL`);
-  addFile(url.href, url.href);
+  // Like the server, shows no query: it may hold a signature.
+  addFile(url.origin + url.pathname, url.href);
 }
 
 const problems = [];
@@ -67,7 +68,14 @@ async function answer(path, query = {}, signal = undefined) {
   const opened = await file.opened;
   const views = { array: arrays.VIEWS, frames: clips.VIEWS }[opened.kind] ?? {};
   if (!views[view]) throw new ViewError(`this page has no view ${view} of the file; blpk view has more`);
-  const found = await views[view](opened, query, signal);
+  const work = () => {
+    signal?.throwIfAborted();
+    return views[view](opened, query, signal);
+  };
+  // Views of an array wait for each other: the next one finds chunks that this one has decoded.
+  const result = opened.kind === "array" ? file.turn.then(work) : work();
+  if (opened.kind === "array") file.turn = result.catch(() => {});
+  const found = await result;
   signal?.throwIfAborted();
   return found;
 }
