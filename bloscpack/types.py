@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from inspect import signature
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,16 @@ Path: TypeAlias = str | os.PathLike[str]
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with the amount done and the total, which is -1 if unknown."""
+
+
+class Updates(Protocol):
+    """Progress bar in the style of tqdm."""
+
+    def update(self, n: int, /) -> object:
+        """Advance by an amount."""
+
+
+ProgressOption: TypeAlias = Progress | Updates | bool | None
 
 # Words that parameters take, for type checkers and editors; at run time each function checks them.
 Mode: TypeAlias = Literal["r", "a"]

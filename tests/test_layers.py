@@ -19,7 +19,7 @@ from .conftest import PACKAGE
 ROOMS = {
     "ground": {"numpy"},
     "_ext": set[str](),
-    "parallel": {"simplejpeg", "PIL", "av"},
+    "parallel": {"simplejpeg", "PIL", "av", "tqdm"},
     "format": {"numpy", "xxhash", "zlib_ng"},
     "storage": {"numpy", "xxhash", "fsspec", "aiohttp"},
     "display": {"numpy", "anywidget"},
@@ -92,6 +92,7 @@ ONLY_IN = {
     "compression": {"vrs.format.zstd"},
     "pillow_jxl": {"vrs.block.imagecodec"},
     "rich": {"cli.console.table"},
+    "tqdm": {"parallel.progressbar"},
     **{library: {"view.server"} for library in ("anyio", "starlette", "uvicorn")},
 }
 # Modules that turn bytes into values and back, and touch nothing outside of them.
@@ -175,6 +176,7 @@ IMPORTED_ON_USE = {
     "pillow_jxl",
     "rerun",
     "torch",
+    "tqdm",
     "xarray",
     "bloscpack.array.rowappender",
     "bloscpack.storage.remote",

@@ -115,7 +115,7 @@ def module_names() -> list[str]:
 
 
 OPTIONAL = {"aiohttp", "dask", "fsspec", "h5netcdf", "h5py", "numcodecs", "tifffile", "torch"}
-OPTIONAL |= {"anyio", "anywidget", "rich", "starlette", "uvicorn", "xarray", "zarr"}
+OPTIONAL |= {"anyio", "anywidget", "rich", "starlette", "tqdm", "uvicorn", "xarray", "zarr"}
 
 
 def test_every_module_is_imported_without_a_warning() -> None:

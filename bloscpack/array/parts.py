@@ -24,12 +24,13 @@ from ..container.chunkparts import (
     write_part,
 )
 from ..format.chunkgrid import ChunkGrid
+from ..parallel.progressbar import as_progress
 from ..parallel.threads import resolve_nthreads
 from ..storage.partfolder import PartFolder, new_id
 from ..storage.protocol import PartStore
 from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
-from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, Progress, Shuffle, nbytes_of
+from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, ProgressOption, Shuffle, nbytes_of
 from .arraylike import as_array
 from .chunkpieces import rows_of_whole_chunks
 from .dtype import Dtype
@@ -261,7 +262,7 @@ class PartsJob:
         *,
         verify: bool = True,
         nthreads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressOption = None,
     ) -> None:
         """Join the parts into the file, which appears whole or not at all, and remove them.
 
@@ -276,7 +277,7 @@ class PartsJob:
         -----
         Committing the same records again does nothing.
         """
-        self.join(records, verify=verify, nthreads=nthreads, progress=progress)
+        self.join(records, verify=verify, nthreads=nthreads, progress=as_progress(progress))
         self._store.discard()
 
     def join(
@@ -285,7 +286,7 @@ class PartsJob:
         *,
         verify: bool = True,
         nthreads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressOption = None,
     ) -> None:
         """Join the parts into the file, which appears whole or not at all; `abort` removes them.
 
@@ -346,7 +347,7 @@ class PartsJob:
                 parts,
                 verify=verify,
                 nthreads=threads,
-                progress=progress,
+                progress=as_progress(progress),
             )
         except (FileNotFoundError, FileExistsError):
             if not is_joined(self._store, self._header, self._section, parts):

@@ -12,8 +12,9 @@ from typing import Any, TypedDict, Unpack
 
 from ..exceptions import BloscpackError
 from ..media.pictureitems import Item, PictureFolder
+from ..parallel.progressbar import as_progress
 from ..parallel.threads import ALL_THREADS, available_cpus, map_ordered, resolve_nthreads
-from ..types import OnBadItem, PictureCodec, Progress
+from ..types import OnBadItem, PictureCodec, Progress, ProgressOption
 from .mp4.format import Profile
 from .splits import Span
 from .writer import Writer
@@ -88,7 +89,7 @@ def pack(
     path: Any,
     *,
     on_error: OnBadItem = "raise",
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
     log: Callable[[SkippedPicture], object] | None = None,
     nthreads: int | None = None,
     allow_empty: bool = False,
@@ -108,8 +109,9 @@ def pack(
     on_error : {"raise", "skip"}, optional
         Whether to stop at a picture that cannot be packed, leaving no file, or to leave it out and
         report it.
-    progress : callable, optional
-        Called with the number of pictures done and the total, which is -1 if unknown.
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with the number of pictures done and the total, which
+        is -1 if unknown.
     log : callable, optional
         Called with each `SkippedPicture` as it is skipped.
     nthreads : int, optional
@@ -157,7 +159,9 @@ def pack(
         items = PictureFolder(source)
         report.classes = items.classes
     with Writer(path, **options) as writer:
-        _Packer(writer, report, on_error, progress, log).run(items, nthreads)
+        _Packer(writer, report, on_error, as_progress(progress, unit="samples"), log).run(
+            items, nthreads
+        )
         # Raised before the writer is closed, so that no file is made.
         if not report.nsamples and not allow_empty:
             where = f"{os.fspath(source)}: " if isinstance(source, str | os.PathLike) else ""

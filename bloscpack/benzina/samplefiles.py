@@ -19,9 +19,10 @@ from ..exceptions import BloscpackError
 from ..media import image
 from ..media.filename import FileNames
 from ..media.picturelist import LISTS, Listing
+from ..parallel.progressbar import as_progress
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.folder.outputfolder import Folder
-from ..types import Progress
+from ..types import ProgressOption
 from .dataset import Dataset
 from .mp4.format import INPUT
 from .sample import Sample
@@ -66,7 +67,7 @@ def extract(
     listing: str | None = "csv",
     overwrite: bool = False,
     nthreads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> ExtractReport:
     """Write the samples of a dataset, or of a view of one, into files.
 
@@ -90,8 +91,8 @@ def extract(
         Allow a folder with files in it, and replace those with the same names.
     nthreads : int, optional
         Number of threads that decode and encode; by default one per processor, at most 8.
-    progress : callable, optional
-        Called with (samples done, samples in total).
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (samples done, samples in total).
 
     Returns
     -------
@@ -132,6 +133,7 @@ def extract(
     _, sizes = dataset.tracks[INPUT].extents(slice(None))
     work = len(dataset) * int(sizes.mean() if len(sizes) else 0)
     threads = resolve_nthreads(nthreads, work * (1 if form == "mp4" else _CODING_COST))
+    shown = as_progress(progress, unit="samples")
     with Listing(target, listing, FIELDS) as lines:
         samples = map_ordered(content, dataset.samples(), threads)
         for done, (sample, data, error) in enumerate(samples, 1):
@@ -148,8 +150,8 @@ def extract(
                 entry["error"] = text = message_of(error)
                 report.damage.append(Damage(text, sample.index, frames=(0, 1)))
             lines.add(entry)
-            if progress is not None:
-                progress(done, len(dataset))
+            if shown is not None:
+                shown(done, len(dataset))
     return report
 
 

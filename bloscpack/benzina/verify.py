@@ -15,8 +15,9 @@ import numpy as np
 
 from ..damage.report import Damage, Findings, Report, damage_of, message_of
 from ..exceptions import BloscpackError, FormatError, UnsupportedError, WrongKindError
+from ..parallel.progressbar import as_progress
 from ..parallel.threads import map_ordered, resolve_nthreads
-from ..types import IntArray, Progress
+from ..types import IntArray, Progress, ProgressOption
 from .dataset import Dataset
 from .dataset import open as open_dataset
 from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES, THUMB
@@ -35,7 +36,7 @@ def verify(
     *,
     decode: bool = False,
     nthreads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> Report:
     """Look for damage in a dataset without changing it.
 
@@ -47,8 +48,9 @@ def verify(
         Also decode every picture, and every thumbnail that is not the picture itself.
     nthreads : int, optional
         Number of threads that read and decode; by default one per processor, at most 8.
-    progress : callable, optional
-        Called with (bytes of samples done, bytes of samples in total).
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (bytes of samples done, bytes of samples in
+        total).
 
     Returns
     -------
@@ -78,7 +80,7 @@ def verify(
     except FormatError as err:
         return Report(err.path, 0, 0, [damage_of(err)])
     with dataset:
-        return _Verification(dataset).run(nthreads, progress, decode=decode)
+        return _Verification(dataset).run(nthreads, as_progress(progress), decode=decode)
 
 
 class _Verification:

@@ -16,10 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..format.filekind import HEAD_NBYTES, ZIP, FileKind, folder_kind, is_gulp, kind_of, zip_kind
 from ..parallel.imports import importing
+from ..parallel.progressbar import as_progress
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import refuse_options
-from ..types import Access, Codec, FramePreset, PictureCodec, Progress, Shuffle, explain_keywords
+from ..types import (
+    Access,
+    Codec,
+    FramePreset,
+    PictureCodec,
+    ProgressOption,
+    Shuffle,
+    explain_keywords,
+)
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays
 from .copyjob import Conversion, CopyJob, check_target
@@ -38,7 +47,7 @@ def convert(
     *,
     to: str | None = None,
     verify: bool = True,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
     quality: int | None = None,
     preset: FramePreset | None = None,
     videos_per_chunk: int = 100,
@@ -84,9 +93,9 @@ def convert(
         Compare every frame and all metadata with the source before `dst` appears: images by their
         bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
         with loss, only size, name and target are compared.
-    progress : callable, optional
-        Called with (clips done, clips in all), records for recordings, or bytes for an array;
-        comparing counts as much as copying.
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (clips done, clips in all), records for
+        recordings, or bytes for an array; comparing counts as much as copying.
     quality : int, optional
         JPEG quality, 1 to 100, for clips that a Gulp directory can only hold as JPEG: uint8 of one
         or three channels. Detail is lost. Without a quality such clips raise an error.
@@ -191,7 +200,7 @@ def convert(
         name=os.fspath(path),
         inner=inner_name,
         verify=verify,
-        progress=progress,
+        progress=as_progress(progress),
         quality=quality,
         preset=preset,
         videos_per_chunk=videos_per_chunk,

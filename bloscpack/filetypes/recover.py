@@ -10,11 +10,12 @@ from typing import IO, Any
 from ..damage.recover import same_file
 from ..damage.report import Report
 from ..parallel.imports import importing
+from ..parallel.progressbar import as_progress
 from ..storage.protocol import errors_at
 from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url
-from ..types import Path, Progress
+from ..types import Path, Progress, ProgressOption
 from .identify import identify, refuse_other_folder
 from .table import ARRAYS
 
@@ -24,7 +25,7 @@ def recover(
     dst: Path | IO[bytes],
     *,
     nthreads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
     """Write the undamaged content of a damaged or truncated file to a new one.
@@ -38,8 +39,9 @@ def recover(
         A recording needs the path of a file.
     nthreads : int, optional
         Threads that decode chunks to check them; by default one per processor, at most 8.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk that is written.
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (bytes done, bytes in all) after each chunk that
+        is written.
     storage_options : mapping, optional
         Options of fsspec's file system, for a source behind a URL.
 
@@ -79,15 +81,16 @@ def recover(
 
     A file behind a URL is fetched once, to a temporary file in the folder of `dst`.
     """
+    shown = as_progress(progress)
     if is_url(src) and not src.endswith("/"):
-        return _recover_remote(src, storage_options, dst, nthreads, progress)
+        return _recover_remote(src, storage_options, dst, nthreads, shown)
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {src!r}")
     filetype, source = identify(src, storage_options, folders=True)
     refuse_other_folder(filetype, source)
     recover_type = (filetype or ARRAYS).recover
     with closing(source), errors_at(source.name):
-        report: Report = recover_type(source, dst, nthreads=nthreads, progress=progress)
+        report: Report = recover_type(source, dst, nthreads=nthreads, progress=shown)
         return report
 
 

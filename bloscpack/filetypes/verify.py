@@ -5,10 +5,11 @@ from contextlib import closing
 from typing import Any
 
 from ..damage.report import Report
+from ..parallel.progressbar import as_progress
 from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import refuse_url
-from ..types import Progress
+from ..types import Progress, ProgressOption
 from .identify import identify, refuse_other_folder, split_inner
 from .table import ARRAYS, FileType
 
@@ -17,7 +18,7 @@ def verify(
     path: Any,
     *,
     nthreads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
     fix: bool = False,
     decode: bool = False,
     storage_options: Mapping[str, Any] | None = None,
@@ -31,8 +32,8 @@ def verify(
         Benzina dataset; or the folder of a Gulp directory.
     nthreads : int, optional
         Threads that decode; by default one per processor, at most 8.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk.
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (bytes done, bytes in all) after each chunk.
     fix : bool, default False
         Repair `path`, which must then be the path of a file: if all chunks and the metadata are
         sound, rewrite an invalid trailer and a lost or wrong offset table. A file with damaged data
@@ -87,7 +88,7 @@ def verify(
         path if fix else None,
         decode=decode,
         nthreads=nthreads,
-        progress=progress,
+        progress=as_progress(progress),
     )
 
 

@@ -20,10 +20,11 @@ from ..container.reader import Container
 from ..exceptions import FormatError, UnsupportedError
 from ..format.codec import ChunkHeader, CodecParams, encode
 from ..format.header import FEATURE_ARRAY_CHUNKS
+from ..parallel.progressbar import as_progress
 from ..storage.protocol import Extent, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.url import is_url, shown
-from ..types import Progress
+from ..types import Progress, ProgressOption
 from .axislabels import Coord, Labels
 from .zarrlayout import ARRAY_CHUNK_CODEC, ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
@@ -43,7 +44,7 @@ def kerchunk_references(
     dims: Sequence[str] | None = None,
     verify: bool = True,
     storage_options: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> dict[str, Any]:
     """Return references by which Zarr and xarray read the chunks of a file themselves.
 
@@ -64,8 +65,9 @@ def kerchunk_references(
         only the offset table, the first and the last chunk are read.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL.
-    progress : callable, optional
-        Called with (chunks done, chunks in all) after each chunk that is read.
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (chunks done, chunks in all) after each chunk
+        that is read.
 
     Returns
     -------
@@ -112,7 +114,9 @@ def kerchunk_references(
         labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
         layout = ZarrLayout.of(array)
         refs = {".zgroup": json_text({"zarr_format": 2}), ATTRS_KEY: "{}"}
-        refs |= _array_refs(array, labels, layout, where, verify, progress)
+        refs |= _array_refs(
+            array, labels, layout, where, verify, as_progress(progress, unit="chunks")
+        )
         for each, coord in labels.coords.items():
             refs |= _coord_refs(each, coord)
     return {"version": 1, "refs": refs}

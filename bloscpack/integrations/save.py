@@ -11,6 +11,7 @@ from ..array.arraylike import as_array, is_dask_array, is_data_array, is_mapping
 from ..array.layout import Chunks, is_fortran, plan_layout
 from ..exceptions import FileChangedError
 from ..parallel.imports import importing
+from ..parallel.progressbar import as_progress
 from ..storage.remote.prefetch import copy_to
 from ..storage.sink import open_sink, upload_for
 from ..types import (
@@ -18,6 +19,7 @@ from ..types import (
     Codec,
     Path,
     Progress,
+    ProgressOption,
     Shuffle,
     explain_keywords,
     foreign_keyword,
@@ -38,7 +40,7 @@ def save(
     attrs: Mapping[str, Any] | None = None,
     keepbits: int | None = None,
     nthreads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
     overwrite: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
@@ -85,8 +87,9 @@ def save(
     nthreads : int, optional
         Threads that compress; by default one per processor, at most 8. For a Dask array the
         scheduler of Dask decides.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk; for a Dask array once, at the end.
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (bytes done, bytes in all) after each chunk; for
+        a Dask array once, at the end.
     overwrite : bool, default True
         Replace an existing file. With False it is refused, before anything is compressed and again
         before the new file would replace it.
@@ -137,7 +140,7 @@ def save(
         _save_by_parts(
             path,
             array,
-            progress,
+            as_progress(progress),
             chunks=chunks,
             access=access,
             codec=codec,
@@ -165,7 +168,7 @@ def save(
     with open_sink(
         path, storage_options, front_nbytes=layout.front_nbytes, overwrite=overwrite
     ) as sink:
-        layout.write(sink, array, nthreads=nthreads, progress=progress)
+        layout.write(sink, array, nthreads=nthreads, progress=as_progress(progress))
 
 
 def savez(

@@ -1,13 +1,18 @@
-"""Progress bar on standard error, drawn only on a terminal and only after one second.
+"""Progress: the bar of the command line, and what callers may pass as ``progress=``.
 
-It has no colours, so NO_COLOR is always honoured.
+The bar is on standard error, drawn only on a terminal and only after one second. It has no colours,
+so NO_COLOR is always honoured.
 """
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
+
+from ..types import Progress, ProgressOption
+from .imports import importing
 
 # Seconds until the bar appears, and between two updates.
 _DELAY = 1.0
@@ -88,3 +93,68 @@ class ProgressBar:
             self._stream.write("\r" + text.ljust(self._width) + ("" if text else "\r"))
             self._stream.flush()
             self._width = len(text)
+
+
+def as_progress(progress: ProgressOption, *, unit: str | None = None) -> Progress | None:
+    """Return what reports progress by calls with (done, total); None if nothing does.
+
+    Parameters
+    ----------
+    progress : bool, callable, object with ``update``, or None
+        True draws a bar: by tqdm if it is installed, else that of the command line. A callable is
+        returned. ``update`` is called with the amounts done since the last call, as tqdm's is; an
+        attribute ``total`` is set as soon as the total is known.
+    unit : str, optional
+        What is counted, if not bytes.
+
+    Raises
+    ------
+    TypeError
+        `progress` is something else.
+    """
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        try:
+            with importing:  # an extra
+                from tqdm.auto import tqdm
+        except ImportError:
+            return _OwnBar(sys.stderr, unit=unit)
+        bar = tqdm(unit=f" {unit}" if unit else "B", unit_scale=unit is None)
+        return _Updating(bar, closes=True)
+    if not isinstance(progress, dict | set | type):
+        if callable(getattr(progress, "update", None)):
+            return _Updating(progress, closes=False)
+        if callable(progress):
+            return progress
+    raise TypeError(
+        "progress must be True, a function called with (done, total), or an object with update(n), "
+        f"such as a tqdm bar; not {type(progress).__name__!r}"
+    )
+
+
+class _OwnBar(ProgressBar):
+    """Bar that is erased when all is done."""
+
+    def __call__(self, done: int, total: int) -> None:
+        super().__call__(done, total)
+        if done >= total > 0:
+            self.wipe()
+
+
+class _Updating:
+    """Progress reported to an object with ``update``."""
+
+    def __init__(self, bar: Any, *, closes: bool) -> None:
+        self._bar, self._closes = bar, closes
+        self._done = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Set the total, and advance by what was done since the last call."""
+        if total >= 0 and getattr(self._bar, "total", total) != total:
+            self._bar.total = total
+        if done > self._done:
+            self._bar.update(done - self._done)
+            self._done = done
+        if self._closes and done >= total > 0:
+            self._bar.close()

@@ -6,8 +6,9 @@ from typing import Any, Literal, Self, overload
 from ..exceptions import FileChangedError, NotFoundError
 from ..notice import notice
 from ..parallel.imports import importing
+from ..parallel.progressbar import as_progress
 from ..storage.protocol import closed_on_error
-from ..types import IntArray, Progress
+from ..types import IntArray, ProgressOption
 from .export.contentchecksum import content_checksum
 from .format.format import FileHeader
 from .format.recordindex import RecordTable
@@ -259,7 +260,7 @@ class Recording(RecordSequence):
             ):
                 yield stream
 
-    def checksum(self, *, progress: Progress | None = None) -> str:
+    def checksum(self, *, progress: ProgressOption = None) -> str:
         """Return the checksum of all tags and records, 16 hex digits.
 
         The reference's ``vrs checksum`` prints the same. Compression, index and chunks of a copy do
@@ -275,7 +276,7 @@ class Recording(RecordSequence):
         FormatError, CodecError
             A record is damaged.
         """
-        return content_checksum(self._content, progress)
+        return content_checksum(self._content, as_progress(progress))
 
     def close(self) -> None:
         """Close the file; idempotent. Records that were read before stay usable."""

@@ -14,7 +14,16 @@ from typing import Any
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
 from ...parallel.processes import Job, Workers, resolve_nworkers
-from ...types import FrameCodec, FramePreset, OnBadItem, Progress, Subsampling, explain_keywords
+from ...parallel.progressbar import as_progress
+from ...types import (
+    FrameCodec,
+    FramePreset,
+    OnBadItem,
+    Progress,
+    ProgressOption,
+    Subsampling,
+    explain_keywords,
+)
 from .. import listing
 from ..protocol import FrameSource
 from ..store.frameencoding import Options
@@ -111,7 +120,7 @@ def ingest(
     allow_empty: bool = False,
     attrs: Mapping[str, Any] | None = None,
     log: Callable[[Remark], object] | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
     locking: bool = True,
 ) -> IngestReport:
     """Add items to a frame store, one clip per item, in order.
@@ -163,8 +172,9 @@ def ingest(
         JSON values to store with a new store.
     log : callable, optional
         Called with each `Remark` as soon as it is made.
-    progress : callable, optional
-        Called with the number of items done and the total, which is -1 if it is not known.
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with the number of items done and the total, which is
+        -1 if it is not known.
     locking : bool, optional
         Lock the store; see `bloscpack.frames.create`.
 
@@ -234,7 +244,7 @@ def ingest(
     ) as series:
         options = _resolve_options(series, given)
         ingest_run = _IngestRun(series, (read_options, options, nthreads), on_error, log)
-        return ingest_run.run(found, nworkers, progress)
+        return ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
 
 
 def _resolve_options(series: Series, given: Mapping[str, Any]) -> Options:

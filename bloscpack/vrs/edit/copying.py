@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...types import Progress
+from ...parallel.progressbar import as_progress
+from ...types import ProgressOption
 from ..export.contentchecksum import renumbered
 from ..format.payload import check_preset
 from ..recording import open as open_recording
@@ -75,7 +76,7 @@ def copy(
     renumber: bool = False,
     overwrite: bool = False,
     nthreads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> CopyReport:
     """Copy a recording, or a part of it, to a new file.
 
@@ -113,8 +114,9 @@ def copy(
         Replace an existing recording `dst`, its chunks included; it may be `src`.
     nthreads : int, optional
         Threads that recompress; by default one per processor, at most 8.
-    progress : callable, optional
-        Called with (stored bytes of the records done, stored bytes of all).
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (stored bytes of the records done, stored bytes
+        of all).
 
     Returns
     -------
@@ -173,7 +175,7 @@ def copy(
             chunk_nbytes=chunk_nbytes,
             overwrite=overwrite,
             nthreads=nthreads,
-            progress=progress,
+            progress=as_progress(progress),
         )
         return CopyReport(
             tuple(written.paths),

@@ -18,7 +18,7 @@ import numpy as np
 from ...exceptions import FileChangedError, FormatError, UnsupportedError
 from ...storage import disk
 from ...storage.update import create_like, temporary_path
-from ...types import Progress
+from ...types import ProgressOption
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     FILE_HEADER_SIZE,
@@ -71,7 +71,7 @@ def fix_index(
     path: Any,
     dst: str | os.PathLike[str] | None = None,
     *,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> IndexRepair:
     """Rewrite the index of a recording if it is missing, damaged or wrong.
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import NotFoundError
-from ...types import IntArray, Progress
+from ...parallel.progressbar import as_progress
+from ...types import IntArray, ProgressOption
 from ..format.description import Description, StreamTags
 from ..format.format import StreamId
 from ..sequence import RecordSequence, StreamName, TypeName
@@ -52,7 +53,7 @@ def merge(
     chunk_nbytes: int | None = None,
     overwrite: bool = False,
     nthreads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> CopyReport:
     """Merge several recordings into one.
 
@@ -129,7 +130,7 @@ def merge(
             chunk_nbytes=chunk_nbytes,
             overwrite=overwrite,
             nthreads=nthreads,
-            progress=progress,
+            progress=as_progress(progress),
         )
         total = sum(len(sequence._content.table) for sequence in sequences)
         return CopyReport(
