@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from shlex import quote
 from typing import TextIO
 
 from ..exceptions import BloscpackWarning
@@ -76,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UsageError, *EXPECTED) as err:
         error(describe(err))
         code = exit_code(err)
+        if code == ExitCode.DAMAGED:
+            _advise(sys.argv[1:] if argv is None else argv, getattr(err, "path", None))
     return int(_finish(code))
 
 
@@ -124,6 +127,25 @@ def _run(argv: list[str]) -> int:
     if code == ExitCode.OK:
         console.verbose("done")
     return code
+
+
+def _advise(argv: Sequence[str], path: str | None) -> None:
+    """Say how to list damage and how to save the rest, unless the command does one of these."""
+    if path is None or not {"verify", "check", "recover"}.isdisjoint(argv):
+        return
+    from ..filetypes.identify import identify
+
+    try:
+        filetype, source = identify(path, folders=True)
+        source.close()
+    except EXPECTED:
+        return  # the error that was printed says more
+    if filetype is not None:
+        name = quote(shown_name(path))
+        message(
+            f"hint: to list all damage: blpk verify {name}; to save what is whole: "
+            f"blpk recover {name} OUT"
+        )
 
 
 def _finish(code: int) -> int:

@@ -91,3 +91,38 @@ def test_standard_input(blpk: Blpk, packed: Path) -> None:
     assert (ended.code, ended.out) == (0, "-: ok\n")
     ended = blpk("verify", "-", stdin=packed.read_bytes()[:-1])
     assert ended.code == 3
+
+
+class TestAdviceOnDamage:
+    @pytest.fixture
+    def damaged(self, tmp_path: Path) -> Path:
+        path = tmp_path / "my data.blp"
+        bp.save(path, np.arange(1000.0), chunks=100)
+        with bp.open(path) as array:
+            place = array.chunk_offset(3) + 20
+        data = bytearray(path.read_bytes())
+        data[place] ^= 1
+        path.write_bytes(data)
+        return path
+
+    def test_the_commands_that_help_are_named(self, blpk: Blpk, damaged: Path) -> None:
+        ended = blpk("cat", damaged.name)
+        assert ended.code == 3
+        lines = ended.err.splitlines()
+        assert lines[0].startswith("blpk: error: my data.blp: chunk 3")
+        (hint,) = lines[1:]
+        assert hint == (
+            "blpk: hint: to list all damage: blpk verify 'my data.blp'; "
+            "to save what is whole: blpk recover 'my data.blp' OUT"
+        )
+
+    def test_they_do_not_name_themselves(self, blpk: Blpk, damaged: Path) -> None:
+        assert "hint" not in blpk("verify", damaged.name).err
+        assert "hint" not in blpk("recover", damaged.name, "out.blp").err
+
+    def test_other_files_and_errors_get_none(self, blpk: Blpk, tmp_path: Path) -> None:
+        (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00\xff\xff{")
+        ended = blpk("convert", "x.npy", "x.blp")
+        assert ended.code == 3
+        assert "hint" not in ended.err
+        assert "hint" not in blpk("cat", "nothing.blp").err

@@ -1,7 +1,7 @@
 """Exit codes of commands, and the exit code and message of each error.
 
-An error of the types in `EXPECTED` ends a command with one line; any other exception is a bug and
-keeps its traceback.
+An error of the types in `EXPECTED` ends a command with one line, and damage with another that says
+what to do. Any other exception is a bug and keeps its traceback.
 """
 
 from collections.abc import Iterable
