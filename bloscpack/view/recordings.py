@@ -115,7 +115,8 @@ def column(file: ViewedFile, query: Query, work: Work) -> Answer:
     values = stream.field(name, kind)
     if not isinstance(values, np.ndarray) or values.ndim > 2 or len(values) != len(times):
         raise QueryError(f"field {name!r:.80} is not a number or a short array of numbers")
-    numbers = as_numbers(np.ascontiguousarray(values)).reshape(len(times), -1)
+    width = values.shape[1] if values.ndim > 1 else 1
+    numbers = as_numbers(np.ascontiguousarray(values)).reshape(len(times), width)
     is_known = np.isfinite(times)
     times, numbers = times[is_known], numbers[is_known][:, :_MAX_COMPONENTS]
     order = np.argsort(times, kind="stable")

@@ -14,7 +14,7 @@ import pytest
 
 import bloscpack as bp
 
-from ..conftest import SMALL_FORMATS, small_vectors
+from ..conftest import SMALL_FORMATS, ReferenceFolder, small_vectors
 
 pytest.importorskip("uvicorn", reason="starlette and uvicorn are not installed (view)")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -206,3 +206,21 @@ def test_every_kind_of_file(visit: Any) -> None:
         found.go(f"{ordinal}/File")
     # Views of damaged files are answered with errors, which the page shows.
     found.problems[:] = [each for each in found.problems if each[:3] not in ("400", "422")]
+
+
+@pytest.mark.parametrize("folder", ["bloscpack", "gulp", "vrs", "benzina"])
+def test_every_reference_file(visit: Any, folder: str) -> None:
+    """Files of the original programs: each has a page, and what is wrong with one is said there."""
+    root = Path(ReferenceFolder(folder) / ".").resolve()
+    suffixes = {".blp", ".vrs", ".bzna"}
+    places = [each for each in sorted(root.rglob("*")) if each.suffix in suffixes]
+    places += sorted({each.parent for each in root.rglob("*.gmeta")})
+    assert places
+    found = visit(*places)
+    for ordinal in range(len(places)):
+        found.go(str(ordinal))
+        found.page.wait_for_selector("[role=tabpanel] > *")
+    # Views of damaged files, and of fields that only other versions of records have, are answered
+    # with errors, which the page shows.
+    assert not [each for each in found.problems if "cannot reshape" in each]
+    found.problems[:] = [each for each in found.problems if each[:3] not in ("400", "404", "422")]
