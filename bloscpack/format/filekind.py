@@ -190,7 +190,7 @@ def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKi
 
 
 # Content of a folder by the suffix of its files, and the call that reads it.
-_CREATE = "'blpk frames create OUT.blp FOLDER' or bloscpack.frames.ingest with listing.{} makes a "
+_CREATE = "'blpk frames create FOLDER OUT.blp' or bloscpack.frames.ingest with listing.{} makes a "
 _CREATE += "frame store of them"
 _CONTENTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(VIDEO_SUFFIXES, ("videos", _CREATE.format("videos"))),
@@ -265,8 +265,8 @@ def _describe_folder(names: Iterable[str]) -> str:
             return f"it holds {what} ({suffix}); {advice}"
     shown = ", ".join(repr(name[:40]) for name in sorted(listed)[:3])
     return (
-        f"it holds {shown}{', ...' * (len(listed) > 3)}; 'blpk frames create OUT.blp "
-        "FOLDER' makes a frame store of the images, videos or arrays in a folder and its subfolders"
+        f"it holds {shown}{', ...' * (len(listed) > 3)}; 'blpk frames create FOLDER OUT.blp' "
+        "makes a frame store of the images, videos or arrays in a folder and its subfolders"
     )
 
 

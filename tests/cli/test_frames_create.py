@@ -32,29 +32,64 @@ def ids(path: str | Path) -> list[str]:
 
 
 def test_created_and_continued(blpk: Blpk, folders: Path) -> None:
-    ended = blpk("frames", "create", "a.blp", "images")
+    ended = blpk("frames", "create", "images", "a.blp")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("a.blp: 3 clips of 6 frames added (")
     image_folders(folders, 5, 2)
-    ended = blpk("frames", "create", "a.blp", "images")
+    ended = blpk("frames", "create", "images", "a.blp")
     assert ended.out.startswith("a.blp: 2 clips of 4 frames added (")
     assert ended.out.endswith("), 3 already in the store\n")
     assert ids("a.blp") == [f"clip{k}" for k in range(5)]
-    assert blpk("frames", "create", "--no-resume", "a.blp", "images").code == 1
+    assert blpk("frames", "create", "--no-resume", "images", "a.blp").code == 1
+    assert blpk("frames", "create", "-f", "images/clip1", "a.blp").code == 0
+    assert ids("a.blp") == ["clip1"]
+
+
+def test_the_former_order(blpk: Blpk, folders: Path) -> None:
+    assert blpk("frames", "create", "a.blp", "images/clip0", "images/clip2").code == 0
+    assert blpk("frames", "create", "a.blp", "images").code == 0
+    assert ids("a.blp") == ["clip0", "clip2", "clip1"]
     assert blpk("frames", "create", "-f", "a.blp", "images/clip1").code == 0
     assert ids("a.blp") == ["clip1"]
 
 
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["images", "x.npy"],
+        ["x.npy", "x.npy"],
+        ["x.npy", "images"],
+        ["new.npy", "x.npy"],  # a typing error, rather than a store
+        ["new", "images"],
+        ["--from", "gulp", "a.blp", "b.blp"],
+        ["--from", "gulp", "a.blp", "images", "b.blp"],
+    ],
+    ids=" ".join,
+)
+def test_no_guess_writes_to_an_input(
+    blpk: Blpk, folders: Path, names: list[str], force: list[str]
+) -> None:
+    np.save("x.npy", np.zeros((2, 3, 4)))
+    for name in "ab":
+        bp.frames.create(f"{name}.blp").close()
+    before = {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")}
+    ended = blpk("frames", "create", *force, *names)
+    assert ended.code == 2
+    assert "OUT stands last" in ended.err or "both Bloscpack files" in ended.err
+    assert {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")} == before
+
+
 def test_skipped_items(blpk: Blpk, folders: Path) -> None:
     (folders / "clip1" / "f0.jpg").write_bytes(b"\x1b[31m")
-    ended = blpk("frames", "create", "--log", "log", "a.blp", "images")
+    ended = blpk("frames", "create", "--log", "log", "images", "a.blp")
     assert ended.code == 1
     assert ended.out.endswith(", 1 skipped\n")
     assert ended.err.startswith("blpk: clip1 (images/clip1): skipped: f0.jpg: neither a JPEG nor")
     (line,) = Path("log").read_text().splitlines()
     entry = json.loads(line)
     assert (entry["id"], entry["source"], entry["skipped"]) == ("clip1", "images/clip1", True)
-    ended = blpk("frames", "create", "--json", "--allow-skipped", "a.blp", "images")
+    ended = blpk("frames", "create", "--json", "--allow-skipped", "images", "a.blp")
     assert (ended.code, list(ended.json)) == (0, FIELDS)
     assert (ended.json["status"], ended.json["npresent"], ended.json["nskipped"]) == ("ok", 2, 1)
     assert ended.json["remarks"] == [entry]
@@ -67,8 +102,8 @@ def test_inputs_of_all_kinds(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
     rows = [{"path": "clip1", "id": "listed", "label": 3}]
     (folders / "list.json").write_text(json.dumps(rows))
     ended = blpk(
-        "frames", "create", "a.blp", "videos", "array.npy", "images/list.json",
-        "images/clip0/f1.jpg", "images", "--workers", "1",
+        "frames", "create", "videos", "array.npy", "images/list.json",
+        "images/clip0/f1.jpg", "images", "a.blp", "--workers", "1",
     )  # fmt: skip
     assert (ended.code, ended.err) == (0, "")
     assert ids("a.blp") == ["v", "array", "listed", "f1", "clip0", "clip1", "clip2"]
@@ -78,19 +113,19 @@ def test_inputs_of_all_kinds(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
 
 
 def test_each_image_a_clip(blpk: Blpk, folders: Path) -> None:
-    assert blpk("frames", "create", "--from", "images", "a.blp", "images").code == 0
+    assert blpk("frames", "create", "--from", "images", "images", "a.blp").code == 0
     assert ids("a.blp") == [f"clip{k}/f{n}" for k in range(3) for n in range(2)]
 
 
 def test_store_options(blpk: Blpk, folders: Path) -> None:
     ended = blpk(
         "frames", "create", "-c", "lossless", "--preset", "small", "--size", "6", "-w", "2",
-        "--max-bytes", "100B", "--json", "set.blp", "images",
+        "--max-bytes", "100B", "--json", "images", "set.blp",
     )  # fmt: skip
     assert ended.json["paths"] == [f"set-{k:05d}.blp" for k in range(3)]
     with bp.frames.open("set-00002.blp") as store:
         assert (store.preset, store["clip2"].shape) == ("small", (2, 6, 8, 3))
-    assert blpk("frames", "create", "-c", "jpeg", "--quality", "10", "j.blp", "images").code == 0
+    assert blpk("frames", "create", "-c", "jpeg", "--quality", "10", "images", "j.blp").code == 0
     with bp.frames.open("j.blp") as store:
         assert store.quality == 10
 
@@ -99,7 +134,7 @@ def test_list_options(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
     shutil.copytree(folders, tmp_path / "elsewhere")
     Path("list.csv").write_text("folder;name\nclip2;two\n../images/clip1;one\n")
     command = ["frames", "create", "--root", "elsewhere", "--path-column", "folder"]
-    command += ["--id-column", "name", "a.blp", "list.csv"]
+    command += ["--id-column", "name", "list.csv", "a.blp"]
     ended = blpk(*command)
     assert ended.code == 1
     assert "one (row 3): skipped: 'elsewhere/../images/clip1' leads out of 'elsewhere'" in ended.err
@@ -112,13 +147,13 @@ def test_list_options(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
     "argv",
     [
         ["a.blp"],
-        ["--from", "films", "a.blp", "images"],
-        ["--quality", "50", "a.blp", "images"],
-        ["--size", "50", "a.blp", "images"],
-        ["--codec", "png", "a.blp", "images"],
-        ["--workers", "0", "a.blp", "images"],
-        ["--max-bytes", "0", "a.blp", "images"],
-        ["--max-bytes", "many", "a.blp", "images"],
+        ["--from", "films", "images", "a.blp"],
+        ["--quality", "50", "images", "a.blp"],
+        ["--size", "50", "images", "a.blp"],
+        ["--codec", "png", "images", "a.blp"],
+        ["--workers", "0", "images", "a.blp"],
+        ["--max-bytes", "0", "images", "a.blp"],
+        ["--max-bytes", "many", "images", "a.blp"],
     ],
 )
 def test_usage(blpk: Blpk, folders: Path, argv: list[str]) -> None:
@@ -128,12 +163,12 @@ def test_usage(blpk: Blpk, folders: Path, argv: list[str]) -> None:
 
 def test_errors(blpk: Blpk, folders: Path) -> None:
     assert blpk("frames").code == 2
-    assert "No such file" in blpk("frames", "create", "a.blp", "nothing").err
+    assert "No such file" in blpk("frames", "create", "nothing", "a.blp").err
     Path("text.txt").touch()
-    ended = blpk("frames", "create", "a.blp", "text.txt")
+    ended = blpk("frames", "create", "text.txt", "a.blp")
     assert (ended.code, "nothing to ingest" in ended.err) == (1, True)
     Path("a.csv").write_text("name\n1\n")
-    assert blpk("frames", "create", "a.blp", "a.csv").code == 3
+    assert blpk("frames", "create", "a.csv", "a.blp").code == 3
     assert not Path("a.blp").exists()
 
 

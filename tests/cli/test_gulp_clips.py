@@ -165,8 +165,8 @@ def test_sheets(blpk: Blpk, gulp: Path) -> None:
 
 
 def test_create(blpk: Blpk, gulp: Path) -> None:
-    assert blpk("frames", "create", "a.blp", "gulp").code == 0
-    assert blpk("frames", "create", "--from", "gulp", "b.blp", "gulp", "a.blp").code == 1
+    assert blpk("frames", "create", "gulp", "a.blp").code == 0
+    assert blpk("frames", "create", "--from", "gulp", "gulp", "a.blp", "b.blp").code == 1
     with bp.frames.open("a.blp") as store:
         assert store["walk"].meta == {"n": 0}
         assert store["walk"].read_images() == [image.encode_jpeg(each) for each in CLIPS["walk"]]
@@ -194,4 +194,4 @@ def test_a_folder_of_videos_is_not_an_empty_directory(
     (tmp_path / "vids" / "a.mp4").write_bytes(b"")
     ended = blpk("gulp", command, "vids")
     assert (ended.code, ended.out) == (4, "")
-    assert "it holds videos (.mp4); 'blpk frames create OUT.blp FOLDER'" in ended.err
+    assert "it holds videos (.mp4); 'blpk frames create FOLDER OUT.blp'" in ended.err

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli.commands import COMMANDS, Group
 from bloscpack.cli.console.options import protect_selections
 from bloscpack.cli.main import create_parser, main
 from bloscpack.format.checksum import CHECKSUMS
@@ -195,6 +194,22 @@ def every_command(parser: Any = None, before: tuple[str, ...] = ()) -> Iterator[
         yield before, parser
 
 
+# Arguments in usage lines. ``append`` changes a file in place, in the order of bloscpack 0.16.
+INPUTS = {"FILE", "SRC", "IN_FILE", "INPUT", "STORE", "PATH", "ORIGINAL_FILE", "NEW_FILE"}
+INPUTS |= {"ID", "SELECTION", "SHELL", "LIST", "CLIPS", "IMAGES", "VIDEOS"}
+OUTPUTS = {"OUT", "OUT_FILE", "DST", "FOLDER", "DIR"}
+
+
+def test_an_output_stands_last_in_every_usage_line() -> None:
+    for words, command in every_command():
+        command.complete()
+        # argparse prints them in this order, behind the options.
+        arguments = [each for each in command._actions if not each.option_strings]
+        names = [each.metavar for each in arguments if each.help != argparse.SUPPRESS]
+        assert {*names[:-1]} <= INPUTS, words
+        assert names[-1] in INPUTS | OUTPUTS, words
+
+
 def test_json_is_refused_where_there_is_none(blpk: Blpk, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"content")
     for front in (["--json"], ["-q", "--json"], ["--n", "2", "--json", "-f"]):
@@ -204,11 +219,9 @@ def test_json_is_refused_where_there_is_none(blpk: Blpk, tmp_path: Path) -> None
 
 def test_help_fits_80_columns(blpk: Blpk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    commands = [[]]
-    for each in COMMANDS:
-        commands.append([each.name])
-        if isinstance(each, Group):
-            commands += [[each.name, nested.name] for nested in each.commands]
+    commands: set[tuple[str, ...]] = {()}
+    for words, _ in every_command():
+        commands |= {words[:length] for length in range(1, len(words) + 1)}
     for command in commands:
         lines = blpk(*command, "--help").out.split("\n")
         assert max(map(len, lines)) <= 80, command

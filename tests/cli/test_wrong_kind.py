@@ -43,7 +43,7 @@ def test_a_folder_of_videos_is_not_an_empty_gulp_directory(
     (tmp_path / "vids" / "a.mp4").write_bytes(b"")
     ended = blpk(*arguments)
     assert (ended.code, ended.out) == (4, "")
-    assert "it holds videos (.mp4); 'blpk frames create OUT.blp FOLDER'" in ended.err
+    assert "it holds videos (.mp4); 'blpk frames create FOLDER OUT.blp'" in ended.err
     assert not (tmp_path / "out.blp").exists()
 
 
@@ -74,14 +74,14 @@ def test_creating_a_store_of_nothing_fails(blpk: Blpk, tmp_path: Path) -> None:
     (tmp_path / "some").mkdir()
     np.save(tmp_path / "some" / "x.npy", np.zeros((2, 3)))
     (tmp_path / "none").mkdir()
-    create = ("frames", "create", "--from", "videos", "out.blp")
-    ended = blpk(*create, "none")
+    create = ("frames", "create", "--from", "videos")
+    ended = blpk(*create, "none", "out.blp")
     assert ended.code == 1
     assert "none: nothing to ingest" in ended.err
     assert not (tmp_path / "out.blp").exists()
-    assert blpk(*create, "none", "--allow-empty").code == 0
+    assert blpk(*create, "none", "out.blp", "--allow-empty").code == 0
     # An empty input is an error even if another input has items.
-    ended = blpk("frames", "create", "--from", "arrays", "two.blp", "some", "none", "-w", "1")
+    ended = blpk("frames", "create", "--from", "arrays", "some", "none", "two.blp", "-w", "1")
     assert ended.code == 1
     assert "none: nothing to ingest" in ended.err
 

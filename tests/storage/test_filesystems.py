@@ -104,7 +104,7 @@ class TestWithoutLocks:
         assert main(["append", "a.blp", "new"]) == 1
         assert main(["append", "--no-locking", "a.blp", "new"]) == 0
         assert len(bp.load("a.blp")) == 2 * len(ROWS)
-        assert main(["frames", "create", "--no-locking", "s.blp", "x.npy"]) == 0
+        assert main(["frames", "create", "--no-locking", "x.npy", "s.blp"]) == 0
 
     def test_a_reader_does_not_roll_back_a_writer_without_lock(self) -> None:
         bp.save("a.blp", ROWS, chunks=100)

@@ -2,12 +2,15 @@
 
 import argparse
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
+from shlex import quote
 from typing import Any, TextIO
 
 from ...filetypes.open import open_frames
+from ...format.filekind import BLOSCPACK_MAGIC
 from ...frames import listing
 from ...frames.ingest.ingest import IngestReport, Remark, ingest
 from ...frames.ingest.items import Item
@@ -25,10 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Make a frame store from images, videos, arrays or a Gulp directory, or add to one. "
         "Items that are already in it are skipped, so that the same command continues an "
-        "interrupted run."
+        "interrupted run. The former order, OUT before INPUT, is understood where it is certain: "
+        "OUT is a frame store or a new name that ends in .blp, and the last INPUT is neither."
     )
-    parser.add_argument("target", metavar="OUT", help="frame store to write")
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help="file or folder")
+    parser.add_argument("target", metavar="OUT", help="frame store to write: new, or added to")
     _add_input_options(parser)
     _add_store_options(parser)
     parser.add_argument(
@@ -146,6 +150,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"--{option} requires --codec jpeg")
     if args.size is not None and args.codec is None:
         raise UsageError("--size requires --codec: resized frames are encoded again")
+    args.inputs, args.target = _inputs_and_target([*args.inputs, args.target])
     console = Console(args)
     with ExitStack() as stack:
         items = _items(args, stack)
@@ -187,6 +192,37 @@ def run(args: argparse.Namespace) -> int:
     else:
         result(printable(f"{args.target}: {_summary(report)}"))
     return code
+
+
+def _inputs_and_target(names: list[str]) -> tuple[list[str], str]:
+    """Return the inputs, and the store to write: the last name, in the former order the first.
+
+    An existing file is the store only if it is a Bloscpack file and no other name can be meant, so
+    that no guess and no ``--force`` writes to an input.
+    """
+    first, last = names[0], names[-1]
+    if _is_bloscpack(last) and _is_bloscpack(first):
+        raise UsageError(
+            f"'{first}' and '{last}' are both Bloscpack files, and either could be the one to "
+            f"write; 'blpk convert {quote(first)} {quote(last)} NEW' makes a new store of both"
+        )
+    if _is_bloscpack(last) or not os.path.lexists(last):
+        return names[:-1], last
+    is_new = first.endswith(".blp") and not os.path.lexists(first)
+    if is_new or _is_bloscpack(first):
+        return names[1:], first
+    raise UsageError(
+        f"OUT stands last, and '{last}' exists but is not a frame store: name a new file or a "
+        "frame store there"
+    )
+
+
+def _is_bloscpack(name: str) -> bool:
+    """Return whether a name is that of an existing Bloscpack file, even of a damaged one."""
+    if not os.path.isfile(name):
+        return False
+    with open(name, "rb") as stream:
+        return stream.read(len(BLOSCPACK_MAGIC)) == BLOSCPACK_MAGIC
 
 
 def _items(args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
