@@ -2,27 +2,46 @@
 
 A script only calls ``blpk completion SHELL -- WORD...``, which finds the candidates in the parser:
 they are always those of the installed version. Without candidates, the shell completes file names.
+
+Bash splits words at colons (``COMP_WORDBREAKS``), and replaces only what is behind the last one.
+So its script joins the words that no blank separates, and removes from the candidates what stays.
 """
 
 import argparse
 import os
+import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 
+from ..archive.reader import Archive
 from ..exceptions import BloscpackError
+from ..filetypes.open import frames_of
+from ..filetypes.table import ARCHIVES
+from .console.inputfile import open_input
 from .console.options import CommandParser, option_strings
 from .console.output import PROG
 from .console.status import ExitCode
 from .frames.clips import open_clips
 
+INNER = "::/"  # before the name of an array or a clip in a file
+
 _SCRIPTS = {
     "bash": f"""\
 _{PROG}() {{
-    local IFS=$'\\n'
-    COMPREPLY=($({PROG} completion bash -- "${{COMP_WORDS[@]:1:COMP_CWORD}}" 2>/dev/null))
-    local at
-    for at in "${{!COMPREPLY[@]}}"; do COMPREPLY[at]=$(printf %q "${{COMPREPLY[at]}}"); done
+    local IFS=$'\\n' words=() line=$COMP_LINE last= at word
+    for word in "${{COMP_WORDS[@]:0:COMP_CWORD+1}}"; do
+        if [[ -n "${{words[*]}}" && $line != [[:space:]]* ]]
+        then last=$last$word; words[${{#words[@]}}-1]=$last
+        else last=$word; words+=("$word")
+        fi
+        line=${{line#*"$word"}}
+    done
+    COMPREPLY=($({PROG} completion bash -- "${{words[@]:1}}" 2>/dev/null))
+    [[ $last == [\\"\\']* ]] && return
+    last=${{last//\\\\/}}
+    [[ $COMP_WORDBREAKS == *:* ]] && last=${{last%"${{last##*:}}"}} || last=
+    for at in "${{!COMPREPLY[@]}}"; do COMPREPLY[at]=$(printf %q "${{COMPREPLY[at]#"$last"}}"); done
 }}
 complete -o default -F _{PROG} {PROG}
 """,
@@ -64,12 +83,19 @@ def run(args: argparse.Namespace) -> int:
         return ExitCode.OK
     from .main import create_parser
 
-    *before, last = args.words
-    found = sorted(
-        {each for each in _candidates(create_parser(), before, last) if each.startswith(last)}
-    )
-    sys.stdout.writelines(f"{each}\n" for each in found)
+    *before, last = map(_unquoted, args.words)
+    found = {each for each in _candidates(create_parser(), before, last) if each.startswith(last)}
+    # A name with a newline would be two candidates.
+    sys.stdout.writelines(f"{each}\n" for each in sorted(found) if each.isprintable())
     return ExitCode.OK
+
+
+def _unquoted(word: str) -> str:
+    """Return a word as a command gets it; its closing quote may be missing."""
+    for end in ("", '"', "'", "\\"):
+        with suppress(ValueError):
+            return "".join(shlex.split(word + end))
+    return word
 
 
 def _candidates(parser: argparse.ArgumentParser, before: list[str], last: str) -> Iterator[str]:
@@ -85,6 +111,8 @@ def _candidates(parser: argparse.ArgumentParser, before: list[str], last: str) -
         yield from map(str, option.choices or ())
     elif last.startswith("-"):
         yield from option_strings(parser)
+    elif INNER in last:
+        yield from _inner_names(last.rpartition(INNER)[0])
     else:
         yield from commands
         if any(action.metavar == "ID" and not action.option_strings for action in parser._actions):
@@ -97,6 +125,18 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
         if isinstance(action, argparse._SubParsersAction):
             return {name: each for name, each in action.choices.items() if len(name) > 1}
     return {}
+
+
+def _inner_names(path: str) -> Iterator[str]:
+    """Yield ``FILE::/NAME`` for each array, clip or stream in a file; URLs are not asked."""
+    with suppress(BloscpackError, OSError, ValueError, ImportError):
+        if os.path.exists(path):
+            filetype, source = open_input(path, folders=True)
+            with closing(source):
+                names: Iterable[str] = (
+                    Archive(source) if filetype is ARCHIVES else frames_of(filetype, source)
+                )
+                yield from (f"{path}{INNER}{name}" for name in names)
 
 
 def _ids(arguments: list[str]) -> Iterator[str]:
