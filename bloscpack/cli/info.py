@@ -17,8 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Describe files of any type. Of an array, print header, first offsets, metadata and the "
         "header of the first chunk; of others the arrays of an archive, the clips of a frame "
         "store, the items of a Gulp directory, the streams of a VRS recording and the samples of a "
-        "Benzina dataset. FILE::/NAME is one array of an archive. On a terminal, arrays, archives "
-        "and frame stores are summed up."
+        "Benzina dataset. FILE::/NAME is one array of an archive or one clip. On a terminal, "
+        "files are summed up."
     )
     add_files(parser)
     add_json_option(parser)

@@ -5,8 +5,8 @@ import argparse
 from ..damage.report import Report
 from ..filetypes.verify import verify_source
 from .console.inputfile import check_input, open_whole
-from .console.options import STDIO, add_files, add_json_option
-from .console.output import Console
+from .console.options import STDIO, add_classic_option, add_files, add_json_option
+from .console.output import Console, is_for_people
 from .console.reports import ReportForm, verify_each
 
 FORM = ReportForm({"nchunks": "nchunks", "nbytes": "nbytes", "trailer": "trailer"})
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_files(parser)
     add_json_option(parser)
+    add_classic_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,4 +52,4 @@ def run(args: argparse.Namespace) -> int:
                 progress=progress,
             )
 
-    return verify_each(args, "verify", verify_file, FORM)
+    return verify_each(args, "verify", verify_file, FORM, for_people=is_for_people(args))

@@ -8,13 +8,16 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.cli import verify as cli_verify
 from bloscpack.cli.main import main
 
+from ..conftest import SMALL_FORMATS, small_vectors
 from .conftest import REPOSITORY, Blpk, flip
 
 pty = pytest.importorskip("pty", reason="the platform has no pseudo-terminals")
@@ -159,6 +162,96 @@ def test_summaries_of_an_archive_and_a_store(terminal: Terminal) -> None:
     text = STYLE.sub("", terminal("info", "f.blp"))
     assert fields(text)["kind"] == "frame store"
     assert re.search(r"^8x9x3 +\|u1 +lossless +1 +4$", text, re.M)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "row"),
+    [
+        pytest.param(*each, id=each[0])
+        for each in (
+            (
+                "gulp",
+                {"kind": "gulp directory", "items": "2", "frames": "5", "stored": "3.84K (3934B)"}
+                | {"chunks": "2, with 210B of indexes"},
+                r"\A(?!.*\n\n)",
+            ),
+            (
+                "recording.vrs",
+                {"kind": "VRS recording", "records": "25", "time": "0.000 to 0.530 s"}
+                | {"stored": "11.93K (12212B)", "tags": '{"made": "for tests"}'}
+                | {"index": "classic zstd end", "format": "version VRS1"},
+                r"^214-1 +1 +0 +6 +0\.000 to 0\.500 s +RGB Camera Class, test/raw$",
+            ),
+            (
+                "h264.bzna",
+                {"kind": "Benzina dataset", "samples": "3", "stored": "20.06K (20545B)"}
+                | {"targets": "3, 3 different, 0 to 2", "names": "3", "splits": "train 0:2"}
+                | {"picture": "64x64, avc1, 2.93K (3004B)"}
+                | {"thumbnail": "64x64, avc1, 2.93K (3004B)", "brands": "isom, bzna, isom"},
+                r"^ +3 +video/mp4 +- +bzna_input$",
+            ),
+        )
+        if small_vectors(each[0])
+    ],
+)
+def test_summaries_of_other_types(
+    terminal: Terminal, blpk: Blpk, name: str, expected: dict[str, str], row: str
+) -> None:
+    path = SMALL_FORMATS / name
+    text = STYLE.sub("", terminal("info", path, columns=120))
+    assert fields(text) == expected
+    assert re.search(row, text, re.MULTILINE)
+    assert terminal("info", "--classic", path) == blpk("info", path).out != text
+
+
+def test_summary_of_a_clip(terminal: Terminal) -> None:
+    with bp.frames.create("f.blp") as store:
+        store.append("a", np.zeros((4, 8, 9, 3), "u1"), {"evil": EVIL})
+    text = terminal("info", "f.blp::/a")
+    assert fields(text)["shape"] == "4x8x9x3"
+    assert text.replace("\n", "").isprintable()
+
+
+def test_verify_has_tables(terminal: Terminal, blpk: Blpk, rounded: Path) -> None:
+    names = (rounded.name, "grid.blp")
+    bp.save("grid.blp", np.arange(3000.0).reshape(100, 30), chunks=(40, 7))
+    with bp.open("grid.blp") as array:
+        place = array.chunk_offset(6)
+    flip(Path("grid.blp"), place + 20)
+    text = STYLE.sub("", terminal("verify", *names, columns=150, code=3))
+    files, damage = text.split("\n\n")
+    cells = [line.split() for line in files.splitlines()]
+    assert cells[0] == ["result", "chunks", "decoded", "file"]
+    assert cells[-2:] == [
+        ["ok", "3", "23.44K", "rounded.blp"],
+        ["damaged", "15", "23.44K", "grid.blp"],
+    ]
+    lines = damage.splitlines()
+    assert lines[0] == "grid.blp:"
+    assert re.split("  +", lines[1].strip()) == ["bytes of the file", "lost", "damage"]
+    place_, lost, what = re.split("  +", lines[-1].strip())
+    assert place_.startswith(f"{place}:")
+    assert lost == "[40:80, 7:14]"
+    assert what.startswith(f"chunk 6 at offset {place}: crc32 of ")
+    piped = blpk("verify", *names).out
+    assert piped.startswith("rounded.blp: ok\ngrid.blp: chunk 6 ")
+    assert terminal("verify", "--classic", *names, code=3) == piped
+
+
+def test_an_interrupted_verify_prints_what_it_has(
+    terminal: Terminal, rounded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    verify = cli_verify.verify_source
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        seen.append("")
+        if len(seen) > 1:
+            raise KeyboardInterrupt
+        return verify(*args, **options)
+
+    monkeypatch.setattr(cli_verify, "verify_source", interrupted)
+    assert "rounded.blp" in terminal("verify", rounded.name, rounded.name, code=130)
 
 
 def test_summaries_of_several_files(terminal: Terminal, rounded: Path, packed: Path) -> None:

@@ -10,7 +10,14 @@ from ...exceptions import BloscpackError
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.options import add_json_option
-from ..console.output import double_pretty_size, error, give_document, printable, result
+from ..console.output import (
+    double_pretty_size,
+    error,
+    give_document,
+    is_for_people,
+    printable,
+    result,
+)
 from ..console.status import ExitCode, describe, exit_code, most_severe
 from .datasets import INPUT, THUMB, add_file, open_dataset
 
@@ -38,10 +45,16 @@ def run(args: argparse.Namespace) -> int:
 
 def show(args: argparse.Namespace, source: ByteSource) -> int:
     """Describe a dataset for ``blpk info``."""
-    return _show(args, source, command="info")
+    return _show(args, source, command="info", for_people=is_for_people(args))
 
 
-def _show(args: argparse.Namespace, source: ByteSource | None, *, command: str) -> int:
+def _show(
+    args: argparse.Namespace,
+    source: ByteSource | None,
+    *,
+    command: str,
+    for_people: bool = False,
+) -> int:
     """Print a description, and an error for each damage."""
     errors: list[BloscpackError] = []
     with open_dataset(args.file_, args.nthreads, source=source) as dataset:
@@ -52,6 +65,9 @@ def _show(args: argparse.Namespace, source: ByteSource | None, *, command: str) 
         messages = [describe(err) for err in errors]
         fields = {"path": shown_name(args.file_), "kind": "dataset", **document, "errors": messages}
         give_document(args, command, fields)
+    elif for_people:
+        for line in _summary(document):
+            result(line)
     else:
         for line in _text(document):
             result(printable(line))
@@ -159,6 +175,57 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
                     f"  {name}: {_sides(about['shape'])} in a frame of {_sides(about['frame'])}, "
                     f"{about['codec']}, {double_pretty_size(about['nbytes'])}"
                 )
+
+
+def _summary(document: dict[str, Any]) -> Iterator[str]:
+    from ..console.table import exact_size_text, fields_text, table_text  # on use
+
+    targets, first = document["targets"], document["first_sample"]
+    splits = [
+        f"{name} {start}:{stop}" for name, (start, stop) in (document["splits"] or {}).items()
+    ]
+    more = f" and {len(splits) - _SHOWN_SPLITS} more" if len(splits) > _SHOWN_SPLITS else ""
+    yield from fields_text(
+        (
+            ("kind", "Benzina dataset"),
+            ("samples", document["nsamples"]),
+            ("stored", exact_size_text(document["cbytes"])),
+            (
+                "targets",
+                targets
+                and f"{targets['count']}, {targets['distinct']} different, {targets['min']} to "
+                f"{targets['max']}",
+            ),
+            ("names", document["nnames"] or None),
+            ("splits", ", ".join(splits[:_SHOWN_SPLITS]) + more if splits else None),
+            *(
+                (title, _picture_text(first[name]))
+                for title, name in (("picture", INPUT), ("thumbnail", THUMB))
+                if first and first[name]
+            ),
+            ("brands", ", ".join(document["brands"]) or None),
+        )
+    )
+    rows = [
+        (
+            str(track["nsamples"]),
+            track["mime"] or track["codec"],
+            _sides(track["shape"]) if track["shape"] else "-",
+            track["name"],
+        )
+        for track in document["tracks"]
+    ]
+    if rows:
+        yield ""
+        yield from table_text(
+            ("samples", "content", "frames of", "track"), rows, right=("samples",)
+        )
+
+
+def _picture_text(about: dict[str, Any]) -> str:
+    from ..console.table import exact_size_text
+
+    return f"{_sides(about['shape'])}, {about['codec']}, {exact_size_text(about['nbytes'])}"
 
 
 def _sides(shape: list[int]) -> str:

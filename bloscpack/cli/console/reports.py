@@ -58,20 +58,79 @@ class ReportForm(NamedTuple):
 
 
 def verify_each(
-    args: argparse.Namespace, command: str, verify: "Callable[[str], Report]", form: ReportForm
+    args: argparse.Namespace,
+    command: str,
+    verify: "Callable[[str], Report]",
+    form: ReportForm,
+    *,
+    for_people: bool = False,
 ) -> int:
-    """Verify every file, print its report, and return the exit code."""
+    """Verify every file, print its report, and return the exit code.
+
+    If `for_people`, tables are printed in the end, or for the files done when it is interrupted.
+    """
     console = Console(args)
+    reports: list[tuple[str, Report]] = []
 
     def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
         report = verify(name)
-        if not args.json:
+        if for_people:
+            reports.append((name, report))
+            print_notices(console, name, report)
+        elif not args.json:
             print_report(console, name, report)
         elif not form.has_notices:
             print_notices(console, name, report)
         return report_code(report), form.document(report)
 
-    return run_each(args, command, check, form.document(None))
+    try:
+        return run_each(args, command, check, form.document(None))
+    finally:
+        if reports:
+            _print_tables(reports)
+
+
+def _print_tables(reports: "list[tuple[str, Report]]") -> None:
+    """Print a line for each file, and a table of the damage of each damaged one."""
+    from .table import size_text, span_text, table_text  # on use: only for terminals
+
+    rows = [
+        (
+            "ok" if report.ok else "damaged",
+            str(report.nchunks),
+            size_text(report.nbytes) if report.nbytes else "-",
+            shown_name(name),
+        )
+        for name, report in reports
+    ]
+    names = ("result", "chunks", "decoded", "file")
+    for line in table_text(names, rows, right=("chunks", "decoded")):
+        result(line)
+    for name, report in reports:
+        if report.damage:
+            result("")
+            result(printable(f"{shown_name(name)}:"))
+            faults = [
+                (span_text(each.offset, each.end), _lost_text(each), each.what)
+                for each in report.damage
+            ]
+            for line in table_text(("bytes of the file", "lost", "damage"), faults):
+                result(line)
+
+
+def _lost_text(damage: "Damage") -> str:
+    """Return what is lost, in the largest unit that is known."""
+    from .table import span_text
+
+    if damage.region is not None:
+        return "[" + ", ".join(span_text(*side) for side in damage.region) + "]"
+    if damage.rows is not None:
+        return f"rows {span_text(*damage.rows)}"
+    if damage.frames is not None:
+        return f"frames {span_text(*damage.frames)}"
+    if damage.first is not None:
+        return f"bytes {span_text(damage.first, damage.last)}"
+    return "-"
 
 
 def report_code(report: "Report") -> ExitCode:

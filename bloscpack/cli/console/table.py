@@ -80,6 +80,11 @@ def shape_text(shape: Sequence[int] | None) -> str:
     return "x".join(map(str, shape)) or "()"
 
 
+def span_text(start: int | None, stop: int | None) -> str:
+    """Return a range as Python's slices write it: ``512:640``, or ``-`` for None."""
+    return "-" if start is None else f"{start}:{'' if stop is None else stop}"
+
+
 def _rich_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]
 ) -> list[str] | None:

@@ -59,9 +59,27 @@ def show_clip(args: argparse.Namespace, filetype: FileType, source: Any, inner: 
         document["attrs"] = clip.meta
     if args.json:
         give_document(args, "info", document)
+    elif is_for_people(args):
+        _summarize_clip(document)
     else:
         _print(document)
     return ExitCode.OK
+
+
+def _summarize_clip(document: dict[str, Any]) -> None:
+    from ..console.table import attrs_text, exact_size_text, fields_text, shape_text  # on use
+
+    [form] = document["formats"]
+    fields = (
+        ("kind", "clip"),
+        ("shape", shape_text([document["nframes"], *form["shape"]])),
+        ("dtype", form["dtype"]),
+        ("decoded", exact_size_text(document["nbytes"])),
+        ("kept as", form["kept_as"]),
+        ("meta", attrs_text(document["attrs"])),
+    )
+    for line in fields_text(fields):
+        result(line)
 
 
 def _print(document: dict[str, Any]) -> None:

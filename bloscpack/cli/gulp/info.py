@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...storage.folder.filelist import ListedFolder
 from ...storage.url import shown_name
-from ..console.output import Console, double_pretty_size, give_document, result
+from ..console.output import Console, double_pretty_size, give_document, is_for_people, result
 from ..console.reports import print_notices, report_code
 from .verify import add_directory, print_document
 
@@ -39,6 +39,8 @@ def show(args: argparse.Namespace, folder: ListedFolder) -> int:
     report = verify(folder, records=False)
     if args.json:
         give_document(args, "info", _document(args.file_, report))
+    elif is_for_people(args):
+        _summarize(report)
     else:
         result("kind: gulp directory")
         _print(report)
@@ -55,6 +57,21 @@ def _document(name: str, report: "DirectoryReport") -> dict[str, Any]:
         "nframes": report.nframes,
         "errors": list(map(str, report.damage)),
     }
+
+
+def _summarize(report: "DirectoryReport") -> None:
+    from ..console.table import exact_size_text, fields_text  # on use: only for terminals
+
+    fields = (
+        ("kind", "gulp directory"),
+        ("items", report.nitems),
+        ("frames", report.nframes),
+        ("stored", exact_size_text(report.nbytes + report.meta_nbytes)),
+        ("chunks", f"{report.nchunks}, with {exact_size_text(report.meta_nbytes)} of indexes"),
+        ("damage", f"{len(report.damage)} faults, see below" if report.damage else None),
+    )
+    for line in fields_text(fields):
+        result(line)
 
 
 def _print(report: "DirectoryReport") -> None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.options import add_json_option
-from ..console.output import Console, double_pretty_size, give_document, printable, result
+from ..console.output import (
+    Console,
+    double_pretty_size,
+    give_document,
+    is_for_people,
+    printable,
+    result,
+)
 from ..console.status import ExitCode
 from .recordings import add_file, open_recording
 
@@ -16,6 +23,7 @@ if TYPE_CHECKING:
     from ...vrs.stream import Stream
 
 _MAX_VALUE = 200
+_KINDS = ("configuration", "state", "data")  # of records
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,11 +44,16 @@ def run(args: argparse.Namespace) -> int:
 
 def show(args: argparse.Namespace, source: ByteSource) -> int:
     """Describe a recording for ``blpk info``."""
-    return _show(args, source, fields=False, command="info")
+    return _show(args, source, command="info", for_people=is_for_people(args))
 
 
 def _show(
-    args: argparse.Namespace, source: ByteSource | None, *, fields: bool, command: str
+    args: argparse.Namespace,
+    source: ByteSource | None,
+    *,
+    command: str,
+    fields: bool = False,
+    for_people: bool = False,
 ) -> int:
     from ...vrs.export.documents import recording_document
 
@@ -51,9 +64,48 @@ def _show(
                 args, command, {"path": shown_name(args.file_), "kind": "recording", **document}
             )
             return ExitCode.OK
+        if for_people:
+            for line in _summary(recording):
+                result(line)
+            return ExitCode.OK
         for line in _text(recording, fields=fields):
             result(printable(line))
     return ExitCode.OK
+
+
+def _summary(recording: "Recording") -> Iterator[str]:
+    from ..console.table import attrs_text, exact_size_text, fields_text, table_text  # on use
+
+    parts, size = recording.source.parts, exact_size_text(recording.source.size())
+    yield from fields_text(
+        (
+            ("kind", "VRS recording"),
+            ("records", len(recording)),
+            ("time", _duration(recording.time_range)),
+            ("stored", f"{size} in {len(parts)} files" if len(parts) > 1 else size),
+            ("tags", attrs_text(recording.file_tags)),
+            ("index", recording.index_kind),
+            ("format", f"version {recording.header.version}"),
+        )
+    )
+    rows = [
+        (
+            stream.id,
+            *(str(stream.counts[kind]) for kind in _KINDS),
+            _duration(stream.time_range) or "-",
+            f"{stream.name}, {stream.flavor}" if stream.flavor else stream.name,
+        )
+        for stream in recording.streams.values()
+    ]
+    if rows:
+        yield ""
+        names = ("stream", *_KINDS, "time", "name")
+        yield from table_text(names, rows, right=_KINDS)
+
+
+def _duration(limits: tuple[float, float] | None) -> str | None:
+    """Return the first and the last time, in seconds."""
+    return None if limits is None else f"{limits[0]:.3f} to {limits[1]:.3f} s"
 
 
 def _text(recording: "Recording", *, fields: bool) -> Iterator[str]:
