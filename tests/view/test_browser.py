@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack import benzina, vrs
 
 from ..conftest import SMALL_FORMATS, ReferenceFolder, small_vectors
 
@@ -29,6 +30,10 @@ RNG = np.random.default_rng(8)
 PLANE = RNG.normal(size=(40, 30, 50)).astype("f4")
 CLIP = RNG.integers(0, 255, (12, 24, 32, 3), "u1")
 HTML = "<img src=x onerror='document.title=1'><script>document.title=1</script>"
+
+
+class Motion(vrs.Layout):
+    turn = vrs.Array("float", 3)
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +199,134 @@ def test_verification_shows_damage(visit: Any, files: Any) -> None:
     found.page.wait_for_selector(".chunks .bad")
     assert all(each.startswith("422") for each in found.problems)
     found.problems.clear()
+
+
+def test_clips_are_searched_and_have_thumbnails(visit: Any, files: Any) -> None:
+    page = visit(files[1]).page
+    page.wait_for_selector(".thumbs button >> nth=1")
+    page.wait_for_function("() => document.querySelector('.thumbs canvas').width > 1")
+    page.get_by_label("Search").fill("MAS")
+    page.wait_for_function("() => document.querySelectorAll('.thumbs button').length === 1")
+    assert page.inner_text(".thumbs button").startswith("mask")
+
+
+def test_clips_play_side_by_side_in_step(visit: Any, files: Any) -> None:
+    page = visit(files[1]).page
+    page.get_by_label("Side by side").check()
+    page.click(".thumbs button >> nth=1")
+    page.wait_for_function(
+        "() => document.querySelectorAll('canvas.frame[data-drawn]').length === 2"
+    )
+    page.get_by_label("One frame on").click()
+    page.wait_for_function(
+        "() => document.querySelectorAll('canvas.frame[data-drawn=\"1\"]').length === 2"
+    )
+
+
+def test_playing_keeps_the_rate_of_the_clip(visit: Any, tmp_path: Path) -> None:
+    """Frames are left out rather than late: twice as many frames take twice as long."""
+    with bp.frames.create(tmp_path / "f.blp") as store:
+        store.append("slow", CLIP, {"fps": 24})
+    found = visit(tmp_path / "f.blp")
+    found.pixels("canvas.frame")
+    found.page.get_by_label("Loop").uncheck()
+    took = found.page.evaluate(
+        """async () => {
+        const canvas = document.querySelector("canvas.frame");
+        const seen = [];
+        const observer = new MutationObserver(() => seen.push([performance.now(), Number(canvas.dataset.drawn)]));
+        observer.observe(canvas, { attributes: true, attributeFilter: ["data-drawn"] });
+        [...document.querySelectorAll("button")].find((each) => each.textContent === "Play").click();
+        while (canvas.dataset.drawn !== "11") await new Promise(requestAnimationFrame);
+        return seen;
+    }"""
+    )
+    numbers = [number for _, number in took]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 11
+    # A frame is never shown before its time: it would be played too fast.
+    began = took[0][0]
+    assert all(time - began >= 1000 / 24 * (number - numbers[0] - 1) for time, number in took)
+
+
+@pytest.mark.parametrize("mode", ["labels", "values"])
+def test_another_clip_lies_over_the_first(visit: Any, tmp_path: Path, mode: str) -> None:
+    """A mask as labels leaves pixels of 0 as they are; depth as values covers all of them."""
+    mask = np.zeros((12, 24, 32), "u1")
+    mask[:, 3:9, 4:11] = 1
+    with bp.frames.create(tmp_path / "f.blp") as store:
+        store.append("clip", CLIP)
+        store.append("mask", mask)
+        store.append("depth", mask.astype("u2") * 900)
+    found = visit(tmp_path / "f.blp")
+    found.pixels("canvas.frame")
+    over = {"labels": "mask", "values": "depth"}[mode]
+    found.page.get_by_label("Overlay").select_option(label=over)
+    found.page.get_by_label("as", exact=True).select_option(mode)
+    found.page.get_by_label("Opacity").fill("1")
+    colours = {"labels": (230, 25, 75), "values": (122, 4, 3)}  # first label; end of turbo
+    found.page.wait_for_function(
+        "([r, g, b]) => { const c = document.querySelector('canvas.frame');"
+        "const d = c.getContext('2d').getImageData(5, 5, 1, 1).data;"
+        "return d[0] === r && d[1] === g && d[2] === b; }",
+        arg=colours[mode],
+    )
+    drawn = found.pixels("canvas.frame")[..., :3]
+    assert (drawn[mask[0] == 1] == colours[mode]).all()
+    others = drawn[mask[0] == 0]
+    expected = CLIP[0][mask[0] == 0] if mode == "labels" else np.full_like(others, (48, 18, 59))
+    np.testing.assert_array_equal(others, expected)
+
+
+def test_a_recording_shows_the_moment_of_the_cursor(visit: Any, tmp_path: Path) -> None:
+    images = RNG.integers(0, 255, (5, 24, 32), "u1")
+    with vrs.create(tmp_path / "a.vrs", tags={"place": HTML}) as recording:
+        camera = recording.stream("RGB Camera Class")
+        camera.define("data", vrs.Image("raw", 32, 24, "grey8"))
+        imu = recording.stream("imu", tags={HTML: HTML})
+        imu.define("data", Motion)
+        for k, image in enumerate(images):
+            camera.write("data", float(k), image)
+            imu.write("data", k + 0.25, {"turn": [k, 2, 3]})
+    found = visit(tmp_path / "a.vrs")
+    page = found.page
+    np.testing.assert_array_equal(found.pixels("canvas.frame")[..., 0], images[0])
+    assert found.pixels("canvas.timeline")[4::24, :, 3].astype(bool).sum(1).tolist() == [5, 5]
+    page.focus("input[aria-label=Time]")
+    page.keyboard.press("End")
+    page.wait_for_selector("canvas.frame[data-drawn='4']")
+    np.testing.assert_array_equal(found.pixels("canvas.frame")[..., 0], images[4])
+    page.click(".track", position={"x": 2, "y": 4})
+    page.wait_for_selector("canvas.frame[data-drawn='0']")
+    page.click("text=Play")
+    page.wait_for_selector("canvas.frame[data-drawn='1']")
+    page.click("text=Stop")
+    for summary in page.query_selector_all("summary"):
+        summary.click()
+    assert "turn: float_array of 3" in page.inner_text("main")
+    assert HTML in page.inner_text("main")
+
+
+def test_a_gallery_is_filtered_and_shows_a_sample(visit: Any) -> None:
+    found = visit(FORMATS / small_vectors("h264.bzna")[0])
+    page = found.page
+    page.wait_for_selector("text=3 in all")
+    page.get_by_label("Split").select_option("train")
+    page.wait_for_selector("text=2 in all")
+    page.get_by_label("Split").select_option("")
+    page.get_by_label("Target", exact=True).select_option("2")
+    page.wait_for_selector("text=1 in all")
+    page.wait_for_selector("section[aria-label=Sample] >> text=bzna_thumb")
+    page.wait_for_function(
+        "() => document.querySelector('section[aria-label=Sample] td:nth-child(2)') !== null"
+    )
+    with benzina.open(FORMATS / "h264.bzna") as dataset:
+        expected = dataset[2].read(0)
+        page.wait_for_selector(f"section[aria-label=Sample] >> text={dataset[2].name}")
+    page.wait_for_function(
+        f"() => document.querySelector('canvas.frame').width === {expected.shape[1]}"
+    )
+    np.testing.assert_array_equal(found.pixels("canvas.frame")[..., :3], expected)
 
 
 def test_every_kind_of_file(visit: Any) -> None:

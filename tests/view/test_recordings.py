@@ -21,7 +21,8 @@ def test_streams(page):
     camera = found["streams"][1]
     assert camera["clip"] == 0
     assert camera["tags"] == {"place": "front"}
-    assert ["data", "exposure"] in camera["fields"]
+    assert {"type": "data", "name": "exposure", "block": None} in camera["fields"]
+    assert not [each for each in camera["fields"] if each["name"] == "names"]  # text has no plot
     assert camera["layouts"][1]["fields"][0] == "exposure: float"
     assert found["streams"][0]["audio"]
 
@@ -58,6 +59,57 @@ def test_columns(page):
     assert page.get("/api/0/column?stream=1&field=names").status == 400
     assert page.get("/api/0/column?stream=1&field=nothing").status == 404
     assert page.get("/api/0/column?stream=1").status == 400
+
+
+class Old(vrs.Layout):
+    gain = vrs.Value("float")
+    label = vrs.String()
+
+
+class New(vrs.Layout):
+    gain = vrs.Array("float", 2)
+    heat = vrs.Value("double")
+
+
+class Unused(vrs.Layout):
+    unused = vrs.Value("int32_t")
+
+
+def test_fields_of_some_versions(client, tmp_path):
+    """Records without a field are left out; a field that no record has is an empty plot."""
+    with vrs.create(tmp_path / "a.vrs") as recording:
+        stream = recording.stream("imu")
+        stream.define("data", Old, version=1)
+        stream.define("data", New, version=2)
+        stream.define("state", New, version=2)
+        stream.define("data", Unused, version=3)
+        stream.write("data", 1.0, {"gain": 5.0, "label": "x"}, version=1)
+        stream.write("data", 2.0, {"gain": [1.0, 2.0], "heat": 7.0}, version=2)
+    page = client(tmp_path / "a.vrs")
+    fields = page.get("/api/0/recording").json["streams"][0]["fields"]
+    assert [(each["type"], each["name"]) for each in fields] == [
+        ("data", "gain"), ("data", "heat"), ("data", "unused"),
+    ]  # fmt: skip
+    head, (times, values) = page.get("/api/0/column?field=gain").packet
+    assert (times.tolist(), head["missing"]) == ([1.0, 2.0], [])
+    np.testing.assert_array_equal(values, [[5, 1], [np.nan, 2]])
+    head, (times, values) = page.get("/api/0/column?field=heat").packet
+    assert (times.tolist(), values.tolist(), head["missing"]) == ([2.0], [[7.0]], [1])
+    head, (times, values) = page.get("/api/0/column?field=unused").packet
+    assert (times.size, values.size, head["missing"]) == (0, 0, [1, 2])
+    assert page.get("/api/0/column?field=label").status == 400
+
+
+def test_a_field_in_two_blocks(client, tmp_path):
+    with vrs.create(tmp_path / "a.vrs") as recording:
+        stream = recording.stream("imu")
+        stream.define("data", New, New)
+        stream.write("data", 1.0, {"heat": 3.0}, {"heat": 4.0})
+    page = client(tmp_path / "a.vrs")
+    fields = page.get("/api/0/recording").json["streams"][0]["fields"]
+    assert {"type": "data", "name": "heat", "block": 1} in fields
+    _, (_, values) = page.get("/api/0/column?field=heat&block=1").packet
+    assert values.tolist() == [[4.0]]
 
 
 def test_audio(page):

@@ -63,18 +63,20 @@ class ArrayView {
       ["Order", about.order],
       ["Size", `${size(about.nbytes)}, ${size(about.cbytes)} stored`],
       ["Chunks", about.chunks ? `${about.nchunks} of ${about.chunks.join(" x ")}` : about.nchunks],
-    ])), this.controls, this.errors);
-    const grid = el("div", { className: "grid" });
-    body.append(grid);
-    if (this.isShown) {
-      if (this.shape.length > 1) grid.append(this.heatSection());
-      if (this.shape.length > 0) grid.append(this.lineSection());
-      grid.append(this.statisticsSection());
-    }
-    grid.append(this.tableSection(), this.chunkSection());
+    ], "row")), this.controls, this.errors);
+    // Two columns, each as long as what is in it.
+    const left = el("div");
+    const right = el("div");
+    body.append(el("div", { className: "pair" }, left, right));
+    const hasPlane = this.isShown && this.shape.length > 1;
+    if (hasPlane) left.append(this.heatSection());
+    if (this.isShown && this.shape.length > 0) (hasPlane ? right : left).append(this.lineSection());
+    if (this.isShown) right.append(this.statisticsSection());
+    left.append(this.tableSection());
     const attrs = section("Attributes", facts(Object.entries(about.attrs)));
     if (!Object.keys(about.attrs).length) attrs.append(el("p", { className: "quiet" }, "none"));
-    grid.append(attrs);
+    (hasPlane ? left : right).append(this.chunkSection());
+    right.append(attrs);
     this.makeControls();
     this.refresh();
   }
@@ -153,7 +155,7 @@ class ArrayView {
     this.highBox.addEventListener("change", setRange);
     this.cursorText = el("p", { className: "quiet", ariaLive: "polite" });
     this.heatNote = el("p", { className: "quiet" });
-    const found = section("Heat map", el("div", { className: "controls" },
+    return section("Heat map", el("div", { className: "controls" },
       labelled("Colours", select(NAMES.map((name) => [name, name]), (value) => {
         this.colors = value;
         this.paint();
@@ -163,8 +165,6 @@ class ArrayView {
       button("Zoom in", () => this.zoom(0.5)), button("Zoom out", () => this.zoom(2))),
     this.heat, this.bar, this.cursorText, this.heatNote,
     el("p", { className: "quiet" }, "Click, or use the arrow keys, to move the cursor; + and - zoom."));
-    found.className = "tall";
-    return found;
   }
 
   lineSection() {
@@ -233,8 +233,8 @@ class ArrayView {
     if (!this.plane) return;
     const { shape: [height, width], data } = this.plane.arrays[0];
     const [low, high] = this.range ?? [this.plane.low ?? 0, this.plane.high ?? 1];
-    this.lowBox.value = low;
-    this.highBox.value = high;
+    this.lowBox.value = number(low);
+    this.highBox.value = number(high);
     this.heat.width = width;
     this.heat.height = height;
     const context = this.heat.getContext("2d");

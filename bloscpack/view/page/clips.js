@@ -36,9 +36,13 @@ export function pager(state, total, page, load) {
     state.start = Math.max(0, state.start + by);
     load();
   };
+  if (total <= page) {
+    const text = total ? `${total} in all` : "none";
+    return el("p", { className: "quiet" }, text);
+  }
   return el("div", { className: "controls" },
     button("Previous", turn(-page), { disabled: state.start === 0 }),
-    el("span", { className: "quiet" }, total ? `${state.start + 1} to ${Math.min(state.start + page, total)} of ${total}` : "none"),
+    el("span", { className: "quiet" }, `${state.start + 1} to ${Math.min(state.start + page, total)} of ${total}`),
     button("Next", turn(page), { disabled: state.start + page >= total }));
 }
 
@@ -60,8 +64,8 @@ export function showClips(body, file) {
   });
   const together = el("input", { type: "checkbox" });
   together.addEventListener("change", () => (state.together = together.checked));
-  body.append(stage, section("Clips", el("div", { className: "controls" }, labelled("Search", search),
-    labelled("Side by side", together)), shown));
+  body.append(el("div", { className: "split" }, stage, section("Clips",
+    el("div", { className: "controls" }, labelled("Search", search), labelled("Side by side", together)), shown)));
 
   function load() {
     list.run(async (signal) => {

@@ -34,14 +34,14 @@ export function section(title, ...children) {
   return el("section", { ariaLabel: title }, el("h3", {}, title), ...children);
 }
 
-// A table of names and values.
-export function facts(rows) {
+// A table of names and values; of the class "row", they stand side by side.
+export function facts(rows, className = "") {
   const body = el("tbody");
   for (const [name, value] of rows) {
     if (value === undefined || value === null || value === "") continue;
     body.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, showValue(value))));
   }
-  return el("table", { className: "facts" }, body);
+  return el("table", { className: `facts ${className}` }, body);
 }
 
 // Any JSON value, as text or as a tree that opens.
@@ -56,7 +56,7 @@ export function showValue(value, depth = 0) {
   for (const [name, each] of entries) {
     list.append(el("dt", {}, String(name)), el("dd", {}, showValue(each, depth + 1)));
   }
-  if (depth === 0 && entries.length <= 30) return list;
+  if (entries.length <= (depth === 0 ? 30 : 3)) return list;
   return el("details", {}, el("summary", {}, `${entries.length} entries`), list);
 }
 
@@ -66,7 +66,7 @@ export function size(nbytes) {
   let at = 0;
   let value = nbytes;
   while (value >= 1024 && at < units.length - 1) [value, at] = [value / 1024, at + 1];
-  return at ? `${value.toPrecision(4)} ${units[at]}` : `${nbytes} bytes`;
+  return at ? `${Number(value.toPrecision(4))} ${units[at]}` : `${nbytes} bytes`;
 }
 
 export function number(value) {

@@ -15,7 +15,7 @@ export function showGallery(body, file) {
   const stage = section("Sample", el("p", { className: "quiet" }, "Choose a sample."));
   const controls = el("div", { className: "controls" });
   const shown = el("div");
-  body.append(stage, section("Samples", controls, shown));
+  body.append(el("div", { className: "split gallery" }, stage, section("Samples", controls, shown)));
 
   const change = (name) => (value) => {
     state[name] = value;

@@ -17,6 +17,8 @@ const VIEWS = {
   bzna: [["Gallery", showGallery]],
 };
 
+const KINDS = { archive: "arrays", frames: "clips", gulp: "Gulp clips", vrs: "recording", bzna: "image dataset" };
+
 const main = document.getElementById("main");
 const nav = document.getElementById("files");
 let files = [];
@@ -30,7 +32,7 @@ function listFiles(current) {
   const list = el("ul");
   for (const file of files) {
     const link = el("a", { href: `#/${file.ordinal}`, title: file.name }, shortName(file.name),
-      el("small", {}, [file.kind, size(file.size)].filter(Boolean).join(", ")));
+      el("small", {}, [KINDS[file.kind] ?? file.kind, size(file.size)].filter(Boolean).join(", ")));
     if (file.ordinal === current) link.setAttribute("aria-current", "page");
     list.append(el("li", {}, link));
   }

@@ -7,6 +7,8 @@ import { button, el, labelled, Latest, select } from "./dom.js";
 const HEADER = 20;
 // Frames that are decoded ahead of the picture.
 const AHEAD = 45;
+// Wider pictures are about as wide as the screen has room for.
+const SHARP_WIDTH = 400;
 
 // Yields frames `{ index, channels, width, height, data }`, or `{ index, error }`.
 export async function* streamFrames(file, query, signal) {
@@ -64,6 +66,8 @@ export function toPixels({ channels, data }, pixels) {
 export function drawPixels(canvas, width, height, write) {
   canvas.width = width;
   canvas.height = height;
+  // Pixels of small pictures stay visible; large ones are scaled smoothly.
+  canvas.classList.toggle("large", width > SHARP_WIDTH);
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
   write(image.data);
@@ -156,19 +160,22 @@ class Screen {
     const opacity = el("input", { type: "range", min: 0, max: 1, step: 0.05, value: 0.5 });
     opacity.addEventListener("input", () => { this.opacity = Number(opacity.value); changed(); });
     const choices = [["", "none"], ...others.map((each) => [String(each.ordinal), each.id])];
+    const asControl = labelled("as", select([["labels", "labels"], ["values", "values"]],
+      (value) => { this.mode = value; setOverlay(); }));
+    const opacityControl = labelled("Opacity", opacity);
+    asControl.hidden = opacityControl.hidden = true;
     const setOverlay = () => {
       this.overlay?.stop();
       const other = others.find((each) => String(each.ordinal) === this.chosen);
       this.overlay = other ? new Feed(file, other, this.mode === "labels" ? "raw" : "scaled") : null;
+      asControl.hidden = opacityControl.hidden = !other;
       this.overFrame = null;
       changed();
     };
     this.element = el("div", {}, el("h4", {}, clip.id), this.canvas, this.text,
       el("div", { className: "controls" },
         labelled("Overlay", select(choices, (value) => { this.chosen = value; setOverlay(); })),
-        labelled("as", select([["labels", "labels"], ["values", "values"]],
-          (value) => { this.mode = value; setOverlay(); })),
-        labelled("Opacity", opacity)));
+        asControl, opacityControl));
   }
 
   get feeds() {
@@ -243,15 +250,16 @@ export class Player {
     const loop = el("input", { type: "checkbox", checked: true });
     loop.addEventListener("change", () => (this.isLooping = loop.checked));
     const speeds = [["0.25", "¼"], ["0.5", "½"], ["1", "1"], ["2", "2"], ["4", "4"]];
-    this.rateText = el("span", { className: "quiet" });
+    const frameControl = labelled("Frame", this.slider);
+    frameControl.classList.add("wide");
     this.element = el("div", { className: "player", tabIndex: 0, role: "group", ariaLabel: "Player" },
       el("div", { className: "players" }, ...this.screens.map((screen) => screen.element)),
       el("div", { className: "controls" }, this.playButton,
-        button("Back", () => this.seek(this.index - 1), { ariaLabel: "One frame back" }),
-        button("On", () => this.seek(this.index + 1), { ariaLabel: "One frame on" }),
-        labelled("Frame", this.slider),
+        button("‹", () => this.seek(this.index - 1), { ariaLabel: "One frame back" }),
+        button("›", () => this.seek(this.index + 1), { ariaLabel: "One frame on" }),
+        frameControl,
         labelled("Speed", select(speeds, (value) => { this.speed = Number(value); this.restart(); }, "1")),
-        labelled("Loop", loop), this.rateText),
+        labelled("Loop", loop)),
       el("p", { className: "quiet" }, "Space plays and stops; the arrow keys step, with Shift by ten; Home and End."));
     this.element.addEventListener("keydown", (event) => this.key(event));
     body.append(this.element);

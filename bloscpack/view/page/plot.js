@@ -2,7 +2,8 @@
 
 import { el, number } from "./dom.js";
 
-const MARGIN = { left: 76, right: 12, top: 10, bottom: 30 };
+const HEIGHT = 220;
+const MARGIN = { left: 64, right: 12, top: 18, bottom: 30 };
 const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6"];
 
 function ticks(low, high, count) {
@@ -20,10 +21,13 @@ function ticks(low, high, count) {
 export class Plot {
   constructor(label) {
     this.canvas = el("canvas", { className: "plot", role: "img", ariaLabel: label, tabIndex: 0 });
-    this.canvas.height = 220;
     this.lines = [];
     this.range = null;
     this.cursor = null;
+    // A plot that gets a place or another width is drawn again.
+    new ResizeObserver(() => {
+      if (this.options && this.canvas.clientWidth !== this.drawnWidth) this.draw();
+    }).observe(this.canvas);
   }
 
   // `lines`: [{ x, low, high, name }], with high === low for plain values.
@@ -56,8 +60,12 @@ export class Plot {
     const context = this.canvas.getContext("2d");
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim() || "#888";
-    this.canvas.width = this.canvas.clientWidth || 600;
-    const { width, height } = this.canvas;
+    const width = (this.drawnWidth = this.canvas.clientWidth) || 600;
+    const height = HEIGHT;
+    const sharpness = devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * sharpness);
+    this.canvas.height = Math.round(height * sharpness);
+    context.scale(this.canvas.width / width, this.canvas.height / height);
     const { x0, x1, y0, y1 } = (this.range = this.bounds());
     const toX = (x) => MARGIN.left + ((x - x0) / (x1 - x0)) * (width - MARGIN.left - MARGIN.right);
     const toY = (y) =>
@@ -109,8 +117,19 @@ export class Plot {
       context.stroke();
       if (low.length === 1) context.fillRect(toX(x[0]) - 2, toY(low[0]) - 2, 4, 4);
     });
+    const names = this.lines.map(({ name }) => name ?? "");
+    if (names.some(Boolean)) {
+      context.textAlign = "left";
+      context.textBaseline = "top";
+      let at = MARGIN.left + 6;
+      names.forEach((name, k) => {
+        context.fillStyle = color(COLORS[k % COLORS.length]);
+        context.fillText(name, at, 0);
+        at += context.measureText(name).width + 12;
+      });
+    }
     if (this.cursor !== null) {
-      context.strokeStyle = color("--accent");
+      context.strokeStyle = color("--line-2");
       context.beginPath();
       context.moveTo(toX(this.cursor), 0);
       context.lineTo(toX(this.cursor), height - MARGIN.bottom);
@@ -121,7 +140,7 @@ export class Plot {
   // Position along the x axis of a pointer event.
   at(event) {
     const box = this.canvas.getBoundingClientRect();
-    return this.toValue(((event.clientX - box.left) * this.canvas.width) / box.width);
+    return this.toValue(((event.clientX - box.left) * (this.drawnWidth || 600)) / box.width);
   }
 }
 

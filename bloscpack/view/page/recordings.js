@@ -1,11 +1,12 @@
 // VRS recordings: streams on one time line, and what each holds at the cursor.
 
 import { getJson, getPacket } from "./api.js";
-import { el, facts, labelled, Latest, number, problem, section, select } from "./dom.js";
+import { button, el, facts, labelled, Latest, number, problem, section, select } from "./dom.js";
 import { drawPixels, streamFrames, toPixels } from "./player.js";
 import { Plot } from "./plot.js";
 
 const BINS = 600;
+const LANE = 24;
 
 export function showRecording(body, file) {
   const view = new RecordingView(body, file);
@@ -28,64 +29,114 @@ class RecordingView {
   }
 
   async open(signal) {
+    const waiting = el("p", { className: "quiet" }, "Reading …");
+    this.body.append(waiting);
     const about = await getJson(`${this.file}/recording`, {}, signal);
     this.line = await getPacket(`${this.file}/timeline`, { bins: BINS }, signal);
+    waiting.remove();
     this.time = this.line.start;
     this.body.append(this.timeSection(about));
-    const grid = el("div", { className: "grid" });
-    about.streams.forEach((stream, at) => {
+    const grid = el("div", { className: "grid dense" });
+    // Those with images first: they are the tall ones.
+    const order = about.streams.map((stream, at) => [stream, at]);
+    order.sort(([a], [b]) => (a.clip === null) - (b.clip === null));
+    for (const [stream, at] of order) {
       const panel = new StreamPanel(this, stream, at);
       this.panels.push(panel);
       grid.append(panel.element);
-    });
+    }
     this.body.append(grid, section("Recording", facts([["Records", about.records], ["Version", about.version],
-      ["Index", about.index], ["Tags", about.tags], ["Faults", about.faults]])));
+      ["Index", about.index], ["Tags", about.tags], ["Faults", about.faults.length ? about.faults : "none"]])));
     this.draw();
     this.seek(this.time);
   }
 
   timeSection(about) {
     const { start, stop } = this.line;
-    this.slider = el("input", { type: "range", min: start, max: stop, step: (stop - start) / 1000 || 1, value: start });
+    this.slider = el("input", { type: "range", min: start, max: stop, step: (stop - start) / 1000 || 1, value: start, ariaLabel: "Time" });
     this.slider.addEventListener("input", () => this.seek(Number(this.slider.value)));
-    this.text = el("span", { className: "quiet", ariaLive: "polite" });
-    this.canvas = el("canvas", { className: "heat timeline", role: "img", ariaLabel: "Records of each stream over time" });
-    this.canvas.addEventListener("click", (event) => {
-      const box = this.canvas.getBoundingClientRect();
+    this.text = el("span", { ariaLive: "polite" });
+    this.canvas = el("canvas", { className: "timeline", role: "img", ariaLabel: "Records of each stream over time" });
+    this.cursor = el("div", { className: "cursor" });
+    const track = el("div", { className: "track" }, this.canvas, this.cursor);
+    const point = (event) => {
+      const box = track.getBoundingClientRect();
       this.seek(start + ((event.clientX - box.left) / box.width) * (stop - start));
+    };
+    track.addEventListener("pointerdown", (event) => {
+      track.setPointerCapture(event.pointerId);
+      point(event);
     });
-    return section("Time line", this.canvas,
-      el("p", { className: "quiet" }, `From top to bottom: ${about.streams.map((each) => each.id).join(", ")}`),
-      el("div", { className: "controls" }, labelled("Time", this.slider), this.text));
+    track.addEventListener("pointermove", (event) => event.buttons && point(event));
+    const names = el("div", { className: "names" }, ...about.streams.map((each) =>
+      el("span", { title: `${each.name} ${each.id}` }, `${each.name} ${each.id}`)));
+    track.style.height = names.style.height = `${Math.max(1, about.streams.length) * LANE}px`;
+    const ends = el("div", { className: "scale" }, el("span", {}, `${start.toFixed(3)} s`), el("span", {}, `${stop.toFixed(3)} s`));
+    this.playButton = button("Play", () => this.toggle());
+    return section("Time line", el("div", { className: "lanes" }, names, track,
+      el("div", { className: "controls" }, this.playButton, this.text),
+      el("div", {}, this.slider, ends)));
   }
 
   draw() {
     const { shape: [rows, bins], data } = this.line.arrays[0];
-    const height = 10;
-    const most = data.reduce((a, b) => Math.max(a, b), 1);
-    drawPixels(this.canvas, bins, Math.max(1, rows * height), (pixels) => {
-      for (let y = 0; y < rows * height; y++) {
-        for (let x = 0; x < bins; x++) {
-          const count = y % height === height - 1 ? 0 : data[Math.floor(y / height) * bins + x];
-          const at = 4 * (y * bins + x);
-          pixels[at] = 49;
-          pixels[at + 1] = 104;
-          pixels[at + 2] = 142;
-          pixels[at + 3] = count ? 90 + (165 * count) / most : 0;
+    const color = [69, 123, 190];
+    drawPixels(this.canvas, bins, Math.max(1, rows * LANE), (pixels) => {
+      for (let row = 0; row < rows; row++) {
+        const counts = data.subarray(row * bins, (row + 1) * bins);
+        const most = counts.reduce((a, b) => Math.max(a, b), 1);
+        for (let y = 4; y < LANE - 4; y++) {
+          for (let x = 0; x < bins; x++) {
+            const at = 4 * ((row * LANE + y) * bins + x);
+            pixels.set(color, at);
+            pixels[at + 3] = counts[x] ? 110 + (145 * counts[x]) / most : 0;
+          }
         }
       }
     });
     this.canvas.dataset.drawn = rows;
   }
 
+  // Plays at the speed of the recording; the streams show as many moments as can be read.
+  toggle() {
+    if (this.timer) {
+      this.pause();
+      return;
+    }
+    const from = this.time >= this.line.stop ? this.line.start : this.time;
+    const began = performance.now();
+    this.playButton.textContent = "Stop";
+    this.timer = setInterval(() => {
+      const time = from + (performance.now() - began) / 1000;
+      if (time < this.line.stop && this.panels.some((panel) => panel.isBusy)) return;
+      this.show(time);
+      if (time >= this.line.stop) this.pause();
+    }, 40);
+  }
+
+  pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    if (this.playButton) this.playButton.textContent = "Play";
+  }
+
   seek(time) {
-    this.time = Math.max(this.line.start, Math.min(time, this.line.stop));
+    this.pause();
+    this.show(time);
+  }
+
+  show(time) {
+    const { start, stop } = this.line;
+    this.time = Math.max(start, Math.min(time, stop));
     this.slider.value = this.time;
+    this.slider.setAttribute("aria-valuetext", `${this.time.toFixed(3)} s`);
+    this.cursor.style.left = `${(100 * (this.time - start)) / (stop - start || 1)}%`;
     this.text.textContent = `${this.time.toFixed(3)} s`;
     for (const panel of this.panels) panel.seek(this.time);
   }
 
   close() {
+    this.pause();
     for (const each of this.requests) each.stop();
   }
 }
@@ -93,50 +144,71 @@ class RecordingView {
 class StreamPanel {
   constructor(view, stream, at) {
     Object.assign(this, { view, stream, at });
-    this.type = ["data", "configuration", "state"].find((type) => stream.records[type] > 0) ?? "data";
+    this.types = ["data", "configuration", "state"].filter((type) => stream.records[type] > 0);
+    this.type = this.types[0] ?? "data";
     this.records = view.latest();
     this.columns = view.latest();
     this.content = el("div");
     this.errors = el("div");
     const parts = [el("p", { className: "quiet" }, [stream.flavor,
-      ...Object.entries(stream.records).map(([type, count]) => `${count} ${type}`)].filter(Boolean).join(", "))];
+      ...this.types.map((type) => `${stream.records[type]} ${type}`)].filter(Boolean).join(", ") || "no records")];
     if (stream.clip !== null) {
       this.canvas = el("canvas", { className: "frame", role: "img", ariaLabel: `Image of ${stream.id}` });
       parts.push(this.canvas);
     }
     if (stream.audio || stream.fields.length) {
       this.plot = new Plot(`Plot of ${stream.id}`);
+      this.plot.canvas.addEventListener("click", (event) => view.seek(this.plot.at(event)));
       this.note = el("p", { className: "quiet" });
+      const several = new Set(stream.fields.map((each) => each.type)).size > 1;
+      const nameOf = ({ type, name, block }) => [name, several ? ` (${type})` : "", block === null ? "" : `, block ${block}`].join("");
       const options = [...(stream.audio ? [["audio", "audio"]] : []),
-        ...stream.fields.map(([type, name], k) => [String(k), `${name} (${type})`])];
+        ...stream.fields.map((field, k) => [String(k), nameOf(field)])];
       parts.push(el("div", { className: "controls" },
         labelled("Plot", select(options, (value) => this.load(value)))), this.plot.canvas, this.note);
       this.load(options[0][0]);
     }
-    parts.push(this.errors, el("details", {}, el("summary", {}, "Record at the cursor"), this.content),
+    const types = this.types.length > 1
+      ? [el("div", { className: "controls" }, labelled("Type", select(this.types.map((type) => [type, type]),
+        (value) => { this.type = value; this.seek(view.time); }, this.type)))] : [];
+    parts.push(this.errors, el("details", {}, el("summary", {}, "Record at the cursor"), ...types, this.content),
       el("details", {}, el("summary", {}, "Tags and layouts"),
         facts([["Serial number", stream.serial_number], ["Tags", stream.tags],
           ...stream.formats.map((each) => [`${each.type} ${each.version}`, each.format]),
-          ...stream.layouts.map((each) => [`Layout of ${each.type}, block ${each.block}`, each.fields])])));
+          ...stream.layouts.map((each) => [`Layout of ${each.type} ${each.version}, block ${each.block}`, each.fields])])));
     this.element = section(`${stream.name} ${stream.id}`, ...parts);
+    if (this.canvas && this.plot) this.element.classList.add("tall");
   }
 
   load(value) {
     this.columns.run(async (signal) => {
-      const [type, field] = value === "audio" ? [] : this.stream.fields[Number(value)];
+      const field = value === "audio" ? {} : this.stream.fields[Number(value)];
       const path = value === "audio" ? "audio" : "column";
-      const found = await getPacket(`${this.view.file}/${path}`, { stream: this.at, type, field, bins: BINS }, signal);
+      const found = await getPacket(`${this.view.file}/${path}`,
+        { stream: this.at, type: field.type, field: field.name, block: field.block, bins: BINS }, signal);
       const [times, low, high = low] = found.arrays;
       const count = times.data.length;
       const lines = Array.from({ length: low.shape[0] }, (_, k) => ({
         x: times.data,
         low: low.data.subarray(k * count, (k + 1) * count),
         high: high.data.subarray(k * count, (k + 1) * count),
+        name: low.shape[0] > 1 ? String(k) : "",
       }));
       this.plot.cursor = this.view.time;
       this.plot.show(lines, {});
-      this.note.textContent = found.step > 1 ? `Every ${found.step} of the records is shown.` : "";
+      const { step = 1, missing = [], ncomponents = 0 } = found;
+      this.note.textContent = [
+        step > 1 ? `Every ${step} of the records is shown.` : "",
+        count ? "" : "No record has this field.",
+        count && missing.length ? `Not in records of version ${missing.join(", ")}.` : "",
+        ncomponents > lines.length ? `The first ${lines.length} of ${ncomponents} numbers are shown.` : "",
+      ].filter(Boolean).join(" ");
     }, (error) => (this.note.textContent = error.message));
+  }
+
+  // Whether the image or the record of the last moment is still on its way.
+  get isBusy() {
+    return this.pending > 0;
   }
 
   seek(time) {
@@ -145,6 +217,7 @@ class StreamPanel {
       this.plot.draw();
     }
     if (!this.stream.records[this.type]) return;
+    this.pending = (this.pending ?? 0) + 1;
     this.records.run(async (signal) => {
       const found = await getJson(`${this.view.file}/record`, { stream: this.at, type: this.type, time }, signal);
       const { record } = found;
@@ -158,6 +231,6 @@ class StreamPanel {
         drawPixels(this.canvas, frame.width, frame.height, (pixels) => toPixels(frame, pixels));
         this.canvas.dataset.drawn = frame.index;
       }
-    }, (error) => this.errors.replaceChildren(problem(error)));
+    }, (error) => this.errors.replaceChildren(problem(error))).finally(() => (this.pending -= 1));
   }
 }
