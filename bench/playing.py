@@ -78,16 +78,17 @@ def measure(path: Path) -> dict[str, float]:
 def first_picture(path: Path) -> dict[str, float]:
     """Return milliseconds from the first request to the first frame, and MB of memory at the end.
 
-    As the page does, ask for the file, the list of clips and the chosen clip, then for its frames.
+    As a browser does, ask for the page, then for the files, the list of clips and the chosen clip,
+    then for its frames. It is the first request of the process.
     """
     server = PageServer(Session([str(path)]))
-    threading.Thread(target=server.run, args=(lambda: None,), daemon=True).start()
+    is_ready = threading.Event()
+    threading.Thread(target=server.run, args=(is_ready.set,), daemon=True).start()
+    is_ready.wait()
     headers = {"Authorization": f"Bearer {parse_qs(urlsplit(server.url).query)['token'][0]}"}
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    connection.request("GET", "/", headers=headers)  # the server is up; no file is open
-    connection.getresponse().read()
     before, busy = time.perf_counter(), time.process_time()
-    for address in ("/api/0/info", "/api/0/clips", "/api/0/clip?clip=0"):
+    for address in ("/", "/api/files", "/api/0/clips", "/api/0/clip?clip=0"):
         connection.request("GET", address, headers=headers)
         response = connection.getresponse()
         assert response.status == 200, response.read()

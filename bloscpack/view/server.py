@@ -33,8 +33,9 @@ from starlette.routing import Route
 from ..exceptions import BloscpackError, NotFoundError
 from ..filetypes.table import on_use
 from ..parallel.threads import available_cpus
+from ..storage.url import is_url
 from . import arrays, filepage
-from .protocol import Answer, Query, QueryError, Work, WorkCancelled
+from .protocol import EXPECTED, Answer, Query, QueryError, Work, WorkCancelled
 from .session import Session, ViewedFile
 from .slices import message
 
@@ -282,6 +283,17 @@ def _show(file: ViewedFile, name: str, query: Query, work: Work) -> Answer:
     raise NotFoundError(f"{file.filetype.kind.name} has no view {name!r:.40}")
 
 
+def _warm_up(session: Session) -> None:
+    """Make the first answers ahead: open the first file, with its first thumbnail if it has clips.
+
+    The page asks for both. What is wrong with the file is said when it does.
+    """
+    for file in session.files[:1]:
+        with suppress(*EXPECTED):
+            name = "" if is_url(file.where) else "thumbnail"
+            _show(file, name, Query({}), Work())
+
+
 class _BlockResponse:
     """Response whose blocks are made in a thread, each when the one before it was sent."""
 
@@ -417,6 +429,7 @@ class PageServer:
         token = secrets.token_urlsafe(24)
         hosts = {f"{HOST}:{self.port}", f"localhost:{self.port}"}
         self.url = f"http://{HOST}:{self.port}/?token={token}"
+        self._session = session
         self.application = create_application(session, token=token, hosts=hosts)
 
     def run(self, ready: Callable[[], object]) -> None:
@@ -430,7 +443,10 @@ class PageServer:
             ws="none",
             timeout_graceful_shutdown=1,
         )
+        config.load()
         self._server = uvicorn.Server(config)
+        # Modules are imported now, so that the first answers do not wait for them.
+        anyio.run(anyio.to_thread.run_sync, partial(_warm_up, self._session))
         ready()
         with self._socket:
             self._server.run(sockets=[self._socket])

@@ -1,6 +1,8 @@
 """Security of the server: who gets an answer, and what no answer contains."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 import bloscpack as bp
 
+from ..conftest import SMALL_FORMATS, small_vectors
 from .asgiclient import HOST, ORIGIN, Client, anyio
 
 SECRET = "beside-the-files"
@@ -162,3 +165,54 @@ def test_a_bug_is_reported_as_one(page, monkeypatch, caplog):
     assert reply.status == 500
     assert "oops" not in reply.body.decode()
     assert "oops" in caplog.text
+
+
+WATCH_IMPORTS = """
+import http.client, sys, threading
+from urllib.parse import parse_qs, urlsplit
+from bloscpack.view.server import PageServer
+from bloscpack.view.session import Session
+
+server = PageServer(Session(sys.argv[1:2]))
+ready = threading.Event()
+threading.Thread(target=server.run, args=(ready.set,), daemon=True).start()
+ready.wait()
+before = set(sys.modules)
+url = urlsplit(server.url)
+headers = {"Authorization": "Bearer " + parse_qs(url.query)["token"][0]}
+connection = http.client.HTTPConnection(url.hostname, url.port)
+for target in sys.argv[2:]:
+    connection.request("GET", target, headers=headers)
+    response = connection.getresponse()
+    assert response.status == 200, response.read()
+    response.read()
+new = set(sys.modules) - before
+print(*[each for each in new if each.startswith(("bloscpack", "anyio", "av"))])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "views"),
+    [
+        ("recording.vrs", ("recording", "timeline", "frames?stop=1")),
+        ("h264.bzna", ("dataset", "samples", "frames?stop=1")),
+        ("gulp_store.blp", ("clips", "clip", "frames?stop=1")),
+    ],
+)
+def test_the_first_answers_import_nothing(name, views):
+    """Everything that they need is loaded when the server says that it is ready."""
+    targets = ["/", "/api/files", *(f"/api/0/{view}" for view in views)]
+    for place in map(SMALL_FORMATS.joinpath, small_vectors(name)):
+        program = [sys.executable, "-c", WATCH_IMPORTS, str(place), *targets]
+        found = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
+        assert found.stdout.split() == []
+
+
+def test_a_damaged_file_does_not_keep_the_page_from_starting(tmp_path):
+    from bloscpack.view.server import PageServer
+    from bloscpack.view.session import Session
+
+    (tmp_path / "a.blp").write_bytes(b"blpk" + bytes(60))
+    server = PageServer(Session([str(tmp_path / "a.blp")]))
+    server.run(server.stop)  # returns: it was ready, and then ended
