@@ -186,6 +186,41 @@ def test_the_views_of_a_slice_take_one_request(site: Site, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_an_archive_opens_each_array_by_its_name(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    noise = RNG.integers(0, 1 << 16, (64, 128, 128), "u2")
+    bp.savez(path, {"first": PLANE, "noise": noise, HTML: PLANE[1]}, chunks=1)
+    data = bytearray(path.read_bytes())
+    with bp.open(path) as archive:
+        place = archive._members["noise"].offset + archive["noise"].chunk_offset(7)
+    data[place + 40] ^= 1
+    path.write_bytes(data)
+    site.open(path)
+    site.page.select_option("text=Colours >> xpath=.. >> select", "gray")
+    np.testing.assert_array_equal(site.pixels("canvas.heat")[..., 0], gray(PLANE[0]))
+    # Both ends of the archive, and a small array as a whole.
+    assert [each.status for each in site.data.log] == [206, 206, 206]
+    asked = """async () => (await import("./api.js"))
+        .getPacket("0/plane", { member: 1, index: "32" })
+        .then((plane) => Array.from(plane.arrays[0].data))"""
+    assert site.page.evaluate(asked) == noise[32].ravel().tolist()
+    # The start of a large array, whose end is in that of the archive, and the chunk.
+    assert len(site.data.log) == 5
+    site.page.select_option("text=Array >> xpath=.. >> select", label=HTML)
+    site.page.wait_for_selector("text=30 x 50")
+    site.page.select_option("text=Colours >> xpath=.. >> select", "gray")
+    np.testing.assert_array_equal(site.pixels("canvas.heat")[..., 0], gray(PLANE[1]))
+    assert site.page.query_selector("main img") is None
+    site.page.goto(f"{site.page.url.partition('#')[0]}#/0/File")
+    site.page.click("text=Verify")
+    site.page.wait_for_selector("text=noise: chunk 7")
+    site.page.goto(f"{site.page.url.partition('#')[0]}#/0/Arrays")
+    site.page.select_option("text=Array >> xpath=.. >> select", label="noise")
+    site.page.wait_for_selector("text=1 are damaged")
+    assert len(site.page.query_selector_all(".chunks button.bad")) == 1
+
+
+@pytest.mark.slow
 def test_a_frame_shows_the_data(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "f.blp"
     with bp.frames.create(path) as store:

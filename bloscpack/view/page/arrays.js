@@ -17,7 +17,8 @@ export function showArray(body, file) {
       const about = await getJson(`${file.ordinal}/array`, { member: parts.member }, signal);
       const chooser = about.members ? memberChooser(about) : null;
       content.replaceChildren(...(chooser ? [chooser] : []));
-      if (about.shape) view = new ArrayView(content, file, parts.member, about);
+      if (about.error) content.append(problem(about.error));
+      else if (about.shape) view = new ArrayView(content, file, parts.member, about);
       else content.append(el("p", { className: "quiet" }, "The archive has no arrays."));
     }, (error) => content.replaceChildren(problem(error)));
   }

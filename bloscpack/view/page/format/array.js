@@ -1,7 +1,7 @@
 // Arrays in one file: shape, dtype, and selections as bytes in C order.
 
 import { need } from "./errors.js";
-import { FRAMES, GRID } from "./header.js";
+import { GRID } from "./header.js";
 import { numbersOf, parseDtype } from "./dtype.js";
 
 const MAX_SELECTION = 2 ** 28;
@@ -10,7 +10,7 @@ export class BlpArray {
   // Null if the file has no array.
   static of(file) {
     const meta = file.metadata;
-    if (file.header.features & FRAMES || meta?.container !== "numpy") return null;
+    if (meta?.container !== "numpy") return null;
     const array = new BlpArray();
     array.file = file;
     array.dtype = parseDtype(meta.dtype, meta.logical_dtype);

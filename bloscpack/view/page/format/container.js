@@ -5,7 +5,7 @@ import { arrayHeader, decodeArrayChunk } from "./arraychunk.js";
 import { bloscHeader, decodeBlosc } from "./blosc.js";
 import { digestOf, NAMES, SIZES } from "./checksum.js";
 import { isEqual, need, ReadError, viewOf } from "./errors.js";
-import { ARRAY_CHUNKS, GRID, readHeader, readMetadata } from "./header.js";
+import { ARCHIVE, ARRAY_CHUNKS, FRAMES, GRID, readHeader, readMetadata } from "./header.js";
 import { xxh3Digest } from "./xxh3.js";
 
 const MAX_CHUNKS = 1 << 20, MAX_CACHE = 1 << 26, MAX_DECODED = 2 ** 29;
@@ -17,6 +17,7 @@ export class Container {
     file.notices = new Set();
     file.cache = new Map();
     const h = file.header = readHeader(await source.read(0, Math.min(64, source.size)));
+    need(!(h.features & (FRAMES | ARCHIVE)), "unsupported", "a frame store or an archive, where an array is expected");
     file.metadata = null;
     let at = h.size;
     if (h.options & 2) ({ metadata: file.metadata, end: at } = await readMetadata(source, h, file.notices));

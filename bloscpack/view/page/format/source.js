@@ -1,5 +1,5 @@
-// Bytes of a file: at a URL by HTTP ranges, or of a dropped file. `open` reads both ends at once
-// or in two requests; `readAll` joins neighbouring extents into one request.
+// Bytes of a file: at a URL by HTTP ranges, or of a dropped file; or a part of them. `open` reads both
+// ends at once or in two requests; `readAll` joins neighbouring extents into one request.
 
 import { need, ReadError } from "./errors.js";
 
@@ -106,5 +106,32 @@ export class BlobSource extends Source {
     const bytes = new Uint8Array(await this.blob.slice(offset, offset + size).arrayBuffer());
     need(bytes.length === size, "truncated", "the file has become shorter");
     return bytes;
+  }
+}
+
+// A file within another one. The ends that the outer source holds are not fetched again.
+export class PartSource extends Source {
+  static async open(outer, start, size) {
+    const source = new PartSource();
+    Object.assign(source, { outer, start, size, url: outer.url });
+    if (size <= HEAD + TAIL) {
+      await source.keep(0, size);
+      return source;
+    }
+    for (const { at, bytes } of outer.ends) {
+      const from = Math.max(at, start), to = Math.min(at + bytes.length, start + size);
+      if (from < to) source.ends.push({ at: from - start, bytes: bytes.subarray(from - at, to - at) });
+    }
+    const hasFirst = source.ends.some((each) => !each.at), hasLast = source.ends.some((each) => each.at + each.bytes.length === size);
+    await Promise.all([hasFirst || source.keep(0, HEAD), hasLast || source.keep(size - TAIL, size)]);
+    return source;
+  }
+
+  async keep(at, end) {
+    if (at < end) this.ends.push({ at, bytes: await this.fetch(at, end - at) });
+  }
+
+  fetch(offset, size) {
+    return this.outer.read(this.start + offset, size);
   }
 }

@@ -66,15 +66,15 @@ function split(path) {
 async function answer(path, query = {}, signal = undefined) {
   const [file, view] = split(path);
   const opened = await file.opened;
-  const views = { array: arrays.VIEWS, frames: clips.VIEWS }[opened.kind] ?? {};
+  const views = { array: arrays.VIEWS, archive: arrays.VIEWS, frames: clips.VIEWS }[opened.kind] ?? {};
   if (!views[view]) throw new ViewError(`this page has no view ${view} of the file; blpk view has more`);
   const work = () => {
     signal?.throwIfAborted();
     return views[view](opened, query, signal);
   };
   // Views of an array wait for each other: the next one finds chunks that this one has decoded.
-  const result = opened.kind === "array" ? file.turn.then(work) : work();
-  if (opened.kind === "array") file.turn = result.catch(() => {});
+  const isArray = views === arrays.VIEWS, result = isArray ? file.turn.then(work) : work();
+  if (isArray) file.turn = result.catch(() => {});
   const found = await result;
   signal?.throwIfAborted();
   return found;

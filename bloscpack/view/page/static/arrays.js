@@ -2,11 +2,11 @@
 
 import { numbersOf } from "../format/dtype.js";
 import { need, ReadError } from "../format/errors.js";
-import { chunkNbytes } from "./files.js";
+import { arrayOf, chunkNbytes } from "./files.js";
 import { histogram, limits } from "./numbers.js";
 
 const MAX_ITEMS = 1 << 20;
-const MAX_CELLS = 20;
+const MAX_CELLS = 20, MAX_NAMES = 1000;
 
 function integer(query, name, standard, low, high) {
   const value = query[name] === undefined || query[name] === null || query[name] === "" ? standard : Number(query[name]);
@@ -18,7 +18,25 @@ function hasNumbers(dtype) {
   return numbersOf(new Uint8Array(0), dtype) !== null;
 }
 
-function describe({ array, file, source }) {
+// Wraps a view so that it gets the array of a request: that of the file, or a member of an archive.
+function ofArray(view) {
+  return async (opened, query) => view(await arrayOf(opened, integer(query, "member", 0, 0, Number.MAX_SAFE_INTEGER)), query, opened);
+}
+
+async function describe(opened, query) {
+  if (!opened.archive) return describeArray(opened);
+  const { members, metadata } = opened.archive, names = members.map((each) => each.name);
+  const found = { members: names.slice(0, MAX_NAMES), nmembers: names.length, archive_attrs: metadata?.attrs ?? {} };
+  if (!names.length) return found;
+  try {
+    return { ...found, ...describeArray(await arrayOf(opened, Number(query.member ?? 0))) };
+  } catch (error) {
+    if (!(error instanceof ReadError)) throw error;
+    return { ...found, error: error.message };
+  }
+}
+
+function describeArray({ array, file, source }) {
   const chunks = array.chunks && (array.isFortran ? [...array.chunks].reverse() : array.chunks);
   return {
     shape: array.shape, dtype: array.dtype.text, order: array.isFortran ? "F" : "C", nbytes: array.nbytes,
@@ -157,26 +175,27 @@ function text(bytes, dtype) {
   return Array.from(bytes.subarray(0, 50), (byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }
 
-function chunks(opened, query) {
-  const { array, file, source } = opened;
+function chunks(target, query, { archive, report }) {
+  const { array, file, source } = target, member = archive?.members[query.member ?? 0].name;
   const start = integer(query, "start", 0, 0, Math.max(0, file.nchunks - 1));
   const stop = Math.min(file.nchunks, start + integer(query, "count", 512, 1, 2048));
   const offsets = [], stored = [], decoded = [], regions = [];
   for (let k = start; k < stop; k++) {
     offsets.push(file.starts[k]);
     stored.push((file.starts[k + 1] ?? file.end ?? source.size) - file.starts[k]);
-    decoded.push(chunkNbytes(opened, k));
+    decoded.push(chunkNbytes(target, k));
     const box = array.chunks ? array.box(k).map(([at, length]) => [at, at + length]) : [];
     regions.push(...(array.isFortran ? box.reverse() : box).flat());
   }
   const damage = {};
-  for (const { index, what } of opened.report?.damage ?? []) damage[index] = what;
+  for (const each of report?.damage ?? []) if (each.member === member && each.index !== undefined) damage[each.index] = each.what;
   const ndim = array.chunks ? array.shape.length : 0;
   return {
-    nchunks: file.nchunks, start, verified: Boolean(opened.report), damage,
+    nchunks: file.nchunks, start, verified: Boolean(report), damage,
     arrays: [...[offsets, stored, decoded].map((data) => ({ shape: [data.length], data })),
       { shape: ndim ? [stop - start, ndim, 2] : [0], data: regions }],
   };
 }
 
-export const VIEWS = { array: describe, plane, line, statistics, table, chunks };
+export const VIEWS = { array: describe, ...Object.fromEntries(
+  Object.entries({ plane, line, statistics, table, chunks }).map(([name, view]) => [name, ofArray(view)])) };

@@ -1,0 +1,110 @@
+"""The reader of archives in JavaScript finds what the conformance set specifies."""
+
+import json
+import subprocess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.format.archiveindex import Member, pack_index
+from tests.servers import FileServer, running
+
+from .test_readers import FOLDER, TWINS, pytestmark, sha256
+
+__all__ = ["pytestmark"]
+
+SCRIPT = Path(__file__).parent / "archives.mjs"
+ARCHIVES = {name: twin for name, twin in TWINS.items() if "archive" in name}
+
+
+def read_archives(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the reader finds in each archive."""
+    lines = "".join(json.dumps(task) + "\n" for task in tasks)
+    found = subprocess.run(
+        ["node", str(SCRIPT)], input=lines, capture_output=True, text=True, check=True, timeout=60
+    )
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def test_the_reader_finds_what_the_conformance_set_describes() -> None:
+    assert len(ARCHIVES) == 6
+    found = read_archives([{"path": str(FOLDER / f"{name}.blp")} for name in ARCHIVES])
+    for (name, twin), each in zip(ARCHIVES.items(), found, strict=True):
+        if twin["kind"] == "damaged":
+            assert each.get("error") == twin["error"], (name, each)
+            continue
+        assert each.get("attrs") == twin["attrs"], (name, each)
+        assert not each["notices"]
+        expected = [
+            {key: value for key, value in member.items() if key != "sha256"}
+            for member in twin["members"]
+        ]
+        for member in each["members"]:
+            member.pop("opened")
+        assert each["members"] == expected, name
+
+
+def test_a_url_is_opened_by_two_requests_and_a_member_by_at_most_two(tmp_path: Path) -> None:
+    noise = np.random.default_rng(2)
+    arrays = {name: noise.normal(size=(100, 1200)) for name in "abc"}
+    arrays |= {"small": np.arange(5), "d": noise.normal(size=(100, 1200))}
+    path = tmp_path / "a.blp"
+    bp.savez(path, arrays, chunks=10, codec="lz4")
+    assert path.stat().st_size > 3_000_000
+    requests = []
+    with running(FileServer()) as server:
+        server.files["/a.blp"] = path.read_bytes()
+        for number, array in enumerate(arrays.values()):
+            (found,) = read_archives([{"url": server.url("a.blp"), "member": number}])
+            (member,) = found["members"]
+            assert member["array"]["sha256"] == sha256(array)
+            assert found["opened"] == 2
+            requests.append((member["opened"] - 2, found["nrequests"] - member["opened"]))
+    # The ends of the first and of the last member, and chunks, are in those of the archive.
+    assert requests == [(1, 1), (2, 1), (2, 1), (1, 0), (1, 1)]
+
+
+def test_damage_gives_an_error_or_the_right_items(tmp_path: Path) -> None:
+    arrays = {"é": np.arange(3000) * 0.25, "": np.arange(900, dtype="u1").reshape(30, 30)}
+    path = tmp_path / "a.blp"
+    bp.savez(path, arrays, attrs={"a": 1})
+    data, right, rng = path.read_bytes(), [sha256(each) for each in arrays.values()], Random(5)
+    tasks = []
+    for number in range(120):
+        damaged = bytearray(data)
+        at = rng.randrange(len(data)) if number % 2 else len(data) - 1 - rng.randrange(150)
+        damaged[at] ^= 1 << rng.randrange(8)
+        name = tmp_path / f"{number}.blp"
+        name.write_bytes(damaged[: rng.randrange(len(data))] if number % 10 == 0 else damaged)
+        tasks.append({"path": str(name)})
+    nerrors = 0
+    for each in read_archives(tasks):
+        assert "bug" not in each, each
+        nerrors += "error" in each
+        if "error" not in each:
+            assert [member["name"] for member in each["members"]] == ["é", ""]
+        for member, expected in zip(each.get("members", []), right, strict=False):
+            assert "bug" not in member, member
+            assert "error" in member or member["array"]["sha256"] == expected, member
+            nerrors += "error" in member
+    assert nerrors > 60
+
+
+@pytest.mark.parametrize("content", ["store", "archive"])
+def test_a_member_that_is_not_an_array_is_refused(tmp_path: Path, content: str) -> None:
+    inner, path = FOLDER / "frames_empty.blp", tmp_path / "a.blp"
+    if content == "archive":
+        inner = FOLDER / "archive_empty.blp"
+    bp.savez(path, a=np.arange(3))
+    with bp.Archive(path) as archive:
+        (member,) = archive._members.values()
+    data = inner.read_bytes()
+    new = Member("a", member.at, len(data))
+    front = path.read_bytes()[: member.at]
+    path.write_bytes(front + new.pack() + data + pack_index([new], new.end))
+    (found,) = read_archives([{"path": str(path)}])
+    assert found["members"][0]["error"] == "unsupported", found
