@@ -221,6 +221,62 @@ def test_an_archive_opens_each_array_by_its_name(site: Site, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_fields_of_records_and_parts_of_complex_numbers(site: Site, tmp_path: Path) -> None:
+    record = np.zeros(PLANE.shape[1:], [("name", "S4"), (HTML, "u1"), ("at", [("x", ">f4")])])
+    record[HTML], record["at"]["x"] = RNG.integers(0, 255, record.shape), PLANE[3]
+    wave = PLANE[4] + 1j * PLANE[5]
+    bp.save(tmp_path / "r.blp", record)
+    bp.save(tmp_path / "c.blp", wave.astype("c8"))
+    site.open(tmp_path / "r.blp", tmp_path / "c.blp")
+    for field, expected in ((HTML, record[HTML]), ("at/x", PLANE[3])):
+        site.page.select_option("text=Field >> xpath=.. >> select", field)
+        site.page.wait_for_load_state("networkidle")
+        site.page.select_option("text=Colours >> xpath=.. >> select", "gray")
+        np.testing.assert_array_equal(site.pixels("canvas.heat")[..., 0], gray(expected))
+    site.page.wait_for_selector(f"text=of (, {record[HTML][0, 0]}, (")
+    site.page.goto(f"{site.page.url.partition('#')[0]}#/1")
+    site.page.wait_for_selector("text=Part")
+    for part, numbers in (("magnitude", np.abs(wave)), ("imaginary", wave.imag)):
+        site.page.select_option("text=Part >> xpath=.. >> select", label=part)
+        site.page.wait_for_load_state("networkidle")
+        site.page.select_option("text=Colours >> xpath=.. >> select", "gray")
+        drawn = site.pixels("canvas.heat")[..., 0]
+        assert np.abs(drawn - gray(numbers.astype("f4"))).max() <= 1  # of one ulp
+    assert site.page.query_selector("main img") is None
+
+
+@pytest.mark.slow
+def test_a_single_value_is_exact_and_the_picture_is_approximate_where_it_is(
+    site: Site, tmp_path: Path
+) -> None:
+    large = 2**62 + np.arange(1200).reshape(30, 40)
+    bp.save(tmp_path / "i.blp", large)
+    bp.save(tmp_path / "small.blp", large - 2**62)
+    bp.save(tmp_path / "t.blp", large.view("M8[ns]"))
+    bp.save(tmp_path / "text.blp", np.array([["ab", HTML]]))
+    site.open(*(tmp_path / f"{name}.blp" for name in ("i", "small", "t", "text")))
+    site.page.wait_for_selector(f"text=[0, 0] = {2**62}")
+    site.page.focus("canvas.heat")
+    for _ in range(3):
+        site.page.keyboard.press("Shift+ArrowRight")
+    site.page.keyboard.press("ArrowDown")
+    # On another page of the items.
+    site.page.wait_for_selector(f"text=[1, 30] = {large[1, 30]}")
+    assert site.page.inner_text("td[aria-current]") == str(large[1, 30])
+    assert site.page.locator("text=drawn rounded").count() > 0
+    site.page.wait_for_selector(f"td:text-is('{large[-1, -1]}')")  # the largest
+    site.page.goto(f"{site.page.url.partition('#')[0]}#/1")
+    site.page.wait_for_selector("td:text-is('1199')")
+    assert site.page.locator("text=drawn rounded").count() == 0
+    site.page.goto(f"{site.page.url.partition('#')[0]}#/2")
+    site.page.wait_for_selector(f"text=[0, 0] = {large.view('M8[ns]')[0, 0]}")
+    site.page.goto(f"{site.page.url.partition('#')[0]}#/3")
+    site.page.wait_for_selector("text=Items of <U")
+    assert HTML in site.page.inner_text("table.cells")
+    assert site.page.query_selector("canvas.heat, main img") is None
+
+
+@pytest.mark.slow
 def test_a_frame_shows_the_data(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "f.blp"
     with bp.frames.create(path) as store:

@@ -5,6 +5,11 @@ import { NAMES, paint } from "./colors.js";
 import { button, el, facts, labelled, Latest, number, problem, section, select, size } from "./dom.js";
 import { lineOf, Plot } from "./plot.js";
 
+const PARTS = [["real", "real"], ["imag", "imaginary"], ["abs", "magnitude"], ["angle", "phase"]];
+// Items of a page of the table, along each axis.
+const CELLS = 20;
+const ROUNDED = "Numbers beyond 2^53 are drawn rounded; as text, the items are exact.";
+
 export function showArray(body, file) {
   const parts = { member: 0 };
   const content = el("div");
@@ -97,17 +102,22 @@ class ArrayView {
 
   makeControls() {
     this.controls.replaceChildren();
-    if (!this.isShown) return;
+    if (this.shape.includes(0)) return;
+    if (!this.isShown) {
+      this.controls.append(el("span", { className: "quiet" }, `Items of ${this.about.dtype} are not numbers: they are listed, not drawn.`));
+    }
     if (this.about.fields.length) {
       this.controls.append(labelled("Field", select(this.about.fields.map((name) => [name, name]),
         (value) => { this.field = value; this.range = null; this.refresh(); }, this.field)));
     }
     if (this.about.complex) {
-      this.controls.append(labelled("Part", select(
-        ["real", "imag", "abs", "angle"].map((name) => [name, name]),
+      this.controls.append(labelled("Part", select(PARTS,
         (value) => { this.part = value; this.range = null; this.refresh(); }, this.part)));
     }
-    if (this.shape.length < 2) return;
+    if (this.shape.length < 2) {
+      if (this.shape.length) this.controls.append(this.axisPicker(0, this.shape[0]));
+      return;
+    }
     const axes = this.shape.map((length, axis) => [String(axis), `axis ${axis} (${length})`]);
     const swap = (name, other) => (value) => {
       if (this[other] === Number(value)) this[other] = this[name];
@@ -208,6 +218,7 @@ class ArrayView {
   }
 
   refresh() {
+    this.place = null;
     if (this.isShown) {
       if (this.shape.length > 1) this.loadPlane();
       if (this.shape.length > 0) this.loadLine();
@@ -247,8 +258,9 @@ class ArrayView {
     paint(Float32Array.from({ length: 256 }, (_, k) => k), 0, 255, this.colors, ramp.data);
     bar.putImageData(ramp, 0, 0);
     const { rows, cols } = this.plane;
-    this.heatNote.textContent = rows.step * cols.step > 1
-      ? `Every ${rows.step} of axis ${rows.axis}, every ${cols.step} of axis ${cols.axis} is shown.` : "";
+    this.heatNote.textContent = [rows.step * cols.step > 1
+      ? `Every ${rows.step} of axis ${rows.axis}, every ${cols.step} of axis ${cols.axis} is shown.` : "",
+    this.plane.rounded ? ROUNDED : ""].join(" ");
     this.heat.dataset.drawn = JSON.stringify({ rows, cols, low, high, colors: this.colors });
     this.showCursor();
   }
@@ -261,9 +273,26 @@ class ArrayView {
     const place = this.index.slice();
     place[rows.axis] = rows.start + row * rows.step;
     place[cols.axis] = cols.start + col * cols.step;
-    const text = `[${place.join(", ")}] = ${value === undefined ? "outside" : number(value)}`;
+    this.place = place;
+    const drawn = value === undefined ? "outside" : number(value);
+    const exact = this.markCell();
+    const text = `[${place.join(", ")}] = ${exact === null || exact === drawn ? drawn : this.isPart ? `${drawn} of ${exact}` : exact}`;
     this.cursorText.textContent = text;
     this.heat.ariaLabel = `Heat map; cursor at ${text}`;
+  }
+
+  // Whether a number is only a part of its item.
+  get isPart() {
+    return this.about.complex || this.about.fields.length > 0;
+  }
+
+  // Marks the item at the cursor, and returns its text; null if the table has another page.
+  markCell() {
+    this.cells.querySelector("[aria-current]")?.removeAttribute("aria-current");
+    if (!this.place || !this.page || this.place.some((at, axis) => axis !== this.rows && axis !== this.cols && at !== this.page.index[axis])) return null;
+    const cell = this.page.found[this.place[this.rows] - this.page.rows]?.[this.place[this.cols] - this.page.cols];
+    cell?.setAttribute("aria-current", "true");
+    return cell?.textContent ?? null;
   }
 
   pointAt(event) {
@@ -281,6 +310,7 @@ class ArrayView {
     this.index[cols.axis] = Math.min(this.shape[cols.axis] - 1, Math.max(0, col));
     this.showCursor();
     this.loadLine();
+    if (this.markCell() === null) this.loadTable();
   }
 
   heatKey(event) {
@@ -314,8 +344,10 @@ class ArrayView {
     this.requests.line.run(async (signal) => {
       const line = await getPacket(`${this.file.ordinal}/line`,
         { ...this.query, axis: this.lineAxis, bins: 800 }, signal);
+      this.plot.cursor = this.shape.length > 1 ? null : this.index[0];
       this.plot.show([lineOf(line)]);
       this.lineNote.textContent = [
+        line.rounded ? ROUNDED : "",
         line.form === "extremes" ? "The smallest and largest value of each bin is shown." : "",
         line.step > 1 ? `Every ${line.step} of ${line.length} items is read.` : "",
         ...line.lost.slice(0, 2)].join(" ");
@@ -337,6 +369,12 @@ class ArrayView {
     }, (error) => this.fail(error));
   }
 
+  // The page that has the cursor.
+  pageOf(axis) {
+    const at = (this.place ?? this.index)[axis];
+    return at - (at % CELLS);
+  }
+
   loadTable() {
     this.requests.table.run(async (signal) => {
       const query = { member: this.member };
@@ -344,6 +382,8 @@ class ArrayView {
         query.index = this.index.join(",");
         query.rows = Math.max(0, this.rows);
         query.cols = Math.max(0, this.cols);
+        query.row_start = this.pageOf(query.rows);
+        query.col_start = this.pageOf(query.cols);
       }
       const { cells, rows, cols } = await getJson(`${this.file.ordinal}/table`, query, signal);
       const isLine = this.shape.length < 2;
@@ -351,9 +391,12 @@ class ArrayView {
       if (!isLine && cells.length) {
         table.append(el("tr", {}, el("td"), ...cells[0].map((_, k) => el("th", { scope: "col" }, String(cols + k)))));
       }
-      cells.forEach((row, k) => table.append(el("tr", {},
-        el("th", { scope: "row" }, rows === null ? "" : String(rows + k)), ...row.map((text) => el("td", {}, text)))));
+      const found = cells.map((row) => row.map((text) => el("td", { title: text }, text)));
+      found.forEach((row, k) => table.append(el("tr", {}, el("th", { scope: "row" }, rows === null ? "" : String(rows + k)), ...row)));
+      this.page = { rows, cols, found, index: this.index.slice() };
       this.cells.replaceChildren(cells.length ? table : el("p", { className: "quiet" }, "no items"));
+      if (this.plane) this.showCursor();
+      else if (isLine && rows !== null) found[this.index[0] - rows]?.[0].setAttribute("aria-current", "true");
     }, (error) => this.fail(error));
   }
 

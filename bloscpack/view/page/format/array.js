@@ -2,7 +2,7 @@
 
 import { need } from "./errors.js";
 import { GRID } from "./header.js";
-import { numbersOf, parseDtype } from "./dtype.js";
+import { parseDtype } from "./dtype.js";
 
 const MAX_SELECTION = 2 ** 28;
 
@@ -133,11 +133,6 @@ export class BlpArray {
       }
     }
     return out;
-  }
-
-  // Returns the numbers of a selection; null if the dtype has none.
-  async numbers(selection) {
-    return numbersOf(await this.read(selection), this.dtype);
   }
 }
 

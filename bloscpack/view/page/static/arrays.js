@@ -1,9 +1,11 @@
 // Views of arrays: the answers that bloscpack/view/arrays.py gives.
 
-import { numbersOf } from "../format/dtype.js";
+import { bigOf, isBig } from "../format/dtype.js";
 import { need, ReadError } from "../format/errors.js";
 import { arrayOf, chunkNbytes } from "./files.js";
 import { histogram, limits } from "./numbers.js";
+import { bigText, textOf } from "./text.js";
+import { fieldNames, hasNumbers, Values } from "./values.js";
 
 const MAX_ITEMS = 1 << 20;
 const MAX_CELLS = 20, MAX_NAMES = 1000;
@@ -12,10 +14,6 @@ function integer(query, name, standard, low, high) {
   const value = query[name] === undefined || query[name] === null || query[name] === "" ? standard : Number(query[name]);
   need(Number.isSafeInteger(value) && value >= low && value <= high, "format", `${name} must be ${low} to ${high}, not ${query[name]}`);
   return value;
-}
-
-function hasNumbers(dtype) {
-  return numbersOf(new Uint8Array(0), dtype) !== null;
 }
 
 // Wraps a view so that it gets the array of a request: that of the file, or a member of an archive.
@@ -39,10 +37,18 @@ async function describe(opened, query) {
 function describeArray({ array, file, source }) {
   const chunks = array.chunks && (array.isFortran ? [...array.chunks].reverse() : array.chunks);
   return {
-    shape: array.shape, dtype: array.dtype.text, order: array.isFortran ? "F" : "C", nbytes: array.nbytes,
+    shape: array.shape, dtype: nameOf(array.dtype), order: array.isFortran ? "F" : "C", nbytes: array.nbytes,
     cbytes: source.size, nchunks: file.nchunks, chunks: chunks ?? null, numeric: hasNumbers(array.dtype),
-    fields: [], complex: false, attrs: array.attrs,
+    fields: fieldNames(array.dtype).slice(0, MAX_NAMES), complex: array.dtype.kind === "c", attrs: array.attrs,
   };
+}
+
+function nameOf({ text, fields }) {
+  return fields ? fields.map(({ name, dtype, shape }) => `${name}: ${dtype.text}${shape.map((each) => `[${each}]`).join("")}`).join(", ").slice(0, 400) : text;
+}
+
+function valuesOf(array, query) {
+  return new Values(array, query.field ?? "", query.part || "real");
 }
 
 function placeOf(query, shape) {
@@ -65,14 +71,14 @@ function evenly([start, stop], count) {
 const countOf = ([start, stop, step]) => Math.ceil((stop - start) / step);
 
 // Reads numbers; `choose(counts)` returns the selection, for fewer items if the readers refuse more.
-async function readSome(array, counts, choose) {
+async function readSome(values, counts, choose) {
   for (;;) {
     const selection = choose(counts);
     const nitems = selection.reduce((product, each) => product * countOf(each), 1);
     const largest = counts.indexOf(Math.max(...counts));
     if (nitems <= MAX_ITEMS) {
       try {
-        return { selection, data: await array.numbers(selection) };
+        return { selection, ...await values.read(selection) };
       } catch (error) {
         if (!(error instanceof ReadError) || error.kind !== "unsupported" || counts[largest] <= 1) throw error;
       }
@@ -82,21 +88,22 @@ async function readSome(array, counts, choose) {
 }
 
 async function readPlane(array, query) {
-  const ndim = array.shape.length;
+  const values = valuesOf(array, query), { shape: lengths } = values, ndim = lengths.length;
   need(ndim > 1, "format", "a plane needs two axes");
   const rows = integer(query, "rows", ndim - 2, 0, ndim - 1), cols = integer(query, "cols", ndim - 1, 0, ndim - 1);
   need(rows !== cols, "format", "rows and cols must be different axes");
-  const place = placeOf(query, array.shape);
-  const windows = [windowOf(query, "row", array.shape[rows]), windowOf(query, "col", array.shape[cols])];
+  const place = placeOf(query, lengths);
+  const windows = [windowOf(query, "row", lengths[rows]), windowOf(query, "col", lengths[cols])];
   const counts = [integer(query, "height", 512, 1, 1024), integer(query, "width", 512, 1, 1024)];
-  const { selection, data } = await readSome(array, counts, (some) => {
+  const { selection, ...found } = await readSome(values, counts, (some) => {
     place[rows] = evenly(windows[0], some[0]);
     place[cols] = evenly(windows[1], some[1]);
     return place;
   });
   const shape = [countOf(selection[rows]), countOf(selection[cols])];
   const about = (axis) => ({ axis, start: selection[axis][0], step: selection[axis][2] });
-  return { shape, data: rows > cols ? transposed(data, shape) : data, rows: about(rows), cols: about(cols) };
+  const data = rows > cols ? transposed(found.data, shape) : found.data;
+  return { ...found, shape, data, dtype: values.dtype, rows: about(rows), cols: about(cols) };
 }
 
 // Of columns, which come first in memory, to rows.
@@ -107,20 +114,21 @@ function transposed(data, [height, width]) {
 }
 
 async function plane({ array }, query) {
-  const { shape, data, rows, cols } = await readPlane(array, query);
+  const { shape, data, rows, cols, isRounded } = await readPlane(array, query);
   const [low, high] = limits(data) ?? [null, null];
-  return { rows, cols, low, high, lost: [], arrays: [{ shape, data }] };
+  return { rows, cols, low, high, rounded: isRounded, lost: [], arrays: [{ shape, data }] };
 }
 
 async function line({ array }, query) {
-  const ndim = array.shape.length;
+  const values = valuesOf(array, query), { shape } = values, ndim = shape.length;
+  need(ndim, "format", "a line needs an axis");
   const axis = integer(query, "axis", ndim - 1, 0, ndim - 1), nbins = integer(query, "bins", 1000, 1, 4096);
-  const place = placeOf(query, array.shape), window = windowOf(query, "line", array.shape[axis]);
-  const { selection, data } = await readSome(array, [window[1] - window[0]], ([count]) => {
+  const place = placeOf(query, shape), window = windowOf(query, "line", shape[axis]);
+  const { selection, data, isRounded } = await readSome(values, [window[1] - window[0]], ([count]) => {
     place[axis] = evenly(window, count);
     return place;
   });
-  const head = { axis, start: window[0], length: window[1] - window[0], step: selection[axis][2], lost: [] };
+  const head = { axis, start: window[0], length: window[1] - window[0], step: selection[axis][2], rounded: isRounded, lost: [] };
   if (data.length <= 2 * nbins) return { ...head, form: "values", arrays: [{ shape: [data.length], data }] };
   const low = new Float64Array(nbins).fill(NaN), high = new Float64Array(nbins).fill(NaN);
   data.forEach((value, at) => {
@@ -133,18 +141,32 @@ async function line({ array }, query) {
 }
 
 async function statistics({ array }, query) {
-  if (query.scope === "plane" && array.shape.length > 1) {
-    const { data, rows, cols } = await readPlane(array, query);
-    return { ...histogram(data), exact: rows.step === 1 && cols.step === 1, lost: [] };
+  const values = valuesOf(array, query), { shape } = values;
+  if (query.scope === "plane" && shape.length > 1) {
+    const found = await readPlane(array, query);
+    return summary(found, found.dtype, found.rows.step === 1 && found.cols.step === 1);
   }
-  const { selection, data } = await readSome(array, [...array.shape],
-    (counts) => array.shape.map((length, axis) => evenly([0, length], counts[axis])));
-  return { ...histogram(data), exact: selection.every(([, , step]) => step === 1), lost: [] };
+  const found = await readSome(values, [...shape], (counts) => shape.map((length, axis) => evenly([0, length], counts[axis])));
+  return summary(found, values.dtype, found.selection.every(([, , step]) => step === 1));
+}
+
+// Statistics; the extremes of numbers of 64 bits are text.
+function summary({ data, bytes, isRounded }, dtype, exact) {
+  const found = { ...histogram(data), exact, rounded: isRounded, lost: [] };
+  if (!isBig(dtype) || !found.finite) return found;
+  let min = null, max = null;
+  for (let at = 0; at < bytes.length; at += 8) {
+    const big = bigOf(bytes, dtype, at);
+    if (big === null) continue;
+    if (min === null || big < min) min = big;
+    if (max === null || big > max) max = big;
+  }
+  return { ...found, min: bigText(min, dtype), max: bigText(max, dtype) };
 }
 
 async function table({ array }, query) {
   const ndim = array.shape.length;
-  if (!ndim) return { cells: [[text(await array.read([]), array.dtype)]], rows: null, cols: null };
+  if (!ndim) return { cells: [[textOf(await array.read([]), array.dtype)]], rows: null, cols: null };
   if (array.shape.includes(0)) return { cells: [], rows: 0, cols: 0 };
   const rows = integer(query, "rows", Math.max(0, ndim - 2), 0, ndim - 1), cols = integer(query, "cols", ndim - 1, 0, ndim - 1);
   const place = placeOf(query, array.shape), starts = {};
@@ -156,23 +178,10 @@ async function table({ array }, query) {
   const height = countOf(place[rows]), width = rows === cols ? 1 : countOf(place[cols]);
   const item = (row, col) => {
     const at = (rows > cols ? col * height + row : row * width + col) * itemsize;
-    return text(bytes.subarray(at, at + itemsize), array.dtype);
+    return textOf(bytes.subarray(at, at + itemsize), array.dtype);
   };
   const cells = Array.from({ length: height }, (_, row) => Array.from({ length: width }, (__, col) => item(row, col)));
   return { cells, rows: starts[rows], cols: starts[cols] };
-}
-
-// An item as text: a number, characters, or its bytes.
-function text(bytes, dtype) {
-  const numbers = numbersOf(bytes.slice(), dtype);
-  if (numbers) return dtype.kind === "b" ? (numbers[0] ? "True" : "False") : String(numbers[0]);
-  if (dtype.kind === "S") return new TextDecoder("latin1").decode(bytes).replace(/\0+$/, "");
-  if (dtype.kind === "U") {
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    const codes = Array.from({ length: bytes.length / 4 }, (_, k) => view.getUint32(4 * k, dtype.order !== ">"));
-    return codes.map((code) => (code && code < 0x110000 ? String.fromCodePoint(code) : "")).join("").slice(0, 100);
-  }
-  return Array.from(bytes.subarray(0, 50), (byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }
 
 function chunks(target, query, { archive, report }) {
