@@ -227,8 +227,14 @@ def some(pytestconfig: pytest.Config) -> Some:
     return chosen
 
 
+def pytest_collection() -> None:
+    """Collect no garbage while tests are found: it takes a third of the time, and finds little."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Take the collected tests, millions of objects, out of every later garbage collection."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -7,10 +7,9 @@ that a violation fails here and not in a review.
 import ast
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from .conftest import PACKAGE
 
@@ -248,7 +247,31 @@ def module_name(path: Path) -> str:
 
 
 MODULES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
-each_module = pytest.mark.parametrize("module", sorted(MODULES))
+
+
+def over(modules: Iterable[str]) -> Callable[[Callable[[str], None]], Callable[[], None]]:
+    """Make one test of a check of each module, which fails with the messages of all of them.
+
+    As a test of its own, each of these thousands of checks would take longer to start than to run.
+    """
+
+    def decorate(check: Callable[[str], None]) -> Callable[[], None]:
+        def test() -> None:
+            failed = []
+            for module in modules:
+                try:
+                    check(module)
+                except AssertionError as err:
+                    failed.append(f"{module}: {err}")
+            assert not failed, "\n".join(failed)
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return decorate
+
+
+each_module = over(sorted(MODULES))
 
 
 def room(module: str) -> str:
@@ -261,8 +284,13 @@ def is_module(name: str) -> bool:
     return name in MODULES or f"{name}.__init__" in MODULES
 
 
-def imports(module: str) -> Iterator[tuple[str, ast.Import | ast.ImportFrom]]:
-    """Yield ("bloscpack.x" or library, statement) for every import, wherever it stands."""
+@cache
+def imports(module: str) -> list[tuple[str, ast.Import | ast.ImportFrom]]:
+    """Return ("bloscpack.x" or library, statement) for every import, wherever it stands."""
+    return list(_imports(module))
+
+
+def _imports(module: str) -> Iterator[tuple[str, ast.Import | ast.ImportFrom]]:
     folder = module.split(".")[:-1]
     for node in ast.walk(MODULES[module]):
         if isinstance(node, ast.Import):
@@ -430,7 +458,7 @@ def test_tests_mirror_the_package() -> None:
     assert ours - {"_ext"} <= tests
 
 
-@pytest.mark.parametrize("module", sorted(PURE))
+@over(sorted(PURE))
 def test_pure_modules_touch_nothing_outside(module: str) -> None:
     found = {name.split(".")[0] for name, _ in imports(module)}
     assert not found & IMPURE_LIBRARIES
@@ -465,7 +493,7 @@ def subclasses(base: str) -> set[str]:
 CLASSES_OF_STORAGE = {*subclasses("ByteSource"), "RemotePlace"}
 
 
-@pytest.mark.parametrize("module", [name for name in sorted(MODULES) if room(name) != "storage"])
+@over([name for name in sorted(MODULES) if room(name) != "storage"])
 def test_only_storage_asks_for_the_class_of_a_source(module: str) -> None:
     """Elsewhere, a reader asks what a source can do; then a new storage can do it as well."""
     asked = [
@@ -561,10 +589,7 @@ def test_no_pickle_and_no_eval(module: str) -> None:
     assert not called & {"eval", "exec", "compile"}
 
 
-@pytest.mark.parametrize(
-    "module",
-    [name for name in MODULES if name.endswith("__init__") and not name.startswith("cli.")],
-)
+@over([name for name in MODULES if name.endswith("__init__") and not name.startswith("cli.")])
 def test_init_files_only_reexport(module: str) -> None:
     allowed = ast.Import | ast.ImportFrom | ast.Assign | ast.Expr
     for node in MODULES[module].body:
