@@ -337,7 +337,7 @@ async function render({ model, el: parent }) {
   const channel = new Channel(model);
   let shown = null;
   channel.ask("info").then((info) => {
-    root.ariaLabel = info.widget === "player" ? "Player" : "Viewer";
+    root.ariaLabel = info.widget === "player" ? `Player of clip ${info.title}` : `Viewer of ${info.title}`;
     shown = info.widget === "player" ? new Player(channel, info, root) : new Viewer(channel, info, root);
   }).catch((error) => root.append(el("p", { className: "problem" }, error.message)));
   return () => {

@@ -46,15 +46,15 @@ class MessageError(ValueError):
 
 def player(clip: Any) -> Any:
     """Return a widget that plays a clip."""
-    return _widget(ClipReplies(clip).reply, f"player of clip {cut(clip.id)}")
+    return _widget(ClipReplies(clip).reply)
 
 
 def viewer(array: Any) -> Any:
     """Return a widget that shows slices of an array."""
-    return _widget(SliceReplies(array).reply, f"viewer of {cut(array)}")
+    return _widget(SliceReplies(array).reply)
 
 
-def _widget(reply: Callable[[dict[str, Any]], Reply], label: str) -> Any:
+def _widget(reply: Callable[[dict[str, Any]], Reply]) -> Any:
     """Return a widget whose messages `reply` answers."""
     try:
         with importing:
@@ -71,7 +71,8 @@ def _widget(reply: Callable[[dict[str, Any]], Reply], label: str) -> Any:
             widget.send(answer.content, answer.buffers)
 
     script = Path(__file__).with_name("widget.js").read_text("utf-8")
-    found = anywidget.AnyWidget(_esm=script, tooltip=label)
+    # No tooltip: views of JupyterLab fail for one without a description, which is of other widgets.
+    found = anywidget.AnyWidget(_esm=script)
     found.on_msg(on_message)
     return found
 

@@ -244,6 +244,8 @@ def test_messages_of_a_widget_are_answered(store: Any) -> None:
     pytest.importorskip("anywidget")
     shown = store["walk"].player()
     assert "application/vnd.jupyter.widget-view+json" in shown._repr_mimebundle_()[0]
+    # With one, JupyterLab 4 shows an error instead of the widget: its view asks for a description.
+    assert shown.tooltip is None
     comm = Comm()
     shown.comm.send = comm.send
     for content in ({"id": 3, "kind": "frame", "frame": 4}, {"no": "number"}):
