@@ -277,6 +277,41 @@ def test_a_single_value_is_exact_and_the_picture_is_approximate_where_it_is(
 
 
 @pytest.mark.slow
+def test_much_of_a_remote_file_is_fetched_after_a_question(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    noise = RNG.integers(0, 1 << 62, (48, 250, 250))
+    bp.save(path, noise, chunks=1, codec="lz4")
+    nbytes = path.stat().st_size
+    assert nbytes > 22 << 20
+    site.open(path)
+    site.page.wait_for_selector("text=Standard deviation")
+    site.page.wait_for_load_state("networkidle")
+    site.data.clear()
+    site.page.select_option("label:text-is('Of') >> xpath=.. >> select", "array")
+    site.page.wait_for_selector("button:text-matches('Fetch 22.* MiB')")
+    assert not site.data.log
+    site.page.click("text=Take a sample")
+    site.page.wait_for_selector("text=of 48 chunks")
+    sampled = sum(each.nbytes for each in site.data.log)
+    assert 0 < sampled < 5 << 20
+    assert len(site.data.log) <= 8
+    site.page.select_option("label:text-is('Of') >> xpath=.. >> select", "plane")
+    site.page.select_option("label:text-is('Of') >> xpath=.. >> select", "array")
+    site.page.click("button:text-matches('Fetch')")
+    site.page.wait_for_selector("text=evenly spaced sample")
+    assert sum(each.nbytes for each in site.data.log) > nbytes - (1 << 20)
+    # A line through all chunks asks again, and a dropped file never does.
+    site.data.clear()
+    site.page.goto(f"{site.host.url('index.html')}?url={site.data.url('a.blp')}")
+    site.page.select_option("label:text-is('Along') >> xpath=.. >> select", "0")
+    site.page.wait_for_selector("button:text-matches('Fetch')")
+    site.page.set_input_files("input[type=file]", path)
+    site.page.wait_for_selector("text=Standard deviation")
+    site.page.select_option("label:text-is('Of') >> xpath=.. >> select", "array")
+    site.page.wait_for_selector("text=evenly spaced sample")
+
+
+@pytest.mark.slow
 def test_a_frame_shows_the_data(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "f.blp"
     with bp.frames.create(path) as store:

@@ -61,6 +61,8 @@ class ArrayView {
     this.range = null;
     this.requests = { plane: new Latest(), line: new Latest(), statistics: new Latest(),
       table: new Latest(), chunks: new Latest() };
+    // Bytes that a part may fetch, once they have been allowed.
+    this.allowed = {};
     this.controls = el("div", { className: "controls" });
     this.errors = el("div");
     body.append(section("Array", facts([
@@ -234,7 +236,11 @@ class ArrayView {
 
   loadPlane() {
     this.requests.plane.run(async (signal) => {
-      const plane = await getPacket(`${this.file.ordinal}/plane`, this.planeQuery, signal);
+      const plane = await getPacket(`${this.file.ordinal}/plane`, { ...this.planeQuery, allow: this.allowed.plane }, signal);
+      if (plane.needs) {
+        this.ask("plane", plane.needs, this.heatNote, () => this.loadPlane());
+        return;
+      }
       this.errors.replaceChildren(...plane.lost.slice(0, 5).map((text) => problem(text)));
       this.plane = plane;
       this.paint();
@@ -343,7 +349,12 @@ class ArrayView {
   loadLine() {
     this.requests.line.run(async (signal) => {
       const line = await getPacket(`${this.file.ordinal}/line`,
-        { ...this.query, axis: this.lineAxis, bins: 800 }, signal);
+        { ...this.query, axis: this.lineAxis, bins: 800, allow: this.allowed.line }, signal);
+      if (line.needs) {
+        this.plot.show([]);
+        this.ask("line", line.needs, this.lineNote, () => this.loadLine());
+        return;
+      }
       this.plot.cursor = this.shape.length > 1 ? null : this.index[0];
       this.plot.show([lineOf(line)]);
       this.lineNote.textContent = [
@@ -354,12 +365,28 @@ class ArrayView {
     }, (error) => this.fail(error));
   }
 
-  loadStatistics() {
+  // Asks before much of a remote file is fetched.
+  ask(part, { nbytes, nrequests }, place, load, ...others) {
+    const allow = button(`Fetch ${size(nbytes)}`, () => {
+      this.allowed[part] = nbytes;
+      load();
+    });
+    place.replaceChildren(el("span", {}, `This needs ${size(nbytes)} of the file, in ${nrequests} ${nrequests === 1 ? "request" : "requests"}. `),
+      allow, ...others);
+  }
+
+  loadStatistics(sample = undefined) {
     this.requests.statistics.run(async (signal) => {
       const found = await getJson(`${this.file.ordinal}/statistics`,
-        { ...this.planeQuery, scope: this.scope }, signal);
+        { ...this.planeQuery, scope: this.scope, sample, allow: this.allowed.statistics }, signal);
+      if (found.needs) {
+        this.histogram.show([]);
+        this.ask("statistics", found.needs, this.statistics, () => this.loadStatistics(),
+          ...(this.scope === "array" ? [" ", button("Take a sample", () => this.loadStatistics(1))] : []));
+        return;
+      }
       this.statistics.replaceChildren(facts([
-        ["Values", `${found.count}${found.exact ? "" : " (evenly spaced sample)"}`],
+        ["Values", `${found.count}${found.exact ? "" : ` (${found.sampled ?? "evenly spaced sample"})`}`],
         ["Smallest", number(found.min)], ["Largest", number(found.max)],
         ["Mean", number(found.mean)], ["Standard deviation", number(found.std)],
         ["Median", number(found.median)], ["Zeros", found.zeros],
@@ -377,7 +404,7 @@ class ArrayView {
 
   loadTable() {
     this.requests.table.run(async (signal) => {
-      const query = { member: this.member };
+      const query = { member: this.member, allow: this.allowed.table };
       if (this.shape.length) {
         query.index = this.index.join(",");
         query.rows = Math.max(0, this.rows);
@@ -385,7 +412,12 @@ class ArrayView {
         query.row_start = this.pageOf(query.rows);
         query.col_start = this.pageOf(query.cols);
       }
-      const { cells, rows, cols } = await getJson(`${this.file.ordinal}/table`, query, signal);
+      const { cells, rows, cols, needs } = await getJson(`${this.file.ordinal}/table`, query, signal);
+      if (needs) {
+        this.page = null;
+        this.ask("table", needs, this.cells, () => this.loadTable());
+        return;
+      }
       const isLine = this.shape.length < 2;
       const table = el("table", { className: "cells" });
       if (!isLine && cells.length) {

@@ -49,8 +49,26 @@ export class BlpArray {
     return this.box(number).reduce((product, [, length]) => product * length, this.dtype.itemsize);
   }
 
+  chunkNbytes(number) {
+    const { header, nchunks } = this.file;
+    return this.chunks ? this.gridNbytes(number) : number === nchunks - 1 ? header.lastChunk : header.chunkSize;
+  }
+
   // Returns the bytes of a selection: [start, stop, step] for each axis, step at least 1.
   async read(selection = this.shape.map((length) => [0, length, 1])) {
+    const plan = this.plan(selection);
+    if (!plan.numbers.length) return new Uint8Array(0);
+    const chunks = await this.file.chunks(plan.numbers, (number) => this.chunkNbytes(number));
+    return this.chunks ? this.gatherGrid(plan, chunks) : this.gather(plan, chunks);
+  }
+
+  // Returns how many bytes `read` fetches, in how many requests.
+  costOf(selection) {
+    return this.file.costOf(this.plan(selection).numbers, (number) => this.chunkNbytes(number));
+  }
+
+  // Returns which chunks a selection needs, and where its items go.
+  plan(selection) {
     need(selection.length === this.shape.length, "format", "the selection has another number of axes");
     selection.forEach(([start, stop, step], axis) => need(0 <= start && start <= stop && stop <= this.shape[axis] && step >= 1,
       "format", `the selection ends behind axis ${axis}`));
@@ -67,29 +85,37 @@ export class BlpArray {
       steps[axis] = step;
       step *= shape[axis];
     }
-    if (!count) return new Uint8Array(0);
-    return this.chunks ? this.readGrid(chosen, shape, steps, count) : this.readLinear(chosen, shape, steps, count);
+    const plan = { chosen, shape, steps, count };
+    if (!count || !this.dtype.itemsize) return { ...plan, numbers: [] };
+    return { ...plan, numbers: this.chunks ? this.gridNumbers(plan) : this.linearNumbers(plan) };
   }
 
-  async readLinear(chosen, shape, steps, count) {
-    const { dtype: { itemsize }, file, stored } = this, size = file.header.chunkSize;
-    if (!itemsize) return new Uint8Array(0);
+  // Yields where each line along the last stored axis begins, and the place of its first item.
+  *lines({ chosen, shape, steps }) {
+    const { dtype: { itemsize }, stored } = this, inner = chosen.at(-1) ?? [0, 1, 1];
     const strides = stored.map((_, axis) => stored.slice(axis + 1).reduce((product, each) => product * each, itemsize));
-    const nbytesOf = (number) => (number === file.nchunks - 1 ? file.header.lastChunk : size);
-    const needed = new Set();
-    const outer = shape.slice(0, -1), inner = shape.length ? chosen.at(-1) : [0, 1, 1], n = shape.at(-1) ?? 1;
-    for (const place of places(outer)) {
+    for (const place of places(shape.slice(0, -1))) {
       const base = place.reduce((sum, each, axis) => sum + (chosen[axis][0] + each * chosen[axis][2]) * strides[axis], inner[0] * itemsize);
-      const last = base + (n - 1) * inner[2] * itemsize + itemsize - 1;
+      yield [base, place.reduce((sum, each, axis) => sum + each * steps[axis], 0)];
+    }
+  }
+
+  linearNumbers(plan) {
+    const { dtype: { itemsize }, file } = this, size = file.header.chunkSize;
+    const needed = new Set(), n = plan.shape.at(-1) ?? 1, step = plan.chosen.at(-1)?.[2] ?? 1;
+    for (const [base] of this.lines(plan)) {
+      const last = base + (n - 1) * step * itemsize + itemsize - 1;
       for (let k = Math.floor(base / size); k <= Math.floor(last / size); k++) needed.add(Math.min(k, file.nchunks - 1));
     }
-    const chunks = await file.chunks([...needed].sort((a, b) => a - b), nbytesOf);
-    const out = new Uint8Array(count * itemsize);
-    for (const place of places(outer)) {
-      const base = place.reduce((sum, each, axis) => sum + (chosen[axis][0] + each * chosen[axis][2]) * strides[axis], inner[0] * itemsize);
-      const to = place.reduce((sum, each, axis) => sum + each * steps[axis], 0);
+    return [...needed].sort((a, b) => a - b);
+  }
+
+  gather(plan, chunks) {
+    const { dtype: { itemsize }, file } = this, size = file.header.chunkSize, out = new Uint8Array(plan.count * itemsize);
+    const n = plan.shape.at(-1) ?? 1, step = plan.chosen.at(-1)?.[2] ?? 1, to = plan.steps.at(-1) ?? 1;
+    for (const [base, first] of this.lines(plan)) {
       for (let i = 0; i < n; i++) {
-        let at = base + i * inner[2] * itemsize, target = (to + i * (steps.at(-1) ?? 1)) * itemsize, left = itemsize;
+        let at = base + i * step * itemsize, target = (first + i * to) * itemsize, left = itemsize;
         while (left) {
           const k = Math.floor(at / size), from = at - k * size, chunk = chunks.get(k), some = Math.min(left, chunk.length - from);
           for (let b = 0; b < some; b++) out[target + b] = chunk[from + b];
@@ -102,8 +128,7 @@ export class BlpArray {
     return out;
   }
 
-  async readGrid(chosen, shape, steps, count) {
-    const { dtype: { itemsize }, file, counts } = this;
+  gridNumbers({ chosen, shape }) {
     const spans = chosen.map(([start, , step], axis) => {
       const used = new Set();
       for (let i = 0; i < shape[axis]; i++) used.add(Math.floor((start + i * step) / this.chunks[axis]));
@@ -111,10 +136,13 @@ export class BlpArray {
     });
     const numbers = [];
     for (const place of places(spans.map((each) => each.length))) {
-      numbers.push(place.reduce((sum, each, axis) => sum * counts[axis] + spans[axis][each], 0));
+      numbers.push(place.reduce((sum, each, axis) => sum * this.counts[axis] + spans[axis][each], 0));
     }
-    const chunks = await file.chunks(numbers, (number) => this.gridNbytes(number));
-    const out = new Uint8Array(count * itemsize);
+    return numbers;
+  }
+
+  gatherGrid({ chosen, steps, count, numbers }, chunks) {
+    const { itemsize } = this.dtype, out = new Uint8Array(count * itemsize);
     for (const number of numbers) {
       const box = this.box(number), chunk = chunks.get(number);
       const picks = box.map(([at, length], axis) => {

@@ -141,17 +141,28 @@ export class Container {
     return arrayHeader(bytes);
   }
 
-  // Returns the decoded bytes of chunks, by number; `nbytes` returns the size that a chunk must have.
-  async chunks(numbers, nbytesOf) {
-    const wanted = numbers.filter((number) => !this.cache.has(number));
+  // Returns the numbers of the chunks that are not decoded yet, and their extents.
+  extentsOf(numbers, nbytesOf) {
     const decoded = numbers.reduce((sum, number) => sum + nbytesOf(number), 0);
     need(decoded <= MAX_DECODED, "unsupported", `the selection needs ${decoded} decoded bytes, more than ${MAX_DECODED}`);
+    const wanted = numbers.filter((number) => !this.cache.has(number));
     const extents = wanted.map((number) => {
       const start = this.starts[number], size = SIZES[this.header.checksum];
       // The last chunk has no next entry: at most a header and some more than its content.
       const end = this.starts[number + 1] ?? this.end ?? Math.min(this.source.size, start + nbytesOf(number) + 4096 + size);
       return [start, end - start];
     });
+    return { wanted, extents };
+  }
+
+  // Returns how many bytes `chunks` fetches, in how many requests.
+  costOf(numbers, nbytesOf) {
+    return this.source.costOf(this.extentsOf(numbers, nbytesOf).extents);
+  }
+
+  // Returns the decoded bytes of chunks, by number; `nbytesOf` returns the size that a chunk must have.
+  async chunks(numbers, nbytesOf) {
+    const { wanted, extents } = this.extentsOf(numbers, nbytesOf);
     const stored = await this.source.readAll(extents), found = new Map();
     for (const number of numbers) if (this.cache.has(number)) found.set(number, this.cache.get(number));
     for (let i = 0; i < wanted.length; i++) {

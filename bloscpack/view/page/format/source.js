@@ -22,8 +22,8 @@ class Source {
     return size ? this.fetch(offset, size) : new Uint8Array(0);
   }
 
-  // Returns the bytes of each extent [offset, size].
-  async readAll(extents) {
+  // Returns the parts {at, end} that have all extents [offset, size]: neighbouring ones are joined.
+  runsOf(extents) {
     const runs = [];
     for (const [offset, size] of [...extents].sort((a, b) => a[0] - b[0])) {
       const last = runs.at(-1);
@@ -32,6 +32,19 @@ class Source {
     }
     need(runs.reduce((sum, run) => sum + run.end - run.at, 0) <= MAX_READ, "unsupported",
       `the selection needs more than ${MAX_READ} stored bytes`);
+    return runs;
+  }
+
+  // Returns how many bytes `readAll` fetches, in how many requests.
+  costOf(extents) {
+    const fetched = this.runsOf(extents).filter(({ at, end }) =>
+      !this.ends.some((each) => at >= each.at && end <= each.at + each.bytes.length));
+    return { nbytes: fetched.reduce((sum, run) => sum + run.end - run.at, 0), nrequests: fetched.length };
+  }
+
+  // Returns the bytes of each extent.
+  async readAll(extents) {
+    const runs = this.runsOf(extents);
     for (const run of runs) run.bytes = await this.read(run.at, run.end - run.at);
     return extents.map(([offset, size]) => {
       const run = runs.find((each) => offset >= each.at && offset + size <= each.end);

@@ -9,6 +9,21 @@ import { fieldNames, hasNumbers, Values } from "./values.js";
 
 const MAX_ITEMS = 1 << 20;
 const MAX_CELLS = 20, MAX_NAMES = 1000;
+// Most bytes of a remote file that a view fetches without being asked to.
+const MAX_UNASKED = 16 << 20;
+// A sample of an array: stored and decoded bytes, and places in the file.
+const SAMPLE_NBYTES = 4 << 20, SAMPLE_DECODED = 32 << 20, SAMPLE_PLACES = 8;
+
+class TooCostly extends Error {
+  constructor(cost) {
+    super(`${cost.nbytes} bytes of the file are needed`);
+    this.cost = cost;
+  }
+}
+
+function checkCost({ nbytes, nrequests }, { file }, query) {
+  if (file.source.url && nbytes > Math.max(MAX_UNASKED, Number(query.allow ?? 0))) throw new TooCostly({ nbytes, nrequests });
+}
 
 function integer(query, name, standard, low, high) {
   const value = query[name] === undefined || query[name] === null || query[name] === "" ? standard : Number(query[name]);
@@ -17,8 +32,16 @@ function integer(query, name, standard, low, high) {
 }
 
 // Wraps a view so that it gets the array of a request: that of the file, or a member of an archive.
+// The answer {needs: {nbytes, nrequests}} asks for the same query with `allow`, a number of bytes.
 function ofArray(view) {
-  return async (opened, query) => view(await arrayOf(opened, integer(query, "member", 0, 0, Number.MAX_SAFE_INTEGER)), query, opened);
+  return async (opened, query) => {
+    try {
+      return await view(await arrayOf(opened, integer(query, "member", 0, 0, Number.MAX_SAFE_INTEGER)), query, opened);
+    } catch (error) {
+      if (error instanceof TooCostly) return { needs: error.cost };
+      throw error;
+    }
+  };
 }
 
 async function describe(opened, query) {
@@ -71,13 +94,14 @@ function evenly([start, stop], count) {
 const countOf = ([start, stop, step]) => Math.ceil((stop - start) / step);
 
 // Reads numbers; `choose(counts)` returns the selection, for fewer items if the readers refuse more.
-async function readSome(values, counts, choose) {
+async function readSome(values, counts, choose, query) {
   for (;;) {
     const selection = choose(counts);
     const nitems = selection.reduce((product, each) => product * countOf(each), 1);
     const largest = counts.indexOf(Math.max(...counts));
     if (nitems <= MAX_ITEMS) {
       try {
+        checkCost(values.costOf(selection), values.array, query);
         return { selection, ...await values.read(selection) };
       } catch (error) {
         if (!(error instanceof ReadError) || error.kind !== "unsupported" || counts[largest] <= 1) throw error;
@@ -99,7 +123,7 @@ async function readPlane(array, query) {
     place[rows] = evenly(windows[0], some[0]);
     place[cols] = evenly(windows[1], some[1]);
     return place;
-  });
+  }, query);
   const shape = [countOf(selection[rows]), countOf(selection[cols])];
   const about = (axis) => ({ axis, start: selection[axis][0], step: selection[axis][2] });
   const data = rows > cols ? transposed(found.data, shape) : found.data;
@@ -127,7 +151,7 @@ async function line({ array }, query) {
   const { selection, data, isRounded } = await readSome(values, [window[1] - window[0]], ([count]) => {
     place[axis] = evenly(window, count);
     return place;
-  });
+  }, query);
   const head = { axis, start: window[0], length: window[1] - window[0], step: selection[axis][2], rounded: isRounded, lost: [] };
   if (data.length <= 2 * nbins) return { ...head, form: "values", arrays: [{ shape: [data.length], data }] };
   const low = new Float64Array(nbins).fill(NaN), high = new Float64Array(nbins).fill(NaN);
@@ -146,8 +170,30 @@ async function statistics({ array }, query) {
     const found = await readPlane(array, query);
     return summary(found, found.dtype, found.rows.step === 1 && found.cols.step === 1);
   }
-  const found = await readSome(values, [...shape], (counts) => shape.map((length, axis) => evenly([0, length], counts[axis])));
+  if (query.sample) return sample(values);
+  const found = await readSome(values, [...shape], (counts) => shape.map((length, axis) => evenly([0, length], counts[axis])), query);
   return summary(found, values.dtype, found.selection.every(([, , step]) => step === 1));
+}
+
+// Statistics of some chunks, evenly spaced.
+async function sample(values) {
+  const { array } = values, { file, dtype: { itemsize } } = array, { nchunks } = file;
+  const most = Math.min(SAMPLE_NBYTES / (file.source.size / nchunks), SAMPLE_DECODED / (array.nbytes / nchunks), nchunks);
+  const nplaces = Math.max(1, Math.min(SAMPLE_PLACES, Math.floor(most))), together = Math.max(1, Math.floor(most / nplaces));
+  const numbers = Array.from({ length: nplaces * together }, (_, k) =>
+    Math.floor((Math.floor(k / together) * (nchunks - together)) / Math.max(1, nplaces - 1)) + (k % together));
+  const chosen = [...new Set(numbers)], chunks = await file.chunks(chosen, (number) => array.chunkNbytes(number));
+  const step = itemsize * Math.max(1, Math.ceil([...chunks.values()].reduce((sum, each) => sum + each.length, 0) / itemsize / MAX_ITEMS));
+  const parts = [...chunks].map(([number, bytes]) => {
+    // An item may begin in the chunk before.
+    const first = array.chunks ? 0 : (itemsize - ((number * file.header.chunkSize) % itemsize)) % itemsize;
+    const count = Math.max(0, Math.floor((bytes.length - first - itemsize) / step) + 1), own = new Uint8Array(count * itemsize);
+    for (let k = 0; k < count; k++) own.set(bytes.subarray(first + k * step, first + k * step + itemsize), k * itemsize);
+    return own;
+  });
+  const own = new Uint8Array(parts.reduce((sum, each) => sum + each.length, 0));
+  parts.reduce((at, each) => (own.set(each, at), at + each.length), 0);
+  return { ...summary(values.of(own), values.dtype, false), sampled: `${chosen.length} of ${nchunks} chunks` };
 }
 
 // Statistics; the extremes of numbers of 64 bits are text.
@@ -174,6 +220,7 @@ async function table({ array }, query) {
     starts[axis] = integer(query, `${prefix}_start`, 0, 0, array.shape[axis] - 1);
     place[axis] = [starts[axis], Math.min(starts[axis] + MAX_CELLS, array.shape[axis]), 1];
   }
+  checkCost(array.costOf(place), array, query);
   const bytes = await array.read(place), { itemsize } = array.dtype;
   const height = countOf(place[rows]), width = rows === cols ? 1 : countOf(place[cols]);
   const item = (row, col) => {

@@ -36,6 +36,10 @@ export class Values {
     need(hasNumbers(this.dtype), "unsupported", `items of ${this.dtype.text} are not numbers`);
   }
 
+  costOf(selection) {
+    return this.array.costOf(selection.slice(0, this.array.shape.length));
+  }
+
   // Returns the numbers of a selection with an entry for each axis of `shape`.
   async read(selection) {
     const ndim = this.array.shape.length;
