@@ -16,6 +16,7 @@ EXTENSIONS = {
     "bmff": [],
     "frame": [],
     "record": ["blosc"],
+    "resident": [],
     "snappy": [],
     "warp": [],
 }

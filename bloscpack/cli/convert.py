@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--preset",
-        choices=("fast", "small"),
+        choices=("fast", "small", "raw"),
         help="for arrays in a frame store (default: fast; small for recordings)",
     )
     parser.add_argument(

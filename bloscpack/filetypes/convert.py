@@ -99,7 +99,7 @@ def convert(
     quality : int, optional
         JPEG quality, 1 to 100, for clips that a Gulp directory can only hold as JPEG: uint8 of one
         or three channels. Detail is lost. Without a quality such clips raise an error.
-    preset : {"fast", "small"}, optional
+    preset : {"fast", "small", "raw"}, optional
         Compression of arrays in a frame store, see `bloscpack.frames.create`: "fast" by default,
         "small" for recordings.
     videos_per_chunk : int, default 100

@@ -225,8 +225,10 @@ def create_frames(
         closed, and then sent. An error inside a ``with`` block sends nothing.
     codec : {"lossless", "jpeg"}, default "lossless"
         Codec of arrays. JPEG and PNG images are stored byte for byte in any case.
-    preset : {"fast", "small"}, default "fast"
-        Whether lossless frames decode fast or take little space.
+    preset : {"fast", "small", "raw"}, default "fast"
+        Whether lossless frames decode fast or take little space. "raw" keeps them uncompressed, to
+        be read as fast as a memory map, or as a view of it (``clip.read(copy=False)``). Their
+        checksums are compared when they are first read, not at each read.
     quality : int, default 90
         JPEG quality, 1 to 100.
     subsampling : {"444", "422", "420"}, default "444"

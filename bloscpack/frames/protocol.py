@@ -404,7 +404,7 @@ def _read_each(
         if outs is None:
             result: AnyArray = np.empty(wanted, clip.dtype)
         else:
-            result = _check_out(outs[number], wanted, clip)
+            result = check_out(outs[number], wanted, clip)
         results.append(result)
         target = result
         if not result.flags.carray:  # decoders need aligned, contiguous memory
@@ -434,7 +434,8 @@ def check_memory(
         ).at(path=source.name)
 
 
-def _check_out(out: AnyArray, shape: tuple[int, ...], clip: StoredClip) -> AnyArray:
+def check_out(out: AnyArray, shape: tuple[int, ...], clip: StoredClip) -> AnyArray:
+    """Return `out` if it can take frames of this shape, or raise TypeError or ValueError."""
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be an ndarray, not {type(out).__name__}")
     if out.shape != shape or out.dtype != clip.dtype:

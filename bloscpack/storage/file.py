@@ -1,6 +1,7 @@
 """Sources for local files, pipes and Python file objects."""
 
 import io
+import mmap
 import os
 import stat
 from bisect import bisect_right
@@ -9,7 +10,9 @@ from threading import Lock
 from typing import IO, Any
 from weakref import WeakSet
 
+from .._ext import resident
 from ..format.filekind import not_a_file
+from ..types import IntArray
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .journal import find_journal, journal_path, try_resolve_journal
 from .memory import MemorySource
@@ -19,6 +22,7 @@ from .remote.source import RemotePlace, RemoteSource
 from .url import is_url, refuse_options
 from .window import WindowPlace, WindowSource
 
+_NOTHING = memoryview(b"")
 _CLOSED = "I/O operation on a closed file"
 
 
@@ -49,6 +53,7 @@ class FileSource(ByteSource):
         self._descriptor: Descriptor | None = descriptor
         # The journal is beside the file itself, not beside a link to it.
         self._real_path = os.path.realpath(self.path) if is_link else self.path
+        self._map: memoryview | None = None
         self._note_stamp(descriptor)
 
     def _note_stamp(self, descriptor: Descriptor) -> None:
@@ -132,9 +137,36 @@ class FileSource(ByteSource):
         descriptor = self._descriptor or self._open_descriptor()
         return pread_into(descriptor, view, offset)
 
+    def map_at(self, offset: int, nbytes: int) -> memoryview:
+        """Return a view of the mapped file; a map keeps the file open while views of it exist.
+
+        Access to a view of bytes that are cut off the file later ends the process (SIGBUS).
+        """
+        descriptor = self._descriptor or self._open_descriptor()
+        end = min(offset + nbytes, os.fstat(descriptor).st_size)
+        return self._mapped(descriptor, end)[offset:end] if end > offset else _NOTHING
+
+    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview) -> int:
+        """Copy bytes from a map of the file, which takes less time than reading them."""
+        descriptor = self._descriptor or self._open_descriptor()
+        mapped = self._map
+        if mapped is None:
+            if not os.fstat(descriptor).st_size:
+                return 0
+            mapped = self._mapped(descriptor, 1)
+        return resident.copy(descriptor, mapped, starts, nbytes, out)
+
+    def _mapped(self, descriptor: Descriptor, end: int) -> memoryview:
+        """Return a map of the whole file, of at least `end` bytes, which the file has."""
+        mapped = self._map
+        if mapped is None or len(mapped) < end:  # the file has grown
+            # One map for all clips, as each holds a descriptor.
+            mapped = self._map = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+        return mapped
+
     def close(self) -> None:
         """Close the file once no thread reads from it; idempotent."""
-        self._descriptor = None
+        self._descriptor = self._map = None
 
 
 class FileObjectSource(ByteSource):

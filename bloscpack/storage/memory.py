@@ -39,6 +39,10 @@ class MemorySource(ByteSource):
         """Return a view of the buffer."""
         return self._view[offset : offset + nbytes]
 
+    def map_at(self, offset: int, nbytes: int) -> memoryview:
+        """Return a read-only view of the buffer."""
+        return self._view[offset : offset + nbytes].toreadonly()
+
     def place(self, head_nbytes: int = 0) -> bytes:
         """Return all bytes; a copy unless the source was created from a bytes object."""
         buffer = self._view.obj

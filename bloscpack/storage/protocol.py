@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ..exceptions import BloscpackError
-from ..types import BytesLike
+from ..types import BytesLike, IntArray
 
 Extent = tuple[int, int]
 """Offset and size in bytes."""
@@ -59,6 +59,21 @@ class ByteSource(ABC):
         data = self.read_at(offset, len(view))
         view[: len(data)] = data
         return len(data)
+
+    def map_at(self, offset: int, nbytes: int) -> memoryview | None:
+        """Return a read-only view of the stored bytes; fewer only if the source ends before.
+
+        None if the source cannot return them without copying. The view stays valid when the source
+        is closed.
+        """
+        return None
+
+    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview) -> int:
+        """Copy `nbytes` from each of `starts` (int64) to `out`, one after the other, from memory.
+
+        Return how many were copied. The others must be read; a source may copy none.
+        """
+        return 0
 
     def close(self) -> None:  # noqa: B027 - most sources hold no resources
         """Release the resources of the source; idempotent."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..types import BytesLike
+from ..types import BytesLike, IntArray
 from .protocol import ByteSource, Extent, Prefetch
 
 # Bytes that are fetched when a window on a remote file is opened: small neighbours come with it.
@@ -77,6 +77,18 @@ class WindowSource(ByteSource):
         """Fill `view` from `offset`; return the bytes read."""
         nbytes = max(min(len(view), self._size - offset), 0)
         return self._whole.read_into(self._offset + offset, view[:nbytes]) if nbytes else 0
+
+    def map_at(self, offset: int, nbytes: int) -> memoryview | None:
+        """Return a view as the whole source does."""
+        nbytes = max(min(nbytes, self._size - offset), 0)
+        return self._whole.map_at(self._offset + offset, nbytes)
+
+    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview) -> int:
+        """Copy bytes as the whole source does."""
+        inside = (starts >= 0) & (starts <= self._size - nbytes)
+        if not inside.all():
+            return 0
+        return self._whole.copy_cached(starts + self._offset, nbytes, out)
 
     def prefetch(self, extents: Iterable[Extent]) -> Prefetch:
         """Start to fetch `extents`."""

@@ -42,6 +42,8 @@ class Forced:
     def format(self) -> FrameFormat:
         return FrameFormat.lossless(self.frames.dtype, self.frames.shape[1:])
 
+    is_raw = False
+
     @property
     def nframes(self) -> int:
         return len(self.frames)
@@ -58,13 +60,41 @@ class Forced:
             yield from encode_group(self.frames[start : start + 8], scheme)
 
 
-def forced(clips: dict[str, tuple[Array, int]]) -> bytes:
+@dataclass
+class ForcedRaw:
+    """Clip of raw frames, with this number of frames per digest."""
+
+    frames: Array
+    group: int
+    text: bytes = b"{}"
+
+    is_raw = True
+
+    @property
+    def format(self) -> FrameFormat:
+        form = FrameFormat.raw(self.frames.dtype, self.frames.shape[1:])
+        return form._replace(group=self.group)
+
+    @property
+    def nframes(self) -> int:
+        return len(self.frames)
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        for start in range(0, len(self.frames), self.group):
+            yield self.frames[start : start + self.group].tobytes(), 0
+
+
+def encoded(clips: dict[str, Any]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.blp"
         with bp.frames.create(path) as store:
-            for id_, (frames, filters) in clips.items():
-                store._append_encoded(id_, Forced(frames, filters))
+            for id_, clip in clips.items():
+                store._append_encoded(id_, clip)
         return path.read_bytes()
+
+
+def forced(clips: dict[str, tuple[Array, int]]) -> bytes:
+    return encoded({id_: Forced(*each) for id_, each in clips.items()})
 
 
 def written(clips: dict[str, Any], flush_every: int = 0, **options: Any) -> bytes:
@@ -143,6 +173,16 @@ def add_all(add: Callable[..., None]) -> None:
     add("frames_ids", written, {id_: np.arange(5) for id_ in ("", "\u00e9", "\ud800", "a/b", "0")})
     add("frames_empty", written, {}, attrs={"rate": 25})
     add("frames_jpeg", written, {"a": moving(2, (16, 24, 3), "u1")}, codec="jpeg")
+    raw: dict[str, Any] = {
+        "rgb": moving(3, (16, 24, 3), "u1"),
+        "depth": moving(2, (16, 25), ">u2"),
+        "nothing": np.zeros((0, 4, 6), "<i2"),
+        "no bytes": np.zeros((3, 0, 5)),
+        "numbers": np.arange(70.0),
+    }
+    add("frames_preset_raw", written, raw, preset="raw", flush_every=2)
+    shared = ForcedRaw(moving(7, (12, 20), "u1"), 3)
+    add("frames_damaged_raw", lambda: changed(encoded({"a": shared}), 4096 + 3 * 240 + 99))
     images = [image.encode_jpeg(each) for each in moving(2, (16, 24, 3), "u1")]
     images.append(image.encode_jpeg(moving(1, (8, 12, 3), "u1")[0]))
     add("frames_images_differ", written, {"a": images})

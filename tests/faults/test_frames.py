@@ -66,6 +66,14 @@ def appends(*stops: int) -> Callable[[Path], None]:
     return run
 
 
+def appends_raw(path: Path) -> None:
+    """Append two clips of raw frames."""
+    with bp.frames.open(path, "a", nthreads=1) as store:
+        for number in (3, 4):
+            meta = {"number": number}
+            store.append(name(number), clip(number), meta, preset="raw")
+
+
 def creates(overwrite: bool) -> Callable[[Path], None]:
     def run(path: Path) -> None:
         with bp.frames.create(path, nthreads=1, overwrite=overwrite) as store:
@@ -98,6 +106,7 @@ OPERATIONS = [
     Operation("create over", stores(3), creates(True), 3, 2, replaces=True),
     Operation("append one", stores(3), appends(4), 3, 4),
     Operation("append many", stores(3), appends(11), 3, 11),
+    Operation("append raw", stores(3), appends_raw, 3, 5),
     Operation("append and flush", stores(2), appends(3, 4, 7, 8), 2, 8),
     Operation("append to none", stores(), appends(1), 0, 1),
     Operation("append to a torn one", torn, appends(5), 3, 5),

@@ -321,7 +321,7 @@ class TestFrameFormat:
         ("place", "value"),
         [
             (0, b"\0"),
-            (0, b"\3"),
+            (0, b"\x09"),
             (1, b"\0"),
             (2, b"\2"),  # a dimension after the last one
             (2, b"\x09"),

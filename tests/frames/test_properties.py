@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
-from bloscpack.frames.store.lossless import PRESETS
+from bloscpack.frames.store.frameencoding import PRESETS
 
 from ..faults.disk import without_syncs
 from ..strategies import SCALARS, AnyArray, arrange, fill, layouts, slices

@@ -50,8 +50,8 @@ class TestSound:
         data = every_kind(path)
         report = bp.recover(path, tmp_path / "new.blp")
         assert report.ok
-        assert report.saved == report.nchunks == 36
-        assert report.notices == ["7 of 7 clips saved"]
+        assert report.saved == report.nchunks == 38
+        assert report.notices == ["8 of 8 clips saved"]
         with bp.frames.open(path) as one, bp.frames.open(tmp_path / "new.blp") as two:
             assert list(one) == list(two)
             assert (two.attrs, two.codec) == (one.attrs, one.codec)
@@ -63,6 +63,7 @@ class TestSound:
                     two._source.read_at(*each) for each in two[id_].chunk_extents()
                 ]
             assert np.array_equal(one["still"].read(), two["still"].read())
+            assert np.array_equal(one["raw"].read(), two["raw"].read())
         assert path.read_bytes() == data
 
     def test_empty(self, path: Path) -> None:
@@ -158,7 +159,7 @@ class TestDamage:
         assert [(each.offset, each.end) for each in report.damage] == [(0, 64)]
         with bp.frames.open(new) as store:
             assert store.attrs == {"a": 1}
-            assert len(store) == 7
+            assert len(store) == 8
 
     def test_the_metadata(self, path: Path) -> None:
         every_kind(path)
@@ -167,7 +168,7 @@ class TestDamage:
         assert "the attributes of the store are lost" in damage.what
         with bp.frames.open(new) as store:
             assert store.attrs == {}
-            assert len(store) == 7
+            assert len(store) == 8
 
     def test_each_segment_that_stands_for_several(self, path: Path) -> None:
         """Then the segments that were merged into it are found."""

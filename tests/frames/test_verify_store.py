@@ -40,6 +40,7 @@ def every_kind(path: Path) -> bytes:
         store.append("no frame", np.zeros((0, 3)))
         store.append("no byte", np.zeros((4, 0, 3)))
         store.append("jpeg", rng.integers(0, 255, (5, 24, 32, 3), dtype="u1"), codec="jpeg")
+        store.append("raw", rng.integers(0, 255, (300, 5, 4), dtype="u1"), preset="raw")
         images = [rng.integers(0, 255, shape, dtype="u1") for shape in ((16, 16, 3), (16, 20, 3))]
         store.append("mixed", [image.encode_jpeg(images[0]), image.encode_png(images[1])])
     return path.read_bytes()
@@ -55,8 +56,9 @@ class TestSound:
         assert not report.notices
         assert report.trailer == "valid"
         nbytes = 19 * 24 * 32 * 3 + 3 * 160 * 160 * 4 + 600 * 20 + 5 * 24 * 32 * 3 + 2 * 16 * 16 * 3
+        nbytes += 300 * 20
         assert (report.path, report.nbytes, report.saved) == (str(path), nbytes, None)
-        assert report.nchunks == 19 + 3 + 3 + 4 + 5 + 2
+        assert report.nchunks == 19 + 3 + 3 + 4 + 5 + 2 + 2
         assert seen[-1] == (nbytes, nbytes)
         after = path.stat()
         assert (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size)

@@ -42,8 +42,8 @@ class StoreVector:
     ----------
     fields : list of (int, int)
         Position and size of the numbers that readers use.
-    chunks : list of (int, int)
-        Position and stored size of each chunk.
+    chunks : list of (int, int, int)
+        Position and stored size of each chunk, and the position of its digest.
     tails : list of Tail
         Tails of all segments.
     """
@@ -52,7 +52,7 @@ class StoreVector:
     data: bytes
     clips: dict[str, SoundClip] = field(repr=False)
     fields: list[tuple[int, int]] = field(repr=False)
-    chunks: list[tuple[int, int]] = field(repr=False)
+    chunks: list[tuple[int, int, int]] = field(repr=False)
     tails: list[Tail] = field(repr=False)
 
     def seal(self, data: bytearray) -> None:
@@ -62,9 +62,9 @@ class StoreVector:
         data[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE] = xxh3_64_digest(
             bytes(data[: HEADER_SIZE - DIGEST_SIZE])
         )
-        for offset, cbytes in self.chunks:
-            end = offset + cbytes
-            data[end : end + DIGEST_SIZE] = xxh3_64_digest(bytes(data[offset:end]))
+        for offset, cbytes, place in self.chunks:
+            digest = xxh3_64_digest(bytes(data[offset : offset + cbytes]))
+            data[place : place + DIGEST_SIZE] = digest
         for tail in self.tails:
             start = tail.end - TAIL_SIZE
             for number, section in enumerate(tail.sections):
@@ -76,7 +76,7 @@ class StoreVector:
             data[end : tail.end] = xxh3_64_digest(bytes(data[start:end]))
 
 
-def _fields(tails: list[Tail], chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _fields(tails: list[Tail], chunks: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """Return the positions of the numbers; those of the last segments are used most often."""
     found = [(at, 1) for at in (4, 5, 6, 7, 36, 38)] + [(40, 8), (48, 4)]
     found += [(HEADER_SIZE + at, 4) for at in (12, 16, 20)]
@@ -89,7 +89,7 @@ def _fields(tails: list[Tail], chunks: list[tuple[int, int]]) -> list[tuple[int,
             numbers.append((start + 136 + section, 1))
         numbers += _clip_fields(tail)
         found += numbers * weight
-    for offset, _ in chunks[:3] + chunks[-1:]:
+    for offset, _, _ in chunks[:3] + chunks[-1:]:
         found += [(offset + at, 1) for at in range(4)] + [(offset + at, 4) for at in (4, 8, 12)]
     return found
 
@@ -125,7 +125,9 @@ def _vector(name: str, data: bytes) -> StoreVector:
         for id_ in store:
             clip = store[id_]
             clips[id_] = SoundClip(tuple(clip[index] for index in range(len(clip))), clip.meta)
-            chunks += clip.chunk_extents()
+            places = store._index.chunks_of(clip._ordinal)
+            columns = (places.offsets, places.cbytes, places.digests)
+            chunks += zip(*(column.tolist() for column in columns), strict=True)
     tails = _tails(data)
     return StoreVector(name, data, clips, _fields(tails, chunks), chunks, tails)
 
@@ -162,6 +164,12 @@ def store_vectors() -> list[StoreVector]:
             made("rgb", (noise, {"preset": "small"}), (np.stack([ramp] * 2), {})),
             made("still", (still, {"preset": "small"}), (still[:9], {})),
             made("shared", (rng.integers(0, 2, (300, 5, 4)).astype(bool), {})),
+            made(
+                "raw",
+                (noise, {"preset": "raw"}),
+                (ramp[None], {}),
+                (rng.integers(0, 9, (300, 5, 4), "u1"), {"preset": "raw"}),
+            ),
             made("image", (images[:3], {}), (images, {}), (noise[:1], {"codec": "jpeg"})),
             made(
                 "others",

@@ -11,7 +11,7 @@ from bloscpack.frames.store.format import Section, Tail
 from bloscpack.frames.store.storefront import pack_front
 from bloscpack.media import image
 
-LOSSLESS, IMAGE = 1, 2
+LOSSLESS, IMAGE, RAW = 1, 2, 3
 COLUMNS = ("offsets", "nframes", "formats", "id_ends", "hashes", "order")
 _TYPES = dict(zip(COLUMNS, ("<u8", "<u4", "<u4", "<u8", "<u8", "<u4"), strict=True))
 
@@ -124,6 +124,28 @@ def store_file(
     if clips is not None:
         clips = [{**defaults, **each} for each in clips]
     return data + segment(len(data), [defaults] if clips is None else clips, **options)
+
+
+def raw_file(
+    frames: list[bytes],
+    *,
+    rows: list[bytes] | None = None,
+    clip: dict[str, Any] | None = None,
+    ndigests: int | None = None,
+) -> bytes:
+    """Return a store of one clip "a" of these raw frames, each with its own digest."""
+    data = front()
+    start = segment(len(data), [], rows=[])
+    data += start
+    data += bytes(-len(data) % 4096)
+    fields: dict[str, Any] = {
+        "id": b"a",
+        "offset": len(data),
+        "nframes": len(frames),
+        "cbytes": [len(each) for each in frames],
+    } | (clip or {})
+    data += b"".join(frames) + b"".join(map(xxh3_64_digest, frames[:ndigests]))
+    return data + segment(len(data), [fields], rows=[row(codec=RAW)] if rows is None else rows)
 
 
 def jpeg_with_size(height: int, width: int) -> bytes:

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from confined import Outcome
 from crafted import chunk, memcpy_chunk
-from crafted_stores import IMAGE, frame, front, jpeg_with_size, row, segment, store_file
+from crafted_stores import (
+    IMAGE,
+    RAW,
+    frame,
+    front,
+    jpeg_with_size,
+    raw_file,
+    row,
+    segment,
+    store_file,
+)
 from entries import Reader, outcome
 from store_entries import store_readers
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
@@ -91,7 +101,9 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "fewer dimensions than sides": ({"rows": [row(ndim=1)]}, "clip"),
     "sides of 2**32 - 1": ({"rows": [row((2**32 - 1,) * 8)]}, "clip"),
     "sides of 2**32 - 1 and one of 0": ({"rows": [row((2**32 - 1, 2**32 - 1, 0))]}, "clip"),
-    "an unknown codec": ({"rows": [row(codec=3)]}, "clip"),
+    "an unknown codec": ({"rows": [row(codec=9)]}, "clip"),
+    "raw frames that are not aligned": ({"rows": [row(codec=RAW)]}, "clip"),
+    "raw frames of no bytes": ({"rows": [row((2, 0), codec=RAW)]}, "clip"),
     "an unknown flag": ({"rows": [row(flags=2)]}, "clip"),
     "arrays that differ in shape": ({"rows": [row(flags=1)]}, "clip"),
     "images in groups": ({"rows": [row(codec=IMAGE, group=2)], "nframes": 3}, "clip"),
@@ -146,6 +158,35 @@ def test_lies(every_way: dict[str, Reader], name: str) -> None:
         assert found["recover"] == "refused"
         assert found["clips"] == ("value" if refused == "frames" else "refused")
         assert found["frames"] == ("value" if refused == "meta" else "refused")
+
+
+# Changes to the index of a store of two raw frames of 6 bytes at offset 4096.
+RAW_LIES: dict[str, dict[str, Any]] = {
+    "fewer bytes": {"clip": {"cbytes": [6, 5]}},
+    "more bytes": {"clip": {"cbytes": [7, 5]}},
+    "filters": {"clip": {"filters": [0, 1]}},
+    "larger frames": {"rows": [row((2, 4), codec=RAW)]},
+    "frames of 2 GiB": {"rows": [row((2**31 - 100,), codec=RAW)]},
+    "another place": {"clip": {"offset": 4097}},
+    "no place for digests": {"ndigests": 1},
+    "images that differ in shape": {"rows": [row(codec=RAW, flags=1)]},
+}
+
+
+@pytest.mark.parametrize("name", RAW_LIES)
+def test_lies_about_raw_frames(every_way: dict[str, Reader], name: str) -> None:
+    frames = [bytes([7] * 6), bytes([9] * 6)]
+    found = outcomes(every_way, raw_file(frames, **RAW_LIES[name]))
+    assert found["lookup"] == "value"
+    assert {found[way] for way in ("clips", "frames", "verify", "recover")} == {"refused"}
+
+
+def test_the_crafted_raw_file_is_sound(every_way: dict[str, Reader]) -> None:
+    data = raw_file([bytes([7] * 6), bytes([9] * 6)])
+    with bp.frames.open(data) as store:
+        assert store["a"].read().tolist() == [[[7] * 3] * 2, [[9] * 3] * 2]
+    assert bp.verify(data).ok
+    assert set(outcomes(every_way, data).values()) == {"value"}
 
 
 class TestSections:

@@ -23,13 +23,14 @@ STORES: dict[str, list[list[Any]]] = {
     "one": [[STILL]],
     "one by one": [[STILL[:2]], [STILL[2:3]], [np.zeros((0, 2))], [STILL[:1] > 9]],
     "together": [[np.arange(3, dtype="<i8"), STILL[:1], IMAGES]],
+    "raw": [[STILL[:2]], [STILL[2:3], STILL[:1] > 9]],
     "merged": [[STILL[:1]] * 4, [STILL[:1]], [STILL[:1]] * 2],
 }
 
 
-def made(path: Path, groups: list[list[Any]]) -> bytes:
+def made(path: Path, groups: list[list[Any]], preset: Any = "fast") -> bytes:
     number = 0
-    with bp.frames.create(path) as store:
+    with bp.frames.create(path, preset=preset) as store:
         for group in groups:
             for frames in group:
                 store.append(str(number), frames, {"number": number})
@@ -60,7 +61,7 @@ def content(store: Any) -> Iterator[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize("name", STORES)
 def test_cut_at_every_byte(tmp_path: Path, name: str, some: Some) -> None:
-    data = made(tmp_path / "store", STORES[name])
+    data = made(tmp_path / "store", STORES[name], "raw" if name == "raw" else "fast")
     with bp.frames.open(data) as store:
         whole = list(content(store))
     ends = ends_of_clips(data)
@@ -85,7 +86,7 @@ def every_way(tmp_path: Path) -> dict[str, Reader]:
 @pytest.mark.parametrize("name", STORES)
 def test_cut_in_every_way(tmp_path: Path, every_way: dict[str, Reader], name: str) -> None:
     """All other functions agree on the remaining clips."""
-    data = made(tmp_path / "store", STORES[name])
+    data = made(tmp_path / "store", STORES[name], "raw" if name == "raw" else "fast")
     ends = ends_of_clips(data)
     for size in [*range(0, len(data), 37), *ends, *(end - 1 for end in ends)]:
         count = sum(end <= size for end in ends) - 1

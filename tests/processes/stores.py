@@ -35,7 +35,8 @@ def make(folder: Path) -> list[Path]:
     for number, path in enumerate(paths):
         with bp.frames.create(path, preset="small") as store:
             for each in range(number, NCLIPS, len(paths)):
-                store.append(str(each), clip(each), {"number": each})
+                preset = "raw" if each % 5 == 4 else "small"
+                store.append(str(each), clip(each), {"number": each}, preset=preset)
     return paths
 
 

@@ -100,7 +100,10 @@ class Store:
     def stored(self, clip: Clip, chunk: int) -> bytes:
         """Return the stored bytes of a chunk after comparing their digest."""
         at, size, _ = clip.chunks[chunk]
-        data, digest = self.file[at : at + size], self.file[at + size : at + size + 8]
+        place = at + size
+        if clip.form.codec == 3:  # the digests follow all frames
+            place = clip.chunks[-1][0] + clip.chunks[-1][1] + 8 * chunk
+        data, digest = self.file[at : at + size], self.file[place : place + 8]
         need(xxh3_64_digest(data) == digest, "checksum", f"chunk {chunk} of {clip.id!r}")
         return data
 
@@ -114,6 +117,8 @@ class Store:
             return stored
         if not form.nbytes:
             return b""
+        if form.codec == 3:
+            return stored[inside * form.nbytes : (inside + 1) * form.nbytes]
         count = min(form.group, clip.nframes - chunk * form.group)
         unpack, decode = unpack_header, decode_chunk
         if filters == ARRAY:
@@ -284,8 +289,8 @@ def _row(segment: Segment, number: int) -> bytes:
 
 def _form(row: bytes) -> Form:
     codec, group, ndim, flags, name, *dims = struct.unpack_from("<4B20s8I", row)
-    need(codec in (1, 2) and flags <= 1, "unsupported", f"codec {codec}, flags {flags}")
-    need(group == 1 or codec == 1, "format", "images do not share chunks")
+    need(codec in (1, 2, 3) and flags <= 1, "unsupported", f"codec {codec}, flags {flags}")
+    need(group == 1 or codec != 2, "format", "images do not share chunks")
     need(not flags or codec == 2, "format", "only images differ in shape")
     need(ndim <= 8 and not any(dims[ndim:]) and not any(row[56:]), "format", "dims")
     text = name.rstrip(b"\0").decode("ascii")
@@ -296,6 +301,7 @@ def _form(row: bytes) -> Form:
 
         dtype = np.dtype(getattr(ml_dtypes, text))
     form = Form(codec, group, bool(flags), dtype, tuple(dims[:ndim]))
+    need(codec != 3 or form.nbytes, "format", "raw frames of zero bytes")
     limit = MAX_CHUNK if group == 1 else MAX_GROUP_NBYTES
     need(form.nbytes * group <= limit, "format", "a frame is too large")
     return form
@@ -315,13 +321,23 @@ def _clips_of(file: bytes, segment: Segment) -> list[Clip]:
         at, chunks = offsets[k], []
         for number in range(chunk, chunk - -nframes[k] // form.group):
             chunks.append((at, sizes[number], filters[number]))
-            at += sizes[number] + 8
+            at += sizes[number] + (0 if form.codec == 3 else 8)
+        if form.codec == 3 and chunks:
+            _check_raw(form, nframes[k], chunks)
+            at += 8 * len(chunks)
         need(at <= segment.start, "format", "a chunk ends behind its index")
         chunk += len(chunks)
         id_ = ids[ends[k - 1] if k else 0 : ends[k]].decode("utf-8", "surrogatepass")
         meta = texts[stops[k - 1] if k else 0 : stops[k]]
         clips.append(Clip(id_, offsets[k], nframes[k], form, chunks, meta))
     return clips
+
+
+def _check_raw(form: Form, nframes: int, chunks: list[tuple[int, int, int]]) -> None:
+    need(chunks[0][0] % 4096 == 0, "format", "raw frames are not aligned")
+    counts = [min(form.group, nframes - first) for first in range(0, nframes, form.group)]
+    wanted = [(count * form.nbytes, 0) for count in counts]
+    need([chunk[1:] for chunk in chunks] == wanted, "format", "sizes or filters of raw frames")
 
 
 def describe(file: bytes) -> dict[str, Any]:
@@ -366,7 +382,7 @@ def _describe_clip(store: Store, clip: Clip) -> dict[str, Any]:
     return {
         "id": clip.id,
         "meta": json.loads(clip.meta),
-        "codec": ("lossless", "image")[form.codec - 1],
+        "codec": ("lossless", "image", "raw")[form.codec - 1],
         "dtype": form.dtype.name if form.dtype.isbuiltin == 2 else form.dtype.str,
         "frame_shape": list(form.shape),
         "varies": form.varies,

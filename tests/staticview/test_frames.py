@@ -85,7 +85,7 @@ def test_a_url_is_opened_by_two_requests_and_read_by_one(tmp_path: Path, codec: 
         (">f8", "Float64Array"),
     ],
 )
-@pytest.mark.parametrize("preset", ["fast", "small"])
+@pytest.mark.parametrize("preset", ["fast", "small", "raw"])
 def test_frames_are_typed_arrays(tmp_path: Path, dtype: str, name: str, preset: Any) -> None:
     ramp = np.cumsum(np.random.default_rng(5).integers(0, 9, (20, 17, 19, 4)), axis=2)
     path, frames = tmp_path / "s.blp", ramp.astype(dtype)
@@ -99,7 +99,12 @@ def test_frames_are_typed_arrays(tmp_path: Path, dtype: str, name: str, preset: 
 
 def test_damage_gives_an_error_or_the_right_frames(tmp_path: Path) -> None:
     tasks, sound, rng = [], [], Random(11)
-    for name in ("frames_preset_small", "frames_array_chunks", "frames_merged_index"):
+    for name in (
+        "frames_preset_small",
+        "frames_array_chunks",
+        "frames_merged_index",
+        "frames_preset_raw",
+    ):
         data = (FOLDER / f"{name}.blp").read_bytes()
         hashes = {clip["id"]: clip["frames"] for clip in STORES[name]["clips"]}
         for number in range(40):

@@ -14,8 +14,7 @@ from ...format.filekind import BLOSCPACK_MAGIC
 from ...frames import listing
 from ...frames.ingest.ingest import IngestReport, Remark, ingest
 from ...frames.ingest.items import Item
-from ...frames.store.frameencoding import CODECS, SUBSAMPLINGS
-from ...frames.store.lossless import PRESETS
+from ...frames.store.frameencoding import CODECS, PRESETS, SUBSAMPLINGS
 from ...storage import disk
 from ...storage.url import shown_name
 from ..console.options import add_json_option, add_locking_option, byte_size, count
@@ -106,7 +105,11 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
         choices=CODECS,
         help="codec of frames (default: images unchanged, everything else lossless)",
     )
-    group.add_argument("--preset", choices=PRESETS, help="for lossless (default: fast)")
+    group.add_argument(
+        "--preset",
+        choices=PRESETS,
+        help="for lossless (default: fast); raw: uncompressed, read as fast as a memory map",
+    )
     group.add_argument(
         "--quality",
         metavar="N",

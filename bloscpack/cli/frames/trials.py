@@ -10,6 +10,7 @@ import numpy as np
 from ...exceptions import FormatError
 from ...filetypes.open import create_frames, open_frames
 from ...frames.protocol import Clip, FrameSource
+from ...frames.store.frameencoding import PRESETS as ALL_PRESETS
 from ...parallel.imports import importing
 from ...types import AnyArray, Progress
 from ..console.trialtable import Trial
@@ -17,7 +18,7 @@ from ..console.trialtable import Trial
 # Clips that frames are taken from, evenly spread.
 PLACES = 4
 READS = 3
-PRESETS: tuple[dict[str, Any], ...] = ({"preset": "fast"}, {"preset": "small"})
+PRESETS: tuple[dict[str, Any], ...] = tuple({"preset": each} for each in ALL_PRESETS)
 AS_STORED: dict[str, Any] = {"images": "kept"}
 
 

@@ -34,10 +34,20 @@ class EncodedSummary(NamedTuple):
     notes: list[str]
 
 
-def encode(task: EncodeTask) -> Iterator[Chunks | EncodedSummary]:
-    """Read and encode an item: yield its chunks, several at a time, then the summary."""
+class EncodedStart(NamedTuple):
+    """First message about a clip; see `EncodedClip`."""
+
+    is_raw: bool
+
+
+Part = EncodedStart | Chunks | EncodedSummary
+
+
+def encode(task: EncodeTask) -> Iterator[Part]:
+    """Read and encode an item: yield its start, its chunks, several at a time, and the summary."""
     reading = task.item.read(task.read_options)
     encoder = Encoder(reading.frames, task.options, task.nthreads)
+    yield EncodedStart(encoder.is_raw)
     chunks: Chunks = []
     nbytes = 0
     for chunk in encoder:
@@ -66,8 +76,9 @@ class EncodedItem:
         Notes for the user.
     """
 
-    def __init__(self, parts: Iterable[Chunks | EncodedSummary]) -> None:
+    def __init__(self, parts: Iterable[Part]) -> None:
         self._parts = iter(parts)
+        self._start: EncodedStart | None = None
         self.cbytes = 0
         self.summary: EncodedSummary | None = None
 
@@ -77,15 +88,28 @@ class EncodedItem:
             if isinstance(part, EncodedSummary):
                 self.summary = part
                 continue
+            if isinstance(part, EncodedStart):
+                self._start = part
+                continue
             for chunk in part:
                 self.cbytes += len(chunk[0])
                 yield chunk
 
-    def _next(self) -> Chunks | EncodedSummary | None:
+    def _next(self) -> Part | None:
         try:
             return next(self._parts, None)
         except Exception as err:
             raise ReadError from err
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the frames are raw; ReadError if the item could not be read."""
+        if self._start is None:
+            part = self._next()
+            if not isinstance(part, EncodedStart):
+                raise ValueError("the worker sent no start of the clip")
+            self._start = part
+        return self._start.is_raw
 
     @property
     def format(self) -> FrameFormat:

@@ -27,7 +27,7 @@ from ...types import (
 from .. import listing
 from ..protocol import FrameSource
 from ..store.frameencoding import Options
-from .encodetask import Chunks, EncodedItem, EncodedSummary, EncodeTask, ReadError, encode
+from .encodetask import EncodedItem, EncodeTask, Part, ReadError, encode
 from .items import BadItem, Item, ReadOptions
 from .series import Series
 
@@ -136,7 +136,7 @@ def ingest(
         How frames are stored. By default JPEG and PNG images are stored unchanged and everything
         else lossless. "jpeg" also keeps images unchanged unless `quality`,
         `subsampling` or `short_edge` is given.
-    preset : {"fast", "small"}, optional
+    preset : {"fast", "small", "raw"}, optional
         Preset of codec "lossless", "fast" by default.
     quality : int, optional
         Quality of codec "jpeg", 1 to 100, 90 by default.
@@ -343,7 +343,7 @@ class _IngestRun:
             seen.add(item.id)
             yield EncodeTask(item, *self._options)
 
-    def _add(self, job: Job[EncodeTask, Chunks | EncodedSummary]) -> None:
+    def _add(self, job: Job[EncodeTask, Part]) -> None:
         item = job.task.item
         if isinstance(item, BadItem):  # its id may be in the store
             self._skip(item, FormatError(item.reason))

@@ -27,7 +27,7 @@ from .lossless import GROUP_FRAMES, TIME, Geometry, decode_chunk, is_aligned, re
 from .segments import Index
 
 # Cost of a decoded byte relative to Blosc; scales the number of threads.
-_COSTS = {Codec.LOSSLESS: 1, Codec.IMAGE: 5}
+_COSTS = {Codec.LOSSLESS: 1, Codec.IMAGE: 5, Codec.RAW: 1}
 # Reads up to this size, or up to this multiple of the stored size, are always allowed. For larger
 # ones the chunk headers must confirm the size in the index before memory is allocated.
 _FREE_NBYTES = 64 << 20
@@ -36,7 +36,7 @@ _FREE_EXPANSION = 16
 Take = Callable[[int, memoryview], None]
 
 
-class _Store(Protocol):
+class Store(Protocol):
     """The parts of a store that a clip needs."""
 
     name: str | None
@@ -59,7 +59,7 @@ class StoreClip(ShownClip):
         Data type of the pixels.
     shape : tuple of int
         ``(T, *frame shape)``; if images differ in shape, the shape of the first.
-    codec : {"lossless", "image"}
+    codec : {"lossless", "image", "raw"}
         How the frames are stored.
     decode_cost : int
         Cost of a decoded byte relative to Blosc; scales the number of threads.
@@ -72,7 +72,7 @@ class StoreClip(ShownClip):
     )  # fmt: skip
 
     def __init__(
-        self, store: _Store, source: ByteSource, index: Index, id_: str, ordinal: int
+        self, store: Store, source: ByteSource, index: Index, id_: str, ordinal: int
     ) -> None:
         row = index.row(ordinal)
         self.id = id_
@@ -87,8 +87,9 @@ class StoreClip(ShownClip):
         self.shape: tuple[int, ...] = (row.nframes, *row.format.shape)
         self.codec = row.format.codec.name.lower()
         self.decode_cost = _COSTS[row.format.codec]
-        offsets, cbytes, self._filters = index.chunks_of(ordinal)
-        self._offsets, self._cbytes = offsets.tolist(), cbytes.tolist()
+        chunks = index.chunks_of(ordinal)
+        self._offsets, self._cbytes = chunks.offsets.tolist(), chunks.cbytes.tolist()
+        self._filters = chunks.filters
         is_lossless = row.format.codec == Codec.LOSSLESS
         self._has_time = is_lossless and any(map(TIME.__and__, self._filters))
         self._geometry: Geometry | None = None
@@ -136,20 +137,28 @@ class StoreClip(ShownClip):
         return value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Return all frames in a new numpy array.
+        """Return all frames in a new numpy array; with ``copy=False``, a view as of `read`.
 
         Raises
         ------
         ValueError
-            `copy` is False, but an array stored in a file cannot be returned without copying it.
+            `copy` is False, but the frames cannot be returned without copying them.
         """
-        if copy is False:
-            raise ValueError("cannot return a clip in a file without copying it (copy=False)")
-        whole = self.read()
+        if copy is False and dtype is not None and np.dtype(dtype) != self.dtype:
+            raise ValueError(
+                f"cannot return frames of {self.dtype} as {np.dtype(dtype)} without copying them "
+                "(copy=False)"
+            )
+        whole = self.read(copy=copy is not False)
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def read(
-        self, selection: FrameSelection = None, *, out: AnyArray | None = None, reduce: int = 1
+        self,
+        selection: FrameSelection = None,
+        *,
+        out: AnyArray | None = None,
+        reduce: int = 1,
+        copy: bool = True,
     ) -> AnyArray:
         """Read frames into one array of shape ``(n, *frame shape)``; an int gives ``frame shape``.
 
@@ -162,18 +171,32 @@ class StoreClip(ShownClip):
         reduce : {1, 2, 4, 8}, default 1
             Divide height and width by this, rounding up, while decoding, which is faster than
             resizing afterwards. For clips of JPEG only, and not together with `out`.
+        copy : bool, default True
+            If False, return a read-only view of the stored frames. They must be raw, adjacent and
+            in order, in a local file or in memory. Their digests are compared first, unless the
+            store was opened with ``verify=False``.
 
         Raises
         ------
         IndexError, TypeError
             A frame is out of range, or the selection is invalid.
         ValueError
-            `out` does not fit, the store is closed, the frames differ in shape, or `reduce` is not
-            possible for this clip.
+            `out` does not fit, the store is closed, the frames differ in shape, or `reduce` or
+            ``copy=False`` is not possible for this clip.
         FormatError, CodecError
             A frame is damaged; the message names it.
+
+        Notes
+        -----
+        Raw frames are compared with their digests when they are first read, not at each read. A
+        view (``copy=False``) is a memory map of the file: it stays valid when the store is closed,
+        appended to or replaced by another file. Our writers never cut a file inside a clip. If
+        another program does so, access to a view of bytes that are gone ends the process (SIGBUS);
+        reads that copy raise TruncatedError.
         """
         self._store._check_open()
+        if not copy:
+            return self._view(selection, out, reduce)
         if reduce != 1:
             return self._read_reduced(selection, out, reduce)
         if type(selection) is int and out is None and self._is_simple:
@@ -208,6 +231,13 @@ class StoreClip(ShownClip):
                 return None
             self._check(index, decode, view)
         return frame
+
+    def _view(self, selection: FrameSelection, out: AnyArray | None, reduce: int) -> AnyArray:
+        """Return frames without copying them."""
+        raise ValueError(
+            f"clip {self.id!r:.80}: copy=False needs raw frames; these are {self.codec} and must "
+            "be decoded"
+        )
 
     def _read_reduced(
         self, selection: FrameSelection, out: AnyArray | None, reduce: int

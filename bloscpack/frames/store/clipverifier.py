@@ -4,7 +4,7 @@ Frames are read in batches, the way users read them, so every clip that passes c
 a batch fails are its chunks read one by one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,11 +13,13 @@ from xxhash import xxh3_64_digest
 from ...damage.report import Damage, message_of
 from ...exceptions import BloscpackError
 from ...storage.protocol import ByteSource
+from ...types import BytesLike
 from ..protocol import read_batch
 from .clip import StoreClip
 from .format import CHECKSUM, DIGEST_SIZE
 from .lossless import GROUP_FRAMES
-from .segments import Index
+from .rawclip import open_clip
+from .segments import ClipChunks, Index
 
 # Largest number of decoded bytes, and of requests, per batch.
 _BATCH_NBYTES = 8 << 20
@@ -35,10 +37,23 @@ class Place(NamedTuple):
 
 def place_of(index: Index, ordinal: int) -> Place:
     """Return the location of the chunks of a clip."""
-    start = index.offset_of(ordinal)
-    offsets, cbytes, _ = index.chunks_of(ordinal)
-    end = int(offsets[-1] + cbytes[-1]) + DIGEST_SIZE if len(cbytes) else start
-    return Place(ordinal, start, end)
+    chunks = index.chunks_of(ordinal)
+    return Place(ordinal, chunks.start, chunks.end)
+
+
+def stored_chunks(
+    source: ByteSource, chunks: ClipChunks
+) -> Iterator[tuple[BytesLike, BytesLike, int]]:
+    """Yield the stored bytes, the digest and the offset of each chunk of a clip."""
+    offsets, sizes, digests = (
+        column.tolist() for column in (chunks.offsets, chunks.cbytes, chunks.digests)
+    )
+    for offset, nbytes, place in zip(offsets, sizes, digests, strict=True):
+        if place == offset + nbytes:  # one read for both
+            both = source.read_at(offset, nbytes + DIGEST_SIZE)
+            yield both[:nbytes], both[nbytes:], offset
+        else:
+            yield source.read_at(offset, nbytes), source.read_at(place, DIGEST_SIZE), offset
 
 
 def split_overlapping(places: Iterable[Place]) -> tuple[list[Place], list[tuple[Place, Place]]]:
@@ -116,7 +131,7 @@ class ClipVerifier:
         id_ = id_text(index, ordinal)
         try:
             index.id(ordinal)
-            clip = StoreClip(self._store, self._source, index, id_, ordinal)
+            clip = open_clip(self._store, self._source, index, id_, ordinal)
         except BloscpackError as err:
             self.add(index, ordinal, err)
             return
@@ -195,12 +210,11 @@ class ClipVerifier:
             self.notices.append(f"not decoded, only compared: {why}")
         id_, group = id_text(index, ordinal), index.format_bytes(ordinal)[1]
         nframes = index.nframes_of(ordinal)
-        offsets, sizes, _ = index.chunks_of(ordinal)
-        for chunk, (offset, cbytes) in enumerate(
-            zip(offsets.tolist(), sizes.tolist(), strict=True)
+        for chunk, (stored, digest, offset) in enumerate(
+            stored_chunks(self._source, index.chunks_of(ordinal))
         ):
-            stored = self._source.read_at(offset, cbytes + DIGEST_SIZE)
-            if xxh3_64_digest(stored[:-DIGEST_SIZE]) != stored[-DIGEST_SIZE:]:
+            if xxh3_64_digest(stored) != digest:
+                cbytes = len(stored)
                 lost = chunk * group, min(chunk * group + group, nframes)
                 what = f"clip {id_!r:.80}: frame {lost[0]}: {CHECKSUM} is not the one stored"
                 place = chunk, offset, offset + cbytes

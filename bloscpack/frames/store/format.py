@@ -2,7 +2,8 @@
 
 ::
 
-    file    = header(64) metadata-section (chunk | segment)*
+    file    = header(64) metadata-section (clip | segment)*
+    clip    = chunk* | padding stored-bytes* digest(8)*, the latter for raw frames
     chunk   = stored bytes, digest(8)
     segment = clips, chunks, metas (the sections), tail(152)
 
@@ -67,6 +68,11 @@ _GROUP_NBYTES = 4096
 _MAX_GROUP = 255
 # Limit on a group: reading one of its frames decodes all of them.
 _MAX_GROUP_NBYTES = 1 << 20
+# Raw frames smaller than this share a digest. The first read of a frame reads all frames of its
+# digest, and each digest costs about 1 us.
+_RAW_GROUP_NBYTES = 1 << 17
+# The first frame of a raw clip is at a multiple of this, so that its pages can be mapped.
+RAW_ALIGNMENT = 4096
 
 
 class Codec(IntEnum):
@@ -74,6 +80,7 @@ class Codec(IntEnum):
 
     LOSSLESS = 1
     IMAGE = 2
+    RAW = 3
 
 
 class ImageKind(IntEnum):
@@ -130,6 +137,18 @@ class FrameFormat(NamedTuple):
         group = group_of(dtype.itemsize * prod(shape))
         return cls(Codec.LOSSLESS, group, False, dtype, shape)
 
+    @classmethod
+    def raw(cls, dtype: Dtype, shape: tuple[int, ...]) -> "FrameFormat":
+        """Return the format of uncompressed frames; raises as `lossless` does.
+
+        Frames of zero bytes are stored losslessly: there is nothing to keep raw.
+        """
+        self = cls.lossless(dtype, shape)
+        if not self.nbytes:
+            return self
+        group = max(1, min(_RAW_GROUP_NBYTES // self.nbytes, _MAX_GROUP))
+        return self._replace(codec=Codec.RAW, group=group)
+
     @property
     def nbytes(self) -> int:
         """Decoded size of a frame in bytes."""
@@ -168,7 +187,7 @@ class FrameFormat(NamedTuple):
             The dtype is one of ml_dtypes, which is not installed.
         """
         codec, group, ndim, flags, name, *dims = _FORMAT.unpack(row)
-        if codec not in (Codec.LOSSLESS, Codec.IMAGE) or flags & ~_FLAG_VARIES:
+        if codec not in iter(Codec) or flags & ~_FLAG_VARIES:
             raise UnsupportedError(
                 f"frame format: codec {codec} with flags {flags:#x} is not supported here"
             )
@@ -192,6 +211,8 @@ class FrameFormat(NamedTuple):
             dtype,
             tuple(dims[:ndim]),
         )
+        if codec == Codec.RAW and not self.nbytes:
+            raise FormatError("frame format: raw frames of zero bytes", field="dims")
         limit = MAX_CHUNK_NBYTES if group == 1 else _MAX_GROUP_NBYTES
         if _bound_of(self.dtype, self.shape) * group > limit:
             raise FormatError(
@@ -200,6 +221,11 @@ class FrameFormat(NamedTuple):
                 field="dims",
             )
         return self
+
+
+def raw_padding(offset: int) -> int:
+    """Return the number of zero bytes between `offset` and the first frame of a raw clip."""
+    return -offset % RAW_ALIGNMENT
 
 
 def _bound_of(dtype: Dtype, shape: tuple[int, ...]) -> int:

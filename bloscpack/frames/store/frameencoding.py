@@ -18,9 +18,11 @@ from ...media import image
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...types import AnyArray
 from .format import Codec, FrameFormat, ImageKind
-from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip, is_aligned
+from .lossless import GROUP_FRAMES, choose, encode_clip, is_aligned
+from .lossless import PRESETS as COMPRESSED_PRESETS
 
 CODECS = ("lossless", "jpeg")
+PRESETS = (*COMPRESSED_PRESETS, "raw")
 # Chroma of JPEG, by its resolution next to luma: full, half the width, half the width and height.
 SUBSAMPLINGS = ("444", "422", "420")
 # Decoded bytes per batch when frames come from an iterable or a non-contiguous array. Batches are
@@ -38,7 +40,7 @@ class Options(NamedTuple):
     """Encoding of frames."""
 
     codec: str = "lossless"  # or "jpeg"; for arrays: images are stored unchanged
-    preset: str = "fast"  # or "small"; for codec "lossless"
+    preset: str = "fast"  # or "small" or "raw"; for codec "lossless"
     quality: int = 90  # for codec "jpeg", 1 to 100
     subsampling: str = "444"  # for codec "jpeg", one of SUBSAMPLINGS
 
@@ -81,6 +83,10 @@ class EncodedClip(Protocol):
         """Format of the frames."""
 
     @property
+    def is_raw(self) -> bool:
+        """Whether the frames are raw; the only attribute that is known before the chunks."""
+
+    @property
     def nframes(self) -> int:
         """Number of frames."""
 
@@ -109,6 +115,11 @@ class Encoder:
         """Yield the stored bytes and the filter of each chunk."""
         return self._chunks
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether the frames are raw."""
+        return self.format.codec == Codec.RAW
+
     def _start(self, frames: Any) -> Iterator[tuple[bytes, int]]:
         if isinstance(frames, str | bytes | bytearray | memoryview | Mapping):
             raise TypeError(
@@ -122,7 +133,7 @@ class Encoder:
                 raise ValueError("frames must have an axis of frames: expected shape (T, ...)")
             if self._options.codec == "jpeg" and len(array):
                 return self._jpegs(iter(array), array.nbytes)
-            self.format = _lossless_format(array.dtype, array.shape[1:])
+            self.format = self._format_of(array.dtype, array.shape[1:])
             return self._arrays(self._cut(array))
         items = iter(frames)
         first = next(items, _NONE)
@@ -137,8 +148,15 @@ class Encoder:
         if self._options.codec == "jpeg":
             return self._jpegs(items, np.asarray(first).nbytes)
         frame = np.asarray(first)
-        self.format = _lossless_format(frame.dtype, frame.shape)
+        self.format = self._format_of(frame.dtype, frame.shape)
         return self._arrays(self._stack(items))
+
+    def _format_of(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
+        """Return the format of frames of this kind, or raise if they cannot be stored."""
+        is_raw = self._options.preset == "raw"
+        form = FrameFormat.raw(dtype, shape) if is_raw else FrameFormat.lossless(dtype, shape)
+        form.pack()
+        return form
 
     def _batch_nframes(self) -> int:
         together = self.format.group * GROUP_FRAMES
@@ -181,6 +199,11 @@ class Encoder:
                 continue
             group = self.format.group
             chunks = _Chunks(batch, group)
+            if self.is_raw:
+                for number in range(len(chunks)):
+                    yield chunks[number].tobytes(), 0
+                self.nframes += len(batch)
+                continue
             if scheme is None:
                 scheme = choose(chunks, self._options.preset)
                 if group > 1:  # the last chunk of small frames may be shorter
@@ -253,13 +276,6 @@ def _not_frames(found: str) -> TypeError:
         f"frames must be numbers or JPEG or PNG images (bytes), not {found}: "
         "bloscpack.frames.ingest reads files found by bloscpack.frames.listing"
     )
-
-
-def _lossless_format(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
-    """Return the lossless format of frames of this kind, or raise if they cannot be stored."""
-    form = FrameFormat.lossless(dtype, shape)
-    form.pack()
-    return form
 
 
 def pack_meta(meta: Mapping[str, Any] | None) -> bytes:

@@ -29,6 +29,7 @@ from ...types import AnyArray, FrameCodec, FramePreset, IntArray, Mode, Subsampl
 from ..protocol import ClipMapping, Request, read_batch
 from .clip import StoreClip
 from .frameencoding import EncodedClip, Options
+from .rawclip import open_clip
 from .segments import Finder, Index
 from .storefront import FRONT_NBYTES, Front
 from .summary import Summary, summarize
@@ -332,7 +333,7 @@ class FrameStore(ClipMapping):
             ordinal = self._index.find(key)
             if ordinal < 0:
                 raise NotFoundError(f"no clip {key!r:.80} among {len(self)}")
-            clip = StoreClip(self, self._source, self._index, key, ordinal)
+            clip = open_clip(self, self._source, self._index, key, ordinal)
         except BloscpackError as err:
             err.at(path=self.name)
             raise

@@ -20,9 +20,8 @@ from ...storage.file import Holes
 from ...storage.protocol import ByteSink, ByteSource
 from ...storage.sink import open_sink
 from ...types import Progress
-from .clipverifier import ClipVerifier, Place, id_text, place_of
+from .clipverifier import ClipVerifier, Place, id_text, place_of, stored_chunks
 from .format import (
-    DIGEST_SIZE,
     SEGMENT_MAGIC,
     TAIL_SIZE,
     Chunks,
@@ -31,6 +30,7 @@ from .format import (
     Metas,
     Tail,
     pack_segment,
+    raw_padding,
     store_header,
 )
 from .frameencoding import Options
@@ -59,7 +59,7 @@ class FoundClip:
     @property
     def nchunks(self) -> int:
         """Number of chunks."""
-        return len(self.index.chunks_of(self.place.ordinal)[0])
+        return len(self.index.chunks_of(self.place.ordinal).cbytes)
 
     @property
     def nbytes(self) -> int:
@@ -253,14 +253,14 @@ class _NewIndex:
         """Add a clip whose first chunk is now at `offset`."""
         index, ordinal = clip.index, clip.place.ordinal
         row = index.format_bytes(ordinal)
-        _, cbytes, filters = index.chunks_of(ordinal)
+        chunks = index.chunks_of(ordinal)
         text = index.meta(ordinal)
         self.offsets.append(offset)
         self._nframes.append(index.nframes_of(ordinal))
         self._formats.append(self._rows.setdefault(row, len(self._rows)))
         self._ids.append(index.id_bytes(ordinal))
-        self._cbytes.extend(cbytes.tolist())
-        self._filters += filters
+        self._cbytes.extend(chunks.cbytes.tolist())
+        self._filters += chunks.filters
         self._texts.append(text)
         self._texts_nbytes += len(text)
 
@@ -299,12 +299,16 @@ def _write(
     total = sum(clip.place.end - clip.place.start for clip in clips)
     index = _NewIndex()
     for clip in clips:
+        if clip.nchunks and clip.index.is_raw(clip.place.ordinal):
+            padding = bytes(raw_padding(position))
+            sink.write(padding)
+            position += len(padding)
         index.add(clip, position)
-        for part in _checked_chunks(source, clip):
+        nchunks += clip.nchunks
+        for part in _checked_parts(source, clip):
             sink.write(part)
             position += len(part)
             done += len(part)
-            nchunks += 1
             if progress is not None:
                 progress(done, total)
         if index.is_full:
@@ -316,11 +320,20 @@ def _write(
     return nchunks
 
 
-def _checked_chunks(source: ByteSource, clip: FoundClip) -> Iterator[bytes]:
-    """Yield the chunks of a clip with their digests, which are compared once more."""
-    offsets, cbytes, _ = clip.index.chunks_of(clip.place.ordinal)
-    for offset, nbytes in zip(offsets.tolist(), cbytes.tolist(), strict=True):
-        stored = bytes(source.read_at(offset, nbytes + DIGEST_SIZE))
-        if xxh3_64_digest(stored[:nbytes]) != stored[nbytes:]:
+def _checked_parts(source: ByteSource, clip: FoundClip) -> Iterator[bytes]:
+    """Yield the chunks of a clip with their digests, which are compared once more.
+
+    The digests of raw frames follow all of them.
+    """
+    is_raw = clip.index.is_raw(clip.place.ordinal)
+    digests = []
+    for stored, digest, _ in stored_chunks(source, clip.index.chunks_of(clip.place.ordinal)):
+        if xxh3_64_digest(stored) != digest:
             raise FileChangedError("the file was changed while it was recovered; nothing was made")
-        yield stored
+        if is_raw:
+            yield bytes(stored)
+            digests.append(digest)
+        else:
+            yield b"".join((stored, digest))
+    if digests:
+        yield b"".join(digests)

@@ -19,16 +19,19 @@ from ...storage.protocol import ByteSource
 from ...types import BytesLike, IntArray
 from .format import (
     DIGEST_SIZE,
+    RAW_ALIGNMENT,
     SEGMENT_MAGIC,
     TAIL_SIZE,
     Chunks,
     Clips,
+    Codec,
     Content,
     FrameFormat,
     Metas,
     Tail,
     hash_of,
     pack_id,
+    raw_padding,
     unpack_id,
     unpack_section,
 )
@@ -50,6 +53,18 @@ class ClipRow(NamedTuple):
     offset: int  # absolute offset of its first chunk
     nframes: int  # number of frames
     format: FrameFormat
+
+
+class ClipChunks(NamedTuple):
+    """Chunks of a clip: where they are and how they are stored."""
+
+    offsets: IntArray  # absolute offsets
+    cbytes: IntArray  # stored sizes, without the digests
+    filters: bytes
+    digests: IntArray  # absolute offsets of the digests
+    # Absolute offsets of the first byte and after the last one, including the digests.
+    start: int
+    end: int
 
 
 class Segment:
@@ -129,6 +144,9 @@ class Index:
         self._finder = finder
         self.size = finder.size
         self.segments = tuple(segments)
+        # Chunks of raw clips whose digests were compared, by the ordinal of the clip. They are kept
+        # here because a store keeps the index longer than its clips.
+        self._verified: dict[int, bytearray] = {}
         self._few: dict[bytes, int] = {}
         for segment in segments:
             self._note(segment)
@@ -235,8 +253,22 @@ class Index:
         segment, number = self._locate(ordinal)
         return segment.row(number)
 
-    def chunks_of(self, ordinal: int) -> tuple[IntArray, IntArray, bytes]:
-        """Return absolute offsets, stored sizes (without digest) and filters of a clip's chunks."""
+    def verified_of(self, ordinal: int, nchunks: int) -> bytearray:
+        """Return a byte per chunk of a raw clip: 1 if its digest was compared."""
+        return self._verified.setdefault(ordinal, bytearray(nchunks))
+
+    def is_raw(self, ordinal: int) -> bool:
+        """Return whether the frames of a clip are raw."""
+        return self.format_bytes(ordinal)[0] == Codec.RAW
+
+    def chunks_of(self, ordinal: int) -> ClipChunks:
+        """Return the chunks of a clip, even if its format is not supported.
+
+        Raises
+        ------
+        FormatError
+            They end after the start of their index, or raw frames are not aligned.
+        """
         while True:
             segment, number = self._locate(ordinal)
             try:
@@ -246,15 +278,30 @@ class Index:
                 self._replace(segment, err)
         start, stop = segment.chunk_range(number)
         cbytes = chunks.cbytes(start, stop)
-        steps = np.cumsum(cbytes + DIGEST_SIZE)
+        ends = np.cumsum(cbytes)
+        numbers = np.arange(len(cbytes))
         offset = int(segment.clips.offsets[number])
-        if len(steps) and offset + int(steps[-1]) > segment.tail.offset:
+        end = offset + (int(ends[-1]) + DIGEST_SIZE * len(ends) if len(ends) else 0)
+        if len(ends) and end > segment.tail.offset:
             raise FormatError(
                 f"index: the chunks of clip {self.id(ordinal)!r:.80} "
                 "end after the start of their index",
                 offset=offset,
             )
-        return offset + steps - cbytes - DIGEST_SIZE, cbytes, chunks.filters(start, stop)
+        if self.is_raw(ordinal):
+            if len(ends) and raw_padding(offset):
+                raise FormatError(
+                    f"index: the raw frames of clip {self.id(ordinal)!r:.80} start at {offset}, "
+                    f"not at a multiple of {RAW_ALIGNMENT}",
+                    offset=offset,
+                )
+            digests = end + DIGEST_SIZE * (numbers - len(ends))
+            offsets = offset + ends - cbytes
+        else:
+            digests = offset + ends + DIGEST_SIZE * numbers
+            offsets = digests - cbytes
+        filters = chunks.filters(start, stop)
+        return ClipChunks(offsets, cbytes, filters, digests, offset, end)
 
     def meta(self, ordinal: int) -> bytes:
         """Return the metadata of a clip as JSON."""

@@ -10,7 +10,16 @@ from ...format.header import MAX_HEADER_SIZE
 from ...storage.protocol import ByteSource
 from ...types import BytesLike, Progress
 from .clipverifier import ClipVerifier, Place, id_text, place_of, split_overlapping
-from .format import SEGMENT_MAGIC, TAIL_SIZE, Metas, Tail, store_header
+from .format import (
+    DIGEST_SIZE,
+    RAW_ALIGNMENT,
+    SEGMENT_MAGIC,
+    TAIL_SIZE,
+    Metas,
+    Tail,
+    raw_padding,
+    store_header,
+)
 from .segments import Finder, Index, Segment, has_magic
 from .storefront import FRONT_NBYTES, Front
 from .summary import Summary, summarize
@@ -168,6 +177,9 @@ class _StoreVerification:
             self._verify_gap(index.segments[0].tail.offset, end)
 
     def _verify_gap(self, start: int, end: int) -> None:
+        """Verify that bytes between clips are segments, or padding before raw frames."""
+        if end > start and not raw_padding(end):
+            end = self._before_padding(start, end)
         while end > start:
             tail = _tail_at(self._source, end)
             if tail is None or tail.offset < start or whole_segment(self._source, tail) is None:
@@ -175,6 +187,19 @@ class _StoreVerification:
                 self._index_damage.append(Damage(what, None, start, end))
                 return
             end = tail.offset
+
+    def _before_padding(self, start: int, end: int) -> int:
+        """Return the end of the segment before the zero bytes that end at `end`; at least `start`.
+
+        The segment may itself end with zeros, but not all bytes of its digest are.
+        """
+        nbytes = min(end - start, RAW_ALIGNMENT - 1)
+        block = bytes(self._source.read_at(end - nbytes, nbytes))
+        position = end - nbytes + len(block.rstrip(b"\0"))
+        for tail_end in range(position, min(position + DIGEST_SIZE, end) + 1):
+            if tail_end == start or _tail_at(self._source, tail_end) is not None:
+                return tail_end
+        return end
 
     def _verify_rest(self, end: int, finder: Finder) -> None:
         """Distinguish damaged segments after the last intact one from an unfinished append."""

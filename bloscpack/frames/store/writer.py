@@ -23,7 +23,17 @@ from ...notice import notice
 from ...storage.file import FileSource
 from ...storage.protocol import closed_on_error
 from ...storage.update import UpdateFile, forked_error
-from .format import DIGEST_SIZE, MAX_FRAMES, Chunks, Clips, Content, Metas, pack_id, pack_segment
+from .format import (
+    DIGEST_SIZE,
+    MAX_FRAMES,
+    Chunks,
+    Clips,
+    Content,
+    Metas,
+    pack_id,
+    pack_segment,
+    raw_padding,
+)
 from .frameencoding import EncodedClip, Encoder, Options, pack_meta
 from .segments import Finder, Segment, has_magic, merged
 from .storefront import Front, pack_front
@@ -160,13 +170,24 @@ class StoreWriter:
                     notice("%s: the index could not be merged: %s", self.name, err)
 
     def _write_clip(self, id_: str, encoder: EncodedClip) -> tuple[Segment, int]:
-        position = self._end
+        position = start = self._end
         parts: list[bytes] = []
         waiting = 0
-        cbytes, filters = array("I"), bytearray()
+        cbytes, filters, digests = array("I"), bytearray(), bytearray()
+        is_raw = encoder.is_raw
         for stored, filter_id in encoder:
-            parts += (stored, xxh3_64_digest(stored))
-            waiting += len(stored) + DIGEST_SIZE
+            digest = xxh3_64_digest(stored)
+            if is_raw:
+                if not cbytes:
+                    parts.append(bytes(raw_padding(start)))
+                    waiting = raw_padding(start)
+                    start += waiting
+                parts.append(stored)
+                digests += digest
+            else:
+                parts += (stored, digest)
+                waiting += DIGEST_SIZE
+            waiting += len(stored)
             cbytes.append(len(stored))
             filters.append(filter_id)
             if waiting >= _WRITE_NBYTES:
@@ -175,9 +196,11 @@ class StoreWriter:
                 parts, waiting = [], 0
         if encoder.nframes > MAX_FRAMES:
             raise ValueError(f"a clip has at most {MAX_FRAMES} frames, not {encoder.nframes}")
+        parts.append(bytes(digests))
+        waiting += len(digests)
         id_bytes = pack_id(id_)
         clips = Clips.of(
-            np.array([self._end], "<u8"),
+            np.array([start], "<u8"),
             np.array([encoder.nframes], "<u4"),
             np.zeros(1, "<u4"),
             [id_bytes],

@@ -10,6 +10,7 @@ import { xxh3Digest } from "./xxh3.js";
 const MAGIC = [...new TextEncoder().encode("BLPKFRMS")], TAIL = 152;
 const BLOCK = 2 ** 20, WINDOW = 65536, MAX_SECTION = 2 ** 28;
 const MAX_CHUNK = 2 ** 31 - 17, MAX_GROUP_NBYTES = 2 ** 20;
+const CODECS = { 1: "lossless", 2: "image", 3: "raw" };
 const ITEMSIZES = { b: [1], i: [1, 2, 4, 8], u: [1, 2, 4, 8], f: [2, 4, 8, 12, 16], c: [8, 16, 24, 32], m: [8], M: [8] };
 
 const u64 = (view, at) => Number(view.getBigUint64(at, true));
@@ -175,6 +176,7 @@ function clipsOf({ nclips, nchunks, start, columns, sections: [, chunks, metas] 
     const own = sizes.subarray(chunk, chunk + counts[i]), end = own.reduce((at, each) => at + each + 8, offset);
     need(end <= start, "format", "a chunk ends after the start of its segment");
     const clip = new Clip(forms[formats[i]], nframes[i], offset, own, filters.subarray(chunk, chunk + counts[i]));
+    if (clip.codec === "raw") checkRaw(clip);
     clip.id = textOf(ids.subarray(i ? ends[i - 1] : 0, ends[i]));
     clip.metaBytes = texts.subarray(i ? stops[i - 1] : 0, stops[i]);
     chunk += counts[i];
@@ -195,23 +197,37 @@ class Clip {
   get starts() {
     if (!this.places) {
       let at = this.offset;
-      this.places = Array.from(this.sizes, (size) => (at += size + 8) - size - 8);
+      const digest = this.codec === "raw" ? 0 : 8;
+      this.places = Array.from(this.sizes, (size) => (at += size + digest) - size - digest);
     }
     return this.places;
   }
+
+  // Returns the offset of the digest of a chunk; those of raw frames follow all of them.
+  digestAt(chunk) {
+    const last = this.codec === "raw" ? this.sizes.length - 1 : chunk;
+    return this.starts[last] + this.sizes[last] + 8 * (this.codec === "raw" ? chunk : 0);
+  }
+}
+
+function checkRaw({ nframes, offset, sizes, filters, group, frameNbytes }) {
+  need(!nframes || offset % 4096 === 0, "format", "raw frames are not aligned");
+  need(sizes.every((size, i) => size === Math.min(group, nframes - i * group) * frameNbytes && !filters[i]),
+    "format", "sizes or filters of raw frames");
 }
 
 function formOf(row) {
   const [codec, group, ndim, flags] = row, view = viewOf(row);
   const dims = Array.from({ length: 8 }, (_, i) => view.getUint32(24 + 4 * i, true));
-  need((codec === 1 || codec === 2) && flags <= 1, "unsupported", `codec ${codec}, flags ${flags} of frames`);
-  need(group && (group === 1 || codec === 1), "format", "frames per chunk");
+  need(CODECS[codec] && flags <= 1, "unsupported", `codec ${codec}, flags ${flags} of frames`);
+  need(group && (group === 1 || codec !== 2), "format", "frames per chunk");
   need(!flags || codec === 2, "format", "only images differ in shape");
   need(ndim <= 8 && dims.slice(ndim).every((each) => !each) && row.subarray(56).every((each) => !each), "format", "shape of frames");
   const dtype = dtypeOf(String.fromCharCode(...row.subarray(4, 24)).replace(/\0+$/, ""));
   const frameShape = dims.slice(0, ndim), nbytes = frameShape.reduce((product, each) => product * each, dtype.itemsize);
   need(nbytes * group <= (group === 1 ? MAX_CHUNK : MAX_GROUP_NBYTES), "format", "a frame is too large");
-  return { codec: codec === 1 ? "lossless" : "image", group, varies: flags === 1, dtype, frameShape, frameNbytes: nbytes };
+  need(codec !== 3 || nbytes, "format", "raw frames of zero bytes");
+  return { codec: CODECS[codec], group, varies: flags === 1, dtype, frameShape, frameNbytes: nbytes };
 }
 
 function dtypeOf(text) {

@@ -5,7 +5,7 @@
 //   store.attrs             the user's object; store.metadata has the codec and preset, too
 //   store.notices           set of texts: what could not be compared or read
 //   store.clips             list of clips; store.clip(id) returns one
-//   clip.codec              "lossless" or "image"
+//   clip.codec              "lossless", "image" or "raw"
 //   clip.nframes, clip.shape, clip.frameShape, clip.dtype {text, kind, order, itemsize}, clip.meta
 //   await store.readFrames(id, start, stop, step)   list of typed arrays in C order, one a frame;
 //                           or of {type: "image/jpeg", bytes} for the browser to decode
@@ -99,11 +99,13 @@ class FrameStore {
       }
     }
     const list = [...numbers], found = new Map();
-    const stored = await this.source.readAll(list.map((chunk) => [starts[chunk], sizes[chunk] + 8]));
+    const places = list.flatMap((chunk) => [[starts[chunk], sizes[chunk]], [clip.digestAt(chunk), 8]]);
+    const stored = await this.source.readAll(places);
     list.forEach((chunk, i) => {
-      const data = stored[i].subarray(0, sizes[chunk]);
-      need(isEqual(xxh3Digest(data), stored[i].subarray(sizes[chunk])), "checksum", `chunk ${chunk} of clip ${clip.id} is damaged`);
+      const data = stored[2 * i];
+      need(isEqual(xxh3Digest(data), stored[2 * i + 1]), "checksum", `chunk ${chunk} of clip ${clip.id} is damaged`);
       found.set(chunk, data);
+      if (clip.codec === "raw") return;
       if (clip.codec === "image") return need(filters[chunk] <= 1, "format", `image kind ${filters[chunk]}`);
       if (!clip.frameNbytes) return;
       // Headers are compared before anything is decoded: they bound the memory for the frames.
@@ -121,6 +123,7 @@ class FrameStore {
   async decode(clip, chunk, stored, decoded) {
     if (decoded.has(chunk)) return decoded.get(chunk);
     const filters = clip.filters[chunk], data = stored.get(chunk);
+    if (clip.codec === "raw") return data;
     let bytes = new Uint8Array(0);
     if (clip.frameNbytes && filters === ARRAY) bytes = await decodeArrayChunk(data);
     else if (clip.frameNbytes) {
