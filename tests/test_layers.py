@@ -18,7 +18,7 @@ from .conftest import PACKAGE
 ROOMS = {
     "ground": {"numpy"},
     "_ext": set[str](),
-    "parallel": {"simplejpeg", "PIL", "av", "tqdm"},
+    "parallel": {"numpy", "simplejpeg", "PIL", "av", "tqdm"},
     "format": {"numpy", "xxhash", "zlib_ng"},
     "storage": {"numpy", "xxhash", "fsspec", "aiohttp"},
     "display": {"numpy", "anywidget"},
@@ -66,6 +66,7 @@ ONLY_IN = {
         "benzina.load.ongpu",
         "benzina.load.torchloader",
         "integrations.torch",
+        "integrations.training.torchbatch",
     },
     "xarray": {
         "integrations.exchange.netcdf",
@@ -472,7 +473,7 @@ def test_threads_and_processes_are_started_in_one_place_each(module: str) -> Non
     clients = {"client", "s3upload", "s3join", "retry", "backends", "errors"}
     assert (
         not found
-        or module in ("parallel.threads", "parallel.processes")
+        or module in ("parallel.threads", "parallel.processes", "parallel.sharedring")
         or module in {f"storage.remote.{name}" for name in clients}
     )
 

@@ -370,7 +370,7 @@ def read_batch(
             raise ValueError(f"out holds {len(parts)} arrays for {len(planned)} requests")
         _read_each(planned, parts, nthreads)
         return out if isinstance(out, np.ndarray) else parts
-    forms = [_result_type(*request) for request in planned]
+    forms = [result_form(*request) for request in planned]
     if len(set(forms)) != 1:
         return _read_each(planned, None, nthreads)
     whole: AnyArray = np.empty((len(planned), *forms[0][0]), forms[0][1])
@@ -378,10 +378,10 @@ def read_batch(
     return whole
 
 
-def _result_type(
+def result_form(
     clip: StoredClip, selection: FrameSelection
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and dtype of the result."""
+    """Return the shape and dtype of ``clip.read(selection)``."""
     indices, is_single = frame_indices(selection, len(clip))
     lead = () if is_single else (len(indices),)
     return (*lead, *clip.frame_shape(indices)), clip.dtype

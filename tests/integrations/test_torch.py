@@ -253,7 +253,9 @@ def test_a_function_is_called_once_per_process(monkeypatch: pytest.MonkeyPatch) 
     assert (copy[0]["start"], copy[0]["seed"]) == (first["start"], first["seed"])
     copy[1]
     assert Opened.count == 2
-    monkeypatch.setattr("bloscpack.integrations.torch.os.getpid", lambda: -5)  # as after a fork
+    monkeypatch.setattr(
+        "bloscpack.integrations.training.itemreader.os.getpid", lambda: -5
+    )  # as after a fork
     dataset[0]
     dataset[0]
     assert Opened.count == 3

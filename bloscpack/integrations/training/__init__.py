@@ -1,0 +1,1 @@
+"""Items and batches of clips for training: what the loaders of all libraries share."""
