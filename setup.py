@@ -115,10 +115,32 @@ def kernel(name):
     )
 
 
+def long_description():
+    """Return README.md for a package index, which has none of the files that it refers to.
+
+    Relative links become plain text. Left out are pictures, with the paragraph behind each, and
+    lists of links and links in parentheses.
+    """
+    link = r"\[([^]]*)\]\((?!https?:)[^)]*\)"
+    changes = (
+        (rf"(?s)!{link}\n\n.+?\n\n", ""),
+        (rf"\s*\({link}(?:, {link})*\)", ""),
+        (rf"(?m)^[^\[\n]*{link}(?:\s·\s{link})+\.?\n\n?", ""),
+        (link, r"\1"),
+    )
+    # Every second part is code.
+    parts = re.split(r"(?ms)(^```.*?^```$)", Path("README.md").read_text("utf-8"))
+    for old, new in changes:
+        parts[::2] = (re.sub(old, new, part) for part in parts[::2])
+    return "".join(parts)
+
+
 if sys.platform == "win32":
     sys.exit("setup.py: bloscpack supports Linux and macOS; on Windows, use WSL")
 
 setup(
     ext_modules=[kernel(name) for name in EXTENSIONS],
     cmdclass={"build_ext": BuildKernels},
+    long_description=long_description(),
+    long_description_content_type="text/markdown",
 )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+from email import message_from_bytes
 from itertools import chain
 from pathlib import Path
 
@@ -152,8 +153,8 @@ def git(*arguments: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names of the files in a source distribution built by this fixture."""
+def sdist_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Source distribution built by this fixture."""
     pytest.importorskip("setuptools", "77", reason="the source distribution is made by setuptools")
     folder = tmp_path_factory.mktemp("sdist")
     run = subprocess.run(
@@ -169,7 +170,13 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     )
     assert run.returncode == 0, run.stderr
     [path] = folder.glob("*.tar")
-    with tarfile.open(path) as archive:
+    return path
+
+
+@pytest.fixture
+def sdist(sdist_path: Path) -> set[str]:
+    """Names of the files in the source distribution."""
+    with tarfile.open(sdist_path) as archive:
         return {
             member.name.split("/", maxsplit=1)[1]
             for member in archive.getmembers()
@@ -185,3 +192,24 @@ def test_the_sdist_has_nothing_else(sdist: set[str]) -> None:
     known = set(git("ls-files", "--cached", "--others", "--exclude-standard"))
     generated = {"PKG-INFO", "setup.cfg"}
     assert {name for name in sdist - known - generated if ".egg-info/" not in name} == set()
+
+
+def test_the_description_for_a_package_index_refers_to_no_file(sdist_path: Path) -> None:
+    with tarfile.open(sdist_path) as archive:
+        [name] = [name for name in archive.getnames() if re.fullmatch(r"[^/]+/PKG-INFO", name)]
+        found = archive.extractfile(name)
+        assert found is not None
+        metadata = message_from_bytes(found.read())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    assert [to for to in re.findall(r"\]\((.*?)\)", text) if not to.startswith("https:")] == []
+    assert not re.search(r"!\[|<img|\(how\)|\(\)", text)
+    # Words and code stay.
+    page = (REPOSITORY / "README.md").read_text("utf-8")
+    code = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    assert code.findall(text) == code.findall(page)
+    assert re.findall(r"^#.*", text, re.MULTILINE) == re.findall(r"^#.*", page, re.MULTILINE)
+    assert "compressed with\n[C-Blosc](https://www.blosc.org)" in text
+    assert "GulpIO2 directories" in text
+    assert not text.startswith("\n\n")
