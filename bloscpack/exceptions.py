@@ -16,15 +16,23 @@ class _Placed(BaseException):
     """Error whose message starts with its path and the place inside that file."""
 
     path: str | None = None
+    _is_damage = False  # whether `verify` and `recover` may help
+    _whole = ""  # what they take then
 
     def __str__(self) -> str:
         _, (message, *_) = self._split_args()
         return f"{self.path}: {message}" if self.path else str(message)
 
-    def at(self, where: str = "", path: str | os.PathLike[str] | None = None) -> Self:
+    def at(
+        self,
+        where: str = "",
+        path: str | os.PathLike[str] | None = None,
+        whole: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Add a place to the message, and return the error itself.
 
-        A handler that adds a place ends in a bare ``raise``, which keeps cause and traceback.
+        A handler that adds a place ends in a bare ``raise``, which keeps cause and traceback. With
+        the path, an error about damage gets a note that names the calls to make next.
 
         Parameters
         ----------
@@ -33,12 +41,22 @@ class _Placed(BaseException):
             ``"chunk 3 at offset 512"``. Not repeated if the message already starts with it.
         path : path-like, optional
             Path of the file. The first one stays: the innermost caller opened the file.
+        whole : path-like, optional
+            File or folder that `bloscpack.verify` takes, for the note; by default `path`. Empty if
+            there is none, as for files that only `convert` or an ingest reads.
         """
         before, (message, *after) = self._split_args()
         if where and not str(message).startswith(f"{where}: "):
             self.args = (*before, f"{where}: {message}", *after)
         if path is not None and not self.path:
             self.path = os.fsdecode(path)
+            if self._is_damage:
+                self._whole = name = self.path if whole is None else os.fsdecode(whole)
+                if name:
+                    self.add_note(
+                        f"bloscpack.verify({name!r}, decode=True) lists all damage; "
+                        f"bloscpack.recover({name!r}, 'OUT') saves what is whole."
+                    )
         return self
 
     def _split_args(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -71,6 +89,8 @@ class FormatError(BloscpackError, ValueError):
     field : str or None
         Name of the faulty field.
     """
+
+    _is_damage = True
 
     def __init__(
         self, message: str = "", *, offset: int | None = None, field: str | None = None
@@ -125,6 +145,8 @@ class CodecError(BloscpackError):
         Return code of the codec.
     """
 
+    _is_damage = True
+
     def __init__(
         self, message: str = "", *, codec: str | None = None, code: int | None = None
     ) -> None:
@@ -146,9 +168,14 @@ class WrongKindError(UnsupportedError, ValueError):
     # Command in messages; its names are replaced when the path is known.
     _COMMAND = "blpk convert IN OUT.blp"
 
-    def at(self, where: str = "", path: str | os.PathLike[str] | None = None) -> Self:
+    def at(
+        self,
+        where: str = "",
+        path: str | os.PathLike[str] | None = None,
+        whole: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Add a place to the message, and the path to the command that it names."""
-        super().at(where, path)
+        super().at(where, path, whole)
         before, (message, *after) = self._split_args()
         if self.path and self._COMMAND in str(message):
             name = self.path.rstrip("/")
@@ -169,6 +196,8 @@ class WrongKindError(UnsupportedError, ValueError):
 
 class NotBloscpackError(FormatError, WrongKindError):
     """The bytes do not start with the Bloscpack magic: a file or folder of another type."""
+
+    _is_damage = False
 
 
 class IsAFolderError(NotBloscpackError, IsADirectoryError):

@@ -233,7 +233,7 @@ class _Packer:
         name = _name_of(item, position)
         if self._on_error == "raise":
             if isinstance(err, BloscpackError):
-                err.at(path=name)
+                err.at(path=name, whole="")
             else:
                 err.add_note(f"This was picture {position}, {name!r:.200}.")
             raise err

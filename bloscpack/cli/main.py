@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         error(describe(err))
         code = exit_code(err)
         if code == ExitCode.DAMAGED:
-            _advise(sys.argv[1:] if argv is None else argv, getattr(err, "path", None))
+            _advise(sys.argv[1:] if argv is None else argv, getattr(err, "_whole", ""))
     return int(_finish(code))
 
 
@@ -129,9 +129,9 @@ def _run(argv: list[str]) -> int:
     return code
 
 
-def _advise(argv: Sequence[str], path: str | None) -> None:
+def _advise(argv: Sequence[str], path: str) -> None:
     """Say how to list damage and how to save the rest, unless the command does one of these."""
-    if path is None or not {"verify", "check", "recover"}.isdisjoint(argv):
+    if not path or not {"verify", "check", "recover"}.isdisjoint(argv):
         return
     from ..filetypes.identify import identify
 
@@ -143,8 +143,8 @@ def _advise(argv: Sequence[str], path: str | None) -> None:
     if filetype is not None:
         name = quote(shown_name(path))
         message(
-            f"hint: to list all damage: blpk verify {name}; to save what is whole: "
-            f"blpk recover {name} OUT"
+            f"hint: to list all damage: blpk verify {'--decode ' * filetype.has_decode}{name}; "
+            f"to save what is whole: blpk recover {name} OUT"
         )
 
 

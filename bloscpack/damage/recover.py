@@ -44,7 +44,7 @@ def recover(
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
     source = open_stable_source(src)
-    with closing(source), errors_at(source.name):
+    with closing(source), errors_at(source.name, whole=""):
         front = find_front(source)
         salvage = Salvage(source, front, nthreads=nthreads)
         recorded = find_recorded_front(source, front)

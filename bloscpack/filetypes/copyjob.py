@@ -158,7 +158,9 @@ def write_copy(kind: str, source: "FrameSource", writer: CopyWriter, job: CopyJo
 def refuse_difference(what: str | None, name: str | None) -> None:
     """Raise FormatError if a copy differs from its source `name`."""
     if what is not None:
-        raise FormatError(f"the copy differs from its source and was removed: {what}").at(path=name)
+        raise FormatError(f"the copy differs from its source and was removed: {what}").at(
+            path=name, whole=""
+        )
 
 
 @contextmanager

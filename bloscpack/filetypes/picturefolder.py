@@ -41,7 +41,7 @@ class FileClip(IndexedClip):
         return self._content
 
     def _probe(self) -> image.ImageInfo:
-        with errors_at(self._item.picture):
+        with errors_at(self._item.picture, whole=""):
             return image.probe(self.content)
 
     @property

@@ -11,9 +11,9 @@ from ..damage.recover import same_file
 from ..damage.report import Report
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
-from ..storage.protocol import errors_at
+from ..storage.folder.filelist import ListedFolder
+from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import copy_to
-from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url
 from ..types import Path, Progress, ProgressOption
 from .identify import identify, refuse_other_folder
@@ -82,39 +82,35 @@ def recover(
     A file behind a URL is fetched once, to a temporary file in the folder of `dst`.
     """
     shown = as_progress(progress)
-    if is_url(src) and not src.endswith("/"):
-        return _recover_remote(src, storage_options, dst, nthreads, shown)
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {src!r}")
     filetype, source = identify(src, storage_options, folders=True)
     refuse_other_folder(filetype, source)
+    if is_url(src) and not isinstance(source, ListedFolder):
+        return _recover_remote(source, dst, nthreads, shown)
     recover_type = (filetype or ARRAYS).recover
-    with closing(source), errors_at(source.name):
+    with closing(source), errors_at(source.name, whole=""):
         report: Report = recover_type(source, dst, nthreads=nthreads, progress=shown)
         return report
 
 
 def _recover_remote(
-    url: str,
-    storage_options: Mapping[str, Any] | None,
+    source: ByteSource,
     dst: Path | IO[bytes],
     nthreads: int | None,
     progress: Progress | None,
 ) -> Report:
-    """Recover a local copy of a URL: the search for chunks reads the file several times."""
+    """Recover a local copy of a remote file, as the search for chunks reads it several times."""
     with importing:  # on use: takes 8 ms to load, and is rarely needed
         from tempfile import TemporaryFile, gettempdir
 
-    folder = None
-    if isinstance(dst, str | os.PathLike) and not is_url(dst):
-        folder = os.path.dirname(os.path.realpath(dst))
-        if not os.path.isdir(folder):
-            raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
-    with (
-        closing(RemoteSource(url, storage_options)) as source,
-        TemporaryFile(dir=folder) as copy,
-    ):
-        copy_to(source, copy, f"temporary file in {folder or gettempdir()}")
-        with errors_at(source.name):
+    with closing(source), errors_at(source.name, whole=""):
+        folder = None
+        if isinstance(dst, str | os.PathLike) and not is_url(dst):
+            folder = os.path.dirname(os.path.realpath(dst))
+            if not os.path.isdir(folder):
+                raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+        with TemporaryFile(dir=folder) as copy:
+            copy_to(source, copy, f"temporary file in {folder or gettempdir()}")
             report = recover(copy, dst, nthreads=nthreads, progress=progress)
     return replace(report, path=source.name)

@@ -116,14 +116,14 @@ class GulpSource(KeyedSource):
 
     def _read_index(self, chunk: ChunkNames) -> bytes:
         source = self._folder.open(chunk.meta)
-        with closing(source), errors_at(self._folder.path(chunk.meta)):
+        with closing(source), errors_at(self._folder.path(chunk.meta), self.name):
             size = source.size()
             check_meta_nbytes(size)
             return bytes(source.read_at(0, size))
 
     def _add(self, chunk: ChunkNames, data: bytes) -> None:
         path = self._folder.path(chunk.meta)
-        with errors_at(path):
+        with errors_at(path, self.name):
             text, places = scan_index(data)
             self._first.append(len(self._ordinals))
             for id_, frames, meta_data in places:
@@ -251,7 +251,9 @@ class GulpClip(ShownClip):
         try:
             return parse(self._source.texts(self._ordinal)[which])
         except FormatError as err:
-            err.at(f"clip {self.id!r:.80}", self._source.meta_path(self._ordinal))
+            err.at(
+                f"clip {self.id!r:.80}", self._source.meta_path(self._ordinal), self._source.name
+            )
             raise
 
     @property
@@ -339,12 +341,12 @@ class GulpClip(ShownClip):
         loc, pad, length = self._triplets()[index].tolist()
         if loc < 0:
             raise FormatError("its place is not three such integers").at(
-                self._label(index), self._source.meta_path(self._ordinal)
+                self._label(index), self._source.meta_path(self._ordinal), self._source.name
             )
         if loc + length > size:
             raise TruncatedError(
                 f"its record ends at byte {loc + length}, the file has {size}", offset=loc
-            ).at(self._label(index), self._source.data_file(self._ordinal).name)
+            ).at(self._label(index), self._source.data_file(self._ordinal).name, self._source.name)
         return loc, pad, length
 
     def _label(self, index: int) -> str:
@@ -363,7 +365,9 @@ class GulpClip(ShownClip):
                     raise
             return _probe_jpeg(file.read_at(loc, nbytes))
         except BloscpackError as err:
-            err.at(self._label(index), self._source.data_file(self._ordinal).name)
+            err.at(
+                self._label(index), self._source.data_file(self._ordinal).name, self._source.name
+            )
             raise
 
     def _decode(self, data: memoryview, frame: AnyArray, indices: IntArray, k: int) -> None:
@@ -372,7 +376,9 @@ class GulpClip(ShownClip):
             check_jpeg(data)
             image.decode_into(data, frame)
         except BloscpackError as err:
-            err.at(self._label(index), self._source.data_file(self._ordinal).name)
+            err.at(
+                self._label(index), self._source.data_file(self._ordinal).name, self._source.name
+            )
             raise
         except ValueError:
             raise ValueError(

@@ -96,14 +96,14 @@ class GulpDirectory:
         if not isinstance(items, dict):
             raise DirectoryError(
                 f"the index is a {type(items).__name__}, not an object of items"
-            ).at(path=chunk.meta_file_path)
+            ).at(path=chunk.meta_file_path, whole=self.output_dir)
         for id_ in items:
             if id_ in self.chunk_lookup:
                 first = self.chunk_objs_lookup[self.chunk_lookup[id_]]
                 raise DirectoryError(
                     f"Duplicate id detected {id_!r:.80}: {os.fsdecode(first.meta_file_path)} "
                     "has it too"
-                ).at(path=chunk.meta_file_path)
+                ).at(path=chunk.meta_file_path, whole=self.output_dir)
             self.chunk_lookup[id_] = number
             self._owners[id_] = chunk.data_file_path
         self.merged_meta_dict.update(items)

@@ -34,7 +34,7 @@ class Labels:
 
     def read(self) -> dict[str, int]:
         """Return the content of the file."""
-        with errors_at(self.path):
+        with errors_at(self.path, whole=""):
             with open(self.path, "rb") as file:
                 try:
                     content = json.load(file)

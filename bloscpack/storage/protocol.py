@@ -210,15 +210,17 @@ class Closeable(Protocol):
 
 
 @contextmanager
-def errors_at(name: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Add a path to errors of ours that have none.
+def errors_at(
+    name: str | os.PathLike[str] | None, whole: str | os.PathLike[str] | None = None
+) -> Iterator[None]:
+    """Add a path to errors of ours that have none; `whole` as for `BloscpackError.at`.
 
     It costs about a microsecond: use ``err.at(...)`` where single chunks or frames are read.
     """
     try:
         yield
     except BloscpackError as err:
-        err.at(path=name)
+        err.at(path=name, whole=whole)
         raise
 
 

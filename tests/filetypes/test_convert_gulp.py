@@ -92,9 +92,17 @@ def test_order_stays_with_many_chunks(tmp_path: Path) -> None:
         assert list(source) == [f"clip {number}" for number in range(25)]
 
 
-def test_labels_of_adapters_travel(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_remote", [False, True], ids=["folder", "URL"])
+def test_labels_of_adapters_travel(folder: Path, tmp_path: Path, is_remote: bool) -> None:
     (folder / "label2idx.json").write_text('{"walk": 0, "run": 1}')
-    bp.convert(folder, tmp_path / "clips.blp")
+    source = folder if not is_remote else "memory://labels"
+    if is_remote:
+        memory = pytest.importorskip("fsspec").filesystem("memory")
+        for name, data in files(folder).items():
+            memory.pipe(f"/labels/{name}", data)
+    bp.recover(source, tmp_path / "recovered")
+    assert GulpDirectory(tmp_path / "recovered")._load_label_dict() == {"walk": 0, "run": 1}
+    bp.convert(source, tmp_path / "clips.blp")
     with bp.frames.open(tmp_path / "clips.blp") as store:
         assert store.attrs == {"label2idx": {"walk": 0, "run": 1}}
     bp.convert(tmp_path / "clips.blp", tmp_path / "back")

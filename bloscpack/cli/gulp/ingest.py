@@ -294,7 +294,8 @@ def _ingest(
             report = ingestor()
         except EXPECTED as err:
             for note in getattr(err, "__notes__", []):
-                message(printable(note))
+                if not note.startswith("bloscpack."):  # commands have a hint of their own
+                    message(printable(note))
             raise
     if report.nresumed:
         console.note(

@@ -215,13 +215,18 @@ def recover_directory(
     listed = copy.copy(folder)
     listed.names = _readable_names(folder, damage)
     if not listed.names:
-        raise FormatError("no whole index was found: nothing can be saved").at(path=folder.name)
+        raise FormatError("no whole index was found: nothing can be saved").at(
+            path=folder.name, whole=""
+        )
+    listed.names += [name for name in folder.names if name == LABELS_NAME]
     with closing(_WholeItems(listed)) as source:
         report = verify(source, progress=progress)
         lost = {each.clip for each in report.damage}
         source.keep(set(source) - lost)
         if not len(source):
-            raise FormatError("no whole item was found: nothing can be saved").at(path=folder.name)
+            raise FormatError("no whole item was found: nothing can be saved").at(
+                path=folder.name, whole=""
+            )
         job = CopyJob(
             target=os.path.realpath(dst),
             name=os.fspath(dst),

@@ -73,7 +73,7 @@ def listed(
     try:
         return [reader.item(number, row) for number, row in _read_rows(name, path_column)]
     except FormatError as err:
-        err.at(path=name)
+        err.at(path=name, whole="")
         raise
 
 

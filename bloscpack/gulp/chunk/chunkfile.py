@@ -25,7 +25,7 @@ from ..gulperrors import DuplicateIdException, UnknownItemError
 from ..utils import jpeg_bytes_to_img
 from .format import ImgInfo, padding
 from .jpegrecords import encode_frame, encode_frames, read_records
-from .serializer import AbstractSerializer, json_serializer
+from .serializer import AbstractSerializer, folder_of, json_serializer
 
 Selector = slice | Sequence[int] | np.ndarray[Any, Any] | None
 Frames = list[Any]
@@ -309,7 +309,7 @@ class GulpChunk:
         self, source: ByteSource, id_: Any, selector: Selector
     ) -> tuple[Frames, dict[Any, Any]]:
         id_ = str(id_)
-        with errors_at(self.data_file_path):
+        with errors_at(self.data_file_path, folder_of(self.data_file_path)):
             found = self._get_frame_infos(id_)
             if found is None:
                 raise UnknownItemError(f"no item {id_!r:.80}")

@@ -5,6 +5,7 @@ import os
 from ...exceptions import FormatError
 from ...storage.protocol import errors_at
 from .format import check_meta_nbytes, list_chunks, load_meta
+from .serializer import folder_of
 
 
 def existing_ids(folder: str | os.PathLike[str]) -> set[str]:
@@ -21,7 +22,7 @@ def existing_ids(folder: str | os.PathLike[str]) -> set[str]:
 
 def chunk_ids(meta_path: str) -> list[str]:
     """Return the ids in an index, in order."""
-    with errors_at(meta_path):
+    with errors_at(meta_path, folder_of(meta_path)):
         with open(meta_path, "rb") as file:
             check_meta_nbytes(os.fstat(file.fileno()).st_size)
             index = load_meta(file.read())

@@ -89,8 +89,13 @@ json_serializer = JSONSerializer()
 pickle_serializer = PickleSerializer()
 
 
+def folder_of(path: Path) -> str:
+    """Return the directory of a data file or an index, which `bloscpack.verify` takes."""
+    return os.path.dirname(os.fsdecode(path)) or os.curdir
+
+
 def _read(file_name: Path, load: Any) -> Any:
-    with errors_at(file_name), open(file_name, "rb") as stream:
+    with errors_at(file_name, folder_of(file_name)), open(file_name, "rb") as stream:
         check_meta_nbytes(os.fstat(stream.fileno()).st_size)
         return load(stream.read())
 

@@ -35,7 +35,7 @@ def read_image(path: str, size: int, *, keep_jpegs: bool) -> Any:
         with open(path, "rb") as file:
             data = file.read()
         if data[:2] == b"\xff\xd8":
-            with errors_at(path):
+            with errors_at(path, whole=""):
                 probe(data)
             return data
     return resize_by_short_edge(path, size)

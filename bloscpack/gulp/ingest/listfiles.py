@@ -15,13 +15,13 @@ Entry = dict[str, Any]
 
 def read_json(path: Path) -> Any:
     """Return the value in a JSON file."""
-    with open(path, "rb") as file, errors_at(path):
+    with open(path, "rb") as file, errors_at(path, whole=""):
         return _load(file)
 
 
 def read_gz_json(path: Path) -> Any:
     """Return the value in a JSON file compressed with gzip."""
-    with gzip.open(path, "rb") as file, errors_at(path):
+    with gzip.open(path, "rb") as file, errors_at(path, whole=""):
         try:
             return _load(file)
         except (EOFError, gzip.BadGzipFile) as err:
@@ -38,18 +38,18 @@ def _load(file: Any) -> Any:
 def entries_of(path: Path, content: Any, *keys: str) -> list[Entry]:
     """Return `content` after checking that it is a list of objects with `keys`."""
     if not isinstance(content, list):
-        raise FormatError("expected a list of objects").at(path=path)
+        raise FormatError("expected a list of objects").at(path=path, whole="")
     for number, entry in enumerate(content):
         missing = [key for key in keys if not isinstance(entry, dict) or key not in entry]
         if missing:
-            raise FormatError(f"entry {number} has no {missing[0]!r}").at(path=path)
+            raise FormatError(f"entry {number} has no {missing[0]!r}").at(path=path, whole="")
     return content
 
 
 def objects_of(path: Path, content: Any) -> dict[str, Entry]:
     """Return `content` after checking that it is an object of objects."""
     if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
-        raise FormatError("expected an object of id: object").at(path=path)
+        raise FormatError("expected an object of id: object").at(path=path, whole="")
     return content
 
 

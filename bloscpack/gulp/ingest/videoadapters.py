@@ -54,7 +54,7 @@ class VideoAdapter(ListedAdapter):
         if not video.report.ok and not self.keep_damaged:
             raise FormatError(video.report.describe())
         if not frames:
-            raise FormatError("the video has no frames").at(path=video_path)
+            raise FormatError("the video has no frames").at(path=video_path, whole="")
         return frames
 
 
@@ -337,7 +337,7 @@ class ActivitynetAdapter(_StoredMetaAdapter):
         """Return the entries by id."""
         content = read_json(json_file)
         if not isinstance(content, dict) or "database" not in content:
-            raise FormatError("no object with a 'database'").at(path=json_file)
+            raise FormatError("no object with a 'database'").at(path=json_file, whole="")
         return objects_of(json_file, content["database"])
 
     def set_video_storage(self, phase: str = "training") -> None:

@@ -73,7 +73,7 @@ def errors_of(
         if isinstance(err, OSError) and err.errno is not None:
             raise
         text = " ".join(str(err).split())[:300] or type(err).__name__
-        raise kind(f"{what}: {text}").at(path=name) from err
+        raise kind(f"{what}: {text}").at(path=name, whole="") from err
 
 
 def chosen(inner: str, names: Iterable[str], what: str, name: str | None) -> str:

@@ -84,7 +84,7 @@ def _npy_rows(source: ByteSource) -> "ItemRows":
             raise UnsupportedError(f".npy file: version {version}").at(path=source.name)
         shape, is_fortran, dtype = _HEADERS[version](stream)
     except ValueError as err:
-        raise FormatError(f".npy file: {err}").at(path=source.name) from err
+        raise FormatError(f".npy file: {err}").at(path=source.name, whole="") from err
     return ItemRows(source, stream.tell(), shape, dtype, is_fortran=is_fortran, what=".npy file")
 
 
@@ -111,14 +111,14 @@ class ItemRows:
         self._start = start
         self.shape, self.dtype = shape, dtype
         if not all(type(length) is int and 0 <= length < 1 << 63 for length in shape):
-            raise FormatError(f"{what}: shape {shape!r:.80}").at(path=source.name)
+            raise FormatError(f"{what}: shape {shape!r:.80}").at(path=source.name, whole="")
         # With fewer than two axes longer than 1, both orders have the same bytes.
         self.is_fortran = is_fortran and sum(length != 1 for length in shape) > 1
         nbytes = prod(shape) * dtype.itemsize
         if source.size() - start < nbytes and not dtype.hasobject:
             raise TruncatedError(
                 f"{what}: found {source.size() - start} of {nbytes} bytes of items"
-            ).at(path=source.name)
+            ).at(path=source.name, whole="")
 
     def read(self, place: tuple[slice, ...]) -> AnyArray:
         """Return a part of the array whose items are adjacent in the file."""

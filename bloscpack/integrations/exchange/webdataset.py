@@ -67,7 +67,7 @@ class ImageClip(IndexedClip):
         return bytes(self._source.read_at(*self._places[number]))
 
     def _probe(self, number: int = 0) -> image.ImageInfo:
-        with errors_at(self._source.name):
+        with errors_at(self._source.name, whole=""):
             return image.probe(self._content(number))
 
     @property
@@ -87,7 +87,7 @@ class ImageClip(IndexedClip):
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""
         indices, is_single = frame_indices(selection, len(self))
-        with errors_at(self._source.name):
+        with errors_at(self._source.name, whole=""):
             frames = [image.decode(self._content(int(each))) for each in indices]
         found = np.stack(frames) if frames else np.empty((0, *self.shape[1:]), self.dtype)
         found = found[0] if is_single else found
@@ -99,7 +99,7 @@ class ImageClip(IndexedClip):
     def read_images(self, selection: FrameSelection = None) -> list[bytes]:
         """Return the bytes of images."""
         found = [self._content(int(each)) for each in frame_indices(selection, len(self)).indices]
-        with errors_at(self._source.name):
+        with errors_at(self._source.name, whole=""):
             for each in found:
                 image.probe(each)
         return found
@@ -136,11 +136,13 @@ def open_webdataset(source: ByteSource, inner: str, *, nthreads: int | None) -> 
                     fields = samples[folder + slash + key]
                     fields[field.lower()] = member.offset_data, member.size
     if source.size() < end + 1024:  # two blocks of zeros
-        raise FormatError(f"{_WHAT}: it is cut off at {source.size()} bytes").at(path=source.name)
+        raise FormatError(f"{_WHAT}: it is cut off at {source.size()} bytes").at(
+            path=source.name, whole=""
+        )
     lost: set[str] = set()
     clips = dict(_clip(source, key, fields, lost) for key, fields in samples.items())
     if len(clips) != len(samples):
-        raise FormatError(f"{_WHAT}: two samples have the same id").at(path=source.name)
+        raise FormatError(f"{_WHAT}: two samples have the same id").at(path=source.name, whole="")
     if lost:
         names = ", ".join(sorted(lost)[:10])
         notice("%s: neither images, npy nor metadata, so left out: %s", source.name or _WHAT, names)

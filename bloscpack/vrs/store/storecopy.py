@@ -232,4 +232,6 @@ def _images_of(plans: Iterable[Plan]) -> int:
 
 
 def _different(name: str | None) -> FormatError:
-    return FormatError("the copy differs from its source; the copy was removed").at(path=name)
+    return FormatError("the copy differs from its source; the copy was removed").at(
+        path=name, whole=""
+    )
