@@ -1,12 +1,17 @@
 """Arrays, and members of archives: pictures of planes, plots of lines, statistics, chunks."""
 
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..archive.reader import Archive
 from ..array.array import Array
+from ..display.thumbnail import picture_axes
 from ..exceptions import BloscpackError
+from ..frames.indexing import IndexedClip
+from ..frames.protocol import FrameSelection, frame_indices
 from ..types import AnyArray
 from .protocol import Answer, Query, QueryError, Work, document, packet
 from .raster import Extremes, finite_range, summary
@@ -16,12 +21,13 @@ from .slices import Values, field_names, is_numeric, step_slice
 MAX_SIDE = 1024
 MAX_BINS = 4096
 MAX_CHUNKS = 2048
+MAX_PICTURE_NBYTES = 256 << 20
 _MAX_NAMES = 1000
 _MAX_CELLS = 40
 _PARTS = ("real", "imag", "abs", "angle")
 
 
-def member_of(file: ViewedFile, query: Query) -> Array:
+def member_of(file: ViewedFile, query: Query, parameter: str = "member") -> Array:
     """Return the array of a request: that of the file, or a member of an archive by ordinal."""
     opened = file.open()
     if isinstance(opened, Array):
@@ -30,7 +36,7 @@ def member_of(file: ViewedFile, query: Query) -> Array:
     names = list(archive)
     if not names:
         raise QueryError("the archive has no arrays")
-    name = names[query.integer("member", 0, 0, len(names) - 1)]
+    name = names[query.integer(parameter, 0, 0, len(names) - 1)]
     return file.cached(("member", name), lambda: archive[name], lambda array: 1 << 16)
 
 
@@ -59,9 +65,46 @@ def describe(file: ViewedFile, query: Query, work: Work) -> Answer:
             "numeric": is_numeric(array.dtype.base),
             "fields": field_names(array.dtype)[:_MAX_NAMES],
             "complex": array.dtype.kind == "c",
+            "pictures": prod(array.shape[:-3]) if has_pictures(array) else 0,
             "attrs": array.attrs,
         }
     )
+
+
+def has_pictures(array: Array) -> bool:
+    """Return whether the last axes are those of pictures in colour, which fit into memory."""
+    is_color = picture_axes(array)[1] < array.ndim
+    return is_color and array.size > 0 and prod(array.shape[-3:]) <= MAX_PICTURE_NBYTES
+
+
+class PictureClip(IndexedClip):
+    """Array of pictures as a clip: all of its axes before those of a picture are one."""
+
+    def __init__(self, array: Array) -> None:
+        if not has_pictures(array):
+            raise QueryError(f"an array of {array.dtype} {array.shape} has no pictures in colour")
+        self._array, self._outer = array, array.shape[:-3]
+        self.id = Path(array.name or "array").stem
+        self.shape: tuple[int, ...] = (prod(self._outer), *array.shape[-3:])
+        self.dtype, self.meta = array.dtype, dict(array.attrs)
+
+    def __len__(self) -> int:
+        """Return the number of pictures."""
+        return self.shape[0]
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return pictures in one array; see `frames.protocol.Clip`."""
+        indices, is_single = frame_indices(selection, len(self))
+        places = [tuple(map(int, np.unravel_index(each, self._outer))) for each in indices]
+        if len(self._outer) == 1 and places and (np.diff(indices) == 1).all():
+            found = self._array.read((slice(places[0][0], places[-1][0] + 1),))
+        else:
+            pictures = [self._array.read(each) for each in places]
+            found = np.stack(pictures) if places else np.empty((0, *self.shape[1:]), self.dtype)
+        return found[0] if is_single else found
+
+    def read_images(self, selection: FrameSelection = None) -> None:
+        """Return None: pictures are arrays."""
 
 
 def values_of(file: ViewedFile, query: Query) -> Values:

@@ -1,5 +1,7 @@
 """Clips of frame stores, Gulp directories, recordings and datasets: list, thumbnails, frames.
 
+An array of pictures in colour is a clip, too.
+
 Frames are sent as pixels of 8 bits, each behind a header of five uint32: index, kind, width, height
 and size in bytes. The kind is the number of channels (1, 3 or 4), or 0 for a frame that cannot be
 read, whose bytes are the message. A damaged frame does not end the stream.
@@ -11,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ..archive.reader import Archive
+from ..array.array import Array
 from ..frames.protocol import Clip, FrameSource
 from ..media import image
 from ..types import AnyArray
+from .arrays import PictureClip, member_of
 from .protocol import EXPECTED, Answer, Query, QueryError, Work, document, packet
 from .raster import as_numbers, finite_range, sample_step, to_bytes
 from .session import ViewedFile
@@ -68,7 +73,10 @@ def _search(keys: Sequence[str], wanted: str, work: Work) -> list[int]:
 
 
 def _clip_of(file: ViewedFile, query: Query) -> tuple[Clip, int]:
-    source: FrameSource = file.open()
+    source: Any = file.open()
+    if isinstance(source, Array | Archive):
+        clip = PictureClip(member_of(file, query, "clip"))
+        return clip, query.integer("clip", 0, 0, 1 << 40)
     keys = source.keys()
     if not len(keys):
         raise QueryError("there are no clips")
@@ -234,4 +242,6 @@ VIEWS = {"clips": clip_list, "clip": describe, "thumbnail": thumbnail, "frames":
 def answer(file: ViewedFile, name: str, query: Query, work: Work) -> Answer | None:
     """Return the answer to a request; None if there is no such view."""
     view = VIEWS.get(name)
+    if view is clip_list and isinstance(file.open(), Array | Archive):
+        return None
     return None if view is None else view(file, query, work)

@@ -44,8 +44,8 @@ MAX_BODY_NBYTES = 64 << 20
 # Views by kind of file; those of other kinds are imported when such a file is shown.
 _CLIPS = on_use("view.clips", "answer")
 _VIEWS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "array": (arrays.answer,),
-    "archive": (arrays.answer,),
+    "array": (arrays.answer, _CLIPS),
+    "archive": (arrays.answer, _CLIPS),
     "frames": (_CLIPS,),
     "gulp": (_CLIPS,),
     "vrs": (on_use("view.recordings", "answer"), _CLIPS),

@@ -127,6 +127,17 @@ def test_a_heat_map_shows_the_data(visit: Any, files: Any) -> None:
     assert (drawn[..., 3] == 255).all()
 
 
+def test_an_array_of_pictures_is_shown_in_colour(visit: Any, tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", CLIP, attrs={"fps": 24})
+    found = visit(tmp_path / "a.blp")
+    np.testing.assert_array_equal(found.pixels("canvas.frame")[..., :3], CLIP[0])
+    found.page.get_by_label("One frame on").click()
+    found.page.wait_for_selector("canvas.frame[data-drawn='1']")
+    np.testing.assert_array_equal(found.pixels("canvas.frame")[..., :3], CLIP[1])
+    # The heat map has rows and columns of a picture, at one of its colours.
+    assert found.pixels("canvas.heat").shape[:2] == CLIP.shape[1:3]
+
+
 def test_a_frame_shows_the_data(visit: Any, files: Any) -> None:
     found = visit(files[1])
     drawn = found.pixels("canvas.frame")

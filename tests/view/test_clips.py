@@ -56,6 +56,33 @@ def test_list_and_search(store, client):
     assert (found["total"], [each["ordinal"] for each in found["clips"]]) == (2, [4])
 
 
+@pytest.mark.parametrize("outer", [(), (6,), (2, 3)])
+@pytest.mark.parametrize("channels", [3, 4])
+def test_an_array_of_pictures_is_a_clip(tmp_path, client, outer, channels):
+    pictures = RNG.integers(0, 255, (*outer, 24, 32, channels), "u1")
+    bp.save(tmp_path / "a.blp", pictures, attrs={"fps": 12})
+    page = client(tmp_path / "a.blp")
+    flat = pictures.reshape(-1, 24, 32, channels)
+    assert page.get("/api/0/array").json["pictures"] == len(flat)
+    about = page.get("/api/0/clip").json
+    assert (about["id"], about["fps"], about["nframes"]) == ("a", 12, len(flat))
+    for step in (1, 4):
+        found = frames_of(page.get(f"/api/0/frames?step={step}").body)
+        assert [each[0] for each in found] == [*range(0, len(flat), step)]
+        assert [each[1:3] for each in found] == [
+            (channels, each.tobytes()) for each in flat[::step]
+        ]
+
+
+def test_other_arrays_are_not_clips(tmp_path, client):
+    bp.savez(tmp_path / "a.blp", a=DEPTH, b=WALK)
+    page = client(tmp_path / "a.blp")
+    assert page.get("/api/0/clips").status == 404
+    assert page.get("/api/0/frames").status == 400
+    assert len(frames_of(page.get("/api/0/frames?clip=1").body)) == len(WALK)
+    assert page.get("/api/0/frames?clip=2").status == 400
+
+
 def test_description(store, client):
     found = client(store).get("/api/0/clip?clip=0").json
     assert (found["nframes"], found["fps"], found["meta"]["<b>"]) == (40, 25, "<script>")

@@ -3,6 +3,7 @@
 import { getJson, getPacket } from "./api.js";
 import { NAMES, paint } from "./colors.js";
 import { button, el, facts, labelled, Latest, number, problem, section, select, size } from "./dom.js";
+import { Player } from "./player.js";
 import { lineOf, Plot } from "./plot.js";
 
 const PARTS = [["real", "real"], ["imag", "imaginary"], ["abs", "magnitude"], ["angle", "phase"]];
@@ -54,8 +55,9 @@ class ArrayView {
     this.isShown = (about.numeric || about.fields.length > 0) && !this.shape.includes(0);
     this.part = "real";
     this.index = this.shape.map(() => 0);
-    this.rows = this.shape.length - 2;
-    this.cols = this.shape.length - 1;
+    // The planes of pictures are before their colours.
+    this.cols = this.shape.length - (about.pictures ? 2 : 1);
+    this.rows = this.cols - 1;
     this.window = null;
     this.colors = "viridis";
     this.range = null;
@@ -76,6 +78,7 @@ class ArrayView {
     const left = el("div");
     const right = el("div");
     body.append(el("div", { className: "pair" }, left, right));
+    if (about.pictures) left.append(this.pictureSection());
     const hasPlane = this.isShown && this.shape.length > 1;
     if (hasPlane) left.append(this.heatSection());
     if (this.isShown && this.shape.length > 0) (hasPlane ? right : left).append(this.lineSection());
@@ -151,6 +154,16 @@ class ArrayView {
     slider.addEventListener("input", () => pick(slider.value));
     box.addEventListener("change", () => pick(box.value));
     return el("span", { className: "control" }, labelled(`Axis ${axis}`, box), slider);
+  }
+
+  pictureSection() {
+    const stage = section("Pictures");
+    this.requests.pictures = new Latest();
+    this.requests.pictures.run(async (signal) => {
+      const clip = await getJson(`${this.file.ordinal}/clip`, { clip: this.member }, signal);
+      this.player = new Player(stage, this.file.ordinal, [clip], []);
+    }, (error) => stage.append(problem(error)));
+    return stage;
   }
 
   heatSection() {
@@ -466,6 +479,7 @@ class ArrayView {
   }
 
   close() {
+    this.player?.close();
     for (const each of Object.values(this.requests)) each.stop();
   }
 }

@@ -172,10 +172,12 @@ class Screen {
       this.overFrame = null;
       changed();
     };
-    this.element = el("div", {}, el("h4", {}, clip.id), this.canvas, this.text,
-      el("div", { className: "controls" },
+    this.element = el("div", {}, el("h4", {}, clip.id), this.canvas, this.text);
+    if (others.length) {
+      this.element.append(el("div", { className: "controls" },
         labelled("Overlay", select(choices, (value) => { this.chosen = value; setOverlay(); })),
         asControl, opacityControl));
+    }
   }
 
   get feeds() {
