@@ -195,7 +195,7 @@ class ArrayView {
 
   lineSection() {
     this.plot = new Plot("Plot of a line of the array");
-    this.lineAxis = this.shape.length - 1;
+    this.lineAxis = this.cols;
     const axes = this.shape.map((length, axis) => [String(axis), `axis ${axis} (${length})`]);
     this.lineNote = el("p", { className: "quiet" });
     return section("Line", el("div", { className: "controls" },

@@ -44,6 +44,7 @@ export function showGallery(body, file) {
       for (const sample of found.samples) {
         const about = sample.error ?? `target ${sample.target}, ${size(sample.size)}`;
         const choose = button("", () => pick(sample), { ariaLabel: `Sample ${sample.id}: ${about}` });
+        choose.dataset.ordinal = sample.ordinal;
         choose.append(thumbnail(ordinal, "thumbnail", { clip: sample.ordinal }, ""), el("span", {}, sample.id),
           el("span", { className: "quiet" }, about));
         items.append(el("li", {}, choose));
@@ -54,6 +55,9 @@ export function showGallery(body, file) {
   }
 
   function pick(sample) {
+    for (const each of shown.querySelectorAll("button[data-ordinal]")) {
+      each.setAttribute("aria-pressed", String(Number(each.dataset.ordinal) === sample.ordinal));
+    }
     detail.run(async (signal) => {
       const about = await getJson(`${ordinal}/sample`, { clip: sample.ordinal }, signal);
       const canvas = el("canvas", { className: "frame", role: "img", ariaLabel: `Sample ${about.id}` });
