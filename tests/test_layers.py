@@ -202,7 +202,6 @@ SHARED_NAMES = {"__init__", "format", "protocol", "reader", "recover", "utils", 
 # Modules of at most `MAX_THIN` lines of code, and why each is not part of one that imports it.
 # Pure modules, commands and names of other projects need no reason.
 THIN = {
-    "benzina.load.arraypool": "tested alone: it counts references",
     "cli.array.sheet": "found by name",
     "cli.array.tune": "found by name",
     "cli.bzna.cat": "found by name",
@@ -224,6 +223,7 @@ THIN = {
     "integrations.cluster": "imports Dask on use",
     "integrations.numcodecs": "numcodecs imports it by name",
     "notice": "every room uses it",
+    "parallel.arraypool": "used by several rooms",
     "parallel.imports": "every room uses it",
     "parallel.scratch": "used by several rooms",
     "storage.memory": "one of the sources",

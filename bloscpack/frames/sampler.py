@@ -201,6 +201,11 @@ class ClipSampler:
             return count
         return count // self._batch_size if self._drop_last else -(-count // self._batch_size)
 
+    @property
+    def nyielded(self) -> int:
+        """Number of clips that this pass has yielded, on this rank."""
+        return self._given
+
     def __iter__(self) -> Iterator[Any]:
         """Yield the rest of the epoch, or the next epoch if this pass was started here before."""
         # A generator on purpose: a DataLoader creates more iterators than it uses.

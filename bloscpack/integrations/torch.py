@@ -5,20 +5,30 @@ are drawn for (seed, epoch, item), so that they do not depend on the number of w
 module imports torch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..frames.protocol import FrameSource
 from ..frames.sampler import ClipIndex, ClipSampler
 from ..frames.windows import Short, Start
+from ..parallel.sharedring import drop_unused
 from ..types import FrameLayout
 from .training.itemreader import Item, ItemReader
+from .training.passes import Passes
 from .training.torchbatch import SharedDict, collate, memory_of_worker, tensor_of
 
-__all__ = ["ClipIndex", "ClipSampler", "FrameDataset", "collate_clips"]
+__all__ = [
+    "ClipIndex",
+    "ClipSampler",
+    "FrameDataset",
+    "FrameLoader",
+    "FrameStream",
+    "collate_clips",
+]
 
 # Axes of frames of shape (T, H, W, C) in each layout.
 _LAYOUTS = {"thwc": (0, 1, 2, 3), "tchw": (0, 3, 1, 2), "cthw": (3, 0, 1, 2)}
@@ -187,3 +197,174 @@ def collate_clips(items: Sequence[Item]) -> dict[str, Any]:
         one batch are not copied, unless they were transformed) or numbers of one type; else a list.
     """
     return collate(items)
+
+
+class FrameLoader(DataLoader[Any]):  # type: ignore[misc]
+    """Loader of batches that can be stopped and resumed at any batch: a ``DataLoader``.
+
+    Parameters
+    ----------
+    dataset : FrameDataset or other map-style dataset
+        Items.
+    batch_size : int
+        Items of a batch.
+    shuffle : bool, default True
+        Whether the order is random.
+    seed : int, default 0
+        Seed of the order.
+    rank, world_size : int, optional
+        Take every `world_size`-th item, for distributed training.
+    drop_last : bool, default False
+        Whether to drop the items that do not fill a batch on each rank.
+    collate_fn : callable, default `collate_clips`
+        Makes a batch of a list of items.
+    **options
+        Other options of ``DataLoader``, such as `num_workers`, `prefetch_factor` and `pin_memory`.
+
+    Notes
+    -----
+    Each pass is the next epoch, in another order; see `ClipSampler`. ``state_dict()`` and
+    ``load_state_dict()`` are those of torchdata's ``StatefulDataLoader``. The state counts the
+    batches that this loader has returned, not those that workers have read ahead. After the last
+    batch it is the start of the next epoch.
+
+    Examples
+    --------
+    A loop that can be stopped after any batch::
+
+        loader = FrameLoader(dataset, 8, num_workers=4)
+        for epoch in range(loader.epoch, 90):
+            for batch in loader:
+                train(batch)
+                torch.save(loader.state_dict(), "loader.pt")
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        drop_last: bool = False,
+        collate_fn: Callable[[list[Any]], Any] = collate_clips,
+        **options: Any,
+    ) -> None:
+        sampler = ClipSampler(
+            dataset,
+            seed=seed,
+            shuffle=shuffle,
+            rank=rank,
+            world_size=world_size,
+            batch_size=batch_size,
+            drop_last=drop_last,
+        )
+        self._passes = Passes(sampler, batch_size)
+        super().__init__(dataset, batch_sampler=sampler, collate_fn=collate_fn, **options)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rest of the epoch, or the next epoch."""
+        try:
+            yield from self._passes.counted(super().__iter__())
+        finally:
+            drop_unused()
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the current pass; before it, and after its last batch, that of the next."""
+        return self._passes.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next pass; see `ClipSampler.set_epoch`."""
+        self._passes.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the place after the last batch returned, as numbers that JSON can hold."""
+        return self._passes.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was called, also with other workers or ranks."""
+        self._passes.load_state_dict(state)
+
+
+class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
+    """Batches of a dataset as an iterable dataset, which divides them among workers and ranks.
+
+    Pass it to ``DataLoader`` with ``batch_size=None``. For any number of workers the batches are
+    those of a `FrameLoader` with the same arguments, in the same order. Its parameters are those
+    of `FrameLoader`, without the options of ``DataLoader``.
+
+    Notes
+    -----
+    Each pass is the next epoch where the stream lives on: in this process, and in persistent
+    workers. Other workers start from the copy in this process: call `set_epoch` before each pass.
+    torchdata's ``StatefulDataLoader`` resumes it by ``state_dict()`` and ``load_state_dict()``.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        drop_last: bool = False,
+        collate_fn: Callable[[list[Any]], Any] = collate_clips,
+    ) -> None:
+        sampler = ClipSampler(
+            dataset,
+            seed=seed,
+            shuffle=shuffle,
+            rank=rank,
+            world_size=world_size,
+            batch_size=batch_size,
+            drop_last=drop_last,
+        )
+        self._sampler = sampler
+        self._dataset = dataset
+        self._collate = collate_fn
+        # Batches of the epoch, of all workers, that come before the next one of this worker.
+        self._given = 0
+        self._has_ended = False
+
+    def __len__(self) -> int:
+        """Return the number of batches, of all workers."""
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the batches of this worker, in the rest of the epoch or the next one."""
+        info = get_worker_info()
+        worker, nworkers = (0, 1) if info is None else (info.id, info.num_workers)
+        given, self._given, self._has_ended = self._given, 0, False
+        for number, indices in enumerate(self._sampler):
+            if number >= given and number % nworkers == worker:
+                self._given = number + 1
+                yield self._collate(_items(self._dataset, indices))
+        self._given, self._has_ended = 0, True
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next pass."""
+        self._sampler.set_epoch(epoch)
+        self._given, self._has_ended = 0, False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the place in the epoch, in this process."""
+        state = {**self._sampler.state_dict(seen=0), "batches": self._given}
+        return {**state, "epoch": state["epoch"] + 1, "position": 0} if self._has_ended else state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was called, with the same number of workers."""
+        given = state.get("batches")
+        if not isinstance(given, int) or given < 0:
+            raise ValueError(f"not a state of a FrameStream: {state!r:.200}")
+        self._sampler.load_state_dict(state)
+        self._given, self._has_ended = given, False
+
+
+def _items(dataset: Any, indices: list[int]) -> list[Any]:
+    read = getattr(dataset, "__getitems__", None)
+    return [dataset[index] for index in indices] if read is None else read(indices)

@@ -36,6 +36,7 @@ MODULES = {
     "bloscpack.gulp.fileio": None,
     "bloscpack.gulp.sanity_utils": None,
     "bloscpack.gulp.utils": None,
+    "bloscpack.integrations.batches": None,
     "bloscpack.integrations.dask": "dask",
     "bloscpack.integrations.kerchunk": None,
     "bloscpack.integrations.numcodecs": "numcodecs",

@@ -31,7 +31,7 @@ _ALIGNMENT = 64
 
 
 class ReaderOptions(TypedDict, total=False):
-    """Keyword arguments of `ItemReader`."""
+    """Keyword arguments of `ItemReader` that choose items."""
 
     clips: Sequence[str] | None
     length: int | None
@@ -41,8 +41,6 @@ class ReaderOptions(TypedDict, total=False):
     short: Short
     label: Label | None
     with_meta: bool
-    seed: int
-    nthreads: int | None
     storage_options: Mapping[str, Any] | None
 
 

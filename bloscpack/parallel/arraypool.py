@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-Floats = np.ndarray[Any, np.dtype[np.float32]]
+from ..types import AnyArray
 
 
 def _holders(blocks: list[Any], place: int) -> int:
@@ -17,18 +17,19 @@ _NOBODY = _holders([object()], 0)
 
 
 class ArrayPool:
-    """Pool of float32 arrays; an array is reused when nothing refers to its memory.
+    """Pool of arrays of one dtype; an array is reused when nothing refers to its memory.
 
     Touching new memory for the first time takes about a third of the time it takes to fill it with
-    pictures, because the system clears each page. So the pool holds a few blocks, at most `most`,
+    frames, because the system clears each page. So the pool holds a few blocks, at most `most`,
     and reuses one when no array, view, tensor or buffer of it is left. Not safe for concurrent use.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, dtype: Any = np.float32) -> None:
         self._most = most
-        self._blocks: list[Floats] = []
+        self._dtype = np.dtype(dtype)
+        self._blocks: list[AnyArray] = []
 
-    def take(self, shape: tuple[int, ...]) -> Floats:
+    def take(self, shape: tuple[int, ...]) -> AnyArray:
         """Return a C-contiguous array with arbitrary content."""
         blocks = self._blocks
         free = len(blocks)
@@ -38,12 +39,12 @@ class ArrayPool:
                 if _fits(blocks[place], shape):
                     return blocks[place][: shape[0]]
                 free = place
-        block: Floats = np.empty(shape, np.float32)
+        block: AnyArray = np.empty(shape, self._dtype)
         if free == self._most:
             return block
         blocks[free : free + 1] = [block]
         return block[:]
 
 
-def _fits(block: Floats, shape: tuple[int, ...]) -> bool:
+def _fits(block: AnyArray, shape: tuple[int, ...]) -> bool:
     return block.shape[1:] == shape[1:] and len(block) >= shape[0]

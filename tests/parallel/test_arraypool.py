@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack import benzina
-from bloscpack.benzina.load.arraypool import ArrayPool
-
-from . import vectors
+from bloscpack.parallel.arraypool import ArrayPool
 
 SHAPE = (4, 3, 5, 6)
 
@@ -81,15 +78,3 @@ def test_number_of_pooled_blocks_is_limited() -> None:
     assert len(pool._blocks) == 2
     # The other blocks belong to the caller alone.
     assert [array.base is None for array in arrays] == [False, False, True, True, True]
-
-
-def test_a_loader_reuses_the_memory_of_batches() -> None:
-    pytest.importorskip("av", reason="pictures are decoded by PyAV")
-    vectors.manifest()
-    with benzina.open(vectors.FOLDER / "mini12.bzna") as dataset:
-        places = [place_of(images) for images, _ in benzina.Loader(dataset, 8, 1, threads=1)]
-        assert len(places) == 12
-        # Two ahead, the caller's current batch and its previous one.
-        assert len(set(places)) <= 5
-        kept = [images for images, _ in benzina.Loader(dataset, 8, 1, threads=1)]
-        assert len({place_of(images) for images in kept}) == 12

@@ -1,0 +1,148 @@
+"""Batches of NumPy arrays, on threads: their content, their memory, and how they are resumed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import BloscpackError, NotFoundError
+from bloscpack.integrations.batches import FrameBatches
+
+from ..frames.memory_source import MemorySourceOfClips
+
+NCLIPS, NFRAMES = 11, 9
+
+
+def source() -> MemorySourceOfClips:
+    clips = {
+        f"clip {number}": np.full((NFRAMES, 4, 5), number, "u2")
+        + np.arange(NFRAMES, dtype="u2")[:, None, None] * 100
+        for number in range(NCLIPS)
+    }
+    return MemorySourceOfClips(clips, {id_: {"label": n} for n, id_ in enumerate(clips)})
+
+
+def batches(**options: Any) -> FrameBatches:
+    return FrameBatches(
+        source(), 3, **{"length": 2, "stride": 3, "seed": 4, "label": "label", **options}
+    )
+
+
+def plain(batch: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in batch.items()
+    }
+
+
+def test_a_batch() -> None:
+    first = next(iter(batches(threads=2)))
+    assert first["frames"].shape == (3, 2, 4, 5)
+    assert first["frames"].dtype == np.uint16
+    for name in ("index", "start", "seed", "label"):
+        assert first[name].dtype == np.int64
+    assert first["id"] == [f"clip {number}" for number in first["index"]]
+    expected = first["label"][:, None] + (first["start"][:, None] + np.array([0, 3])) * 100
+    assert np.array_equal(first["frames"][..., 0, 0], expected)
+    assert len(batches()) == 4
+    assert len(batches(drop_last=True)) == 3
+
+
+def test_any_number_of_threads_gives_the_same_batches() -> None:
+    expected = None
+    for threads in (1, 2, 5):
+        loader = batches(threads=threads)
+        passes = [[plain(batch) for batch in loader] for _ in range(2)]
+        assert passes[0] != passes[1]
+        assert expected in (None, passes)
+        expected = passes
+    ranks = [batches(rank=rank, world_size=2) for rank in range(2)]
+    seen = [number for loader in ranks for batch in loader for number in batch["index"]]
+    assert set(seen) == set(range(NCLIPS))
+    assert len(seen) == NCLIPS + 1
+
+
+def test_it_resumes_after_any_batch() -> None:
+    passes = [plain(batch) for loader in [batches()] for _ in range(2) for batch in loader]
+    for stop in range(5):
+        loader = batches(threads=3)
+        running = iter(loader)
+        taken = [plain(next(running)) for _ in range(min(stop, 4))]
+        if stop == 4:
+            assert next(running, None) is None
+            assert loader.epoch == 1
+        state = json.loads(json.dumps(loader.state_dict()))
+        other = batches(threads=1)
+        other.load_state_dict(state)
+        while len(taken) < 8:
+            other.set_epoch(other.epoch)
+            taken += [plain(batch) for batch in other]
+        assert taken == passes
+    with pytest.raises(ValueError, match="not a state"):
+        loader.load_state_dict({})
+
+
+def test_memory_is_used_again_but_not_while_it_is_held() -> None:
+    loader = batches(threads=2, ahead=2)
+    held = next(iter(loader))["frames"]
+    part, copy = held[1, 1:], held[1, 1:].copy()
+    del held
+    places = set()
+    for _ in range(4):
+        for batch in loader:
+            batch["frames"][...] = 0
+            places.add(batch["frames"].__array_interface__["data"][0])
+    assert np.array_equal(part, copy)
+    kept = list(loader)
+    assert len({batch["frames"].__array_interface__["data"][0] for batch in kept}) == len(kept)
+
+
+def test_frames_of_several_shapes_and_labels_of_any_type() -> None:
+    other = MemorySourceOfClips(
+        {"a": np.zeros((3, 2, 2), "u1"), "b": np.ones((5, 2, 2), "u1")},
+        {"a": {"label": 0.5, "who": [1]}, "b": {"label": 2.0}},
+    )
+    loader = FrameBatches(other, 2, shuffle=False, label="label", with_meta=True)
+    (batch,) = loader
+    assert [len(frames) for frames in batch["frames"]] == [3, 5]
+    assert batch["label"].dtype == np.float64
+    assert batch["meta"] == [{"label": 0.5, "who": [1]}, {"label": 2.0}]
+    for make, kind in ((str, list), (lambda meta: 1 << 70, list), (lambda meta: True, np.ndarray)):
+        (batch,) = FrameBatches(other, 2, label=make)
+        assert type(batch["label"]) is kind
+
+
+def test_a_transform_runs_on_batches() -> None:
+    assert [*batches(transform=lambda batch: len(batch["id"]))] == [3, 3, 3, 2]
+
+
+def test_errors_are_raised_in_turn(tmp_path: Path) -> None:
+    path = tmp_path / "clips"
+    with bp.frames.create(path) as store:
+        for number in range(6):
+            store.append(f"{number}", np.random.default_rng(1).integers(0, 9, (4, 9, 9), "u1"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(BloscpackError, match="frame") as raised:
+        list(FrameBatches(path, 2, threads=2))
+    assert "clip" in str(raised.value)
+    with pytest.raises(NotFoundError, match="zebra"):
+        FrameBatches(path, 2, clips=["zebra"])
+    with pytest.raises(ValueError, match="threads must be at least 1"):
+        FrameBatches(path, 2, threads=0)
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+        FrameBatches(path, 0)
+
+
+def test_it_imports_no_framework() -> None:
+    code = (
+        "import sys, bloscpack.integrations.batches as b\n"
+        "assert not {'torch', 'jax', 'multiprocessing'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,123 @@
+"""Loaders that resume after any batch, and batches as an iterable dataset."""
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+from torch.utils.data import DataLoader
+
+from bloscpack.integrations.torch import ClipSampler, FrameLoader, FrameStream
+
+from .loaders import dataset, plain
+
+NBATCHES = 6  # of 21 clips
+
+
+def two_epochs() -> list[Any]:
+    loader = FrameLoader(dataset(), 4, seed=2)
+    return [plain([batch]) for _ in range(2) for batch in loader]
+
+
+def taken(batches: Any) -> list[Any]:
+    return [plain([batch]) for batch in batches]
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_it_resumes_after_any_batch(workers: int) -> None:
+    expected = two_epochs()
+    for stop in (0, 1, 4, NBATCHES) if workers == 0 else (3,):
+        loader = FrameLoader(dataset(), 4, seed=2, num_workers=workers)
+        running = iter(loader)
+        found = [plain([next(running)]) for _ in range(stop)]
+        if stop == NBATCHES:
+            assert next(running, None) is None
+        assert loader.epoch == stop // NBATCHES
+        state = json.loads(json.dumps(loader.state_dict()))
+        resumed = FrameLoader(dataset(), 4, seed=9)
+        resumed.load_state_dict(state)
+        for epoch in range(resumed.epoch, 2):
+            resumed.set_epoch(epoch)
+            found += taken(resumed)
+        assert found == expected
+        assert resumed.epoch == 2
+    with pytest.raises(ValueError, match="not a state of a ClipSampler"):
+        loader.load_state_dict({"epoch": 1})
+
+
+def test_it_is_a_loader() -> None:
+    loader = FrameLoader(dataset(), 4, drop_last=True, rank=1, world_size=2)
+    assert isinstance(loader, DataLoader)
+    assert len(loader) == len(list(loader)) == 2
+    assert [len(batch["id"]) for batch in FrameLoader(list(range(5)), 2, collate_fn=as_ids)] == [
+        2,
+        2,
+        1,
+    ]
+
+
+def as_ids(items: list[int]) -> dict[str, Any]:
+    return {"id": items}
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_stream_gives_the_batches_of_a_loader(workers: int) -> None:
+    stream: Any = FrameStream(dataset(), 4, seed=2)
+    assert len(stream) == NBATCHES
+    options: dict[str, Any] = {"persistent_workers": True} if workers else {}
+    loader = DataLoader(stream, batch_size=None, num_workers=workers, **options)
+    assert taken(loader) + taken(loader) == two_epochs()
+    stream.set_epoch(1)
+    assert taken(DataLoader(stream, batch_size=None)) == two_epochs()[NBATCHES:]
+
+
+def test_a_stream_resumes() -> None:
+    stream = FrameStream(dataset(), 4, seed=2)
+    running = iter(stream)
+    found = [plain([next(running)]) for _ in range(4)]
+    for stop in (4, NBATCHES):
+        while len(found) < stop:
+            found.append(plain([next(running)]))
+        if stop == NBATCHES:
+            assert next(running, None) is None
+        other = FrameStream(dataset(), 4)
+        other.load_state_dict(json.loads(json.dumps(stream.state_dict())))
+        rest = taken(other)
+        if stop < NBATCHES:
+            rest += taken(other)
+        assert found + rest == two_epochs()
+    with pytest.raises(ValueError, match="not a state of a FrameStream"):
+        other.load_state_dict({})
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
+@pytest.mark.parametrize("kind", ["sampler", "stream"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_torchdata(kind: str, workers: int) -> None:
+    loading = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
+
+    def make() -> Any:
+        if kind == "stream":
+            stream = FrameStream(dataset(), 4, seed=2)
+            return loading.StatefulDataLoader(stream, batch_size=None, num_workers=workers)
+        sampler = ClipSampler(dataset(), seed=2, batch_size=4)
+        options = {"batch_sampler": sampler, "collate_fn": as_batch, "num_workers": workers}
+        return loading.StatefulDataLoader(dataset(), **options)
+
+    loader = make()
+    running = iter(loader)
+    found = [plain([next(running)]) for _ in range(2)]
+    state = loader.state_dict()
+    del running
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert found + taken(resumed) == two_epochs()[:NBATCHES]
+
+
+def as_batch(items: list[Any]) -> Any:
+    from bloscpack.integrations.torch import collate_clips
+
+    return collate_clips(items)
