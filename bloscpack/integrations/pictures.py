@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ..archive.reader import Archive
 from ..array.array import Array
@@ -15,12 +15,16 @@ from ..array.attrs import plain
 from ..exceptions import BloscpackError, UnsupportedError
 from ..filetypes.identify import identify, refuse_other_folder
 from ..filetypes.open import frames_of
-from ..filetypes.table import ARCHIVES, ARRAYS
+from ..filetypes.table import ARCHIVES, ARRAYS, on_use
 from ..format.filekind import HEAD_NBYTES, wrong_kind
 from ..notice import notice
 from ..storage.protocol import closed_on_error
 from ..types import AnyArray
 
+# Stream, field, times in seconds, and numbers (N, k).
+Column: TypeAlias = tuple[str, str, AnyArray, AnyArray]
+_iter_columns = on_use("vrs.column.numberfields", "iter_columns")
+MAX_ARRAY_NBYTES = 1 << 30
 MAX_PICTURES = 1000
 """Arrays or clips of one file that are given to a viewer; it has no use for more layers."""
 
@@ -66,11 +70,12 @@ def open_pictures(path: Any) -> tuple[Any, Iterator[Picture]]:
 
 
 @contextmanager
-def pictures(path: Any) -> Iterator[Iterator[Picture]]:
-    """Open a file for the time of a ``with`` block; see `open_pictures`."""
+def pictures(path: Any) -> Iterator[tuple[Iterator[Picture], Iterator[Column]]]:
+    """Open a file for the time of a ``with`` block: its pictures, and columns of a recording."""
     opened, found = open_pictures(path)
     with opened:
-        yield found
+        recording = getattr(opened, "recording", None)
+        yield found, iter(()) if recording is None else _iter_columns(recording)
 
 
 def _each(opened: Any, make: Callable[[str, Any], Picture]) -> Iterator[Picture]:
@@ -115,6 +120,17 @@ def native(items: AnyArray) -> AnyArray:
     if items.dtype == "?":
         return items.astype("u1") * 255
     return items.astype(items.dtype.newbyteorder("="), copy=False)
+
+
+def whole(picture: Picture) -> AnyArray:
+    """Return all items of an array, for a viewer that has them in memory; refuse a large one."""
+    array = picture.data
+    if array.nbytes > MAX_ARRAY_NBYTES:
+        raise UnsupportedError(
+            f"{picture.name!r:.80}: {array.nbytes} bytes, and Rerun would need all of them in "
+            f"memory; the limit is {MAX_ARRAY_NBYTES}: use blpk view, or save a part of it"
+        )
+    return native(array[...])
 
 
 def check_drawable(picture: Picture) -> None:

@@ -1,7 +1,7 @@
 """The program ``rerun-loader-bloscpack``: Rerun runs it for files that are dropped on its viewer.
 
-It writes what Rerun shows to its standard output, as a stream of Rerun's own (.rrd). Images stored
-as JPEG or PNG are copied; everything else is decoded one frame at a time.
+It writes what Rerun shows to its standard output, as a stream of Rerun's own (.rrd): images stored
+as JPEG or PNG as they are, others decoded one by one, and numbers of recordings as columns.
 """
 
 import argparse
@@ -12,13 +12,12 @@ from typing import Any
 
 from ..exceptions import BloscpackError, UnsupportedError, WrongKindError
 from ..parallel.imports import importing
-from .pictures import Picture, check_drawable, native, pictures
+from .pictures import Picture, check_drawable, native, pictures, whole
 
 __all__ = ["main"]
 
 INCOMPATIBLE = 66
 """Exit status by which Rerun knows that a file is for other loaders."""
-MAX_ARRAY_NBYTES = 1 << 30
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options, _ = _parser().parse_known_args(arguments)  # later versions of Rerun may pass more
     try:
-        with pictures(options.filepath) as found:
-            _write(options, found)
+        with pictures(options.filepath) as (found, columns):
+            _write(options, found, columns)
     except WrongKindError:
         return INCOMPATIBLE
     except (BloscpackError, ImportError, OSError, ValueError, OverflowError, MemoryError) as err:
@@ -49,8 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("rerun-loader-bloscpack", allow_abbrev=False)
     parser.add_argument("filepath")
-    for name in ("application-id", "recording-id", "opened-recording-id", "entity-path-prefix"):
+    for name in ("application-id", "recording-id"):
         parser.add_argument(f"--{name}")
+        parser.add_argument(f"--opened-{name}")
+    parser.add_argument("--entity-path-prefix")
     parser.add_argument("--static", "--timeless", action="store_true")
     for name in ("time", "sequence"):
         parser.add_argument(f"--{name}", action="append", default=[], metavar="TIMELINE=VALUE")
@@ -68,18 +69,19 @@ def _rerun() -> Any:
     return rerun
 
 
-def _write(options: argparse.Namespace, found: Any) -> None:
-    """Write all pictures of a file to the standard output."""
+def _write(options: argparse.Namespace, found: Any, columns: Any) -> None:
+    """Write all pictures of a file, and the columns of a recording, to the standard output."""
     rr = _rerun()
     stream = rr.RecordingStream(
-        options.application_id or "bloscpack",
+        options.application_id or options.opened_application_id or "bloscpack",
         recording_id=options.recording_id or options.opened_recording_id,
     )
     stream.stdout()
-    for timeline, sequence in _times(options.sequence):
-        stream.set_time(timeline, sequence=sequence)
-    for timeline, nanoseconds in _times(options.time):
-        stream.set_time(timeline, timestamp=nanoseconds / 1e9)
+    sequences, moments = _times(options.sequence), _times(options.time)
+    for timeline, at in sequences:
+        stream.set_time(timeline, sequence=at)
+    for timeline, at in moments:
+        stream.set_time(timeline, timestamp=at / 1e9)
     prefix = [part for part in (options.entity_path_prefix or "").split("/") if part]
     refused: UnsupportedError | None = None
     for picture in found:
@@ -96,6 +98,12 @@ def _write(options: argparse.Namespace, found: Any) -> None:
             _log_clip(rr, stream, entity, picture.data)
         else:
             stream.log(entity, _array_of(rr, picture), static=options.static)
+    for source, field, times, numbers in columns:
+        n, index = len(times), [rr.TimeColumn("clip_time", duration=times)]
+        index += [rr.TimeColumn(name, sequence=[at] * n) for name, at in sequences]
+        index += [rr.TimeColumn(name, timestamp=[at / 1e9] * n) for name, at in moments]
+        entity = rr.new_entity_path([*prefix, source, field])
+        stream.send_columns(entity, index, rr.Scalars.columns(scalars=numbers))
     stream.flush()
     stream.disconnect()
     if refused is not None:
@@ -104,8 +112,7 @@ def _write(options: argparse.Namespace, found: Any) -> None:
 
 def _times(given: list[str]) -> list[tuple[str, int]]:
     """Return the names and values of arguments ``timeline=value``."""
-    pairs = [each.rpartition("=") for each in given]
-    return [(name, int(value)) for name, _, value in pairs]
+    return [(name, int(value)) for name, _, value in (each.rpartition("=") for each in given)]
 
 
 def _log_clip(rr: Any, stream: Any, entity: str, clip: Any) -> None:
@@ -134,13 +141,7 @@ def _frame_of(rr: Any, frame: Any) -> Any:
 
 def _array_of(rr: Any, picture: Picture) -> Any:
     """Return an array as an image if it has colours, as bars if it has one axis, else a tensor."""
-    array = picture.data
-    if array.nbytes > MAX_ARRAY_NBYTES:
-        raise UnsupportedError(
-            f"{picture.name!r:.80}: {array.nbytes} bytes, and Rerun would need all of them in "
-            f"memory; the limit is {MAX_ARRAY_NBYTES}: use blpk view, or save a part of it"
-        )
-    items = native(array[...])
+    items = whole(picture)
     if picture.is_rgb and items.ndim == 3:
         return rr.Image(items)
     if items.ndim == 1:

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, NotFoundError
 from ..types import AnyArray
+from ..vrs.column.numberfields import NumberField, number_fields, read_numbers
 from ..vrs.export.documents import field_lines, record_document, recording_document, stream_formats
 from ..vrs.framesource import RecordingSource
-from ..vrs.layout.datalayout import DataLayout
 from ..vrs.stream import Stream
 from .protocol import Answer, Query, QueryError, Work, document, packet
 from .raster import Extremes, as_numbers
@@ -35,43 +34,12 @@ def describe(file: ViewedFile, query: Query, work: Work) -> Answer:
     for stream, row in zip(source.recording.streams.values(), found["streams"], strict=True):
         work.step()
         row.pop("vrs_tags", None)
-        row |= {"fields": _fields(stream), "layouts": _layouts(stream)}
+        fields = [each._asdict() for each in number_fields(stream)]
+        row |= {"fields": fields, "layouts": _layouts(stream)}
         row["clip"] = keys.index(stream.id) if stream.id in keys else None
         row["audio"] = any("audio/" in each["format"] for each in row["formats"])
         streams.append(row)
     return document(found | {"streams": streams})
-
-
-def _fields(stream: Stream) -> list[dict[str, Any]]:
-    """Return type, name and block of each field of numbers in records that exist.
-
-    The block is None unless several blocks of a format have a field of this name.
-    """
-    found: dict[tuple[str, str, int | None], None] = {}
-    for each in stream_formats(stream):
-        blocks: dict[str, list[int]] = {}
-        for block, definition in each.layouts.items() if stream.counts[each.record_type] else ():
-            for key in _numbers_of(definition):
-                blocks.setdefault(key, []).append(block)
-        for key, where in blocks.items():
-            chosen = where if len(where) > 1 else [None]
-            found |= dict.fromkeys((each.record_type, key, block) for block in chosen)
-    return [{"type": kind, "name": name, "block": block} for kind, name, block in found]
-
-
-def _numbers_of(definition: str) -> list[str]:
-    """Return the fields of fixed size in a layout that are numbers, or arrays of numbers."""
-    try:
-        layout = DataLayout.from_json(definition)
-    except BloscpackError:
-        return []
-    return [
-        key
-        for key, piece in layout.fixed
-        if key not in layout.missing
-        and piece.element is not None
-        and piece.element.dtype.base.kind in "biuf"
-    ]
 
 
 def _layouts(stream: Stream) -> list[dict[str, Any]]:
@@ -137,45 +105,13 @@ def column(file: ViewedFile, query: Query, work: Work) -> Answer:
     kind = query.word("type", _TYPES)
     name = query.text("field", None)
     block = query.integer("block", 0, 0, 255) if query.text("block") else None
-    times = stream.records.filter(None, kind).timestamps
-    if len(times) > MAX_COLUMN_RECORDS:
-        raise QueryError(f"{len(times)} records are more than {MAX_COLUMN_RECORDS}")
+    count = stream.counts[kind]
+    if count > MAX_COLUMN_RECORDS:
+        raise QueryError(f"{count} records are more than {MAX_COLUMN_RECORDS}")
     work.step()
-    is_of, numbers, missing = _read_column(stream, kind, name, block, work)
-    is_known = np.isfinite(times) & is_of
-    times, numbers = times[is_known], numbers[is_known[is_of]]
-    order = np.argsort(times, kind="stable")
-    width = numbers.shape[1]
-    head = {"missing": missing, "ncomponents": width}
-    return _lines(times[order], numbers[order, :_MAX_COMPONENTS], query, head)
-
-
-def _read_column(
-    stream: Stream, kind: Any, name: str, block: int | None, work: Work
-) -> tuple[AnyArray, AnyArray, list[int]]:
-    """Return which records have a field, its numbers, and the versions of records without it."""
-    versions = stream.versions(kind)
-    parts: dict[int, AnyArray] = {}
-    missing: list[int] = []
-    for version in np.unique(versions).tolist():
-        work.step()
-        try:
-            values = stream.field(name, kind, block=block, version=version)
-        except NotFoundError:
-            if not any(each["type"] == kind and each["name"] == name for each in _fields(stream)):
-                raise
-            missing.append(version)
-            continue
-        count = int((versions == version).sum())
-        if not isinstance(values, np.ndarray) or len(values) != count:
-            raise QueryError(f"field {name!r:.80} is not a number or an array of numbers")
-        parts[version] = as_numbers(values.reshape(count, -1)).astype("f8")
-    width = max((each.shape[1] for each in parts.values()), default=1)
-    numbers: AnyArray = np.full((len(versions), width), np.nan)
-    for version, part in parts.items():
-        numbers[versions == version, : part.shape[1]] = part
-    is_of: AnyArray = ~np.isin(versions, missing)
-    return is_of, numbers[is_of], missing
+    times, numbers, missing = read_numbers(stream, NumberField(kind, name, block))
+    head = {"missing": missing, "ncomponents": numbers.shape[1]}
+    return _lines(times, numbers[:, :_MAX_COMPONENTS], query, head)
 
 
 def _lines(times: AnyArray, numbers: AnyArray, query: Query, head: dict[str, Any]) -> Answer:

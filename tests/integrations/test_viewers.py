@@ -1,6 +1,7 @@
 """Plugins for other viewers: layers of napari, and the data loader of Rerun."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack import vrs
 from bloscpack.exceptions import BloscpackError, BloscpackWarning, FormatError, UnsupportedError
 from bloscpack.integrations import napari, rerun
 
@@ -19,6 +21,10 @@ from ..entrypoints import entry_points
 RAMP = np.arange(60, dtype="<f4").reshape(3, 4, 5)
 CLIP = np.arange(5 * 8 * 6 * 3, dtype="u1").reshape(5, 8, 6, 3)
 DEPTH = np.arange(5 * 8 * 6, dtype="<u2").reshape(5, 8, 6)
+
+
+class Motion(vrs.Layout):
+    turn = vrs.Array("float", 3)
 
 
 @pytest.fixture
@@ -137,7 +143,8 @@ class TestNapari:
 def load(*arguments: str) -> "subprocess.CompletedProcess[bytes]":
     """Run the loader as Rerun does."""
     code = "import sys; from bloscpack.integrations.rerun import main; sys.exit(main())"
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
@@ -180,6 +187,26 @@ class TestRerun:
         assert r"/dropped/walk\/1 " in shown
         assert "/dropped/depth " in shown
         assert "Image:buffer" in shown
+
+    def test_a_recording_has_images_and_columns(self, tmp_path: Path) -> None:
+        pytest.importorskip("rerun", reason="needs rerun-sdk")
+        with vrs.create(tmp_path / "a.vrs") as recording:
+            camera = recording.stream("RGB Camera Class")
+            camera.define("data", vrs.Image("raw", 6, 8, "grey8"))
+            imu = recording.stream("imu")
+            imu.define("data", Motion)
+            for k in range(7):
+                camera.write("data", k / 2, np.full((8, 6), k, "u1"))
+                imu.write("data", k / 4, {"turn": [k, 2, 3]})
+        run = load(str(tmp_path / "a.vrs"), "--time", "arrived=5000000000", "--sequence", "step=3")
+        assert (run.returncode, run.stderr) == (0, b"")
+        (tmp_path / "out.rrd").write_bytes(run.stdout)
+        tool = [sys.executable, "-m", "rerun", "rrd", "print", "-vvv", str(tmp_path / "out.rrd")]
+        shown = subprocess.run(tool, capture_output=True, text=True, timeout=100).stdout
+        for each in ("/214-1 ", "Image:buffer", "/241-1/turn ", "Scalars:scalars"):
+            assert each in shown
+        row = ("1970-01-01T00:00:05", "PT1.5S", "3", "[6.0, 2.0, 3.0]")
+        assert re.search(r" +\S+ +".join(map(re.escape, row)), shown)
 
     def test_an_array_is_a_tensor(self, ramp: str, tmp_path: Path) -> None:
         pytest.importorskip("rerun", reason="needs rerun-sdk")

@@ -56,7 +56,7 @@ def test_columns(page):
     _, (_, low, high) = page.get("/api/0/column?stream=1&field=where&bins=2").packet
     np.testing.assert_array_equal(np.nanmax(high, 1), values.max(1))
     np.testing.assert_array_equal(np.nanmin(low, 1), values.min(1))
-    assert page.get("/api/0/column?stream=1&field=names").status == 400
+    assert page.get("/api/0/column?stream=1&field=names").status == 422
     assert page.get("/api/0/column?stream=1&field=nothing").status == 404
     assert page.get("/api/0/column?stream=1").status == 400
 
@@ -97,7 +97,7 @@ def test_fields_of_some_versions(client, tmp_path):
     assert (times.tolist(), values.tolist(), head["missing"]) == ([2.0], [[7.0]], [1])
     head, (times, values) = page.get("/api/0/column?field=unused").packet
     assert (times.size, values.size, head["missing"]) == (0, 0, [1, 2])
-    assert page.get("/api/0/column?field=label").status == 400
+    assert page.get("/api/0/column?field=label").status == 422
 
 
 def test_a_field_in_two_blocks(client, tmp_path):
