@@ -1,15 +1,18 @@
-"""Take the screenshots of docs/howto/view.md: ``python .ci/screenshots.py [CHROMIUM]``.
+"""Take the screenshots of docs/howto/view*.md: ``python .ci/screenshots.py [CHROMIUM]``.
 
 Needs the extras ``view``, ``image`` and ``benzina``, and Playwright's Python package; the browser
 is that of the system. ``notebook-widgets.png`` is of JupyterLab, and made by hand.
 """
 
+import functools
+import http.server
 import io
 import os
 import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -17,6 +20,7 @@ from playwright.sync_api import sync_playwright
 
 import bloscpack as bp
 from bloscpack import benzina, vrs
+from bloscpack.view.export import export_page
 from bloscpack.view.server import PageServer
 from bloscpack.view.session import Session
 
@@ -126,6 +130,36 @@ def make_dataset(folder: Path) -> None:
     benzina.pack(str(folder / "shapes"), str(folder / "shapes.bzna"), tile=192)
 
 
+class StaticHost(http.server.SimpleHTTPRequestHandler):
+    """Answers for the files of a folder, without a log."""
+
+    def log_message(self, *args: object) -> None:
+        """Print nothing."""
+
+
+def take_static(browser: Any, folder: Path) -> None:
+    """Take the picture of the static page, with an archive beside it."""
+    export_page(folder)
+    y, x = np.mgrid[0:180, 0:300] / 30
+    wave = (1 + y / 3) * np.exp(1j * (2 * x + 3 * np.sin(y)))
+    arrays = {"height": np.abs(wave).astype("f4"), "wave": wave.astype("c8"), "rows": y[:, 0]}
+    bp.savez(folder / "waves.blp", arrays)
+    bp.save(folder / "phase.blp", np.angle(wave), codec="auto")
+    handler = functools.partial(StaticHost, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    page = browser.new_page(viewport={"width": 1100, "height": 860})
+    page.goto(f"http://127.0.0.1:{server.server_port}/?url=waves.blp&url=phase.blp")
+    for label, choice in {"Array": "wave", "Part": "phase", "Colours": "red-blue"}.items():
+        page.select_option(f"label:text-is('{label}') >> xpath=.. >> select", label=choice)
+        page.wait_for_load_state("networkidle")
+    page.click("canvas.heat")
+    page.wait_for_timeout(500)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256)
+    picture.save(FIGURES / "view-static.png", optimize=True)
+    server.shutdown()
+
+
 def main(chromium: str = "/usr/bin/chromium") -> None:
     """Take all pictures."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -148,6 +182,7 @@ def main(chromium: str = "/usr/bin/chromium") -> None:
             small = picture.convert("RGB").quantize(256)
             small.save(FIGURES / f"{name}.png", optimize=True)
             page.close()
+        take_static(browser, Path(folder) / "site")
         browser.close()
 
 

@@ -372,6 +372,27 @@ def test_a_host_that_does_not_share_its_files(browser: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_hosts_without_ranges_and_without_the_file(browser: Any, tmp_path: Path) -> None:
+    bp.save(tmp_path / "small.blp", PLANE)
+    with running(Host(is_open=True)) as host, running(Host(is_open=True)) as data:
+        data.has_ranges = False
+        site = Site(browser, tmp_path / "site", host, data)
+        data.files["/large.blp"] = bytes((1 << 26) + 1)
+        site.open(tmp_path / "small.blp")
+        site.page.select_option("text=Colours >> xpath=.. >> select", "gray")
+        np.testing.assert_array_equal(site.pixels("canvas.heat")[..., 0], gray(PLANE[0]))
+        assert [each.status for each in data.log] == [200]
+        site.page.goto(f"{host.url('index.html')}?url={data.url('large.blp')}")
+        site.page.wait_for_selector(
+            "text=the server does not support ranges, so all 67108865 bytes"
+        )
+        site.page.goto(f"{host.url('index.html')}?url={host.url('missing.blp')}")
+        site.page.wait_for_selector("text=the server answered 404: it has no such file")
+        site.page.close()
+    assert all("404" in each for each in site.problems)
+
+
+@pytest.mark.slow
 def test_a_damaged_chunk_is_named(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
     bp.save(path, PLANE, chunks=1)

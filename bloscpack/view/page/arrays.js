@@ -295,7 +295,7 @@ class ArrayView {
     this.place = place;
     const drawn = value === undefined ? "outside" : number(value);
     const exact = this.markCell();
-    const text = `[${place.join(", ")}] = ${exact === null || exact === drawn ? drawn : this.isPart ? `${drawn} of ${exact}` : exact}`;
+    const text = `[${place.join(", ")}] = ${exact === null || exact === drawn ? drawn : this.isPart && !this.plane.rounded ? `${drawn} of ${exact}` : exact}`;
     this.cursorText.textContent = text;
     this.heat.ariaLabel = `Heat map; cursor at ${text}`;
   }
@@ -473,7 +473,8 @@ class ArrayView {
         this.chunkGrid.append(cell);
       });
       const bad = Object.keys(found.damage).length;
-      this.chunkText.textContent = `${found.nchunks} chunks, darker ones are larger. ${
+      const count = found.nchunks === 1 ? "1 chunk." : `${found.nchunks} chunks, darker ones are larger.`;
+      this.chunkText.textContent = `${count} ${
         bad ? `${bad} are damaged.` : found.verified ? "None of these is damaged." : "Not verified yet: see File."}`;
     }, (error) => this.fail(error));
   }

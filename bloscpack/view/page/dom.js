@@ -73,6 +73,7 @@ export function number(value) {
   if (typeof value !== "number") return value === null || value === undefined ? "" : String(value);
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
+  if (Math.abs(value) >= 1e15) return value.toExponential(6).replace(/\.?0+e/, "e");
   return String(Number(value.toPrecision(7)));
 }
 

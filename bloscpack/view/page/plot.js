@@ -18,6 +18,12 @@ function ticks(low, high, count) {
   return found;
 }
 
+// Short texts of ticks; one that equals the one before it is left out.
+function labels(values) {
+  const texts = values.map((value) => (number(value).length > 9 ? value.toExponential(2) : number(value)));
+  return texts.map((text, at) => (text === texts[at - 1] ? "" : text));
+}
+
 export class Plot {
   constructor(label) {
     this.canvas = el("canvas", { className: "plot", role: "img", ariaLabel: label, tabIndex: 0 });
@@ -50,9 +56,14 @@ export class Plot {
       }
     }
     if (x0 > x1) return { x0: 0, x1: 1, y0: 0, y1: 1 };
-    if (this.options.bars) y0 = Math.min(0, y0);
-    if (x0 === x1) [x0, x1] = [x0 - 0.5, x1 + 0.5];
-    if (y0 === y1) [y0, y1] = [y0 - 0.5, y1 + 0.5];
+    if (this.options.bars) {
+      y0 = Math.min(0, y0);
+      x1 = Math.max(x1, ...this.lines.map(({ x, low }) => x[low.length]));
+    }
+    // A float of 1e18 plus a half would be the same.
+    const pad = (value) => Math.max(0.5, Math.abs(value) * 1e-12);
+    if (x0 === x1) [x0, x1] = [x0 - pad(x0), x1 + pad(x1)];
+    if (y0 === y1) [y0, y1] = [y0 - pad(y0), y1 + pad(y1)];
     return { x0, x1, y0, y1, ...this.options.range };
   }
 
@@ -78,17 +89,20 @@ export class Plot {
     context.lineWidth = 1;
     context.textAlign = "right";
     context.textBaseline = "middle";
-    for (const y of ticks(y0, y1, 4)) {
+    const down = ticks(y0, y1, 4);
+    const across = ticks(x0, x1, 7);
+    const [downTexts, acrossTexts] = [labels(down), labels(across)];
+    for (const [k, y] of down.entries()) {
       context.beginPath();
       context.moveTo(MARGIN.left, toY(y));
       context.lineTo(width - MARGIN.right, toY(y));
       context.stroke();
-      context.fillText(number(y), MARGIN.left - 6, toY(y));
+      context.fillText(downTexts[k], MARGIN.left - 6, toY(y));
     }
     context.textAlign = "center";
     context.textBaseline = "top";
-    for (const x of ticks(x0, x1, 7)) {
-      context.fillText(number(x), toX(x), height - MARGIN.bottom + 6);
+    for (const [k, x] of across.entries()) {
+      context.fillText(acrossTexts[k], toX(x), height - MARGIN.bottom + 6);
     }
     this.lines.forEach(({ x, low, high }, at) => {
       context.strokeStyle = context.fillStyle = color(COLORS[at % COLORS.length]);

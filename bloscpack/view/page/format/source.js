@@ -5,6 +5,9 @@ import { need, ReadError } from "./errors.js";
 
 export const HEAD = 65536, TAIL = 262144;
 const GAP = 262144, MAX_READ = 2 ** 28;
+// Largest file that is fetched as a whole from a host without ranges.
+const MAX_WHOLE = 2 ** 26;
+const REASONS = { 401: ": it asks for a login", 403: ": it does not allow this file", 404: ": it has no such file" };
 
 class Source {
   constructor() {
@@ -63,7 +66,12 @@ export class HttpSource extends Source {
   static async open(url) {
     const source = new HttpSource();
     Object.assign(source, { url: String(url), nrequests: 0, etag: null });
-    const response = await source.request(0, HEAD);
+    const aborting = new AbortController(), response = await source.request(0, HEAD, aborting.signal);
+    const length = Number(response.headers.get("Content-Length") ?? 0);
+    if (response.status === 200 && length > MAX_WHOLE) {
+      aborting.abort();
+      throw new ReadError("unsupported", `${url}: the server does not support ranges, so all ${length} bytes would be fetched; the limit is ${MAX_WHOLE}`);
+    }
     const bytes = new Uint8Array(await response.arrayBuffer());
     if (response.status === 200 || response.status === 416) {
       need(response.status === 200, "truncated", `${url}: the file is empty`);
@@ -80,15 +88,15 @@ export class HttpSource extends Source {
     return source.openTail();
   }
 
-  async request(offset, size) {
+  async request(offset, size, signal = undefined) {
     this.nrequests++;
     let response;
     try {
-      response = await fetch(this.url, { headers: { Range: `bytes=${offset}-${offset + size - 1}` } });
+      response = await fetch(this.url, { signal, headers: { Range: `bytes=${offset}-${offset + size - 1}` } });
     } catch (error) {
       throw new ReadError("unsupported", `${this.url}: cannot be fetched (${error.message})`);
     }
-    need(response.ok || response.status === 416, "not-bloscpack", `${this.url}: the server answered ${response.status}`);
+    need(response.ok || response.status === 416, "not-bloscpack", `${this.url}: the server answered ${response.status}${REASONS[response.status] ?? ""}`);
     return response;
   }
 

@@ -47,7 +47,7 @@ async function row({ ordinal, name, opened }) {
     const { kind, kindName, source } = await opened;
     return { ordinal, name, kind, kind_name: kindName, size: source.size };
   } catch (error) {
-    return { ordinal, name, kind: "unknown", kind_name: "not readable", error: error.message };
+    return { ordinal, name, size: null, kind: "unknown", kind_name: "not readable", error: error.message };
   }
 }
 

@@ -23,6 +23,9 @@ export function chooser(problems, add) {
     event.preventDefault();
     tryAdd([...event.dataTransfer.files]);
   });
-  document.querySelector("header").append(el("div", { className: "controls" },
-    labelled("URL", url), button("Open", open), labelled("or a file, which can also be dropped here", file)), errors);
+  const urlControl = labelled("URL", url);
+  urlControl.append(button("Open", open));
+  urlControl.classList.add("wide");
+  document.querySelector("header").append(
+    el("div", { className: "controls chooser" }, urlControl, labelled("or choose or drop a file", file)), errors);
 }
