@@ -337,6 +337,21 @@ def test_a_frame_shows_the_data(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_arrays_of_pictures_are_shown_in_colour(site: Site, tmp_path: Path) -> None:
+    pairs = np.asfortranarray(CLIP.reshape(6, 2, *CLIP.shape[1:]))
+    bp.savez(tmp_path / "a.blp", {"other": PLANE, "pictures": CLIP, "pairs": pairs}, chunks=2)
+    site.open(tmp_path / "a.blp")
+    for name in ("pictures", "pairs"):
+        site.page.select_option("text=Array >> xpath=.. >> select", label=name)
+        site.page.wait_for_selector(f"h4:text-is('{name}')")
+        np.testing.assert_array_equal(site.pixels("canvas.frame")[..., :3], CLIP[0])
+        site.page.click("button[aria-label='One frame on']")
+        site.page.wait_for_selector("canvas.frame[data-drawn='1']")
+        np.testing.assert_array_equal(site.pixels("canvas.frame")[..., :3], CLIP[1])
+    assert site.pixels("canvas.heat").shape[:2] == CLIP.shape[1:3]
+
+
+@pytest.mark.slow
 def test_a_dropped_file_and_jpeg(site: Site, tmp_path: Path) -> None:
     pytest.importorskip("simplejpeg")
     path = tmp_path / "j.blp"

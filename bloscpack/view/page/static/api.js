@@ -90,8 +90,8 @@ export const getPacket = answer;
 
 // Yields frames as the server sends them: see bloscpack/view/clips.py.
 export async function* getBlocks(path, query, signal) {
-  const [file] = split(path);
-  for await (const { index, channels, width, height, data } of clips.frames(await file.opened, query)) {
+  const [file] = split(path), opened = await file.opened, { frames } = opened.store ? clips : arrays;
+  for await (const { index, channels, width, height, data } of frames(opened, query)) {
     signal?.throwIfAborted();
     yield new Uint8Array(Uint32Array.of(index, channels, width, height, data.length).buffer);
     yield data;

@@ -4,6 +4,8 @@ import { bigOf, isBig } from "../format/dtype.js";
 import { need, ReadError } from "../format/errors.js";
 import { arrayOf, chunkNbytes } from "./files.js";
 import { histogram, limits } from "./numbers.js";
+import * as clips from "./clips.js";
+import { countOf as pictureCount, storeOf } from "./pictures.js";
 import { bigText, textOf } from "./text.js";
 import { fieldNames, hasNumbers, Values } from "./values.js";
 
@@ -62,7 +64,7 @@ function describeArray({ array, file, source }) {
   return {
     shape: array.shape, dtype: nameOf(array.dtype), order: array.isFortran ? "F" : "C", nbytes: array.nbytes,
     cbytes: source.size, nchunks: file.nchunks, chunks: chunks ?? null, numeric: hasNumbers(array.dtype),
-    fields: fieldNames(array.dtype).slice(0, MAX_NAMES), complex: array.dtype.kind === "c", attrs: array.attrs,
+    fields: fieldNames(array.dtype).slice(0, MAX_NAMES), complex: array.dtype.kind === "c", pictures: pictureCount(array), attrs: array.attrs,
   };
 }
 
@@ -253,5 +255,20 @@ function chunks(target, query, { archive, report }) {
   };
 }
 
-export const VIEWS = { array: describe, ...Object.fromEntries(
+// An array of pictures as a clip, whose number is that of the member.
+async function picturesOf(opened, query) {
+  const { array } = await arrayOf(opened, Number(query.clip ?? 0));
+  return { store: storeOf(array, opened.archive?.members[query.clip ?? 0].name ?? "array") };
+}
+
+async function clip(opened, query) {
+  const found = clips.VIEWS.clip(await picturesOf(opened, query), { clip: 0 });
+  return { ...found, ordinal: Number(query.clip ?? 0) };
+}
+
+export async function* frames(opened, query) {
+  yield* clips.frames(await picturesOf(opened, query), { ...query, clip: 0 });
+}
+
+export const VIEWS = { clip, array: describe, ...Object.fromEntries(
   Object.entries({ plane, line, statistics, table, chunks }).map(([name, view]) => [name, ofArray(view)])) };
