@@ -11,6 +11,10 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 
+# Largest gap between extents, on average, whose pages are asked for, too.
+cdef int64_t MAX_GAP = 1 << 18
+
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -70,14 +74,26 @@ def copy(
     """
     cdef Py_ssize_t count = starts.shape[0]
     cdef Py_ssize_t k = 0
-    cdef int64_t start, limit
-    if nbytes <= 0 or out.shape[0] // nbytes < count:
+    cdef int64_t start, limit, low, high
+    cdef bint are_resident = False
+    if nbytes <= 0 or count == 0 or out.shape[0] // nbytes < count:
         return 0
     with nogil:
         limit = min(file_size(descriptor), <int64_t> mapped.shape[0]) - nbytes
+        low = high = starts[0]
+        for k in range(1, count):
+            low = min(low, starts[k])
+            high = max(high, starts[k])
+        # One question about everything, unless that includes many pages in between: the call takes
+        # as long as the answer for some hundred pages.
+        if 0 <= low and high <= limit and (high - low) // count <= nbytes + MAX_GAP:
+            are_resident = is_resident(&mapped[low], high - low + nbytes)
+        k = 0
         while k < count:
             start = starts[k]
-            if start < 0 or start > limit or not is_resident(&mapped[start], nbytes):
+            if start < 0 or start > limit:
+                break
+            if not are_resident and not is_resident(&mapped[start], nbytes):
                 break
             memcpy(&out[k * nbytes], &mapped[start], nbytes)
             k += 1
