@@ -12,10 +12,12 @@ from frames.contenders import (
     BARE_JPEG,
     GULPIO2,
     HDF5_LZ4,
+    MEMMAP,
     ONE_THREAD,
     PNG,
     STORE_FAST,
     STORE_JPEG,
+    STORE_RAW,
     STORE_SMALL,
     TABLE,
     Contender,
@@ -27,7 +29,7 @@ from frames.opening import measure_opening
 
 BARE = "bare decoding of "
 STORES = (STORE_JPEG, STORE_FAST, STORE_SMALL)
-_SINGLES = (GULPIO2, *STORES, PNG, HDF5_LZ4)
+_SINGLES = (GULPIO2, *STORES, STORE_RAW, MEMMAP, PNG, HDF5_LZ4)
 _PER_CALL = 16
 _SEED = 11
 _LIBRARIES = ("simplejpeg", "pillow", "torch")

@@ -39,6 +39,8 @@ BARE_JPEG = "bare JPEG decoding"
 STORE_JPEG = "bloscpack, JPEG"
 STORE_FAST = "bloscpack, fast"
 STORE_SMALL = "bloscpack, small"
+STORE_RAW = "bloscpack, raw"
+MEMMAP = "numpy.memmap"
 HDF5_LZ4, HDF5_ZSTD = "h5py, Blosc lz4", "h5py, Blosc zstd"
 
 TABLE = {
@@ -55,6 +57,8 @@ TABLE = {
     STORE_FAST + ONE_THREAD: "frames.with_bloscpack:StoreFastOneThread",
     STORE_SMALL: "frames.with_bloscpack:StoreSmall",
     STORE_SMALL + ONE_THREAD: "frames.with_bloscpack:StoreSmallOneThread",
+    STORE_RAW: "frames.with_bloscpack:StoreRaw",
+    MEMMAP: "frames.with_memmap:MemoryMap",
     "webdataset, JPEG": "frames.with_webdataset:WebDataset",
     PNG: "frames.with_png:PngFiles",
     FFV1: "frames.with_ffv1:Ffv1",

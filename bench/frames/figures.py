@@ -28,10 +28,12 @@ from frames.contenders import (
     GULP_SOURCE,
     GULPIO2,
     GULPIO2_STACKED,
+    MEMMAP,
     ONE_THREAD,
     PNG,
     STORE_FAST,
     STORE_JPEG,
+    STORE_RAW,
     STORE_SMALL,
 )
 from frames.ingesting import OURS_GULP, OURS_STORE
@@ -88,6 +90,7 @@ _SIZES = (
 )
 _DECODING = ((SMALL, PNG_CV2, 6.0), (SMALL, FFV1, 30.0), (FAST, PNG_CV2, 13.0))
 _SINGLE = 30e-6  # seconds
+_RAW = 1.3  # times the seconds of a memory map
 _OPEN, _RESIDENT = 0.020, 64e6  # seconds, bytes
 
 
@@ -205,6 +208,7 @@ def targets_of(run: Run) -> list[Target]:
         *_sizes(run),
         *_decoding(run),
         *_singles(run),
+        *_raw(run),
         *_other_pixels(run),
         *_opening(run),
         *_ingest(run),
@@ -291,6 +295,17 @@ def _singles(run: Run) -> Iterator[Target]:
             found,
             lambda value: value <= _SINGLE,
             lambda value: f"{value * 1e6:+.1f} us",
+        )
+
+
+def _raw(run: Run) -> Iterator[Target]:
+    for what, start in (("clips", "clip/"), ("single frame", "single/")):
+        found = {clip: 1 / times for clip, times in _ratios(run, start, STORE_RAW, MEMMAP).items()}
+        yield from _line(
+            f"{what}, {STORE_RAW}",
+            f"<= {_RAW:g} of {MEMMAP}",
+            found,
+            lambda value: value <= _RAW,
         )
 
 

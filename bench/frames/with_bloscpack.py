@@ -17,6 +17,7 @@ from frames.contenders import (
     ONE_THREAD,
     STORE_FAST,
     STORE_JPEG,
+    STORE_RAW,
     STORE_SMALL,
     Contender,
     Frames,
@@ -29,6 +30,7 @@ _STORES: dict[str, tuple[str, dict[str, Any]]] = {
     STORE_JPEG: ("frame store of the same JPEG bytes", {"codec": "jpeg"}),
     STORE_FAST: ("frame store, lossless, preset fast", {"preset": "fast"}),
     STORE_SMALL: ("frame store, lossless, preset small", {"preset": "small"}),
+    STORE_RAW: ("frame store, preset raw, read before", {"preset": "raw"}),
 }
 
 
@@ -57,6 +59,7 @@ class Store(Contender):
 
 StoreJpeg, StoreJpegOneThread = partial(Store, STORE_JPEG), partial(Store, STORE_JPEG, 1)
 StoreFast, StoreFastOneThread = partial(Store, STORE_FAST), partial(Store, STORE_FAST, 1)
+StoreRaw = partial(Store, STORE_RAW)
 StoreSmall, StoreSmallOneThread = partial(Store, STORE_SMALL), partial(Store, STORE_SMALL, 1)
 
 

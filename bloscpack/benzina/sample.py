@@ -31,7 +31,7 @@ class Sample(ShownClip):
     ----------
     index : int
         Its ordinal in the file.
-    decode_cost : int
+    decode_cost : float
         Cost of a decoded byte relative to Blosc; scales the number of threads.
 
     Notes
@@ -41,7 +41,7 @@ class Sample(ShownClip):
 
     dtype = _UINT8
     # H.265 takes about four times as long as JPEG.
-    decode_cost = 20
+    decode_cost = 32.0
 
     __slots__ = ("_content", "_data", "_layout", "_shown", "index")
 

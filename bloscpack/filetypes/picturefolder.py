@@ -25,7 +25,7 @@ from ..types import AnyArray, IntArray
 class FileClip(IndexedClip):
     """File of a folder as a clip of one frame; see `frames.protocol.Clip`."""
 
-    decode_cost = 5
+    decode_cost = 8.0  # of JPEG, as in `frames/store/clip.py`
 
     def __init__(self, item: Item) -> None:
         self.id = id_of(item)

@@ -257,7 +257,7 @@ class KeyedSource(ClipMapping, ABC):
 class StoredClip(Clip, Protocol):
     """A clip that knows where its frames are stored, which `read_batch` needs."""
 
-    decode_cost: int  # cost of a decoded byte relative to Blosc; scales the number of threads
+    decode_cost: float  # cost of a decoded byte relative to Blosc; scales the number of threads
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
         """Return the shape of the frames at `indices`; some sources know that of the first only."""
@@ -396,7 +396,7 @@ def _read_each(
     results: list[AnyArray] = []
     spread: list[tuple[AnyArray, AnyArray]] = []
     pieces: list[Piece] = []
-    work = 0
+    work = 0.0
     for number, (clip, selection) in enumerate(requests):
         indices, is_single = frame_indices(selection, len(clip))
         shape = clip.frame_shape(indices)

@@ -227,8 +227,7 @@ class GulpClip(ShownClip):
     """An item of a Gulp directory; see `frames.protocol.Clip`."""
 
     dtype = _UINT8
-    # A pixel of a JPEG takes this many times as long to decode as one of Blosc.
-    decode_cost = 5
+    decode_cost = 8.0  # of JPEG, as in `frames/store/clip.py`
 
     __slots__ = ("_known", "_ordinal", "_source", "id")
 

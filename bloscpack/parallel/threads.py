@@ -33,12 +33,19 @@ _POLL_INTERVAL = 0.2
 _START_TIMEOUT = 1.0
 
 
-def resolve_nthreads(nthreads: int | None, nbytes: int, *, limit: int = MAX_DEFAULT_THREADS) -> int:
+def resolve_nthreads(
+    nthreads: int | None,
+    nbytes: int,
+    *,
+    limit: int = MAX_DEFAULT_THREADS,
+    least: int = MIN_NBYTES_PER_THREAD,
+) -> int:
     """Return the number of threads to use for `nbytes` decoded bytes.
 
     An explicit `nthreads`, at least 1, takes precedence, then ``BLOSCPACK_NTHREADS``. The default
     is 1 inside a worker (`in_worker`), and elsewhere the number of processors this process may use,
-    at most `limit`. The result is never more than one thread per `MIN_NBYTES_PER_THREAD` bytes.
+    at most `limit` and one thread per `least` bytes. The result is never more than one thread per
+    `MIN_NBYTES_PER_THREAD` bytes.
     """
     if nthreads is None:
         # Small reads are the common case and must not pay for reading the environment.
@@ -49,8 +56,10 @@ def resolve_nthreads(nthreads: int | None, nbytes: int, *, limit: int = MAX_DEFA
             if not text.isdecimal():
                 raise ValueError(f"BLOSCPACK_NTHREADS must be a number, not {text!r}")
             nthreads = int(text)
+        elif nbytes < 2 * least or in_worker():
+            return 1
         else:
-            nthreads = 1 if in_worker() else min(limit, available_cpus())
+            nthreads = min(limit, available_cpus(), nbytes // least)
     if nthreads < 1:
         raise ValueError(f"nthreads must be at least 1, not {nthreads}")
     return max(1, min(nthreads, nbytes // MIN_NBYTES_PER_THREAD))

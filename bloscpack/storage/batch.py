@@ -18,6 +18,11 @@ from .protocol import ByteSource
 from .remote.prefetch import prefetched_pieces
 from .runs import LOCAL, most_per_run, plan_runs
 
+# Decoded bytes per thread, as those of a Blosc chunk, unless the number of threads is given. A
+# second thread costs 0.2 to 0.5 ms of processor time, for its start and for waiting, with every
+# codec (bench/threads.py). 8 MiB take 2 ms, so that is about a tenth of the time of two threads.
+LEAST_NBYTES = 8 << 20
+
 
 class Piece(NamedTuple):
     """Stored bytes and the function that decodes them."""
@@ -38,7 +43,7 @@ _Call = tuple[list[Piece], int, int]
 """Pieces that one call reads, and the offset and size in bytes of what it reads."""
 
 
-def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None:
+def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: float) -> None:
     """Read and decode all `pieces`.
 
     Parameters
@@ -46,8 +51,9 @@ def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None
     pieces : sequence of Piece
         In any order; the overlap of pieces is read once.
     nthreads : int or None
-        Threads to decode with; see `threads.resolve_nthreads`.
-    nbytes : int
+        Threads to decode with; see `threads.resolve_nthreads`. By default, at most one per
+        `LEAST_NBYTES`.
+    nbytes : float
         Cost of decoding, as the decoded size of a Blosc chunk that takes equally long.
 
     Raises
@@ -57,7 +63,7 @@ def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None
     Exception
         The error of `decode`; if several fail, that of the first piece in the file.
     """
-    nthreads = resolve_nthreads(nthreads, nbytes)
+    nthreads = resolve_nthreads(nthreads, int(nbytes), least=LEAST_NBYTES)
     for group in prefetched_pieces(pieces):
         calls = list(_plan(group, nthreads))
         run_indexed(_reader(calls), range(len(calls)), nthreads)

@@ -36,7 +36,7 @@ from .read.recordset import RecordSet, tagged_versions
 
 # Cost of a decoded byte relative to Blosc, for raw and for coded images; scales the number of
 # threads.
-_RAW_COST, _CODED_COST = 1, 5
+_RAW_COST, _CODED_COST = 1.0, 8.0
 # Frames smaller than this many bytes are read together and copied; larger ones are each read
 # straight into the result.
 _STRAIGHT_NBYTES = 1 << 16
@@ -63,7 +63,7 @@ class StreamClip(ShownClip):
     ----------
     id : str
         Id of the stream, such as ``"1201-1"``.
-    decode_cost : int
+    decode_cost : float
         Cost of a decoded byte relative to Blosc; scales the number of threads.
 
     Raises

@@ -12,6 +12,7 @@ from xxhash import xxh3_64_digest
 
 from ...damage.report import Damage, message_of
 from ...exceptions import BloscpackError
+from ...parallel.threads import ALL_THREADS, resolve_nthreads
 from ...storage.protocol import ByteSource
 from ...types import BytesLike
 from ..protocol import read_batch
@@ -120,7 +121,8 @@ class ClipVerifier:
         self.bad: set[int] = set()
         self.notices: list[str] = []
         self._source = source
-        self._nthreads = nthreads
+        # Batches follow one another, so all threads are worth their start.
+        self._nthreads = resolve_nthreads(nthreads, ALL_THREADS)
         self._store = _Store(source.name)
         self._done = done
         self._batch: list[_Part] = []

@@ -16,8 +16,9 @@ from ..utils import img_to_jpeg_bytes, jpeg_bytes_to_img
 from .format import ImgInfo, check_jpeg, frame_info
 
 # Cost of encoding or decoding a stored byte of a JPEG relative to Blosc; scales the number of
-# threads. A byte stands for about 7 pixels, each of which takes 5 times as long.
-_WORK_PER_STORED_BYTE = 32
+# threads. A byte stands for about 7 pixels, each of which takes 5 times as long to encode, and 7
+# to decode.
+_WORK_PER_STORED_BYTE = 50
 _WORK_PER_PIXEL_BYTE = 5
 
 
