@@ -140,29 +140,35 @@ GFNI static void bytes_of_planes_gfni(const uint8_t *planes, size_t stride, uint
     last_groups(planes + k, stride, out + 8 * k, n - k, zigzag);
 }
 
+/* Running sums of 32 bytes, and of those before, whose sum is in every byte of `carry`. */
+AVX2 static inline __m256i running_sums(__m256i sums, __m256i *carry)
+{
+    const __m256i last = _mm256_set1_epi8(15);
+    __m256i lower, values;
+    sums = _mm256_add_epi8(sums, _mm256_slli_si256(sums, 1));
+    sums = _mm256_add_epi8(sums, _mm256_slli_si256(sums, 2));
+    sums = _mm256_add_epi8(sums, _mm256_slli_si256(sums, 4));
+    sums = _mm256_add_epi8(sums, _mm256_slli_si256(sums, 8));
+    /* The sum of the lower lane goes to the upper one. */
+    lower = _mm256_permute2x128_si256(sums, sums, 0x08);
+    sums = _mm256_add_epi8(sums, _mm256_shuffle_epi8(lower, last));
+    values = _mm256_add_epi8(sums, *carry);
+    /* One addition is all that the next step waits for. */
+    sums = _mm256_permute2x128_si256(sums, sums, 0x11);
+    *carry = _mm256_add_epi8(*carry, _mm256_shuffle_epi8(sums, last));
+    return values;
+}
+
 /* Residuals of a row to values, in place: sums along the row, and the row above (or NULL) added. */
 AVX2 static void values_of_row(uint8_t *row, const uint8_t *above, size_t n, bool left)
 {
-    const __m256i last = _mm256_set1_epi8(15);
     __m256i carry = _mm256_setzero_si256();
     uint8_t sum = 0;
     size_t x = 0;
     for (; x + 32 <= n; x += 32) {
         __m256i values = _mm256_loadu_si256((const __m256i *)(row + x));
-        if (left) {
-            __m256i sums = values, lower;
-            sums = _mm256_add_epi8(sums, _mm256_slli_si256(sums, 1));
-            sums = _mm256_add_epi8(sums, _mm256_slli_si256(sums, 2));
-            sums = _mm256_add_epi8(sums, _mm256_slli_si256(sums, 4));
-            sums = _mm256_add_epi8(sums, _mm256_slli_si256(sums, 8));
-            /* The sum of the lower lane goes to the upper one. */
-            lower = _mm256_permute2x128_si256(sums, sums, 0x08);
-            sums = _mm256_add_epi8(sums, _mm256_shuffle_epi8(lower, last));
-            values = _mm256_add_epi8(sums, carry);
-            /* One addition is all that the next step waits for. */
-            sums = _mm256_permute2x128_si256(sums, sums, 0x11);
-            carry = _mm256_add_epi8(carry, _mm256_shuffle_epi8(sums, last));
-        }
+        if (left)
+            values = running_sums(values, &carry);
         if (above)
             values = _mm256_add_epi8(values, _mm256_loadu_si256((const __m256i *)(above + x)));
         _mm256_storeu_si256((__m256i *)(row + x), values);
@@ -185,34 +191,45 @@ AVX2 static void values_of_row(uint8_t *row, const uint8_t *above, size_t n, boo
         FROM(part, c, 13), FROM(part, c, 14), FROM(part, c, 15)
 #define SPREAD(part, c) _mm256_setr_epi8(FROM_LANE(part, c), FROM_LANE(part, c))
 
-/* Green, red less green and blue less green to pixels, to which `reference` is added if not NULL. */
-AVX2 static void pixels_of_row(const uint8_t *green, const uint8_t *red, const uint8_t *blue,
-                               const uint8_t *reference, uint8_t *pixels, size_t width)
+/* 32 values of green, red less green and blue less green to 32 pixels. */
+AVX2 static inline void join_planes(__m256i g, __m256i red, __m256i blue, __m256i *pixels)
 {
     const __m256i spread[3][3] = {{SPREAD(0, 0), SPREAD(0, 1), SPREAD(0, 2)},
                                   {SPREAD(1, 0), SPREAD(1, 1), SPREAD(1, 2)},
                                   {SPREAD(2, 0), SPREAD(2, 1), SPREAD(2, 2)}};
+    __m256i r = _mm256_add_epi8(g, red), b = _mm256_add_epi8(g, blue), parts[3];
+    for (int part = 0; part < 3; part++)
+        parts[part] = _mm256_or_si256(_mm256_or_si256(_mm256_shuffle_epi8(r, spread[part][0]),
+                                                      _mm256_shuffle_epi8(g, spread[part][1])),
+                                      _mm256_shuffle_epi8(b, spread[part][2]));
+    pixels[0] = _mm256_permute2x128_si256(parts[0], parts[1], 0x20);
+    pixels[1] = _mm256_permute2x128_si256(parts[2], parts[0], 0x30);
+    pixels[2] = _mm256_permute2x128_si256(parts[1], parts[2], 0x31);
+}
+
+/* 32 pixels, to which `reference` is added if not NULL. */
+AVX2 static inline void store_pixels(const __m256i *pixels, const uint8_t *reference, uint8_t *out)
+{
+    for (int part = 0; part < 3; part++) {
+        __m256i values = pixels[part];
+        if (reference)
+            values = _mm256_add_epi8(
+                values, _mm256_loadu_si256((const __m256i *)(reference + 32 * part)));
+        _mm256_storeu_si256((__m256i *)(out + 32 * part), values);
+    }
+}
+
+/* Green, red less green and blue less green to pixels, to which `reference` is added if not NULL. */
+AVX2 static void pixels_of_row(const uint8_t *green, const uint8_t *red, const uint8_t *blue,
+                               const uint8_t *reference, uint8_t *pixels, size_t width)
+{
     size_t x = 0;
     for (; x + 32 <= width; x += 32) {
-        __m256i g = _mm256_loadu_si256((const __m256i *)(green + x));
-        __m256i r = _mm256_add_epi8(g, _mm256_loadu_si256((const __m256i *)(red + x)));
-        __m256i b = _mm256_add_epi8(g, _mm256_loadu_si256((const __m256i *)(blue + x)));
-        __m256i parts[3], out[3];
-        for (int part = 0; part < 3; part++)
-            parts[part] = _mm256_or_si256(
-                _mm256_or_si256(_mm256_shuffle_epi8(r, spread[part][0]),
-                                _mm256_shuffle_epi8(g, spread[part][1])),
-                _mm256_shuffle_epi8(b, spread[part][2]));
-        out[0] = _mm256_permute2x128_si256(parts[0], parts[1], 0x20);
-        out[1] = _mm256_permute2x128_si256(parts[2], parts[0], 0x30);
-        out[2] = _mm256_permute2x128_si256(parts[1], parts[2], 0x31);
-        for (int part = 0; part < 3; part++) {
-            size_t at = 3 * x + 32 * part;
-            if (reference)
-                out[part] = _mm256_add_epi8(
-                    out[part], _mm256_loadu_si256((const __m256i *)(reference + at)));
-            _mm256_storeu_si256((__m256i *)(pixels + at), out[part]);
-        }
+        __m256i joined[3];
+        join_planes(_mm256_loadu_si256((const __m256i *)(green + x)),
+                    _mm256_loadu_si256((const __m256i *)(red + x)),
+                    _mm256_loadu_si256((const __m256i *)(blue + x)), joined);
+        store_pixels(joined, reference ? reference + 3 * x : NULL, pixels + 3 * x);
     }
     for (; x < width; x++) {
         const uint8_t *base = reference ? reference + 3 * x : (const uint8_t *)"\0\0";

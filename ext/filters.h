@@ -197,4 +197,6 @@ VECTORISED static void unzigzag_bytes(uint8_t *bytes, size_t n)
 #define ITEM uint64_t
 #include "residual.h"
 
+#include "packed.h"
+
 #endif

@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
-# boundscheck is off because every index into a typed buffer is the constant 0 or half of its length,
-# after that was checked to be positive.
+# boundscheck is off because every index into a typed buffer is the constant 0, half of its length,
+# or the length less the number of widths, after these were checked.
 """Image filters: convert frames to residuals, which compress better, and back without loss.
 
 A frame is rows of pixels of one or more channels. The filters are applied in this order, and undone
@@ -15,10 +15,14 @@ BITS    for each plane, or for all items without PLANES: the 8 bit planes of eac
         items, the lowest first; bit i of byte k is that of item 8 k + i. A remainder of up to 7
         items is unchanged.
 
+`pack` and `unpack` do the work of another filter, PACKED, for residuals of items of 8 bits
+(`packed.h`). It follows the others, without ZIGZAG and BITS.
+
 UP and LEFT together predict a pixel as left + above - above left. The kernel handles frames of
 unsigned items only; it does not know chunks, codecs or how filters are chosen.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
@@ -48,6 +52,13 @@ cdef extern from "filters.h" nogil:
                          size_t, int)
     void decode_uint64_t(uint64_t *, const uint64_t *, uint64_t *, uint64_t *, size_t, size_t,
                          size_t, int)
+    enum:
+        PACKED_BLOCK
+    size_t packed_blocks(size_t)
+    size_t pack_rows(const uint8_t *, uint8_t *, size_t, size_t, size_t, uint8_t *)
+    bint is_packed(const uint8_t *, size_t, size_t)
+    void unpack_frame(const uint8_t *, const uint8_t *, const uint8_t *, uint8_t *, uint8_t *,
+                      size_t, size_t, size_t, int)
 
 
 PLANES = FILTER_PLANES
@@ -71,6 +82,11 @@ limit_vectors(2)
 cdef enum:
     ALL_FILTERS = (FILTER_PLANES | FILTER_UP | FILTER_LEFT | FILTER_ZIGZAG | FILTER_TIME
                    | FILTER_BITS)
+
+
+# Transforms of the packed bits themselves.
+cdef enum:
+    NEVER_PACKED = FILTER_ZIGZAG | FILTER_BITS
 
 
 cdef bint fits(size_t nbytes, size_t rows, size_t width, size_t channels, size_t itemsize,
@@ -168,3 +184,68 @@ def decode(uint8_t[::1] residuals not None, const uint8_t[::1] reference,
                             <uint64_t *> &frame[0], <uint64_t *> work, rows, width, channels,
                             flags)
     return True
+
+
+def pack(const uint8_t[::1] residuals not None, size_t rows, size_t width, size_t channels,
+         int flags):
+    """Return the residuals of `encode` with these filters, of 8-bit items, in as few bits as needed.
+
+    Returns None if sizes or filters do not fit.
+    """
+    cdef size_t nplanes, length, nblocks, size
+    cdef uint8_t *work
+    if not fits(residuals.shape[0], rows, width, channels, 1, flags) or flags & NEVER_PACKED:
+        return None
+    nplanes = channels if flags & FILTER_PLANES else 1
+    length = width * channels // nplanes
+    nblocks = rows * packed_blocks(length) * nplanes
+    with nogil:
+        # Behind the room for the bits is that for the widths, which are moved to the end of the bits.
+        work = <uint8_t *> malloc(nblocks * (PACKED_BLOCK + 1))
+        if work != NULL:
+            size = pack_rows(&residuals[0], work, rows, length, nplanes,
+                             work + nblocks * PACKED_BLOCK)
+    if work == NULL:
+        raise MemoryError
+    try:
+        return PyBytes_FromStringAndSize(<const char *> work, size)
+    finally:
+        free(work)
+
+
+def unpack(const uint8_t[::1] packed not None, const uint8_t[::1] reference,
+           uint8_t[::1] frame not None, size_t rows, size_t width, size_t channels, int flags):
+    """Write the frame of the residuals that `pack` returned to `frame`.
+
+    Returns False if sizes, filters or content do not fit.
+    """
+    cdef size_t nbytes = frame.shape[0]
+    cdef size_t size = packed.shape[0]
+    cdef size_t nplanes, nwidths, room
+    cdef const uint8_t *base = NULL
+    cdef const uint8_t *widths
+    cdef uint8_t *work = NULL
+    cdef bint done = False
+    if not fits(nbytes, rows, width, channels, 1, flags) or flags & NEVER_PACKED:
+        return False
+    if flags & FILTER_TIME:
+        if reference is None or <size_t> reference.shape[0] != nbytes:
+            return False
+        base = &reference[0]
+    nplanes = channels if flags & FILTER_PLANES else 1
+    room = packed_blocks(width * channels // nplanes)
+    nwidths = rows * room * nplanes
+    if nwidths > size:
+        return False
+    widths = &packed[size - nwidths]
+    with nogil:
+        if is_packed(widths, nwidths, size - nwidths):
+            work = <uint8_t *> malloc(2 * nplanes * room * PACKED_BLOCK)
+            if work != NULL:
+                unpack_frame(&packed[0], widths, base, &frame[0], work, rows, width, channels, flags)
+                free(work)
+                done = True
+            else:
+                with gil:
+                    raise MemoryError
+    return done

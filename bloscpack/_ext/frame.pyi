@@ -27,4 +27,16 @@ def decode(
     itemsize: int,
     flags: int,
 ) -> bool: ...
+def pack(
+    residuals: BytesLike, rows: int, width: int, channels: int, flags: int
+) -> bytes | None: ...
+def unpack(
+    packed: BytesLike,
+    reference: BytesLike | None,
+    frame: BytesLike,
+    rows: int,
+    width: int,
+    channels: int,
+    flags: int,
+) -> bool: ...
 def limit_vectors(most: int) -> int: ...

@@ -318,6 +318,18 @@ def decode_into(chunk: BytesLike, out: BytesLike) -> None:
             raise _decode_error(header, len(out), code)
 
 
+def uncompressed_content(chunk: BytesLike) -> memoryview | None:
+    """Return a view of the content of a chunk, or None if it is compressed.
+
+    Raises
+    ------
+    FormatError, CodecError
+        The header of the chunk is invalid, or is that of a chunk of another size.
+    """
+    is_memcpy = _check_whole(chunk).is_memcpy
+    return memoryview(chunk)[CHUNK_HEADER_SIZE:] if is_memcpy else None
+
+
 def decode_range_into(chunk: BytesLike, start: int, out: BytesLike) -> None:
     """Decode bytes ``start`` to ``start + len(out)`` of the content of `chunk` into `out`.
 

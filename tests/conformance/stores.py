@@ -49,7 +49,8 @@ class Forced:
         return len(self.frames)
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
-        params = CodecParams("lz4", 5, typesize=1)
+        is_packed = self.filters & Filter.PACKED == Filter.PACKED
+        params = CodecParams("lz4", 0 if is_packed else 5, typesize=1)
         alone = Scheme(params, self.filters & ~int(Filter.TIME | Filter.STRIDED))
         time = Scheme(params, self.filters) if self.filters & Filter.TIME else None
         scheme = Scheme(params, alone.filters, time)
@@ -137,6 +138,18 @@ def add_all(add: Callable[..., None]) -> None:
         clips = {"planes": (frames, every | Filter.PLANES), "pixels": (frames, every)}
         add(f"frames_all_filters_{itemsize}_bytes", forced, clips)
     long = moving(18, (20, 30), "u1")
+    packed = int(Filter.PACKED)
+    every = int(Filter.UP | Filter.LEFT) | packed
+    grey, colour = moving(3, (16, 37), "|u1"), moving(3, (12, 45, 3), "|u1")
+    kinds_of_packed = {
+        "planes": (colour, every | Filter.PLANES | Filter.TIME),
+        "up": (colour[:2], packed | Filter.UP | Filter.PLANES),
+        "pixels": (colour[:2], every),
+        "four": (moving(2, (12, 31, 4), "|u1"), every | Filter.PLANES),
+        "grey": (grey, packed | Filter.UP | Filter.TIME | Filter.STRIDED),
+        "signed": (moving(1, (3, 700), "|i1"), packed | Filter.LEFT),
+    }
+    add("frames_packed", forced, kinds_of_packed)
     add("frames_time", forced, {"a": (long, int(Filter.TIME))})
     add("frames_time_strided", forced, {"a": (long, int(Filter.TIME | Filter.STRIDED))})
     clips: dict[str, Any] = {

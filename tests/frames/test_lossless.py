@@ -72,6 +72,49 @@ def test_bands_of_rows_equal_the_twin(shape: tuple[int, ...], vectors: int) -> N
     check_filters(shape, "u1")
 
 
+@pytest.mark.parametrize(
+    "shape", [(16, 33, 3), (40, 95, 3), (9, 64, 3), (5, 7, 1), (3, 35, 4), (4, 40, 2), (1, 1, 1)]
+)
+def test_packed_residuals_equal_the_twin(shape: tuple[int, ...], vectors: int) -> None:
+    reference = noise(shape, "u1", 1)
+    for shift in range(0, 9, 2):  # residuals of every width
+        frame = (reference.astype("i2") + (noise(shape, "i1").astype("i2") >> shift)).astype("u1")
+        for flags in range(32):
+            if flags & Filter.ZIGZAG or (flags & Filter.PLANES and shape[-1] < 3):
+                continue
+            residuals, out = bytearray(frame.nbytes), bytearray(frame.nbytes)
+            assert kernel.encode(bytes_of(frame), bytes_of(reference), residuals, *shape, 1, flags)
+            packed = kernel.pack(residuals, *shape, flags)
+            assert packed == frame_filters.pack(bytes(residuals), shape, flags), Filter(flags)
+            assert kernel.unpack(packed, bytes_of(reference), out, *shape, flags)
+            assert out == bytes_of(frame), Filter(flags)
+
+
+def test_packed_residuals_that_do_not_fit_are_refused(vectors: int) -> None:
+    shape, flags = (40, 33, 3), int(Filter.PLANES | Filter.UP)
+    frame, out = noise(shape, "u1"), bytearray(40 * 33 * 3)
+    packed = kernel.pack(bytes_of(frame), *shape, flags)
+    nwidths = 40 * 2 * 3
+    assert packed is not None
+    assert kernel.unpack(packed, None, out, *shape, flags)
+
+    def is_refused(packed: bytes, form: tuple[int, ...] = shape, flags: int = flags) -> bool:
+        return not kernel.unpack(packed, None, out, *form, flags)
+
+    assert all(is_refused(packed[:size]) for size in (0, 1, nwidths - 1, len(packed) - 1))
+    assert all(is_refused(extra + packed) for extra in (b"\0", bytes(2), bytes(99)))
+    widths = bytearray(packed[-nwidths:])
+    for value in (0x98, 0x89, 0xF0, 0x87):  # too wide, or of another size
+        widths[7] = value
+        assert is_refused(packed[:-nwidths] + widths)
+    assert not is_refused(bytes(nwidths))
+    assert is_refused(bytes(nwidths), (41, 33, 3))
+    assert is_refused(bytes(nwidths), (33, 40, 3))
+    for other in (flags | Filter.ZIGZAG, flags | Filter.BITS, flags | Filter.TIME, 0x40, 0x80, -1):
+        assert is_refused(packed, flags=other), other
+    assert kernel.pack(out, *shape, Filter.ZIGZAG) is kernel.pack(out, 41, 33, 3, 0) is None
+
+
 def test_the_kernel_refuses_mismatched_sizes() -> None:
     frame = bytes(2 * 3 * 3)
 
@@ -316,6 +359,58 @@ def test_the_choice_depends_on_the_frames_alone() -> None:
 def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(ValueError, match="fast, small"):
         lossless.choose(noise((3, 5), "u1"), "medium")
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+@pytest.mark.parametrize("shape", [(3, 48, 64), (3, 40, 50, 3), (3, 2, 5, 32, 4)])
+def test_preset_fast_packs_pictures_of_8_bits(shape: tuple[int, ...], dtype: str) -> None:
+    rough = noise(shape, "u1") >> 4
+    frames = (rough + np.arange(shape[2], dtype="u1").reshape(-1, *[1] * (len(shape) - 3))).view(
+        dtype
+    )
+    _, chunks = round_trip(frames, "fast")
+    assert all(lossless.is_packed(filters) for _, filters in chunks)
+    assert sum(len(chunk) for chunk, _ in chunks) < 0.95 * frames.nbytes
+
+
+def test_packed_frames_refer_to_others_only_if_that_saves_enough() -> None:
+    still = np.cumsum(noise((64, 96, 3), "i1") >> 5, axis=0).astype("u1")
+    frames = np.stack([still + (noise(still.shape, "u1", k) >> 7) for k in range(16)])
+    scheme, chunks = round_trip(frames, "fast")
+    assert scheme.time is not None
+    assert [bool(filters & Filter.TIME) for _, filters in chunks] == [k % 8 > 0 for k in range(16)]
+    assert all(lossless.is_packed(filters) for _, filters in chunks)
+    moving = np.stack([np.roll(still, 17 * k, axis=1) for k in range(16)])
+    assert round_trip(moving, "fast")[0].time is None
+
+
+def test_a_packed_chunk_is_stored_uncompressed() -> None:
+    frame = noise((40, 64, 3), "u1") >> 3
+    params = CodecParams("lz4", 0)
+    filters = int(Filter.PACKED | Filter.UP | Filter.PLANES)
+    [(chunk, stored)] = lossless.encode_group([frame], Scheme(params, filters))
+    geometry, out = Geometry.of(frame.shape, 1), bytearray(frame.nbytes)
+    lossless.decode_chunk(chunk, filters, geometry, None, memoryview(out))
+    assert (stored, out) == (filters, bytes_of(frame))
+    compressed = encode(bytes(40 * 2 * 3), CodecParams("zstd", 1, 0))  # widths 0
+    wrong: list[tuple[bytes, int, Geometry]] = [
+        (compressed, filters, geometry),
+        (chunk, filters, Geometry(20, 64, 3, 2)),
+        (chunk, filters | Filter.STRIDED, geometry),
+        (chunk, filters | Filter.TIME, geometry),
+        (chunk, filters & ~Filter.BITS, geometry),
+        (chunk[:-1], filters, geometry),
+        (encode(chunk[CHUNK_HEADER_SIZE:-1], params), filters, geometry),
+        (chunk[:9], filters, geometry),
+    ]
+    for data, flags, form in wrong:
+        with pytest.raises(BloscpackError):
+            lossless.decode_chunk(data, flags, form, None, memoryview(out))
+    for position in range(len(chunk) - 240, len(chunk)):  # widths
+        damaged = bytearray(chunk)
+        damaged[position] ^= 0x88
+        with pytest.raises(BloscpackError):
+            lossless.decode_chunk(damaged, filters, geometry, None, memoryview(out))
 
 
 def test_hostile_chunks_and_filters_raise() -> None:

@@ -153,6 +153,7 @@ def store_vectors() -> list[StoreVector]:
         still = np.repeat(rng.integers(0, 256, (1, 12, 16, 3), "u1"), 11, 0)
         still[:, 0, 0, 0] = np.arange(11)
         noise = rng.integers(0, 255, (3, 9, 8, 3), dtype="u1")
+        rough = rng.integers(0, 16, (9, 16, 48, 3), dtype="u1")
         images = [image.encode_jpeg(frame) for frame in noise]
         images.append(image.encode_png(noise[0, :5]))
         tenths = np.round(np.add.outer(ramp[:3, :1], ramp) * np.float32(0.1), 1)
@@ -162,6 +163,7 @@ def store_vectors() -> list[StoreVector]:
             arrays,
             made("empty"),
             made("rgb", (noise, {"preset": "small"}), (np.stack([ramp] * 2), {})),
+            made("packed", (rough, {}), (rough[:2, ..., 0], {}), (rough // 7 + rough[0], {})),
             made("still", (still, {"preset": "small"}), (still[:9], {})),
             made("shared", (rng.integers(0, 2, (300, 5, 4)).astype(bool), {})),
             made(

@@ -22,6 +22,23 @@ def encode(frame: Array, reference: Array | None, filters: int) -> bytes:
     return b"".join(_encode_plane(plane.copy(), filters) for plane in planes)
 
 
+def pack(residuals: bytes, shape: tuple[int, int, int], filters: int) -> bytes:
+    """Return the residuals of bytes that `encode` returned, PACKED."""
+    rows, width, channels = shape
+    nplanes = channels if filters & PLANES else 1
+    length = width * channels // nplanes
+    planes = np.frombuffer(residuals, np.int8).reshape(nplanes, rows, length)
+    planes = np.pad(planes, ((0, 0), (0, 0), (0, -length % 32)))
+    runs = planes.reshape(nplanes, rows, -1, 2, 16).transpose(1, 2, 0, 3, 4).reshape(-1, 16)
+    widths = np.array([v.bit_length() for v in np.where(runs < 0, ~runs, runs).max(1).tolist()])
+    widths += runs.any(1)
+    bits = np.unpackbits(runs.view(np.uint8).reshape(-1, 2, 8, 1), 3, bitorder="little")
+    octets = np.packbits(bits.transpose(0, 1, 3, 2), 3, "little")[..., 0]
+    stored = octets[np.broadcast_to(np.arange(8) < widths[:, None, None], octets.shape)]
+    low, high = widths.reshape(-1, 2).astype(np.uint8).T
+    return stored.tobytes() + (low | high << 4).tobytes()
+
+
 def _encode_plane(plane: Array, filters: int) -> bytes:
     """Return the residuals of rows of pixels."""
     if filters & UP:

@@ -19,7 +19,7 @@ from .chunk_decoder import decode_chunk, unpack_header
 from .refused import RefusedError, need
 
 PLANES, UP, LEFT, ZIGZAG, TIME, BITS, STRIDED = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40
-ARRAY = 0x80
+ARRAY, PACKED = 0x80, 0xA0
 MAGIC, TAIL = b"BLPKFRMS", 152
 COLUMNS = (("<u8", 8), ("<u4", 4), ("<u4", 4), ("<u8", 8), ("<u8", 8), ("<u4", 4))
 MAX_CHUNK, MAX_GROUP_NBYTES = 2**31 - 17, 1 << 20
@@ -123,7 +123,11 @@ class Store:
         unpack, decode = unpack_header, decode_chunk
         if filters == ARRAY:
             unpack, decode = arraychunk.unpack_header, arraychunk.decode
-        need(unpack(stored).nbytes == count * form.nbytes, "codec", "a frame has another size")
+        size, expected = unpack(stored).nbytes, count * form.nbytes
+        is_packed = filters & PACKED == PACKED
+        fits = 32 * size >= expected if is_packed else size == expected
+        need(fits, "codec", "a frame has another size")
+        need(not is_packed or stored[2] & 2, "codec", "packed residuals are compressed")
         data = decode(stored)
         if filters and filters != ARRAY:
             # A chunk of a group is an array with the axis of frames in front.
@@ -147,14 +151,19 @@ def reference_of(k: int, filters: int, group: int) -> int:
 def undo_filters(
     data: bytes, filters: int, shape: tuple[int, ...], itemsize: int, reference: bytes | None
 ) -> bytes:
-    known = PLANES | UP | LEFT | ZIGZAG | TIME | BITS
+    is_packed = filters & PACKED == PACKED
+    known = PLANES | UP | LEFT | TIME | (PACKED if is_packed else ZIGZAG | BITS)
     known |= STRIDED if filters & TIME else 0
     *lead, channels = shape if len(shape) >= 3 and shape[-1] <= 4 else (*shape, 1)
-    fits = itemsize in (1, 2, 4, 8) and (channels in (3, 4) or not filters & PLANES)
+    fits = itemsize in ((1,) if is_packed else (1, 2, 4, 8))
+    fits = fits and (channels in (3, 4) or not filters & PLANES)
     need(fits and not filters & ~known, "codec", f"filters {filters:#x}")
     item = np.dtype(f"<u{itemsize}")
     width = lead[-1] if lead else 1
     nplanes, depth = (channels, 1) if filters & PLANES else (1, channels)
+    if is_packed:
+        rows = int(np.prod(lead[:-1], dtype=int))
+        data, filters = _unpacked(data, rows, width * depth, nplanes), filters & ~PACKED
     stored = np.frombuffer(data, item).reshape(nplanes, -1)
     planes = [_undo_plane(each, filters, (-1, width, depth)) for each in stored]
     if filters & PLANES:
@@ -164,6 +173,30 @@ def undo_filters(
     if reference is not None:
         pixels = pixels + np.frombuffer(reference, item).reshape(pixels.shape)
     return pixels.tobytes()
+
+
+def _unpacked(data: bytes, rows: int, length: int, nplanes: int) -> bytes:
+    nblocks = -(-length // 32)
+    nwidths = rows * nblocks * nplanes
+    need(len(data) >= nwidths, "codec", "the widths of packed residuals are cut")
+    stored = np.frombuffer(data, "u1")
+    bits, pairs = np.split(stored, [len(data) - nwidths])
+    widths = np.stack([pairs & 15, pairs >> 4], 1).reshape(-1).tolist()
+    is_whole = max(widths) <= 8 and 2 * sum(widths) == len(bits)
+    need(is_whole, "codec", "the widths of packed residuals do not match their size")
+    runs = np.zeros((len(widths), 2, 8), "u1")
+    at = 0
+    for run, width in zip(runs, widths, strict=True):
+        if width:
+            planes = np.unpackbits(
+                bits[at : at + 2 * width].reshape(2, width, 1), 2, None, "little"
+            )
+            signs = planes[:, -1:].repeat(8 - width, 1)
+            items = np.concatenate([planes, signs], 1).transpose(0, 2, 1)
+            run[:] = np.packbits(items, 2, "little")[..., 0]
+        at += 2 * width
+    blocks = runs.reshape(rows, nblocks, nplanes, 32).transpose(2, 0, 1, 3)
+    return blocks.reshape(nplanes, rows, -1)[..., :length].tobytes()
 
 
 def _undo_plane(

@@ -23,7 +23,17 @@ from ...types import AnyArray, BytesLike, IntArray
 from ..protocol import FrameSelection, frame_indices, read_clip
 from ..shownclip import ShownClip
 from .format import CHECKSUM, DIGEST_SIZE, Codec
-from .lossless import GROUP_FRAMES, TIME, Filter, Geometry, decode_chunk, is_aligned, reference_of
+from .lossless import (
+    GROUP_FRAMES,
+    PACKED_EXPANSION,
+    TIME,
+    Filter,
+    Geometry,
+    decode_chunk,
+    is_aligned,
+    is_packed,
+    reference_of,
+)
 from .segments import Index
 
 # Cost of a decoded byte relative to LZ4 with image filters, which takes 0.25 to 0.28 ns; scales the
@@ -326,14 +336,19 @@ class StoreClip(ShownClip):
             raise FormatError(message).at(f"clip {self.id!r:.80}", self._store.name)
 
     def _promised_nbytes(self, chunk: int) -> int:
-        """Return the decoded size that the chunk header states, limited by the stored size."""
+        """Return the decoded size that the chunk header allows, limited by the stored size."""
         head = self._source.read_at(self._offsets[chunk], CHUNK_HEADER_SIZE)
         try:
             header = ChunkHeader.unpack(head)
         except BloscpackError as err:
             err.at(self._label(chunk * self._format.group), self._store.name)
             raise
-        return header.nbytes if header.cbytes == self._cbytes[chunk] else -1
+        if header.cbytes != self._cbytes[chunk]:
+            return -1
+        nbytes = self._chunk_nbytes(chunk)
+        if is_packed(self._filters[chunk]) and nbytes <= PACKED_EXPANSION * header.nbytes:
+            return nbytes
+        return header.nbytes
 
     def _chunk_nbytes(self, chunk: int) -> int:
         """Return the decoded size of a chunk."""

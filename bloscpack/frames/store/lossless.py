@@ -24,6 +24,7 @@ from ...format.codec import (
     Shuffle,
     decode_into,
     encode,
+    uncompressed_content,
 )
 from ...parallel.imports import importing
 from ...parallel.scratch import Scratch
@@ -33,6 +34,8 @@ from ...types import AnyArray, BytesLike
 # Frames that refer to each other; reading one needs at most 3 others, see `reference_of`.
 GROUP_FRAMES = 8
 PRESETS = ("fast", "small")
+# Packed residuals have at least one byte for as many bytes of a frame.
+PACKED_EXPANSION = 32
 
 _MAX_CHANNELS = 4
 _SAMPLE_NBYTES = 1 << 16
@@ -41,7 +44,7 @@ _MAX_TIME_PLACES = 8
 # Size, relative to a cheaper scheme, below which a costlier one is preferred. Frames that refer to
 # others cost a single read up to three more; row sums cost 20 us per frame of 320 x 240; long
 # matches are slower to decode than literals.
-_WORTH_TIME = {"fast": 0.7, "small": 0.8}
+_WORTH_TIME = {"fast": 0.7, "packed": 0.75, "small": 0.8}
 _WORTH_LEFT = {"fast": 0.92, "small": 0.97}
 _WORTH_MATCHES = 0.9
 # Masks compress to almost nothing, and then Zstandard decodes fast, too.
@@ -75,11 +78,13 @@ class Filter(IntFlag):
     BITS = _kernel.BITS
     STRIDED = 0x40  # with TIME: selects which frame is referred to
     ARRAY = 0x80  # without the others: an array chunk
+    PACKED = 0xA0  # both bits: the last filter, for items of one byte
 
 
 # As plain ints, which are ten times as fast as IntFlag members.
 TIME, _BITS, _STRIDED = int(Filter.TIME), int(Filter.BITS), int(Filter.STRIDED)
 _ARRAY, _ARRAY_START = int(Filter.ARRAY), bytes([ARRAY_CHUNK_VERSION])
+_PACKED = int(Filter.PACKED)
 
 
 class Geometry(NamedTuple):
@@ -121,8 +126,8 @@ def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
     """Return the scheme for a clip of these chunks, chosen by trials on a sample.
 
     `frames` (or groups of small ones) are C-contiguous and of one shape and dtype. The preset
-    "fast" is LZ4, decoded fastest; "small" is Zstandard. The result depends on both alone. The
-    sample is about 64 KiB of one frame and 16 KiB each of up to 32 others.
+    "fast" packs bits or is LZ4, decoded fastest; "small" is Zstandard. The result depends on both
+    alone. The sample is about 64 KiB of one frame and 16 KiB each of up to 32 others.
     """
     sample = _band(frames[len(frames) // 2])
     best, best_size = None, 0
@@ -182,21 +187,36 @@ def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Sche
     places = [len(frames) * (2 * k + 1) // (2 * nplaces) for k in range(nplaces)]
     bands = [_band(frames[place], _SAMPLE_NBYTES // 4) for place in places]
     alone_sizes = [_trial_size(band, None, alone) for band in bands]
-    best, best_size = None, _WORTH_TIME[preset] * sum(alone_sizes)
-    filters = int(_TIME_OF[preset]) | alone.filters & ~(Filter.UP | Filter.LEFT)
-    # Number of frames of a group that refer back by each distance.
-    distances = Counter(k - reference_of(k, filters) for k in range(1, GROUP_FRAMES))
-    for params in dict.fromkeys((alone.params, _matches(preset, frames[0].itemsize))):
-        scheme = Scheme(params, filters)
+    worth = _WORTH_TIME["packed" if is_packed(alone.filters) else preset]
+    best, best_size = None, worth * sum(alone_sizes)
+    for scheme in _time_candidates(alone, preset, frames[0].itemsize):
+        # Number of frames of a group that refer back by each distance.
+        distances = Counter(k - reference_of(k, scheme.filters) for k in range(1, GROUP_FRAMES))
         size = sum(alone_sizes) / GROUP_FRAMES
         for back, weight in distances.items():
             for place, band, alone_size in zip(places, bands, alone_sizes, strict=True):
                 reference = _band(frames[max(place - back, 0)], _SAMPLE_NBYTES // 4)
                 trial = min(_trial_size(band, reference, scheme), alone_size)
                 size += trial * weight / GROUP_FRAMES
-        if size < best_size * (1.0 if best is None else _WORTH_MATCHES):
+        is_cheap = best is None or is_packed(scheme.filters)
+        if size < best_size * (1.0 if is_cheap else _WORTH_MATCHES):
             best, best_size = scheme, size
     return None if best is None else _fit_blocks(best, frames[0])
+
+
+def _time_candidates(alone: Scheme, preset: str, itemsize: int) -> Iterator[Scheme]:
+    """Yield the schemes to try on frames that refer to others, the cheapest to decode first."""
+    filters = alone.filters & ~(Filter.UP | Filter.LEFT)
+    if is_packed(filters):
+        # They are decoded so fast that references further away, with STRIDED, do not pay.
+        yield Scheme(alone.params, filters | TIME)
+        yield Scheme(alone.params, filters | TIME | int(Filter.UP))
+        filters = filters & ~_PACKED | int(_BITS_OF[preset])
+    else:
+        yield Scheme(alone.params, filters | int(_TIME_OF[preset]))
+    matches = _matches(preset, itemsize)
+    if matches != alone.params:
+        yield Scheme(matches, filters | int(_TIME_OF[preset]))
 
 
 def encode_group(frames: Sequence[AnyArray], scheme: Scheme) -> Iterator[tuple[bytes, int]]:
@@ -247,6 +267,11 @@ def reference_of(index: int, filters: int) -> int:
     return index - 2 * (half & -half) if half else 0
 
 
+def is_packed(filters: int) -> bool:
+    """Return whether residuals are packed, 8-bit items each in as few bits as needed."""
+    return filters & _PACKED == _PACKED
+
+
 def is_aligned(array: AnyArray) -> bool:
     """Return whether a contiguous array is aligned to its items; numpy does not guarantee it."""
     address: int = array.__array_interface__["data"][0]
@@ -269,10 +294,23 @@ def decode_chunk(
         decode_into(chunk, out)
         return
     nbytes = len(out)
-    with Scratch(2 * nbytes if filters & _BITS else nbytes) as residuals:
-        decode_into(chunk, residuals[:nbytes])
-        if not _kernel.decode(residuals, reference, out, *geometry, _pixel_filters(filters)):
-            raise CodecError(f"filters {filters:#x} are not for {nbytes} bytes as {geometry}")
+    flags = _pixel_filters(filters)
+    if is_packed(filters):
+        rows, width, channels, itemsize = geometry
+        packed = uncompressed_content(chunk)
+        if packed is None or itemsize != 1:
+            is_decoded = False
+        else:
+            is_decoded = _kernel.unpack(packed, reference, out, rows, width, channels, flags)
+    else:
+        with Scratch(2 * nbytes if filters & _BITS else nbytes) as residuals:
+            decode_into(chunk, residuals[:nbytes])
+            is_decoded = _kernel.decode(residuals, reference, out, *geometry, flags)
+    if not is_decoded:
+        content = f"{len(chunk)} bytes packed" if is_packed(filters) else "residuals"
+        raise CodecError(
+            f"filters {filters:#x} are not for {nbytes} bytes as {geometry} from {content}"
+        )
 
 
 def _encode(frame: AnyArray, reference: AnyArray | None, scheme: Scheme) -> tuple[bytes, int]:
@@ -285,9 +323,15 @@ def _encode(frame: AnyArray, reference: AnyArray | None, scheme: Scheme) -> tupl
         residuals = bytearray(len(raw))
         base = None if reference is None else _bytes_of(reference)
         geometry = Geometry.of(frame.shape, frame.itemsize)
-        if not _kernel.encode(raw, base, residuals, *geometry, _pixel_filters(filters)):
+        flags = _pixel_filters(filters)
+        if not _kernel.encode(raw, base, residuals, *geometry, flags):
             raise CodecError(f"filters {filters:#x} are not for {len(raw)} bytes as {geometry}")
-        chunk = encode(residuals, scheme.params)
+        content: BytesLike | None = residuals
+        if is_packed(filters):
+            content = _kernel.pack(residuals, *geometry[:3], flags)
+        if content is None:
+            raise CodecError(f"filters {filters:#x} are not for {geometry}")
+        chunk = encode(content, scheme.params)
         if len(chunk) < len(raw) + CHUNK_HEADER_SIZE:
             return chunk, filters
     # Without filters, incompressible data are at least fast to read.
@@ -295,7 +339,9 @@ def _encode(frame: AnyArray, reference: AnyArray | None, scheme: Scheme) -> tupl
 
 
 def _pixel_filters(filters: int) -> int:
-    """Return the filters that the kernel implements."""
+    """Return the filters that the kernel takes as flags."""
+    if is_packed(filters):
+        filters &= ~_PACKED
     return filters & ~_STRIDED if filters & TIME else filters
 
 
@@ -355,10 +401,15 @@ def _candidates(geometry: Geometry, dtype: np.dtype[Any], preset: str) -> Iterat
     if itemsize > 1 and dtype.kind in "iu":
         extra |= Filter.ZIGZAG
     for predictor in (Filter.UP, Filter.UP | Filter.LEFT):
-        yield Scheme(_residual(preset, matches), int(extra | predictor | _BITS_OF[preset]))
+        if preset == "fast" and itemsize == 1:
+            yield Scheme(_UNCOMPRESSED, int(extra | predictor | Filter.PACKED))
+        else:
+            yield Scheme(_residual(preset, matches), int(extra | predictor | _BITS_OF[preset]))
         yield Scheme(matches, int(extra | predictor))
 
 
+# Codec of packed residuals. They do not repeat.
+_UNCOMPRESSED = CodecParams("lz4", 0, Shuffle.NONE, 1, residual=True)
 # LZ4 has no entropy coder, so small numbers only compress if their bit planes repeat.
 _BITS_OF = {"fast": Filter.BITS | Filter.ZIGZAG, "small": Filter(0)}
 # Clips are read with a stride from any frame on. STRIDED reads from odd frames take two thirds of
@@ -402,6 +453,8 @@ def _fit_blocks(scheme: Scheme, frame: AnyArray) -> Scheme:
     C-Blosc silently skips the bit shuffle of other sizes.
     """
     params = scheme.params
+    if is_packed(scheme.filters):
+        return scheme
     if scheme.filters & _BITS and not _is_zstd(scheme):
         planes = (
             Geometry.of(frame.shape, frame.itemsize).channels

@@ -18,7 +18,7 @@ import { arrayHeader, decodeArrayChunk } from "./arraychunk.js";
 import { bloscHeader, decodeBlosc } from "./blosc.js";
 import { numbersOf } from "./dtype.js";
 import { isEqual, need, ReadError } from "./errors.js";
-import { ARRAY, referenceOf, TIME, undoFilters } from "./framefilters.js";
+import { ARRAY, isPacked, referenceOf, TIME, undoFilters } from "./framefilters.js";
 import { readIndex } from "./frameindex.js";
 import { FRAMES, readHeader, readMetadata } from "./header.js";
 import { xxh3Digest } from "./xxh3.js";
@@ -93,7 +93,7 @@ class FrameStore {
     for (const k of wanted) {
       let chunk = Math.floor(k / group);
       numbers.add(chunk);
-      while (clip.codec === "lossless" && filters[chunk] & TIME && !(filters[chunk] & ARRAY)) {
+      while (clip.codec === "lossless" && filters[chunk] & TIME && (!(filters[chunk] & ARRAY) || isPacked(filters[chunk]))) {
         chunk = referenceOf(chunk, filters[chunk], group);
         numbers.add(chunk);
       }
@@ -109,9 +109,10 @@ class FrameStore {
       if (clip.codec === "image") return need(filters[chunk] <= 1, "format", `image kind ${filters[chunk]}`);
       if (!clip.frameNbytes) return;
       // Headers are compared before anything is decoded: they bound the memory for the frames.
-      const { nbytes, cbytes } = (filters[chunk] === ARRAY ? arrayHeader : bloscHeader)(data);
-      need(nbytes === this.countOf(clip, chunk) * clip.frameNbytes && cbytes === data.length, "codec",
-        `chunk ${chunk} of clip ${clip.id} has another size`);
+      const { nbytes, cbytes, flags } = (filters[chunk] === ARRAY ? arrayHeader : bloscHeader)(data);
+      const expected = this.countOf(clip, chunk) * clip.frameNbytes;
+      const fits = isPacked(filters[chunk]) ? 32 * nbytes >= expected && flags & 2 : nbytes === expected;
+      need(fits && cbytes === data.length, "codec", `chunk ${chunk} of clip ${clip.id} has another size`);
     });
     return found;
   }
