@@ -18,8 +18,8 @@ from .console.outputfile import check_output, open_output
 from .console.selection import parse_selection_text, strip_brackets
 from .console.status import ExitCode, UsageError
 
-# Folders of the modules that read a part: an archive is read by the array in it, for example.
-_FOLDERS = {"archive": "array", "gulp": "frames"}
+# Folders of the modules that read a part, by type; other types hold clips, which `frames` reads.
+_FOLDERS = {"archive": "array", "array": "array", "bzna": "bzna", "vrs": "vrs"}
 _IMAGES = ("png", "jpeg")
 
 
@@ -89,7 +89,7 @@ def _open_part(args: argparse.Namespace, names: list[str]) -> Iterator[Part]:
     """Open the part of a file, or of several as one."""
     filetype, source, inner = open_item(names[0])
     with closed_on_error(source):
-        folder = _FOLDERS.get(filetype.name, filetype.name)
+        folder = _FOLDERS.get(filetype.name, "frames")
         if folder != "array" and args.chunk is not None:
             raise UsageError(f"--chunk is for an array, and '{names[0]}' is {filetype.kind.name}")
         module = command_module(f"{folder}.cat")

@@ -14,8 +14,8 @@ from .console.outputfile import check_output, open_output
 from .console.status import ExitCode, UsageError
 from .console.tiles import MAX_COLUMNS, MAX_TILES, Tiles, numbers_text, sheet_width
 
-# Folders of the modules that make the tiles, where they are not that of the type.
-_FOLDERS = {"archive": "array", "gulp": "frames", "vrs": "frames"}
+# Folders of the modules that make the tiles, by type; those of other types are frames of clips.
+_FOLDERS = {"archive": "array", "array": "array", "bzna": "bzna"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output, [name], console, force=args.force)
     filetype, source, inner = open_item(name)
     with closed_on_error(source):
-        folder = "frames" if inner else _FOLDERS.get(filetype.name, filetype.name)
+        folder = "frames" if inner else _FOLDERS.get(filetype.name, "frames")
         opened = command_module(f"{folder}.sheet").open_tiles(args, filetype, source, inner)
     with opened as tiles:
         write_sheet(args, console, tiles)

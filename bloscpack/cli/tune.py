@@ -10,8 +10,8 @@ from .console.output import Console, is_for_people, print_json, result
 from .console.status import ExitCode
 from .console.trialtable import PATIENCE, trials_document, trials_text
 
-# Folders of the modules that try settings, where they are not that of the type.
-_FOLDERS = {"archive": "array", "gulp": "frames", "bzna": "frames"}
+# Folders of the modules that try settings, by type; for other types they are those of clips.
+_FOLDERS = {"archive": "array", "array": "array", "vrs": "vrs"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,4 +62,4 @@ def _folder(name: str) -> str:
     source.close()
     if filetype.name == "vrs" and split_inner(name)[1]:  # the images of a stream
         return "frames"
-    return _FOLDERS.get(filetype.name, filetype.name)
+    return _FOLDERS.get(filetype.name, "frames")

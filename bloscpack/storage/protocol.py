@@ -149,7 +149,9 @@ class ByteSource(ABC):
 class ByteSink(Protocol):
     """Destination that is written front to back; its beginning may be replaced at the end."""
 
-    name: str | None
+    @property
+    def name(self) -> str | None:
+        """Path or URL for messages; None without one."""
 
     def write(self, data: BytesLike) -> object:
         """Append `data`."""

@@ -41,13 +41,11 @@ from .slices import message
 
 HOST = "127.0.0.1"
 MAX_BODY_NBYTES = 64 << 20
-# Views by kind of file; those of other kinds are imported when such a file is shown.
+# Views by kind of file, imported when such a file is shown; other kinds hold clips.
 _CLIPS = on_use("view.clips", "answer")
 _VIEWS: dict[str, tuple[Callable[..., Any], ...]] = {
     "array": (arrays.answer, _CLIPS),
     "archive": (arrays.answer, _CLIPS),
-    "frames": (_CLIPS,),
-    "gulp": (_CLIPS,),
     "vrs": (on_use("view.recordings", "answer"), _CLIPS),
     "bzna": (on_use("view.gallery", "answer"), _CLIPS),
 }
@@ -276,7 +274,7 @@ async def watching(receive: Receive, work: Work) -> AsyncIterator[None]:
 
 def _show(file: ViewedFile, name: str, query: Query, work: Work) -> Answer:
     file.open()
-    for view in _VIEWS.get(file.filetype.name, ()):
+    for view in _VIEWS.get(file.filetype.name, (_CLIPS,)):
         found: Answer | None = view(file, name, query, work)
         if found is not None:
             return found

@@ -8,11 +8,11 @@ import { showGallery } from "./gallery.js";
 import { showRecording } from "./recordings.js";
 import { showFile } from "./filepage.js";
 
+// Tabs by kind of file; other kinds hold clips.
 const VIEWS = {
+  unknown: [],
   array: [["Array", showArray]],
   archive: [["Arrays", showArray]],
-  frames: [["Clips", showClips]],
-  gulp: [["Clips", showClips]],
   vrs: [["Recording", showRecording], ["Images", showClips]],
   bzna: [["Gallery", showGallery]],
 };
@@ -52,7 +52,7 @@ function show() {
   listFiles(file.ordinal);
   document.title = `${shortName(file.name)} - blpk view`;
   document.getElementById("place").textContent = `${files.length} ${files.length === 1 ? "file" : "files"}`;
-  const tabs = [...(VIEWS[file.kind] ?? []), ["File", showFile]];
+  const tabs = [...(VIEWS[file.kind] ?? [["Clips", showClips]]), ["File", showFile]];
   const chosen = tabs.find(([name]) => name === tab) ?? tabs[0];
   const bar = el("div", { className: "tabs", role: "tablist", ariaLabel: "Views" });
   for (const [name] of tabs) {
