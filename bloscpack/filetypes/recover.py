@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import IO, Any
 
@@ -11,9 +11,9 @@ from ..damage.recover import same_file
 from ..damage.report import Report
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
-from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import copy_to
+from ..storage.remote.source import RemoteSource
 from ..storage.url import is_url
 from ..types import Path, Progress, ProgressOption
 from .identify import identify, refuse_other_folder
@@ -82,12 +82,16 @@ def recover(
     A file behind a URL is fetched once, to a temporary file in the folder of `dst`.
     """
     shown = as_progress(progress)
+    if is_url(src) and not src.endswith("/"):
+        remote = None
+        with suppress(FileNotFoundError, IsADirectoryError):  # it may be a folder
+            remote = RemoteSource(src, storage_options)
+        if remote is not None:
+            return _recover_remote(remote, dst, nthreads, shown)
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {src!r}")
     filetype, source = identify(src, storage_options, folders=True)
     refuse_other_folder(filetype, source)
-    if is_url(src) and not isinstance(source, ListedFolder):
-        return _recover_remote(source, dst, nthreads, shown)
     recover_type = (filetype or ARRAYS).recover
     with closing(source), errors_at(source.name, whole=""):
         report: Report = recover_type(source, dst, nthreads=nthreads, progress=shown)
