@@ -207,7 +207,6 @@ THIN = {
     "cli.bzna.cat": "found by name",
     "cli.console.selection": "used by several commands",
     "cli.console.status": "used by every command",
-    "cli.console.tiles": "used by several commands",
     "cli.frames.clips": "used by several commands",
     "cli.gulp.ls": "found by name",
     "cli.vrs.ls": "found by name",

@@ -1,10 +1,15 @@
 """``blpk sheet``: one picture of many frames, slices or samples of a file of any type."""
 
 import argparse
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from ..display.contactsheet import contact_sheet
+import numpy as np
+
+from ..display.contactsheet import MAX_COLUMNS, MAX_FRAMES, contact_sheet, sheet_width
 from ..media import image
 from ..storage.protocol import closed_on_error
+from ..types import AnyArray, IntArray
 from .commands import command_module
 from .console.arrayout import check_suffix
 from .console.inputfile import check_input, one_input, open_item
@@ -12,10 +17,36 @@ from .console.options import count
 from .console.output import Console
 from .console.outputfile import check_output, open_output
 from .console.status import ExitCode, UsageError
-from .console.tiles import MAX_COLUMNS, MAX_TILES, Tiles, numbers_text, sheet_width
 
 # Folders of the modules that make the tiles, by type; those of other types are frames of clips.
 _FOLDERS = {"archive": "array", "array": "array", "bzna": "bzna"}
+
+
+class Tiles(NamedTuple):
+    """Pictures for a sheet.
+
+    Attributes
+    ----------
+    frames : iterable of ndarray
+        The pictures, of shape (H, W) or (H, W, C).
+    numbers : sequence of int or str
+        Their numbers or names.
+    unit : str
+        Name of what they are: "frames".
+    width : int
+        Width of a picture in pixels.
+    is_cmyk : bool
+        Whether four channels are inverted CMYK, as in JPEG.
+    notes : tuple of str
+        Lines about how they are shown.
+    """
+
+    frames: Iterable[AnyArray]
+    numbers: Sequence[int] | Sequence[str]
+    unit: str
+    width: int
+    is_cmyk: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--select",
         metavar="ITEMS",
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
-        f"{MAX_TILES}, evenly spread)",
+        f"{MAX_FRAMES}, evenly spread)",
     )
     parser.add_argument("--columns", metavar="N", type=count, help="pictures per row")
     parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the sheet")
@@ -70,7 +101,17 @@ def write_sheet(args: argparse.Namespace, console: Console, tiles: Tiles) -> Non
     )
     with open_output(args.output) as sink:
         sink.write(image.encode_png(sheet.pixels))
-    numbers = numbers_text(tiles.numbers)
+    numbers = _numbers_text(tiles.numbers)
     console.note(f"{sheet.shape[0]} rows of {sheet.shape[1]} {tiles.unit}: {numbers}")
     for note in (*tiles.notes, *sheet.notes):
         console.note(note)
+
+
+def _numbers_text(numbers: IntArray | Sequence[int] | Sequence[str]) -> str:
+    """Return the numbers of frames as text, abbreviated if they are evenly spaced; or names."""
+    if len(numbers) and isinstance(numbers[0], str):
+        return ", ".join(map(repr, numbers))
+    steps = set(np.diff(numbers).tolist())
+    if len(steps) == 1 and len(numbers) > 3:
+        return f"{numbers[0]}, {numbers[1]}, ... {numbers[-1]}"
+    return ", ".join(map(str, numbers))

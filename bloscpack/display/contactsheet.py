@@ -111,14 +111,22 @@ def clip_sheet(
     """
     columns = min(MAX_COLUMNS, max(1, len(numbers))) if columns is None else columns
     if width is None:
-        frame = clip.shape[1:]
-        frame_width = frame[1] if len(frame) > 1 else (frame[0] if frame else 1)
-        width = columns * (min(_MAX_TILE, max(_MIN_TILE, frame_width)) + _GAP) + _GAP
+        width = sheet_width(columns, width_of(clip.shape[1:]))
     # One by one, as images may differ in shape.
     frames = (clip.read(number) for number in numbers)
     sheet = contact_sheet(frames, columns=columns, width=width, is_cmyk=is_cmyk(clip))
     sheet.frames = list(numbers)
     return sheet
+
+
+def sheet_width(columns: int, frame_width: int) -> int:
+    """Return the width of a sheet; frames narrower than 32 pixels are enlarged to 32."""
+    return columns * (min(_MAX_TILE, max(_MIN_TILE, frame_width)) + _GAP) + _GAP
+
+
+def width_of(frame: tuple[int, ...]) -> int:
+    """Return the width in pixels of a frame of this shape."""
+    return frame[1] if len(frame) > 1 else (frame[0] if frame else 1)
 
 
 def spread(nframes: int, count: int = MAX_FRAMES) -> list[int]:

@@ -8,14 +8,15 @@ import numpy as np
 
 from ...array.array import Array
 from ...container.reader import Container
+from ...display.contactsheet import spread, width_of
 from ...filetypes.table import FileType
 from ...frames.protocol import frame_indices
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ...types import AnyArray
 from ..console.describe import is_array
-from ..console.tiles import Tiles, spread, width_of
 from ..frames.clips import parse_frames
+from ..sheet import Tiles
 
 _COLOURS = (3, 4)
 
@@ -46,8 +47,7 @@ def open_tiles(
             indices = frame_indices(selection, array.shape[0]).indices
         except IndexError as err:
             raise ValueError(f"{name}: slice of the first axis: {err}") from None
-        chosen = spread(array.shape[0]) if selection is None else indices
-        numbers: list[int] = chosen.tolist()
+        numbers = spread(array.shape[0]) if selection is None else indices.tolist()
 
         def slices() -> Iterator[AnyArray]:
             return (array[number] for number in numbers)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ...display.contactsheet import spread
 from ...filetypes.table import FileType
 from ...storage.protocol import ByteSource
 from ..console.arrayout import check_suffix
@@ -13,8 +14,7 @@ from ..console.output import Console
 from ..console.outputfile import check_output
 from ..console.selection import parse_range
 from ..console.status import ExitCode, UsageError
-from ..console.tiles import Tiles, spread
-from ..sheet import write_sheet
+from ..sheet import Tiles, write_sheet
 from .datasets import THUMB, TRACKS, add_file, add_selection, choose, open_dataset
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def open_tiles(
 
 
 def _tiles(args: argparse.Namespace, samples: "Dataset") -> Tiles:
-    positions = spread(len(samples)).tolist()
+    positions = spread(len(samples))
     if args.select is not None:
         positions = list(range(len(samples)))
     if len(positions) > _MAX_SELECTED:

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from ...display.contactsheet import MAX_FRAMES, is_cmyk, spread, width_of
 from ...exceptions import BloscpackError
 from ...filetypes.open import frames_of
 from ...filetypes.table import FileType
 from ...frames.protocol import Clip, FrameSource, frame_indices
-from ...media import image
-from ...types import AnyArray, IntArray
+from ...types import AnyArray
 from ..console.arrayout import check_suffix
 from ..console.options import count
 from ..console.output import Console
 from ..console.outputfile import check_output
 from ..console.status import ExitCode, UsageError
-from ..console.tiles import MAX_TILES, Tiles, spread, width_of
-from ..sheet import write_sheet
+from ..sheet import Tiles, write_sheet
 from .clips import only_clip, open_clips, parse_frames
 
 
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--select",
         metavar="FRAMES",
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
-        f"{MAX_TILES}, evenly spread)",
+        f"{MAX_FRAMES}, evenly spread)",
     )
     parser.add_argument("--columns", metavar="N", type=count, help="frames per row")
     parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the picture")
@@ -86,11 +85,10 @@ def _named(clip: Clip) -> Iterator[None]:
 def _tiles(args: argparse.Namespace, clip: Clip) -> Tiles:
     """Return the selected frames of a clip."""
     if args.select is None:
-        indices = spread(len(clip))
+        numbers = spread(len(clip))
     else:
-        indices = frame_indices(parse_frames(args.select), len(clip)).indices
-    numbers: list[int] = indices.tolist()
-    return Tiles(_read(clip, indices), numbers, "frames", width_of(clip.shape[1:]), _is_cmyk(clip))
+        numbers = frame_indices(parse_frames(args.select), len(clip)).indices.tolist()
+    return Tiles(_read(clip, numbers), numbers, "frames", width_of(clip.shape[1:]), is_cmyk(clip))
 
 
 def _overview(args: argparse.Namespace, clips: FrameSource) -> Tiles:
@@ -102,10 +100,10 @@ def _overview(args: argparse.Namespace, clips: FrameSource) -> Tiles:
         chosen = spread(len(ids))
     else:
         try:
-            chosen = frame_indices(parse_frames(args.select), len(ids)).indices
+            chosen = frame_indices(parse_frames(args.select), len(ids)).indices.tolist()
         except IndexError as err:
             raise ValueError(f"clip: {err}") from None
-    names = [ids[number] for number in chosen.tolist()]
+    names = [ids[number] for number in chosen]
     is_alike = len({clips[name].dtype for name in names}) == 1
 
     def middle() -> Iterator[AnyArray]:
@@ -130,14 +128,6 @@ def _to_bytes(frame: AnyArray) -> AnyArray:
     return np.rint(scaled).astype(np.uint8)
 
 
-def _read(clip: Clip, indices: IntArray) -> Iterator[AnyArray]:
+def _read(clip: Clip, numbers: list[int]) -> Iterator[AnyArray]:
     """Yield frames one by one, as images may differ in shape."""
-    return (clip.read(index) for index in indices.tolist())
-
-
-def _is_cmyk(clip: Clip) -> bool:
-    """Return whether a clip consists of JPEG images with four channels."""
-    if len(clip.shape) != 4 or clip.shape[3] != 4 or not len(clip):
-        return False
-    images = clip.read_images([0])
-    return images is not None and image.probe(images[0]).kind == "jpeg"
+    return (clip.read(number) for number in numbers)
