@@ -67,6 +67,16 @@ def test_a_clip_becomes_a_video(suffix: str, size: tuple[int, int], tmp_path: Pa
     assert (again.clips, again.frames) == (1, 12)
 
 
+def test_a_gif_of_pillow_becomes_a_clip(tmp_path: Path) -> None:
+    pixels = frames(5, 8, 12) // 64 * 80  # few colours: a palette has all of them
+    first, *others = map(Image.fromarray, pixels)
+    first.save(tmp_path / "a.gif", save_all=True, append_images=others, duration=100, loop=0)
+    bp.convert(tmp_path / "a.gif", tmp_path / "a.blp")
+    with bp.frames.open(tmp_path / "a.blp") as clips:
+        assert clips["a"].meta == {"fps": 10.0}
+        assert_same(clips["a"][:, :, :, :3], pixels)
+
+
 def test_rate_quality_and_gray(store: Path) -> None:
     folder = store.parent
     bp.convert(store, folder / "good.mp4", crf=10)
