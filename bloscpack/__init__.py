@@ -131,7 +131,14 @@ def __getattr__(name: str) -> Any:
     }
     module = name if name in modules else next((m for m in homes if name in homes[m]), None)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        known = {
+            **dict.fromkeys(("File", "memmap", "open_array", "open_group", "read"), "open"),
+            **dict.fromkeys(("array", "create_array", "create_dataset", "dump", "write"), "save"),
+            **dict.fromkeys(("create", "empty", "full", "zeros"), "Writer"),
+            "savez_compressed": "savez",
+        }
+        advice = f": use bloscpack.{known[name]}" if name in known else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
     # A fork waits for `importing`, so that the child does not inherit the lock of a half-imported
     # module.
     with importing:

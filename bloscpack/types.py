@@ -56,6 +56,13 @@ _KEYWORDS = {
     **dict.fromkeys(("attributes", "metadata"), "attrs={'unit': 'K'}"),
     **dict.fromkeys(("exist_ok", "force"), "overwrite=True"),
 }
+# Those that we have nothing for, and what to do instead.
+_ABSENT = {
+    "mmap_mode": "bloscpack.open reads the part that is indexed",
+    "allow_pickle": "objects are never stored or read",
+    "dtype": "convert the array by its astype",
+    "mode": "bloscpack.open appends with mode 'a'; bloscpack.save replaces a file",
+}
 
 
 def explain_keywords(function: Callable[P, R]) -> Callable[P, R]:
@@ -80,8 +87,10 @@ def explain_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def foreign_keyword(names: Iterable[str], parameters: Collection[str]) -> str | None:
-    """Return the first name that another library has for one of the parameters, and our own."""
+    """Return the first name that only other libraries have, and what to use instead."""
     for name in names:
+        if name in _ABSENT and name not in parameters:
+            return f"{name!r}: {_ABSENT[name]}"
         example = _KEYWORDS.get(name, "")
         if example.partition("=")[0] in parameters and name not in parameters:
             return f"{name!r}: use {example}"

@@ -6,7 +6,7 @@ shares nothing that moves.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from xxhash import xxh3_128_digest
 
@@ -193,6 +193,13 @@ class Archive(Mapping[str, Array]):
             self._attrs = read_only(attrs, "write a new archive with bloscpack.savez")
         return self._attrs
 
+    if not TYPE_CHECKING:  # type checkers know that there are no others
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, which says how an array of the name is had."""
+            advice = f": use archive[{name!r}]" if name[0] != "_" and name in self else ""
+            raise AttributeError(f"'Archive' object has no attribute {name!r}{advice}")
+
     def __getitem__(self, name: str) -> Array:
         """Return an array.
 
@@ -267,7 +274,7 @@ class Archive(Mapping[str, Array]):
 
     def _open_source(self) -> ByteSource:
         if not self._is_open:
-            raise ValueError("I/O operation on a closed bloscpack.Archive")
+            raise ValueError("I/O operation on a closed bloscpack.Archive: open the file again")
         return self._source
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, overload
 
+import numpy as np
+
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container, Verify
 from ..exceptions import BloscpackError, WrongKindError
@@ -18,7 +20,7 @@ from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.remote.source import HEAD_NBYTES
 from ..storage.url import is_url, refuse_url
-from ..types import AnyArray, Mode, OnLostChunk
+from ..types import AnyArray, Mode, OnLostChunk, explain_keywords
 from .arraymetadata import Description, chunk_shape, describe_content, new_array, stored_view
 from .attrs import read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
@@ -203,6 +205,16 @@ class Array:
         Chunks at the edges of the array may be smaller.
         """
         return chunk_shape(self._known_container(), self._described())
+
+    if not TYPE_CHECKING:  # type checkers know that there are no others
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, which says where the methods of numpy are."""
+            is_numpys = not name.startswith("_") and hasattr(np.ndarray, name)
+            advice = ": a[...] is a numpy array, which has it" if is_numpys else ""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}{advice}"
+            )
 
     def __len__(self) -> int:
         if not self.shape:
@@ -643,7 +655,7 @@ class Array:
 
     def _writable_rows(self) -> "RowAppender":
         if not self._is_open:
-            raise ValueError("I/O operation on a closed bloscpack.Array")
+            raise ValueError("I/O operation on a closed bloscpack.Array: open the file again")
         if self._rows is None:
             raise ValueError("the file is open for reading; open it with mode 'a' to append")
         return self._rows
@@ -671,7 +683,7 @@ class Array:
 
     def _open_container(self) -> Container:
         if not self._is_open:
-            raise ValueError("I/O operation on a closed bloscpack.Array")
+            raise ValueError("I/O operation on a closed bloscpack.Array: open the file again")
         if self._rows is not None and not self._is_seen:
             self._container = self._rows.view(verify=self._container.verify)
             self._is_seen = True
@@ -785,7 +797,10 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     array([999997, 999998, 999999])
     """
     if mode not in ("r", "a"):
-        raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
+        raise ValueError(
+            f"mode must be 'r' or 'a', not {mode!r}: 'a' appends rows; bloscpack.save and "
+            "bloscpack.Writer make a new file"
+        )
     again = path
     if mode == "r" and isinstance(path, str) and "://" in path and is_url(path):
         # What has been fetched of an object is used again if it is an archive.
@@ -831,6 +846,7 @@ def load(
     fill_value: Any = 0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Out: ...
+@explain_keywords
 def load(
     path: Any,
     *,

@@ -77,7 +77,11 @@ def as_array(value: Any) -> AnyArray:
 def _check_kind(value: Any) -> None:
     """Check that storing a value that is not a numpy object as an array loses nothing."""
     if isinstance(value, str | os.PathLike):
-        _refuse(value, "open a file with bloscpack.load; use numpy.array(x) to store text")
+        _refuse(
+            value,
+            "the path stands first: save(path, array); open a file with bloscpack.load; use "
+            "numpy.array(x) to store text",
+        )
     if isinstance(value, bytes):
         _refuse(
             value,

@@ -424,11 +424,27 @@ def _named(to: str) -> Target:
     raise ValueError(f"to must be one of {', '.join(each.name for each in TARGETS)}, not {to!r}")
 
 
+# Suffixes that promise a format that is not written, and what is.
+_PICTURES = "to='images' (--to images) writes a folder of pictures, 'blpk sheet' makes one picture"
+_UNWRITTEN = {
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp"), _PICTURES),
+    **dict.fromkeys((".avi", ".mkv", ".mov", ".webm"), "videos are written as .mp4 or .gif"),
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "text is written by 'blpk cat -o FILE.txt'"),
+    **dict.fromkeys(
+        (".arrow", ".feather", ".fits", ".json", ".mat", ".parquet", ".pickle", ".pkl", ".pt"),
+        "this format is not written; .npy, .h5, .zarr, .nc and .tif are",
+    ),
+}
+
+
 def _default(source: Any, job: CopyJob, *, is_array: bool) -> Target:
     """Return the type with the longest suffix of the destination that takes the source.
 
     Of two that do, arrays stay arrays, and clips stay clips. Options of arrays make an array.
     """
+    suffix = os.path.splitext(job.target)[1].lower()
+    if suffix in _UNWRITTEN:
+        raise ValueError(f"{job.name}: {_UNWRITTEN[suffix]}")
     makes_array = job.keepbits is not None or bool(job.chunking)
     fitting = [
         (len(suffix), target.is_array == is_array, -number, target)

@@ -307,8 +307,9 @@ def _open_object(where: Any) -> ByteSource:
         return MemorySource(where)  # first, because an mmap also has the methods of a file
     except TypeError as err:
         if not hasattr(where, "seekable"):  # not "read", which an open `Array` also has
+            several = "; bloscpack.open_many opens several files" * isinstance(where, list | tuple)
             raise TypeError(
-                f"expected a path, a bytes-like object or a binary file: {err}"
+                f"expected a path, a bytes-like object or a binary file{several}: {err}"
             ) from None
     if not where.seekable():
         return MemorySource(where.read())

@@ -128,6 +128,9 @@ def test_without_a_command_it_prints_help(blpk: Blpk, argv: list[str]) -> None:
         (["frames", "sheeet"], "sheet"),
         (["verify", "--jsn", "x"], "--json"),
         (["compress", "--codec", "zst", "x"], "zstd"),
+        (["list", "x"], "ls"),
+        (["create", "x"], "frames create"),
+        (["convert", "x", "y", "--compression", "lz4"], "--codec"),
     ],
 )
 def test_a_mistyped_name_is_answered_with_the_right_one(

@@ -5,6 +5,7 @@ option would make one of its prefixes ambiguous, `keep_prefixes` gives the prefi
 """
 
 import argparse
+import os
 import re
 import textwrap
 from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ from ...original.args import (
     BloscArgs,
     parse_size,
 )
+from ...types import foreign_keyword
 from .output import PROG, printable
 from .status import ExitCode
 
@@ -60,13 +62,37 @@ _WRONG_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 _WRONG_OPTION = re.compile(r"unrecognized arguments: (--[\w-]+)")
 
 
+# Verbs of other programs.
+_SYNONYMS = {
+    **dict.fromkeys(("describe", "dump", "head", "stat"), "info"),
+    **dict.fromkeys(("list", "dir"), "ls"),
+    **dict.fromkeys(("read", "get", "print"), "cat"),
+    **dict.fromkeys(("check", "test", "validate"), "verify"),
+    **dict.fromkeys(("repair", "salvage"), "recover"),
+    **dict.fromkeys(("copy", "import"), "convert"),
+    **dict.fromkeys(("pack", "zip"), "compress"),
+    **dict.fromkeys(("unpack", "extract", "unzip"), "decompress"),
+    **dict.fromkeys(("create", "ingest"), "frames create"),
+    **dict.fromkeys(("open", "browse", "serve"), "view"),
+}
+
+
 def _similar(message: str, parser: argparse.ArgumentParser) -> str:
     """Return a question for the name that was probably meant, or nothing."""
     choice, option = _WRONG_CHOICE.search(message), _WRONG_OPTION.search(message)
     if choice is not None:
         wrong, names = choice[1], [name.strip("'") for name in choice[2].split(", ")]
+        if message.startswith("argument COMMAND: "):
+            if wrong in _SYNONYMS and _SYNONYMS[wrong].split()[0] in names:
+                return f"; did you mean {_SYNONYMS[wrong]!r}?"
+            if os.path.exists(wrong):
+                return f"; to describe the file: '{PROG} info {printable(wrong)}'"
     elif option is not None:
         wrong, names = option[1], list(option_strings(parser))
+        own = {name.lstrip("-").replace("-", "_") for name in names}
+        advice = foreign_keyword([wrong.lstrip("-").replace("-", "_")], own)
+        if advice is not None and ": use " in advice:
+            return f"; did you mean '--{advice.partition(': use ')[2].partition('=')[0]}'?"
     else:
         return ""
     found = get_close_matches(wrong, names, n=1)

@@ -119,7 +119,10 @@ class FrameStore(ClipMapping):
     ) -> None:
         check_exact(exact)
         if mode not in ("r", "a"):
-            raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
+            raise ValueError(
+                f"mode must be 'r' or 'a', not {mode!r}: 'a' appends clips; "
+                "bloscpack.frames.create makes a new store"
+            )
         if verify not in (True, False):
             raise ValueError(f"verify must be True or False, not {verify!r}")
         if mode == "a":
@@ -542,7 +545,7 @@ class FrameStore(ClipMapping):
     def _check_open(self) -> None:
         """Raise if the store is closed."""
         if not self._is_open:
-            raise ValueError("I/O operation on a closed frame store")
+            raise ValueError("I/O operation on a closed frame store: open the file again")
 
     def _open_writer(self) -> StoreWriter:
         self._check_open()

@@ -338,7 +338,7 @@ class StoreWriter:
 
     def _check_usable(self) -> None:
         if not self._is_open:
-            raise ValueError("I/O operation on a closed frame store")
+            raise ValueError("I/O operation on a closed frame store: open the file again")
         if self._is_broken:
             raise OSError(
                 f"{self.name}: an append failed, and what it wrote could not be cut off; "
