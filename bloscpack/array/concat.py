@@ -151,6 +151,18 @@ class ManyArrays:
             from ..display.card import many_arrays_card
         return many_arrays_card(self)
 
+    def viewer(self) -> Any:
+        """Return a widget for notebooks that shows slices of all files; see `Array.viewer`.
+
+        Raises
+        ------
+        ImportError
+            anywidget is missing, which ``bloscpack[notebook]`` installs.
+        """
+        with importing:
+            from ..display.widget import viewer
+        return viewer(self)
+
     def array(self, number: int) -> Array:
         """Return the array of one file, reopened if necessary; the caller must not close it.
 

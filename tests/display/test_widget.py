@@ -90,6 +90,24 @@ def test_the_memory_for_a_huge_frame_is_bounded(tmp_path: Path) -> None:
     assert np.array_equal(pixels(png)[[0, -1], 0, 0], [0, 255])
 
 
+@pytest.mark.parametrize("chunks", [(2, 20, 30), (1, 20, 30), None])
+def test_a_viewer_of_several_files(tmp_path: Path, chunks: Any) -> None:
+    """A window may reach over files, also where their chunks differ or do not consist of rows."""
+    parts = [FIELD[:1], FIELD[1:]]
+    for number, part in enumerate(parts):
+        if chunks is None:
+            bp.pack_ndarray_to_file(part, str(tmp_path / f"{number}.blp"), chunk_size=1000)
+        else:
+            bp.save(tmp_path / f"{number}.blp", part, chunks=chunks)
+    with bp.open_many([tmp_path / "0.blp", tmp_path / "1.blp"]) as many:
+        info, _ = ask(SliceReplies(many), kind="info")
+        assert (info["shape"], info["axes"]) == ([4, 20, 30], [1, 2])
+        whole = {"axes": [0, 2], "index": [0, 7, 0], "windows": [[0, 4], [0, 30]]}
+        _, [png] = ask_slice(many, **whole, colormap="gray", limits=[-1, 1])
+    expected = np.clip(np.rint((FIELD[:, 7].astype("f8") + 1) / 2 * 255), 0, 255)
+    assert np.array_equal(pixels(png)[..., 0], expected)
+
+
 def test_a_viewer_gets_its_slices(array: Any) -> None:
     info, _ = ask(SliceReplies(array), kind="info")
     assert (info["shape"], info["axes"]) == ([4, 20, 30], [1, 2])
