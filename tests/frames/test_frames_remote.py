@@ -39,6 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with bp.frames.create(folder / name, attrs={"of": name}) as store:
             for id_, clip in list(CLIPS.items())[part]:
                 store.append(id_, clip, {"label": id_})
+    with bp.frames.create(folder / "raw.blp", preset="raw") as store:
+        for id_, clip in CLIPS.items():
+            store.append(id_, clip, {"label": id_})
     with bp.frames.create(folder / "jpeg.blp", codec="jpeg") as store:
         for id_, clip in CLIPS.items():
             store.append(id_, clip, {"label": id_})
@@ -73,6 +76,37 @@ def extents(clip: Any, frames: slice) -> tuple[int, int]:
     places = clip.chunk_extents()[frames]
     first, last = places[0], places[-1]
     return first[0], last[0] + last[1] + 8 - first[0]
+
+
+class TestRaw:
+    """Raw frames: their digests are fetched once, with the first frames."""
+
+    @pytest.fixture
+    def store(self, s3: S3Server) -> Iterator[Any]:
+        with bp.frames.open("s3://box/raw.blp", storage_options=s3.options) as store:
+            list(store.values())
+            s3.clear()
+            yield store
+
+    def test_a_clip_and_its_digests_are_one_request(self, s3: S3Server, store: Any) -> None:
+        assert np.array_equal(store["c20"][:], CLIPS["c20"])
+        (start, _), *_ = store["c20"].chunk_extents()
+        ndigests = len(store["c20"].chunk_extents())
+        assert ranges(s3) == [(start, CLIPS["c20"].nbytes + 8 * ndigests)]
+
+    def test_a_frame_and_its_digest_are_one_request(self, s3: S3Server, store: Any) -> None:
+        assert np.array_equal(store["c21"][5], CLIPS["c21"][5])
+        assert len(s3.log) == 1
+
+    def test_a_batch(self, s3: S3Server, store: Any) -> None:
+        ids = ["c30", "c2", "c20"]
+        found = store.read([(id_, slice(0, 16, 2)) for id_ in ids])
+        assert np.array_equal(found, np.stack([CLIPS[id_][::2] for id_ in ids]))
+        assert len(s3.log) == 3
+
+    def test_a_view_is_refused(self, store: Any) -> None:
+        with pytest.raises(ValueError, match="the path of a local file"):
+            store["c20"].read(copy=False)
 
 
 class TestStores:

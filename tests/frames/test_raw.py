@@ -372,6 +372,22 @@ def test_frames_from_an_iterable(tmp_path: Path) -> None:
     assert bp.verify(tmp_path / "a.blp").ok
 
 
+def test_ingest_by_workers_and_convert(tmp_path: Path) -> None:
+    items = {"shared": SHARED, "large": LARGE}
+    report = bp.frames.ingest(items, tmp_path / "raw.blp", preset="raw", workers=2)
+    assert report.nclips == 2
+    bp.convert(tmp_path / "raw.blp", tmp_path / "fast.blp", to="frames", preset="fast")
+    bp.convert(tmp_path / "fast.blp", tmp_path / "again.blp", to="frames", preset="raw")
+    for name, codec in (("raw", "raw"), ("fast", "lossless"), ("again", "raw")):
+        path = tmp_path / f"{name}.blp"
+        assert bp.verify(path).ok
+        with bp.frames.open(path) as store:
+            for id_, frames in items.items():
+                assert store[id_].codec == codec
+                assert np.array_equal(store[id_].read(), frames)
+    assert (tmp_path / "again.blp").read_bytes() == (tmp_path / "raw.blp").read_bytes()
+
+
 def test_a_clip_without_frames(tmp_path: Path) -> None:
     with bp.frames.create(tmp_path / "a.blp", preset="raw") as store:
         store.append("none", SHARED[:0])
