@@ -61,6 +61,7 @@ COMMANDS: tuple[Command | Group, ...] = (
             Command("cat", "print frames of a clip", "frames.cat"),
             Command("verify", "check clips for damage", "frames.verify"),
             Command("sheet", "make one picture of many frames", "frames.sheet"),
+            Command("bench", "measure a loader, and say what limits it", "frames.bench"),
         ),
     ),
     Group(

@@ -51,6 +51,23 @@ def resolve_nworkers(nworkers: int | None) -> int:
     return nworkers
 
 
+def start_methods() -> list[str]:
+    """Return the ways to start processes on this system."""
+    with importing:
+        import multiprocessing
+
+    return multiprocessing.get_all_start_methods()
+
+
+def default_start_method() -> str:
+    """Return how the program starts processes."""
+    with importing:
+        import multiprocessing
+
+    method: str = multiprocessing.get_start_method()
+    return method
+
+
 def map_in_processes(
     function: Callable[[Shared, Item], Result],
     shared: Shared,

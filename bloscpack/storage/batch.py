@@ -69,6 +69,11 @@ def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: float) -> No
         run_indexed(_reader(calls), range(len(calls)), nthreads)
 
 
+def planned_nbytes(pieces: Sequence[Piece]) -> int:
+    """Return how many bytes `fetch` reads from local files for these pieces, on one thread."""
+    return sum(nbytes for _, _, nbytes in _plan(pieces, 1))
+
+
 def _reader(calls: list[_Call]) -> Callable[[int], None]:
     return lambda index: _read_pieces(*calls[index])
 
