@@ -66,8 +66,9 @@ by round in one run, in an order that rotates. Figures are medians. Files are in
 - Ingest is of folders of JPEG files, each folder a clip: GulpIO2's `Custom20BNCsvJpegAdapter` and
   `GulpIngestor`, ours of the same names, and `bloscpack.frames.ingest`, each with 2 processes.
 - The loaders have 2 workers that stay, and batches of {batch} clips of {batch_window} frames,
-  shuffled; the first pass, which starts the workers, is not counted. GulpIO2 is read by the dataset
-  one would write for it, which stacks the frames; ours is `FrameDataset`.
+  shuffled; the first pass, which starts the workers, is not counted. GulpIO2 and the maps are read
+  by the dataset one would write for them, which stacks or copies frames; ours is `FrameDataset`.
+  `FrameBatches` has 2 threads instead of workers.
 """
 
 _OTHERS = ("depth, uint16", "mask, uint8", "mask, bool")
@@ -355,6 +356,12 @@ def _loading(run: Run) -> Iterator[Target]:
             if isinstance(one, dict) and GULPIO2 in one and name in one
         }
         yield from _times(f"DataLoader, {name}", found, 2, f"the same over {GULPIO2}")
+    found = {
+        method: median(one[MEMMAP]) / median(one[STORE_FAST])
+        for method, one in loading.items()
+        if isinstance(one, dict) and MEMMAP in one and STORE_FAST in one
+    }
+    yield from _times(f"DataLoader, {STORE_FAST}", found, 1.5, f"the same over {MEMMAP}")
     if loading:
         stuck = [f"{method}: {one}" for method, one in loading.items() if isinstance(one, str)]
         text = "; ".join(stuck) or f"all finish: {', '.join(loading)}"

@@ -14,13 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from race.worker import last_line
 
-from frames.contenders import GULP_SOURCE, GULPIO2, STORE_FAST, STORE_JPEG, STORE_SMALL
+from frames.contenders import (
+    GULP_SOURCE,
+    GULPIO2,
+    MEMMAP,
+    STORE_FAST,
+    STORE_JPEG,
+    STORE_RAW,
+    STORE_SMALL,
+)
 
 if TYPE_CHECKING:
     from frames.cases import Clips
 
 WORKERS = 2
-_NAMES = (GULPIO2, GULP_SOURCE, STORE_JPEG, STORE_FAST, STORE_SMALL)
+# Batches of the store of the preset fast as NumPy arrays, on as many threads.
+THREADS_FAST = f"{STORE_FAST}, FrameBatches"
+_NAMES = (GULPIO2, GULP_SOURCE, MEMMAP, STORE_JPEG, STORE_FAST, STORE_SMALL, STORE_RAW)
 _TIMEOUT = 240  # seconds
 _SEED = 4
 _PASSES = 8  # over the clips, in a turn
@@ -52,6 +62,28 @@ class GulpDataset:
         return {"frames": torch.from_numpy(np.stack(frames)), "id": key}
 
 
+class MapDataset:
+    """Windows of mapped ``.npy`` files, as one would write it; torch stacks a batch."""
+
+    def __init__(self, path: str, ids: list[str], length: int, nframes: int) -> None:
+        self._path, self._ids = path, ids
+        self._length, self._nframes = length, nframes
+        self._clips: dict[str, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        import torch
+
+        key = self._ids[index]
+        if key not in self._clips:
+            self._clips[key] = np.load(f"{self._path}/{key}.npy", mmap_mode="r")
+        start = int(torch.randint(self._nframes - self._length + 1, ()))
+        frames = np.array(self._clips[key][start : start + self._length])
+        return {"frames": torch.from_numpy(frames), "id": key}
+
+
 def measure_loading(races: "Clips") -> None:
     """Find the seconds per frame, or a failure, by way to start workers."""
     if not _has_torch(races):
@@ -60,6 +92,8 @@ def measure_loading(races: "Clips") -> None:
     paths = {
         one.name: str(races.write(one, clip)) for one in races.contenders if one.name in _NAMES
     }
+    if STORE_FAST in paths:
+        paths[THREADS_FAST] = paths[STORE_FAST]
     found: dict[str, Any] = {}
     for method in races.setting.methods:
         if method not in get_all_start_methods():
@@ -127,12 +161,16 @@ def make_loader(name: str, path: str, ids: list[str], method: str, setting: dict
     """Return a loader with persistent workers."""
     from torch.utils.data import DataLoader
 
+    from bloscpack.integrations.batches import FrameBatches
     from bloscpack.integrations.torch import FrameDataset
 
     length = setting["batch_window"]
     dataset: Any
-    if name == GULPIO2:
-        dataset = GulpDataset(path, ids, length, setting["nframes"])
+    if name == THREADS_FAST:
+        return FrameBatches(path, setting["batch"], clips=ids, length=length, threads=WORKERS)
+    if name in (GULPIO2, MEMMAP):
+        make = GulpDataset if name == GULPIO2 else MapDataset
+        dataset = make(path, ids, length, setting["nframes"])
     else:
         dataset = FrameDataset(path, clips=ids, length=length)
     return DataLoader(
