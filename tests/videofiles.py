@@ -9,6 +9,8 @@ import av
 import numpy as np
 import numpy.typing as npt
 
+from bloscpack.media.video import restore_scheduling
+
 _MS = Fraction(1, 1000)
 Frames = npt.NDArray[np.uint8]
 
@@ -52,7 +54,7 @@ def write_video(
     The codec "png" keeps the pixels as they are (in .mov and .mkv).
     """
     flags = {"movflags": "faststart"} if faststart else {}
-    with av.open(str(path), "w", options=flags) as container:
+    with restore_scheduling(), av.open(str(path), "w", options=flags) as container:
         stream = container.add_stream(codec, rate=rate, options=options or {})
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = {"png": "rgb24", "mjpeg": "yuvj420p"}.get(codec, "yuv420p")

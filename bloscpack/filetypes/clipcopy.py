@@ -6,16 +6,20 @@ afterwards. It writes to a temporary path; the caller renames the result.
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
+from ..parallel.imports import importing
 from ..types import AnyArray, FramePreset
 from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .open import open_frames
 from .table import FILETYPES
+
+if TYPE_CHECKING:
+    from ..frames.store.videoclip import StoredVideo
 
 # Bytes of frames in memory at a time.
 _BATCH_NBYTES = 16 << 20
@@ -108,6 +112,11 @@ class StoreWriter(ClipWriter):
         ) as store:
             for id_ in self._source:
                 clip = self._source[id_]
+                if video := video_of(clip):
+                    store._append_encoded(id_, video)
+                    tally.add_frames(len(clip), is_image=False)
+                    tally.add_clip()
+                    continue
                 batches = self.expected(clip)
                 frames: Any = (frame for batch in batches for frame in batch)
                 if not len(clip) and not is_images(clip):
@@ -123,6 +132,15 @@ class StoreWriter(ClipWriter):
     def has_meta(self, clip: Clip, written: Clip) -> bool:
         """Return whether the copy of a clip has the right metadata."""
         return json.dumps(meta_of(clip)) == json.dumps(written.meta)
+
+
+def video_of(clip: Clip) -> "StoredVideo | None":
+    """Return the groups of a clip of video, to be copied; None of another clip."""
+    if getattr(clip, "codec", None) != "video":
+        return None
+    with importing:
+        from ..frames.store.videoclip import StoredVideo, VideoClip
+    return StoredVideo(clip, meta_of(clip)) if isinstance(clip, VideoClip) else None
 
 
 def is_images(clip: Clip) -> bool:

@@ -11,7 +11,7 @@ from ..parallel.imports import importing
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
-from ..types import FrameCodec, FramePreset, Mode, Subsampling, explain_keywords
+from ..types import FrameCodec, FramePreset, Mode, Subsampling, VideoEncoder, explain_keywords
 from .identify import identify, refuse_folder
 from .table import FileType
 
@@ -209,6 +209,9 @@ def create_frames(
     preset: FramePreset = "fast",
     quality: int = 90,
     subsampling: Subsampling = "444",
+    crf: float = 18,
+    gop: int = 8,
+    encoder: VideoEncoder = "h264",
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = False,
@@ -223,7 +226,7 @@ def create_frames(
         Path of the new file, which exists at once, without clips. A URL of S3 or of another store
         that fsspec can write to is also possible: the store is a local temporary file until it is
         closed, and then sent. An error inside a ``with`` block sends nothing.
-    codec : {"lossless", "jpeg"}, default "lossless"
+    codec : {"lossless", "jpeg", "video"}, default "lossless"
         Codec of arrays. JPEG and PNG images are stored byte for byte in any case.
     preset : {"fast", "small", "raw"}, default "fast"
         Whether lossless frames decode fast or take little space. "raw" keeps them uncompressed, to
@@ -234,6 +237,13 @@ def create_frames(
     subsampling : {"444", "422", "420"}, default "444"
         Resolution of the chroma of JPEG: full, half the width, or half the width and height, as in
         most videos. Less chroma takes less space and is faster to decode.
+    crf : float, default 18
+        Quality of video, as its encoder takes it: 0 is the best, 51 or 63 the worst.
+    gop : int, default 8
+        Frames per group of video, 1 to 255. A random frame of a large group takes longer, and a
+        small group takes more space.
+    encoder : {"h264", "h265", "vp9", "av1"}, default "h264"
+        Encoder of video, if the FFmpeg of PyAV has it.
     attrs : mapping, optional
         JSON values to store with the clips.
     nthreads : int, optional
@@ -274,6 +284,9 @@ def create_frames(
         preset=preset,
         quality=quality,
         subsampling=subsampling,
+        crf=crf,
+        gop=gop,
+        encoder=encoder,
         attrs=attrs,
         nthreads=nthreads,
         overwrite=overwrite,

@@ -10,6 +10,7 @@ A flipped bit that the codec cannot detect is not reported.
 import math
 import os
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, BinaryIO, Self
@@ -94,8 +95,8 @@ class VideoFrames(Iterator[Frame]):
         self._av = import_av()
         self._file = open(path, "rb")  # noqa: SIM115 - closed by close()
         with closed_on_error(self._file):
-            self._container = self._open()
-            self._stream = self._best_stream()
+            self._container = open_container(self._file, self.report.path)
+            self._stream = best_stream(self._container, self.report.path)
         rate = self._stream.average_rate or self._stream.guessed_rate or 0
         self.report.rate = float(rate)
         self._is_turn_known = False
@@ -122,25 +123,6 @@ class VideoFrames(Iterator[Frame]):
         self._frames.close()
         self._container.close()
         self._file.close()
-
-    def _open(self) -> Any:
-        """Open the container from our own file object, as PyAV could take a name for a URL."""
-        # A playlist may name other files and addresses. Do not open any of them.
-        options = {"protocol_whitelist": "none"}
-        try:
-            return self._av.open(_Reader(self._file), options=options)
-        except (self._av.error.FFmpegError, ValueError) as err:
-            raise FormatError(
-                f"{self.report.path}: not a video that can be read: {ffmpeg_message(err)}"
-            ) from err
-
-    def _best_stream(self) -> Any:
-        streams = self._container.streams
-        stream = streams.best("video")
-        if stream is None or stream.codec_context is None:
-            self._container.close()
-            raise FormatError(f"{self.report.path}: no video stream that can be decoded")
-        return stream
 
     def _packets(self) -> Iterator[Any]:
         """Yield the packets of the video, and None at its end."""
@@ -223,15 +205,7 @@ class VideoFrames(Iterator[Frame]):
 
     def _find_turn(self, frame: Any) -> tuple[int, bool]:
         """Return rotation and flip that make frames upright, from the matrix of the first frame."""
-        data = frame.side_data.get("DISPLAYMATRIX")
-        if data is None or len(bytes(data)) != _MATRIX_NBYTES:
-            return 0, False
-        found = _turn_of(np.frombuffer(bytes(data), np.int32).astype(np.float64))
-        if found is None:
-            raise UnsupportedError(
-                f"{self.report.path}: rotation by an angle that is not a multiple of 90 degrees"
-            )
-        return found
+        return turn_of(display_matrix(frame), self.report.path)
 
     def _all_frames(self) -> Generator[Frame, None, None]:
         for frame in self._decode():
@@ -294,12 +268,53 @@ def read_video(path: Path, *, frame_rate: float | None = None) -> VideoFrames:
     return VideoFrames(path, frame_rate=frame_rate)
 
 
+def open_container(file: BinaryIO, name: str) -> Any:
+    """Open a video from a file object, as PyAV could take a name for a URL.
+
+    Raises
+    ------
+    FormatError
+        It is not a video.
+    """
+    av = import_av()
+    # A playlist may name other files and addresses. Do not open any of them.
+    options = {"protocol_whitelist": "none"}
+    try:
+        return av.open(_Reader(file), options=options)
+    except (av.error.FFmpegError, ValueError) as err:
+        raise FormatError(f"{name}: not a video that can be read: {ffmpeg_message(err)}") from err
+
+
+def best_stream(container: Any, name: str) -> Any:
+    """Return the video stream of a container that FFmpeg would choose; close it if there is none.
+
+    Raises
+    ------
+    FormatError
+        There is none that can be decoded.
+    """
+    stream = container.streams.best("video")
+    if stream is None or stream.codec_context is None:
+        container.close()
+        raise FormatError(f"{name}: no video stream that can be decoded")
+    return stream
+
+
+def display_matrix(frame: Any) -> tuple[int, ...]:
+    """Return the nine numbers of the display matrix of a PyAV frame, or () without one."""
+    data = frame.side_data.get("DISPLAYMATRIX")
+    if data is None or len(bytes(data)) != _MATRIX_NBYTES:
+        return ()
+    return tuple(np.frombuffer(bytes(data), np.int32).tolist())
+
+
 class _Reader:
     """A file for PyAV: seeking before the start returns -1 instead of raising an exception."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._size = os.fstat(file.fileno()).st_size
+        self._size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         self.read = file.read
         self.tell = file.tell
 
@@ -352,12 +367,19 @@ class _Clock:
         return sorted(self._before)[1]
 
 
-def _turn_of(matrix: np.ndarray[Any, Any]) -> tuple[int, bool] | None:
-    """Return the turn of a matrix as arguments of `image.turn`; None for other angles.
+def turn_of(matrix: tuple[int, ...], name: str) -> tuple[int, bool]:
+    """Return the turn of a display matrix, which may be empty, as arguments of `image.turn`.
 
     The cases and their order are those of ffmpeg (fftools/ffmpeg_filter.c, autorotate).
+
+    Raises
+    ------
+    UnsupportedError
+        The angle is not a multiple of 90 degrees.
     """
-    a, b, _, c, d = matrix[:5]
+    if not matrix:
+        return 0, False
+    a, b, _, c, d = map(float, matrix[:5])
     across, down = math.hypot(a, c), math.hypot(b, d)
     if not across or not down:
         return 0, False
@@ -368,7 +390,27 @@ def _turn_of(matrix: np.ndarray[Any, Any]) -> tuple[int, bool] | None:
         return 270, bool(c < 0)
     if abs(angle - 180) <= 1:
         return 180, bool(d >= 0)
-    return None if min(angle, 360 - angle) > 1 else (0, bool(d < 0))
+    if min(angle, 360 - angle) > 1:
+        raise UnsupportedError(f"{name}: rotation by an angle that is not a multiple of 90 degrees")
+    return 0, bool(d < 0)
+
+
+@contextmanager
+def restore_scheduling() -> Iterator[None]:
+    """Restore the scheduling policy of the calling thread after the block.
+
+    As root, SVT-AV1 turns the calling thread into a real-time one. That thread, and all threads and
+    processes it starts later, would keep others off their processors.
+    """
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        if os.sched_getscheduler(0) != policy:
+            os.sched_setscheduler(0, policy, parameters)
 
 
 def ffmpeg_message(err: Exception) -> str:

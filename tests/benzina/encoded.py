@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from bloscpack.benzina.codec.codecconfig import split_obus, unit_kind
-from bloscpack.benzina.codec.encoder import restore_scheduling
 from bloscpack.benzina.mp4.samplelayout import parse_sample
+from bloscpack.media.video import restore_scheduling
 
 # SVT-AV1 reads this when it is first used in a process: log errors only.
 os.environ.setdefault("SVT_LOG", "1")

@@ -109,6 +109,22 @@ def written(clips: dict[str, Any], flush_every: int = 0, **options: Any) -> byte
         return path.read_bytes()
 
 
+def video(**encoders: Any) -> bytes:
+    """Return a store of tiny videos, each by an encoder, and of other clips beside them."""
+    frames = np.zeros((10, 32, 32, 3), "u1")
+    for k in range(len(frames)):
+        frames[k, :, 2 * k : 2 * k + 8] = 40 + 20 * k
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        with bp.frames.create(path, nthreads=1, codec="video", gop=4, crf=30) as store:
+            for number, (id_, encoder) in enumerate(encoders.items()):
+                meta = {"fps": 12.5, "number": number}
+                store.append(id_, frames, meta, encoder=encoder)
+                store.append(f"{id_} lossless", frames[:2, ..., 0], meta, codec="lossless")
+            store.flush()
+        return path.read_bytes()
+
+
 def many(count: int, flush_every: int = 25) -> bytes:
     clips = {f"clip {n}": np.full((1, 24), n, "u1") for n in range(count)}
     return written(clips, flush_every=flush_every)
@@ -199,6 +215,7 @@ def add_all(add: Callable[..., None]) -> None:
     images = [image.encode_jpeg(each) for each in moving(2, (16, 24, 3), "u1")]
     images.append(image.encode_jpeg(moving(1, (8, 12, 3), "u1")[0]))
     add("frames_images_differ", written, {"a": images})
+    add("frames_video", video, vp9="vp9")
     add("frames_merged_index", many, 26)
     add("frames_torn_append", lambda: many(4)[:-40])
     add("frames_damaged_segment", damaged_segment)

@@ -108,8 +108,10 @@ class Store:
         return data
 
     def frame(self, clip: Clip, k: int) -> bytes:
-        """Return the bytes of a frame in C order, or the file of an image."""
+        """Return the bytes of a frame in C order, the file of an image, or a packet of video."""
         form = clip.form
+        if form.codec == 4:
+            return self.packet(clip, k)
         chunk, inside = divmod(k, form.group)
         stored, filters = self.stored(clip, chunk), clip.chunks[chunk][2]
         if form.codec == 2:
@@ -137,6 +139,26 @@ class Store:
                 reference = self.frame(clip, reference_of(k, filters, form.group))
             data = undo_filters(data, filters, shape, form.dtype.itemsize, reference)
         return data[inside * form.nbytes : (inside + 1) * form.nbytes]
+
+    def packet(self, clip: Clip, k: int) -> bytes:
+        """Return a packet of video, in the order in which they are decoded."""
+        chunk = 0
+        while k >= clip.chunks[chunk][2]:
+            k -= clip.chunks[chunk][2]
+            chunk += 1
+        stored, count = self.stored(clip, chunk), clip.chunks[chunk][2]
+        width = stored[0]
+        need(1 <= width <= 4, "format", "width of sizes")
+        planes = np.frombuffer(stored, "u1", width * count, 1).reshape(width, count).astype("u8")
+        sizes = sum(planes[j] << np.uint64(8 * j) for j in range(width)).tolist()
+        at = 1 + count * width
+        need(sorted(stored[at : at + count]) == list(range(count)), "format", "ranks")
+        at += count + -(-count // 8)
+        for _ in range(2):  # decoding times and durations
+            width, is_even = stored[at] & 15, stored[at] & 16
+            at += 1 + (2 * width if is_even else 16 + (count - 1) * width)
+        need(at + sum(sizes) == len(stored), "format", "sizes of packets")
+        return stored[at + sum(sizes[:k]) :][: sizes[k]]
 
 
 def reference_of(k: int, filters: int, group: int) -> int:
@@ -310,10 +332,14 @@ def _check_clips(segment: Segment) -> None:
     need(all(each <= segment.start for each in offsets), "format", "offsets")
     need(ends == sorted(ends) and (ends or [0])[-1] == ids, "format", "id_ends")
     need(hashes == sorted(hashes), "format", "hashes")
-    groups = [_row(segment, number)[1] for number in range(segment.nformats)]
-    need(all(groups), "format", "group")
-    total = sum(-(-n // groups[form]) for n, form in zip(nframes, formats, strict=True))
+    rows = [_row(segment, number) for number in range(segment.nformats)]
+    need(all(row[1] for row in rows), "format", "group")
+    total = sum(_nchunks(rows[form], n) for n, form in zip(nframes, formats, strict=True))
     need(total == segment.nchunks, "format", "the clips have another number of chunks")
+
+
+def _nchunks(row: bytes, nframes: int) -> int:
+    return struct.unpack_from("<I", row, 56)[0] if row[0] == 4 else -(-nframes // row[1])
 
 
 def _row(segment: Segment, number: int) -> bytes:
@@ -322,10 +348,11 @@ def _row(segment: Segment, number: int) -> bytes:
 
 def _form(row: bytes) -> Form:
     codec, group, ndim, flags, name, *dims = struct.unpack_from("<4B20s8I", row)
-    need(codec in (1, 2, 3) and flags <= 1, "unsupported", f"codec {codec}, flags {flags}")
+    need(codec in (1, 2, 3, 4) and flags <= 1, "unsupported", f"codec {codec}, flags {flags}")
     need(group == 1 or codec != 2, "format", "images do not share chunks")
     need(not flags or codec == 2, "format", "only images differ in shape")
-    need(ndim <= 8 and not any(dims[ndim:]) and not any(row[56:]), "format", "dims")
+    need(ndim <= 8 and not any(dims[ndim:]) and not any(row[60:]), "format", "dims")
+    need(any(row[56:60]) == (codec == 4), "format", "ngroups")
     text = name.rstrip(b"\0").decode("ascii")
     if text[0] in "<>|":
         dtype = np.dtype(text)
@@ -335,6 +362,7 @@ def _form(row: bytes) -> Form:
         dtype = np.dtype(getattr(ml_dtypes, text))
     form = Form(codec, group, bool(flags), dtype, tuple(dims[:ndim]))
     need(codec != 3 or form.nbytes, "format", "raw frames of zero bytes")
+    group = 1 if codec == 4 else group
     limit = MAX_CHUNK if group == 1 else MAX_GROUP_NBYTES
     need(form.nbytes * group <= limit, "format", "a frame is too large")
     return form
@@ -352,7 +380,8 @@ def _clips_of(file: bytes, segment: Segment) -> list[Clip]:
     for k in range(segment.nclips):
         form = _form(_row(segment, formats[k]))
         at, chunks = offsets[k], []
-        for number in range(chunk, chunk - -nframes[k] // form.group):
+        nchunks = _nchunks(_row(segment, formats[k]), nframes[k])
+        for number in range(chunk, chunk + nchunks):
             chunks.append((at, sizes[number], filters[number]))
             at += sizes[number] + (0 if form.codec == 3 else 8)
         if form.codec == 3 and chunks:
@@ -362,6 +391,9 @@ def _clips_of(file: bytes, segment: Segment) -> list[Clip]:
         chunk += len(chunks)
         id_ = ids[ends[k - 1] if k else 0 : ends[k]].decode("utf-8", "surrogatepass")
         meta = texts[stops[k - 1] if k else 0 : stops[k]]
+        if form.codec == 4:
+            need(sum(filters[chunk - nchunks : chunk]) == nframes[k], "format", "groups")
+            meta = meta.partition(b"\0")[0]
         clips.append(Clip(id_, offsets[k], nframes[k], form, chunks, meta))
     return clips
 
@@ -415,7 +447,7 @@ def _describe_clip(store: Store, clip: Clip) -> dict[str, Any]:
     return {
         "id": clip.id,
         "meta": json.loads(clip.meta),
-        "codec": ("lossless", "image", "raw")[form.codec - 1],
+        "codec": ("lossless", "image", "raw", "video")[form.codec - 1],
         "dtype": form.dtype.name if form.dtype.isbuiltin == 2 else form.dtype.str,
         "frame_shape": list(form.shape),
         "varies": form.varies,

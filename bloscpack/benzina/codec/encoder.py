@@ -15,14 +15,13 @@ this. Lossless pictures are coded as planes G, B and R. The signatures that enco
 
 import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...exceptions import CodecError
+from ...media.video import restore_scheduling
 from ...parallel.imports import import_av
 from ..mp4.format import INPUT
 from ..mp4.samplelayout import parse_sample
@@ -247,24 +246,6 @@ class Encoder:
                 packets[0].stream = stream
             container.mux(packets)
         return file.getvalue()
-
-
-@contextmanager
-def restore_scheduling() -> Iterator[None]:
-    """Restore the scheduling policy of the calling thread after the block.
-
-    As root, SVT-AV1 turns the calling thread into a real-time one. That thread, and all threads and
-    processes it starts later, would keep others off their processors.
-    """
-    if not hasattr(os, "sched_getscheduler"):
-        yield
-        return
-    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        yield
-    finally:
-        if os.sched_getscheduler(0) != policy:
-            os.sched_setscheduler(0, policy, parameters)
 
 
 def _check_crf(codec: str, row: CodecRow, crf: float | None) -> str:

@@ -14,7 +14,7 @@ from ...format.filekind import BLOSCPACK_MAGIC
 from ...frames import listing
 from ...frames.ingest.ingest import IngestReport, Remark, ingest
 from ...frames.ingest.items import Item
-from ...frames.store.frameencoding import CODECS, PRESETS, SUBSAMPLINGS
+from ...frames.store.frameencoding import CODECS, ENCODERS, PRESETS, SUBSAMPLINGS
 from ...storage import disk
 from ...storage.url import shown_name
 from ..console.options import add_json_option, add_locking_option, byte_size, count
@@ -122,6 +122,23 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
         help="chroma of jpeg: full, half the width, or half the width and height (default: 444)",
     )
     group.add_argument(
+        "--video",
+        choices=("copy", "recode"),
+        help="video files stay video: keep their packets, or encode their frames again",
+    )
+    group.add_argument(
+        "--max-gop",
+        metavar="N",
+        type=_positive,
+        default=32,
+        help="for --video copy, frames of the longest group to accept (default: %(default)s)",
+    )
+    group.add_argument("--crf", metavar="N", type=float, help="quality of video (default: 18)")
+    group.add_argument(
+        "--gop", metavar="N", type=_positive, help="frames per group of video (default: 8)"
+    )
+    group.add_argument("--encoder", choices=ENCODERS, help="encoder of video (default: h264)")
+    group.add_argument(
         "--size", metavar="N", type=_positive, help="resize frames: pixels of the shorter edge"
     )
     group.add_argument(
@@ -146,14 +163,25 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Create or continue a store."""
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse options that do not apply."""
     for option in ("quality", "subsampling"):
         if getattr(args, option) is not None and args.codec != "jpeg":
             raise UsageError(f"--{option} requires --codec jpeg")
+    for option in ("crf", "gop", "encoder"):
+        is_encoded = args.codec == "video" or args.video == "recode"
+        if getattr(args, option) is not None and not is_encoded:
+            raise UsageError(f"--{option} requires --codec video or --video recode")
+    if args.video is not None and (args.size is not None or args.frame_rate is not None):
+        raise UsageError("--size and --frame-rate require decoded frames, without --video")
     if args.size is not None and args.codec is None:
         raise UsageError("--size requires --codec: resized frames are encoded again")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Create or continue a store."""
     args.inputs, args.target = _inputs_and_target([*args.inputs, args.target])
+    _check_options(args)
     console = Console(args)
     with ExitStack() as stack:
         items = _items(args, stack)
@@ -176,6 +204,11 @@ def run(args: argparse.Namespace) -> int:
             preset=args.preset,
             quality=args.quality,
             subsampling=args.subsampling,
+            crf=args.crf,
+            gop=args.gop,
+            encoder=args.encoder,
+            video=args.video,
+            max_gop=args.max_gop,
             short_edge=args.size,
             check=args.check,
             keep_damaged=args.keep_damaged,

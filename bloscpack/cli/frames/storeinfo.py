@@ -37,6 +37,8 @@ def store_text(store: "FrameStore") -> Iterator[str]:
         clips = "clip" if nclips == 1 else "clips"
         frames = "frame" if nframes == 1 else "frames"
         yield f"    {_format_text(form)}: {nclips} {clips}, {nframes} {frames}"
+    if video := store._video_summary():
+        yield f"Video: {_video_text(video._asdict())}"
     if len(summary.formats) > _SHOWN_FORMATS:
         yield f"    and {len(summary.formats) - _SHOWN_FORMATS} more kinds"
     if attrs := store.attrs:
@@ -51,6 +53,13 @@ def _format_text(form: "FrameFormat") -> str:
     return f"{form.codec.name.lower()} {dtype_text(form.dtype)} {shape}"
 
 
+def _video_text(video: dict[str, Any]) -> str:
+    return (
+        f"{', '.join(video['codecs'])}, groups of at most {video['gop']} frames, "
+        f"{video['decoded_per_frame']:.1f} frames decoded for a random one"
+    )
+
+
 def store_summary(document: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of ``blpk info`` on a terminal."""
     from ..console.table import attrs_text, exact_size_text, fields_text, shape_text, table_text
@@ -63,6 +72,7 @@ def store_summary(document: dict[str, Any]) -> Iterator[str]:
             ("stored", exact_size_text(document["cbytes"])),
             ("ratio", f"{document['ratio']:.2f}"),
             *((name, document[name]) for name in ("codec", "preset", "quality", "subsampling")),
+            *((("video", _video_text(document["video"])),) if document["video"] else ()),
             ("checksum", CHECKSUM),
             ("attrs", attrs_text(document["attrs"])),
             ("format", f"version {FORMAT_VERSION}, read by bloscpack 1.0 and later, not 0.16"),
@@ -88,7 +98,7 @@ def store_summary(document: dict[str, Any]) -> Iterator[str]:
 
 def store_document(name: str, store: "FrameStore") -> dict[str, Any]:
     """Return the JSON fields of ``blpk info``."""
-    summary = store.summary()
+    summary, video = store.summary(), store._video_summary()
     return {
         "path": shown_name(name),
         "kind": "frames",
@@ -113,6 +123,7 @@ def store_document(name: str, store: "FrameStore") -> dict[str, Any]:
             }
             for form, nclips, nframes in summary.formats
         ],
+        "video": None if video is None else video._asdict(),
         "error": None,
     }
 

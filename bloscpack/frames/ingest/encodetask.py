@@ -4,11 +4,15 @@ Only stored chunks are sent between processes, never frames.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
 from typing import NamedTuple
 
+from ...parallel.imports import importing
 from ..store.format import FrameFormat
-from ..store.frameencoding import Encoder, Options, pack_meta
-from .items import Item, ReadOptions
+from ..store.frameencoding import EncodedClip, EncodedVideo, Encoder, Options, pack_meta, recoded
+from ..video.format import join_text
+from .items import ClipItem, Item, ReadOptions, VideoFile
 
 # Stored bytes per message.
 _PART_NBYTES = 1 << 20
@@ -45,20 +49,63 @@ Part = EncodedStart | Chunks | EncodedSummary
 
 def encode(task: EncodeTask) -> Iterator[Part]:
     """Read and encode an item: yield its start, its chunks, several at a time, and the summary."""
+    with _video_of(task) as video:
+        if video is not None:
+            yield EncodedStart(video.is_raw)
+            yield from _parts_of(video)
+            yield EncodedSummary(video.format, video.nframes, video.text, [])
+            return
     reading = task.item.read(task.read_options)
-    encoder = Encoder(reading.frames, task.options, task.nthreads)
+    frames = reading.frames
+    text = b"{}"
+    if task.options.codec == "video":
+        # The rate of a video file is known once its first frame has been read.
+        items = iter(frames)
+        frames = chain(list(islice(items, 1)), items)
+        text = pack_meta({**reading.meta, **task.item.meta})
+    encoder = Encoder(frames, task.options, task.nthreads, text)
     yield EncodedStart(encoder.is_raw)
+    yield from _parts_of(encoder)
+    text = pack_meta({**reading.meta, **task.item.meta})
+    if encoder.header:
+        text = join_text(text, encoder.header)
+    yield EncodedSummary(encoder.format, encoder.nframes, text, reading.notes)
+
+
+@contextmanager
+def _video_of(task: EncodeTask) -> Iterator[EncodedClip | None]:
+    """Yield the groups of an item that stays video; None of any other."""
+    item, how = task.item, task.read_options
+    if isinstance(item, ClipItem) and how.is_copy:
+        clip = item.clips[item.id]
+        if getattr(clip, "codec", None) == "video":
+            with importing:
+                from ..store.videoclip import StoredVideo, VideoClip
+            if isinstance(clip, VideoClip):
+                yield StoredVideo(clip, {**clip.meta, **item.meta})
+                return
+    if not isinstance(item, VideoFile) or how.video is None:
+        yield None
+        return
+    if item.frame_rate is not None or how.short_edge is not None:
+        raise ValueError("frame_rate and short_edge need decoded frames: leave video= out")
+    if how.video == "copy":
+        yield EncodedVideo(item.path, item.meta, how.max_gop)
+        return
+    with recoded(item.path, item.meta, task.options) as video:
+        yield video
+
+
+def _parts_of(clip: EncodedClip) -> Iterator[Chunks]:
     chunks: Chunks = []
     nbytes = 0
-    for chunk in encoder:
+    for chunk in clip:
         chunks.append(chunk)
         nbytes += len(chunk[0])
         if nbytes >= _PART_NBYTES:
             yield chunks
             chunks, nbytes = [], 0
     yield chunks
-    text = pack_meta({**reading.meta, **task.item.meta})
-    yield EncodedSummary(encoder.format, encoder.nframes, text, reading.notes)
 
 
 class ReadError(Exception):

@@ -22,6 +22,8 @@ from ...types import (
     Progress,
     ProgressOption,
     Subsampling,
+    VideoEncoder,
+    VideoPackets,
     explain_keywords,
 )
 from .. import listing
@@ -108,6 +110,11 @@ def ingest(
     preset: FramePreset | None = None,
     quality: int | None = None,
     subsampling: Subsampling | None = None,
+    crf: float | None = None,
+    gop: int | None = None,
+    encoder: VideoEncoder | None = None,
+    video: VideoPackets | None = None,
+    max_gop: int = 32,
     short_edge: int | None = None,
     check: bool = False,
     keep_damaged: bool = False,
@@ -132,7 +139,7 @@ def ingest(
         clips.
     path : str or PathLike
         The store, which is created if it does not exist.
-    codec : {"lossless", "jpeg"}, optional
+    codec : {"lossless", "jpeg", "video"}, optional
         How frames are stored. By default JPEG and PNG images are stored unchanged and everything
         else lossless. "jpeg" also keeps images unchanged unless `quality`,
         `subsampling` or `short_edge` is given.
@@ -143,6 +150,14 @@ def ingest(
     subsampling : {"444", "422", "420"}, optional
         Resolution of the chroma of codec "jpeg", "444" (full) by default; see
         `bloscpack.frames.create`.
+    crf, gop, encoder : optional
+        For codec "video" and ``video="recode"``; see `bloscpack.frames.create`.
+    video : {"copy", "recode"}, optional
+        "copy" stores the coded packets of video files as they are, and skips files whose packets
+        cannot be kept. "recode" encodes their frames again, with their times. By default they are
+        decoded, and frames are stored by `codec`.
+    max_gop : int, default 32
+        With ``video="copy"``, largest number of frames of a group.
     short_edge : int, optional
         Resize images and videos so that their shorter edge has this many pixels; needs `codec`.
     check : bool, optional
@@ -218,21 +233,35 @@ def ingest(
         for name, value in (("quality", quality), ("subsampling", subsampling)):
             if value is not None:
                 raise ValueError(f"{name} needs codec='jpeg'")
+    if codec != "video" and video != "recode" and (crf, gop, encoder) != (None, None, None):
+        raise ValueError("crf, gop and encoder need codec='video' or video='recode'")
+    if video not in (None, "copy", "recode"):
+        raise ValueError(f"video must be 'copy' or 'recode', not {video!r}")
     if short_edge is not None and codec is None:
         raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
     nworkers = resolve_nworkers(workers)
     read_options = ReadOptions(
-        keep=codec != "lossless" and quality is None and subsampling is None,
+        keep=codec in (None, "jpeg") and quality is None and subsampling is None,
         check=check,
         short_edge=short_edge,
         keep_damaged=keep_damaged,
+        video=video,
+        max_gop=max_gop,
     )
     found = _items_of(items)
     if not allow_empty:
         found = _require_items(found)
-    given = {"codec": codec, "preset": preset, "quality": quality, "subsampling": subsampling}
+    given = {
+        "codec": codec,
+        "preset": preset,
+        "quality": quality,
+        "subsampling": subsampling,
+        "crf": crf,
+        "gop": gop,
+        "encoder": encoder,
+    }
     with Series(
         path,
         Options().replace(**given),

@@ -39,6 +39,10 @@ class ReadOptions(NamedTuple):
     # Length in pixels of the shorter edge of images and video frames after resizing.
     short_edge: int | None = None
     keep_damaged: bool = False  # accept videos with damaged or missing frames
+    # What becomes of video files: "copy" keeps their packets, "recode" encodes their frames; None
+    # decodes them to frames.
+    video: str | None = None
+    max_gop: int = 32  # for "copy", largest number of frames of a group
 
     @property
     def is_copy(self) -> bool:
@@ -220,17 +224,17 @@ class VideoFile(Item):
     def _frames(self, options: ReadOptions, reading: Reading) -> Iterator[AnyArray]:
         count = 0
         with read_video(self.path, frame_rate=self.frame_rate) as video:
+            report = video.report
+            rate = self.frame_rate or report.rate
+            if rate:
+                reading.meta["frame_rate"] = rate
             for frame in _scaled(video, options):
                 yield frame
                 count += 1
-        report = video.report
         if not report.ok and not options.keep_damaged:
             raise FormatError(_relative(report.describe(), self.path))
         if not count:
             raise FormatError("the video has no frame")
-        rate = self.frame_rate or report.rate
-        if rate:
-            reading.meta["frame_rate"] = rate
         if report.rotation or report.flipped:
             flipped = " and mirrored" if report.flipped else ""
             reading.notes.append(f"turned by {report.rotation} degrees{flipped}")

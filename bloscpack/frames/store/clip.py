@@ -38,8 +38,9 @@ from .segments import Index
 
 # Cost of a decoded byte relative to LZ4 with image filters, which takes 0.25 to 0.28 ns; scales the
 # number of threads. Measured by bench/threads.py on 320 x 240 RGB frames: Zstandard with image
-# filters 0.8 ns, JPEG 1.8 to 2.1, a copy of raw frames 0.05, array chunks 0.33.
-_COSTS = {Codec.LOSSLESS: 1.0, Codec.IMAGE: 8.0, Codec.RAW: 0.2}
+# filters 0.8 ns, JPEG 1.8 to 2.1, a copy of raw frames 0.05, array chunks 0.33. Video takes 3 to
+# 15, depending on how many frames of a group are read.
+_COSTS = {Codec.LOSSLESS: 1.0, Codec.IMAGE: 8.0, Codec.RAW: 0.2, Codec.VIDEO: 16.0}
 _ZSTD_COST = 3.0
 _PREDICTORS, _BITS = int(Filter.UP | Filter.LEFT | Filter.TIME), int(Filter.BITS)
 # Reads up to this size, or up to this multiple of the stored size, are always allowed. For larger
@@ -73,7 +74,7 @@ class StoreClip(ShownClip):
         Data type of the pixels.
     shape : tuple of int
         ``(T, *frame shape)``; if images differ in shape, the shape of the first.
-    codec : {"lossless", "image", "raw"}
+    codec : {"lossless", "image", "raw", "video"}
         How the frames are stored.
     decode_cost : float
         Cost of a decoded byte relative to Blosc; scales the number of threads.
@@ -140,7 +141,7 @@ class StoreClip(ShownClip):
         """
         where = f"clip {self.id!r:.80}: metadata", self._store.name
         try:
-            value = json.loads(self._index.meta(self._ordinal))
+            value = json.loads(self._meta_text())
         except BloscpackError as err:
             err.at(*where)
             raise
@@ -149,6 +150,10 @@ class StoreClip(ShownClip):
         if not isinstance(value, dict):
             raise FormatError("it is not a JSON object").at(*where)
         return value
+
+    def _meta_text(self) -> bytes:
+        """Return the metadata as JSON."""
+        return self._index.meta(self._ordinal)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         """Return all frames in a new numpy array; with ``copy=False``, a view as of `read`.
@@ -416,9 +421,9 @@ class StoreClip(ShownClip):
                     name=CHECKSUM,
                     expected=bytes(digest),
                     actual=actual,
-                    index=chunk * self._format.group,
+                    index=self._first_frame(chunk),
                     offset=self._offsets[chunk],
-                ).at(self._label(chunk * self._format.group), self._store.name)
+                ).at(self._label(self._first_frame(chunk)), self._store.name)
         take(stored)
 
     def _decode_frame(
@@ -540,11 +545,19 @@ class StoreClip(ShownClip):
             for place in places[1:]:
                 out[place * nbytes : (place + 1) * nbytes] = target
 
-    def _label(self, index: int) -> str:
-        """Return a label for messages: the clip, the frames in the chunk and its location."""
+    def _first_frame(self, chunk: int) -> int:
+        """Return the first frame of a chunk."""
+        return chunk * self._format.group
+
+    def _chunk_of(self, index: int) -> tuple[int, int, int]:
+        """Return the chunk of a frame, and the first and last frame in it."""
         group = self._format.group
         chunk = index // group
-        first, last = chunk * group, min(chunk * group + group, self._nframes) - 1
+        return chunk, chunk * group, min(chunk * group + group, self._nframes) - 1
+
+    def _label(self, index: int) -> str:
+        """Return a label for messages: the clip, the frames in the chunk and its location."""
+        chunk, first, last = self._chunk_of(index)
         frames = f"frame {first}" if first == last else f"frames {first} to {last}"
         start = self._offsets[chunk]
         place = f"{frames} (bytes {start} to {start + self._cbytes[chunk]})"

@@ -6,20 +6,21 @@ a batch fails are its chunks read one by one.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from xxhash import xxh3_64_digest
 
 from ...damage.report import Damage, message_of
 from ...exceptions import BloscpackError
-from ...parallel.threads import ALL_THREADS, resolve_nthreads
+from ...parallel.threads import ALL_THREADS, resolve_nthreads, run_indexed
 from ...storage.protocol import ByteSource
 from ...types import BytesLike
 from ..protocol import read_batch
 from .clip import StoreClip
-from .format import CHECKSUM, DIGEST_SIZE
+from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .lossless import GROUP_FRAMES
-from .rawclip import open_clip
+from .openclip import open_clip
 from .segments import ClipChunks, Index
 
 # Largest number of decoded bytes, and of requests, per batch.
@@ -148,6 +149,9 @@ class ClipVerifier:
         if not form.nbytes:
             self._compare_digests(index, ordinal, None)
             return
+        if form.codec == Codec.VIDEO:
+            self._verify_groups(clip, index, ordinal)
+            return
         step = max(1, _BATCH_NBYTES // form.nbytes)
         # Frames that refer to each other, or share a chunk, belong to one part.
         together = form.group * GROUP_FRAMES
@@ -206,18 +210,45 @@ class ClipVerifier:
                 self.damage.append(Damage(what, *place, clip=part.clip.id, frames=(start, stop)))
                 self.bad.add(part.ordinal)
 
+    def _verify_groups(self, clip: Any, index: Index, ordinal: int) -> None:
+        """Decode the groups of a video, without the memory that their frames would take."""
+        extents = clip.chunk_extents()
+        errors: dict[int, BloscpackError] = {}
+
+        def verify(chunk: int) -> None:
+            try:
+                clip.verify_chunk(chunk)
+            except BloscpackError as err:
+                errors[chunk] = err
+
+        nthreads = resolve_nthreads(self._nthreads, clip.decode_cost * clip.nbytes)
+        try:
+            run_indexed(verify, range(len(extents)), nthreads)
+        except ImportError as err:
+            self._compare_digests(index, ordinal, err)
+            return
+        for chunk, error in sorted(errors.items()):
+            offset, cbytes = extents[chunk]
+            frames = clip.chunk_frames(chunk)
+            place = chunk, offset, offset + cbytes
+            self.damage.append(Damage(message_of(error), *place, clip=clip.id, frames=frames))
+            self.bad.add(ordinal)
+        self._done(clip.nbytes)
+
     def _compare_digests(self, index: Index, ordinal: int, why: ImportError | None) -> None:
         """Compare the digests of a clip that cannot be decoded here, or has nothing to decode."""
         if why is not None and f"not decoded, only compared: {why}" not in self.notices:
             self.notices.append(f"not decoded, only compared: {why}")
-        id_, group = id_text(index, ordinal), index.format_bytes(ordinal)[1]
+        id_, row = id_text(index, ordinal), index.format_bytes(ordinal)
         nframes = index.nframes_of(ordinal)
-        for chunk, (stored, digest, offset) in enumerate(
-            stored_chunks(self._source, index.chunks_of(ordinal))
-        ):
+        chunks = index.chunks_of(ordinal)
+        starts = [*range(0, nframes, row[1]), nframes]
+        if row[0] == Codec.VIDEO:
+            starts = [0, *accumulate(chunks.filters)]
+        for chunk, (stored, digest, offset) in enumerate(stored_chunks(self._source, chunks)):
             if xxh3_64_digest(stored) != digest:
                 cbytes = len(stored)
-                lost = chunk * group, min(chunk * group + group, nframes)
+                lost = starts[chunk], starts[chunk + 1]
                 what = f"clip {id_!r:.80}: frame {lost[0]}: {CHECKSUM} is not the one stored"
                 place = chunk, offset, offset + cbytes
                 self.damage.append(Damage(what, *place, clip=id_, frames=lost))

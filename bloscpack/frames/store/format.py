@@ -50,7 +50,7 @@ _HOW = Struct("<3B5x")
 NSECTIONS = 3
 TAIL_SIZE = (8 + 2 + 2 + 4 + 6 * 8) + NSECTIONS * (8 + 8 + 8) + 8 + DIGEST_SIZE
 CLIP_SIZE = 8 + 4 + 4 + 8 + 8 + 4  # per clip in the section of clips, without its id
-_FORMAT = Struct("<4B20s8I8x")
+_FORMAT = Struct("<4B20s8II4x")
 FORMAT_SIZE = 4 + 20 + 8 * 4 + 8
 CHUNK_SIZE = 4 + 1  # per chunk in the section of chunks
 MAX_FRAMES = 2**32 - 1
@@ -81,6 +81,7 @@ class Codec(IntEnum):
     LOSSLESS = 1
     IMAGE = 2
     RAW = 3
+    VIDEO = 4
 
 
 class ImageKind(IntEnum):
@@ -115,6 +116,7 @@ class FrameFormat(NamedTuple):
     varies: bool  # whether images of the clip differ in shape
     dtype: Dtype  # data type of the pixels, including the byte order
     shape: tuple[int, ...]  # shape of a frame; if images differ, of the first
+    ngroups: int = 0  # chunks of a clip of video, whose groups differ in length; 0 for others
 
     @classmethod
     def lossless(cls, dtype: Dtype, shape: tuple[int, ...]) -> "FrameFormat":
@@ -156,6 +158,8 @@ class FrameFormat(NamedTuple):
 
     def nchunks(self, nframes: int) -> int:
         """Return the number of chunks of `nframes` frames."""
+        if self.codec == Codec.VIDEO:
+            return self.ngroups
         return -(-nframes // self.group)
 
     def pack(self) -> bytes:
@@ -171,7 +175,9 @@ class FrameFormat(NamedTuple):
             raise TypeError(f"dtype {self.dtype} has a name of more than 20 characters")
         dims = (*self.shape, *(0,) * (MAX_NDIM - len(self.shape)))
         flags = _FLAG_VARIES if self.varies else 0
-        return _FORMAT.pack(self.codec, self.group, len(self.shape), flags, name, *dims)
+        return _FORMAT.pack(
+            self.codec, self.group, len(self.shape), flags, name, *dims, self.ngroups
+        )
 
     @classmethod
     def unpack(cls, row: BytesLike) -> "FrameFormat":
@@ -186,7 +192,7 @@ class FrameFormat(NamedTuple):
         ImportError
             The dtype is one of ml_dtypes, which is not installed.
         """
-        codec, group, ndim, flags, name, *dims = _FORMAT.unpack(row)
+        codec, group, ndim, flags, name, *dims, ngroups = _FORMAT.unpack(row)
         if codec not in iter(Codec) or flags & ~_FLAG_VARIES:
             raise UnsupportedError(
                 f"frame format: codec {codec} with flags {flags:#x} is not supported here"
@@ -195,7 +201,7 @@ class FrameFormat(NamedTuple):
             raise FormatError(f"frame format: group is {group}, outside its range", field="group")
         if codec != Codec.IMAGE and flags & _FLAG_VARIES:
             raise FormatError("frame format: only images may differ in shape", field="flags")
-        if ndim > MAX_NDIM or any(dims[ndim:]) or any(bytes(row[-8:])):
+        if ndim > MAX_NDIM or any(dims[ndim:]) or any(bytes(row[-4:])):
             raise FormatError(f"frame format: {ndim} dimensions of {dims}", field="dims")
         text = name.rstrip(b"\0")
         if not text.isascii():
@@ -210,17 +216,37 @@ class FrameFormat(NamedTuple):
             bool(flags),
             dtype,
             tuple(dims[:ndim]),
+            ngroups,
         )
-        if codec == Codec.RAW and not self.nbytes:
-            raise FormatError("frame format: raw frames of zero bytes", field="dims")
-        limit = MAX_CHUNK_NBYTES if group == 1 else _MAX_GROUP_NBYTES
-        if _bound_of(self.dtype, self.shape) * group > limit:
+        # Frames of a group of video are decoded one after the other.
+        together = 1 if self._check_codec() else group
+        limit = MAX_CHUNK_NBYTES if together == 1 else _MAX_GROUP_NBYTES
+        if _bound_of(self.dtype, self.shape) * together > limit:
             raise FormatError(
-                f"frame format: a chunk of {group} frames of shape {self.shape} and {self.dtype} "
-                f"exceeds {limit} bytes",
+                f"frame format: a chunk of {together} frames of shape {self.shape} and "
+                f"{self.dtype} exceeds {limit} bytes",
                 field="dims",
             )
         return self
+
+    def _check_codec(self) -> bool:
+        """Return whether the format is of video, after checking what its codec needs."""
+        if self.codec == Codec.RAW and not self.nbytes:
+            raise FormatError("frame format: raw frames of zero bytes", field="dims")
+        is_video = self.codec == Codec.VIDEO
+        if is_video != bool(self.ngroups):
+            raise FormatError(
+                f"frame format: {self.ngroups} groups of codec {self.codec}", field="ngroups"
+            )
+        is_rgb = self.dtype == np.uint8 and len(self.shape) == 3 and self.shape[2] == 3
+        if is_video and not (is_rgb and all(self.shape)):
+            raise FormatError(f"frame format: video of {self.dtype} {self.shape}", field="dims")
+        return is_video
+
+
+def _ngroups_of(row: bytes) -> int:
+    """Return the number of chunks that a format states, 0 if it follows from that of frames."""
+    return int.from_bytes(row[-8:-4], "little") if row[0] == Codec.VIDEO else 0
 
 
 def raw_padding(offset: int) -> int:
@@ -464,6 +490,11 @@ class Clips:
         groups = np.array([row[1] for row in self.rows], np.int64)
         nframes = self.nframes.astype(np.int64)
         counts = -(-nframes // groups[self.formats]) if len(nframes) else nframes
+        # Groups of video differ in length, so the format counts them.
+        ngroups = np.array([_ngroups_of(row) for row in self.rows], np.int64)
+        if ngroups.any():
+            own = ngroups[self.formats]
+            counts = np.where(own > 0, own, counts)
         return np.concatenate(([0], np.cumsum(counts)))
 
 

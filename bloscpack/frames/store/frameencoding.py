@@ -4,8 +4,10 @@ Frames are an array, an iterable of arrays of one shape, or an iterable of JPEG 
 a few frames of an iterable are in memory at a time.
 """
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
@@ -15,14 +17,19 @@ import numpy as np
 from ...exceptions import BloscpackError
 from ...format.metadata import encode_values
 from ...media import image
+from ...parallel.imports import importing
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...types import AnyArray
 from .format import Codec, FrameFormat, ImageKind
 from .lossless import GROUP_FRAMES, choose, encode_clip, is_aligned
 from .lossless import PRESETS as COMPRESSED_PRESETS
 
-CODECS = ("lossless", "jpeg")
+CODECS = ("lossless", "jpeg", "video")
 PRESETS = (*COMPRESSED_PRESETS, "raw")
+ENCODERS = ("h264", "h265", "vp9", "av1")
+_MAX_CRF = 63
+_MAX_GOP = 255
+_RATE_DIGITS = 6
 # Chroma of JPEG, by its resolution next to luma: full, half the width, half the width and height.
 SUBSAMPLINGS = ("444", "422", "420")
 # Decoded bytes per batch when frames come from an iterable or a non-contiguous array. Batches are
@@ -33,16 +40,21 @@ _IMAGE_COST = 5
 _IMAGE_KINDS = {"jpeg": ImageKind.JPEG, "png": ImageKind.PNG}
 
 _NONE = object()
-_NOTHING = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
+NO_FRAMES = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
+"""Format of a clip that is made from an empty sequence."""
 
 
 class Options(NamedTuple):
     """Encoding of frames."""
 
-    codec: str = "lossless"  # or "jpeg"; for arrays: images are stored unchanged
+    codec: str = "lossless"  # one of CODECS; for arrays: images are stored unchanged
     preset: str = "fast"  # or "small" or "raw"; for codec "lossless"
     quality: int = 90  # for codec "jpeg", 1 to 100
     subsampling: str = "444"  # for codec "jpeg", one of SUBSAMPLINGS
+    # For codec "video": quality, the best is 0; frames per group; one of ENCODERS.
+    crf: float = 18
+    gop: int = 8
+    encoder: str = "h264"
 
     def check(self) -> "Options":
         """Return the options after checking them."""
@@ -58,16 +70,34 @@ class Options(NamedTuple):
             raise ValueError(
                 f"subsampling must be one of {', '.join(SUBSAMPLINGS)}, not {self.subsampling!r}"
             )
+        self._check_video()
         return self
+
+    def _check_video(self) -> None:
+        for name, number, kinds in (("crf", self.crf, int | float), ("gop", self.gop, int)):
+            if isinstance(number, bool) or not isinstance(number, kinds):
+                raise TypeError(f"{name} must be a number, not {type(number).__name__}")
+        if not 0 <= self.crf <= _MAX_CRF:
+            raise ValueError(f"crf must be 0 to {_MAX_CRF}, not {self.crf}")
+        if not 1 <= self.gop <= _MAX_GOP:
+            raise ValueError(f"gop must be 1 to {_MAX_GOP}, not {self.gop}")
+        if self.encoder not in ENCODERS:
+            raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}, not {self.encoder!r}")
+
+    @property
+    def video(self) -> dict[str, Any]:
+        """Arguments of `videoencoder.encoded`."""
+        return {"crf": self.crf, "gop": self.gop, "encoder": self.encoder}
 
     def stored(self) -> dict[str, Any]:
         """Return the fields that the metadata of a store keep.
 
-        Full chroma is left out, as in stores that were made before there was a choice.
+        Options that are as they were before there was a choice are left out.
         """
         fields = self._asdict()
-        if self.subsampling == Options().subsampling:
-            del fields["subsampling"]
+        for name in ("subsampling", "crf", "gop", "encoder"):
+            if fields[name] == getattr(Options(), name):
+                del fields[name]
         return fields
 
     def replace(self, **given: Any) -> "Options":
@@ -105,7 +135,8 @@ class Encoder:
         self, frames: Any, options: Options, nthreads: int | None, text: bytes = b"{}"
     ) -> None:
         self.text = text
-        self.format = _NOTHING
+        self.header = b""  # of video: a part of the text
+        self.format = NO_FRAMES
         self.nframes = 0
         self._nthreads = nthreads
         self._options = options
@@ -131,8 +162,8 @@ class Encoder:
             _refuse_text(array.dtype)
             if not array.ndim:
                 raise ValueError("frames must have an axis of frames: expected shape (T, ...)")
-            if self._options.codec == "jpeg" and len(array):
-                return self._jpegs(iter(array), array.nbytes)
+            if self._options.codec != "lossless" and len(array):
+                return self._lossy(iter(array), array.nbytes)
             self.format = self._format_of(array.dtype, array.shape[1:])
             return self._arrays(self._cut(array))
         items = iter(frames)
@@ -145,8 +176,8 @@ class Encoder:
         if isinstance(first, bytes | bytearray | memoryview):
             return self._images(items)
         _refuse_text(np.asarray(first).dtype)
-        if self._options.codec == "jpeg":
-            return self._jpegs(items, np.asarray(first).nbytes)
+        if self._options.codec != "lossless":
+            return self._lossy(items, np.asarray(first).nbytes)
         frame = np.asarray(first)
         self.format = self._format_of(frame.dtype, frame.shape)
         return self._arrays(self._stack(items))
@@ -212,6 +243,12 @@ class Encoder:
             yield from encode_clip(chunks, scheme, nthreads)
             self.nframes += len(batch)
 
+    def _lossy(self, frames: Iterator[Any], nbytes: int) -> Iterator[tuple[bytes, int]]:
+        """Encode arrays as JPEG or video."""
+        if self._options.codec == "video":
+            return self._video(frames)
+        return self._jpegs(frames, nbytes)
+
     def _jpegs(self, frames: Iterator[Any], nbytes: int) -> Iterator[tuple[bytes, int]]:
         """Encode arrays as JPEG."""
         nthreads = resolve_nthreads(self._nthreads, _IMAGE_COST * max(nbytes, _BATCH_NBYTES))
@@ -226,6 +263,22 @@ class Encoder:
                 nthreads,
             )
         )
+
+    def _video(self, frames: Iterator[Any]) -> Iterator[tuple[bytes, int]]:
+        """Encode arrays as video."""
+        with importing:
+            from ...media.videowriter import rate_of
+            from ..video.format import join_text
+            from ..video.videoencoder import encoded, numbered
+        meta = json.loads(self.text)
+        # Frames of video files have another name for their rate.
+        rate = rate_of({"fps": meta.get("fps", meta.get("frame_rate"))})
+        with encoded(numbered(frames), 1 / rate, **self._options.video) as file:
+            video = EncodedVideo(file, None, self._options.gop, has_rate=False)
+            yield from video
+            self.format, self.nframes = video.format, video.nframes
+            self.header = video.header
+            self.text = join_text(self.text, self.header)
 
     def _images(self, images: Iterable[Any]) -> Iterator[tuple[bytes, int]]:
         """Store images unchanged."""
@@ -246,6 +299,90 @@ class Encoder:
                 self.format = self.format._replace(varies=True)
             self.nframes += 1
             yield stored, _IMAGE_KINDS[info.kind]
+
+
+class EncodedVideo:
+    """A video whose packets are copied while iterating: an `EncodedClip`."""
+
+    is_raw = False
+
+    def __init__(
+        self,
+        source: Any,
+        meta: Mapping[str, Any] | None,
+        max_gop: int,
+        *,
+        name: str = "",
+        has_rate: bool = True,
+    ) -> None:
+        if isinstance(max_gop, bool) or not isinstance(max_gop, int):
+            raise TypeError(f"max_gop must be an int, not {type(max_gop).__name__}")
+        if not 1 <= max_gop <= _MAX_GOP:
+            raise ValueError(f"max_gop must be 1 to {_MAX_GOP}, not {max_gop}")
+        with importing:
+            from ..video.groupcopy import GroupCopy, name_of
+        self._copy = GroupCopy(source, name=name or name_of(source), max_gop=max_gop)
+        self._meta = meta
+        self._has_rate = has_rate
+        pack_meta(meta)
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        """Yield the stored bytes and the number of frames of each group."""
+        yield from self._copy
+
+    @property
+    def nframes(self) -> int:
+        """Number of frames."""
+        return self._copy.nframes
+
+    @property
+    def format(self) -> FrameFormat:
+        """Format of the frames."""
+        if not self.nframes:
+            return NO_FRAMES
+        copy = self._copy
+        return FrameFormat(
+            Codec.VIDEO, copy.longest, False, np.dtype("u1"), copy.shape(), copy.ngroups
+        )
+
+    @property
+    def text(self) -> bytes:
+        """Metadata and the header of the video."""
+        with importing:
+            from ...media.videowriter import RATE_KEY
+            from ..video.format import join_text
+        meta = dict(self._meta or {})
+        if self._has_rate and self._copy.rate:
+            meta = {RATE_KEY: round(self._copy.rate, _RATE_DIGITS), **meta}
+        return join_text(pack_meta(meta), self.header)
+
+    @property
+    def header(self) -> bytes:
+        """Packed header of the video; complete when all groups have been taken."""
+        return self._copy.header().pack()
+
+
+@contextmanager
+def recoded(
+    source: Any, meta: Mapping[str, Any] | None, options: Options
+) -> Iterator[EncodedVideo]:
+    """Yield a video whose frames are encoded again, with the same times.
+
+    Raises
+    ------
+    FormatError
+        The source is damaged, or it is not a video.
+    """
+    with importing:
+        from ...media.videowriter import RATE_KEY
+        from ..video.groupcopy import name_of
+        from ..video.videoencoder import encoded, opened_video
+    pack_meta(meta)
+    name = name_of(source)
+    with opened_video(source, name) as (frames, time_base, rate):
+        named = {RATE_KEY: round(rate, _RATE_DIGITS), **(meta or {})}
+        with encoded(frames, time_base, **options.video) as made:
+            yield EncodedVideo(made, named, options.gop, name=name, has_rate=False)
 
 
 class _Chunks(Sequence[AnyArray]):

@@ -7,7 +7,7 @@ a store.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, overload
 
 from xxhash import xxh3_128_digest
 
@@ -25,14 +25,24 @@ from ...storage.file import open_source
 from ...storage.protocol import ByteSource, closed_on_error, errors_at
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
-from ...types import AnyArray, FrameCodec, FramePreset, IntArray, Mode, Subsampling
+from ...types import (
+    AnyArray,
+    BytesLike,
+    FrameCodec,
+    FramePreset,
+    IntArray,
+    Mode,
+    Path,
+    Subsampling,
+    VideoEncoder,
+)
 from ..protocol import ClipMapping, Request, read_batch
 from .clip import StoreClip
-from .frameencoding import EncodedClip, Options
-from .rawclip import open_clip
+from .frameencoding import EncodedClip, EncodedVideo, Options, recoded
+from .openclip import open_clip
 from .segments import Finder, Index
 from .storefront import FRONT_NBYTES, Front
-from .summary import Summary, summarize
+from .summary import Summary, VideoSummary, summarize, summarize_video
 from .writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -143,6 +153,9 @@ class FrameStore(ClipMapping):
         preset: FramePreset = "fast",
         quality: int = 90,
         subsampling: Subsampling = "444",
+        crf: float = 18,
+        gop: int = 8,
+        encoder: VideoEncoder = "h264",
         attrs: Mapping[str, Any] | None = None,
         nthreads: int | None = None,
         overwrite: bool = False,
@@ -150,7 +163,7 @@ class FrameStore(ClipMapping):
         locking: bool = True,
     ) -> Self:
         """Create a store and open it for appending; see `bloscpack.frames.create`."""
-        options = Options(codec, preset, quality, subsampling).check()
+        options = Options(codec, preset, quality, subsampling, crf, gop, encoder).check()
         upload = upload_for(path, storage_options)
         self = cls.__new__(cls)
         try:
@@ -269,6 +282,21 @@ class FrameStore(ClipMapping):
         return self._options().subsampling
 
     @property
+    def crf(self) -> float:
+        """Quality of video, the best is 0, unless `append` is called with another."""
+        return self._options().crf
+
+    @property
+    def gop(self) -> int:
+        """Frames per group of video, unless `append` is called with another number."""
+        return self._options().gop
+
+    @property
+    def encoder(self) -> str:
+        """Encoder of video, unless `append` is called with another."""
+        return self._options().encoder
+
+    @property
     def nframes(self) -> int:
         """Number of frames in all clips."""
         return self._index.nframes
@@ -290,6 +318,11 @@ class FrameStore(ClipMapping):
     def summary(self) -> Summary:
         """Count clips, frames and chunks, by frame format."""
         return summarize(self._index)
+
+    def _video_summary(self) -> VideoSummary | None:
+        """Return what the first clips of video have in common, for ``blpk info``."""
+        with errors_at(self.name):
+            return summarize_video(self._index)
 
     def _metadata(self) -> dict[str, Any]:
         with errors_at(self.name):
@@ -390,6 +423,9 @@ class FrameStore(ClipMapping):
         preset: FramePreset | None = None,
         quality: int | None = None,
         subsampling: Subsampling | None = None,
+        crf: float | None = None,
+        gop: int | None = None,
+        encoder: VideoEncoder | None = None,
     ) -> None:
         """Append a clip.
 
@@ -403,8 +439,8 @@ class FrameStore(ClipMapping):
             time; or an iterable of JPEG or PNG images (bytes), which are stored unchanged.
         meta : mapping, optional
             JSON values to store with the clip; numpy numbers and arrays become plain values.
-        codec, preset, quality, subsampling : optional
-            As in `create`, for this clip only.
+        codec, preset, quality, subsampling, crf, gop, encoder : optional
+            As in `create`, for this clip only. Video takes its rate from ``meta["fps"]``, or 25.
 
         Raises
         ------
@@ -424,9 +460,74 @@ class FrameStore(ClipMapping):
         """
         writer = self._open_writer()
         options = self._options().replace(
-            codec=codec, preset=preset, quality=quality, subsampling=subsampling
+            codec=codec,
+            preset=preset,
+            quality=quality,
+            subsampling=subsampling,
+            crf=crf,
+            gop=gop,
+            encoder=encoder,
         )
         writer.append(id, frames, meta, options, self.nthreads)
+
+    def append_video(
+        self,
+        id: str,  # noqa: A002 - the natural name
+        source: Path | BytesLike | BinaryIO,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        max_gop: int = 32,
+        recode: bool = False,
+        crf: float | None = None,
+        gop: int | None = None,
+        encoder: VideoEncoder | None = None,
+    ) -> None:
+        """Append a video, with its coded packets as they are.
+
+        Each chunk is a closed group of pictures: a key frame and the frames up to the next one. So
+        reading a frame decodes a part of its group, and no other.
+
+        Parameters
+        ----------
+        id : str
+            Name of the clip: any text that no other clip has.
+        source : str, PathLike, bytes or binary file
+            A video in H.264, H.265, VP9 or AV1, in any file that FFmpeg reads. Other tracks, such
+            as sound, are left out.
+        meta : mapping, optional
+            As for `append`; without ``"fps"`` the average rate of the file is added.
+        max_gop : int, default 32
+            Largest number of frames of a group, at most 255.
+        recode : bool, default False
+            Encode the frames again, if the packets cannot be kept: with `crf`, `gop` and
+            `encoder`, as in `create`. The times of the frames are kept.
+
+        Raises
+        ------
+        UnsupportedError
+            The packets cannot be kept: a group is open or too long, frames have no times, the size
+            changes. The message says why, and nothing was changed.
+        FormatError
+            The file is not a video, or it is damaged; nothing was changed.
+        ImportError
+            PyAV is missing, which ``bloscpack[video]`` installs.
+        TypeError, ValueError, OSError, LockedError
+            As for `append`.
+
+        Notes
+        -----
+        The video is decoded twice: group by group, as readers do, and from its start. Every frame
+        of both is compared.
+        """
+        writer = self._open_writer()
+        options = self._options().replace(codec="video", crf=crf, gop=gop, encoder=encoder)
+        if not recode:
+            if (crf, gop, encoder) != (None, None, None):
+                raise ValueError("crf, gop and encoder are for recode=True, which encodes frames")
+            writer.append_encoded(id, EncodedVideo(source, meta, max_gop))
+            return
+        with recoded(source, meta, options) as video:
+            writer.append_encoded(id, video)
 
     def _append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
         """Append a clip that was encoded elsewhere by an `Encoder` of the same release."""

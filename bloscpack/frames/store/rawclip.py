@@ -19,17 +19,11 @@ from ...storage.protocol import ByteSource
 from ...types import AnyArray, BytesLike, IntArray
 from ..protocol import FrameSelection, check_out, frame_indices, read_clip
 from .clip import Store, StoreClip
-from .format import CHECKSUM, DIGEST_SIZE, Codec
+from .format import CHECKSUM, DIGEST_SIZE
 from .segments import Index
 
 # Largest run of frames per read in a batch, so that several threads can share the reads.
 _RUN_NBYTES = 1 << 20
-
-
-def open_clip(store: Store, source: ByteSource, index: Index, id_: str, ordinal: int) -> StoreClip:
-    """Return a clip of a store, without reading any frame."""
-    is_raw = index.row(ordinal).format.codec == Codec.RAW
-    return (RawClip if is_raw else StoreClip)(store, source, index, id_, ordinal)
 
 
 class RawClip(StoreClip):

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...exceptions import BloscpackError
-from .format import FrameFormat
+from ..video.format import COST_UNIT, VideoHeader, split_text
+from .format import Codec, FrameFormat
 from .segments import Index
 
 
@@ -20,6 +21,42 @@ class Summary(NamedTuple):
     nbytes: int
     # Each frame format with its number of clips and frames, the most frequent first.
     formats: list[tuple[FrameFormat, int, int]]
+
+
+class VideoSummary(NamedTuple):
+    """Summary of the video of a store, from the headers of its first clips."""
+
+    codecs: list[str]
+    gop: int  # frames of the longest group
+    decoded_per_frame: float  # mean number of frames that are decoded to read a random one
+
+
+_MAX_HEADERS = 256
+
+
+def summarize_video(index: Index) -> VideoSummary | None:
+    """Return a summary of the first 256 clips of video, or None if there are none.
+
+    FormatError if a header is damaged.
+    """
+    codecs: set[str] = set()
+    longest = nframes = count = 0
+    cost = 0.0
+    for segment in index.segments:
+        if not segment.tail.nclips:
+            continue
+        is_video = np.array([row[0] == Codec.VIDEO for row in segment.clips.rows], bool)
+        numbers: list[int] = np.flatnonzero(is_video[segment.clips.formats]).tolist()
+        for number in numbers[: _MAX_HEADERS - count]:
+            count += 1
+            row = segment.row(number)
+            text = index.meta(segment.tail.first_clip + number)
+            header = VideoHeader.unpack(split_text(text)[1], row.nframes)
+            codecs.add(header.codec.label)
+            longest = max(longest, row.format.group)
+            nframes += row.nframes
+            cost += row.nframes * header.cost / COST_UNIT
+    return VideoSummary(sorted(codecs), longest, cost / nframes) if nframes else None
 
 
 def summarize(index: Index) -> Summary:

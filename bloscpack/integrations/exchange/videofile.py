@@ -134,8 +134,11 @@ class VideoWriter:
                 f"{source.name}: {len(source)} clips, and a video is made of one: name it, such as "
                 f"'{source.name}::/{next(iter(source), 'ID')}'"
             )
-        self._clip = clip = source[next(iter(source))]
+        clip: Any = source[next(iter(source))]
+        self._clip = clip
         self._write = write
+        is_video = getattr(clip, "codec", None) == "video"
+        self._keeps_packets = is_video and write is write_mp4 and "crf" not in job.coding
         self._crf = float(job.coding.get("crf", _DEFAULT_CRF))
         if clip.dtype != np.uint8 or clip.shape[3:] not in ((), (1,), (3,)) or not len(clip):
             raise ValueError(
@@ -146,8 +149,11 @@ class VideoWriter:
             notice("%s: a video has no place for metadata: %s", source.name, lost)
 
     def write(self, path: str, tally: Tally) -> None:
-        """Write the frames."""
-        self._write(path, rgb_frames(self._clip), rate_of(self._clip.meta), self._crf)
+        """Write the frames; of a clip of video the packets, unless `crf` asks for others."""
+        if self._keeps_packets:
+            self._clip.to_mp4(path, overwrite=True)
+        else:
+            self._write(path, rgb_frames(self._clip), rate_of(self._clip.meta), self._crf)
         tally.add_frames(len(self._clip), is_image=False)
         tally.add_clip()
 

@@ -10,7 +10,7 @@ import { xxh3Digest } from "./xxh3.js";
 const MAGIC = [...new TextEncoder().encode("BLPKFRMS")], TAIL = 152;
 const BLOCK = 2 ** 20, WINDOW = 65536, MAX_SECTION = 2 ** 28;
 const MAX_CHUNK = 2 ** 31 - 17, MAX_GROUP_NBYTES = 2 ** 20;
-const CODECS = { 1: "lossless", 2: "image", 3: "raw" };
+const CODECS = { 1: "lossless", 2: "image", 3: "raw", 4: "video" }, VIDEO = 4;
 const ITEMSIZES = { b: [1], i: [1, 2, 4, 8], u: [1, 2, 4, 8], f: [2, 4, 8, 12, 16], c: [8, 16, 24, 32], m: [8], M: [8] };
 
 const u64 = (view, at) => Number(view.getBigUint64(at, true));
@@ -148,6 +148,9 @@ async function section(data, { digest, how, decoded }) {
 
 const listOf = (count, get) => Array.from({ length: count }, (_, i) => get(i));
 
+// Groups of video differ in length, so the format has their number.
+const chunksOf = (row, nframes) => row[0] === VIDEO ? viewOf(row).getUint32(56, true) : Math.ceil(nframes / row[1]);
+
 function columnsOf({ nclips, nchunks, nformats, start }, clips) {
   const view = viewOf(clips), base = 36 * nclips, u32 = (at) => listOf(nclips, (i) => view.getUint32(at * nclips + 4 * i, true));
   const offsets = listOf(nclips, (i) => u64(view, 8 * i)), nframes = u32(8), formats = u32(12), order = u32(32);
@@ -158,7 +161,7 @@ function columnsOf({ nclips, nchunks, nformats, start }, clips) {
   need(offsets.every((each) => each <= start), "format", "offsets of clips");
   need(ascends(ends) && (ends.at(-1) ?? 0) === ids.length && ascends(hashes), "format", "ids of clips");
   need(rows.every((row) => row[1]), "format", "frames per chunk");
-  const counts = nframes.map((each, i) => Math.ceil(each / rows[formats[i]][1]));
+  const counts = nframes.map((each, i) => chunksOf(rows[formats[i]], each));
   need(counts.reduce((sum, each) => sum + each, 0) === nchunks, "format", "the clips have another number of chunks");
   return { offsets, nframes, formats, ends, rows, ids, counts };
 }
@@ -190,7 +193,8 @@ class Clip {
   }
 
   get meta() {
-    return parseJson(this.metaBytes);
+    const end = this.codec === "video" ? this.metaBytes.indexOf(0) : -1;
+    return parseJson(end < 0 ? this.metaBytes : this.metaBytes.subarray(0, end));
   }
 
   // Returns the offset of the first chunk, of the second, and so on.
@@ -222,10 +226,11 @@ function formOf(row) {
   need(CODECS[codec] && flags <= 1, "unsupported", `codec ${codec}, flags ${flags} of frames`);
   need(group && (group === 1 || codec !== 2), "format", "frames per chunk");
   need(!flags || codec === 2, "format", "only images differ in shape");
-  need(ndim <= 8 && dims.slice(ndim).every((each) => !each) && row.subarray(56).every((each) => !each), "format", "shape of frames");
+  need(ndim <= 8 && dims.slice(ndim).every((each) => !each) && row.subarray(codec === VIDEO ? 60 : 56).every((each) => !each), "format", "shape of frames");
   const dtype = dtypeOf(String.fromCharCode(...row.subarray(4, 24)).replace(/\0+$/, ""));
   const frameShape = dims.slice(0, ndim), nbytes = frameShape.reduce((product, each) => product * each, dtype.itemsize);
-  need(nbytes * group <= (group === 1 ? MAX_CHUNK : MAX_GROUP_NBYTES), "format", "a frame is too large");
+  const together = codec === VIDEO ? 1 : group;
+  need(nbytes * together <= (together === 1 ? MAX_CHUNK : MAX_GROUP_NBYTES), "format", "a frame is too large");
   need(codec !== 3 || nbytes, "format", "raw frames of zero bytes");
   return { codec: CODECS[codec], group, varies: flags === 1, dtype, frameShape, frameNbytes: nbytes };
 }

@@ -73,6 +73,7 @@ class FrameStore {
       "format", `frames ${start} to ${stop} by ${step} of a clip of ${clip.nframes}`);
     const count = Math.ceil((stop - start) / step);
     const isImage = clip.codec === "image";
+    need(clip.codec !== "video", "unsupported", "this page does not decode video; blpk view, with a server, shows it");
     need(count <= MAX_FRAMES && (isImage || count * clip.frameNbytes <= MAX_SELECTION), "unsupported",
       `${count} frames at once are too many`);
     for (let k = start; k < stop; k += step) wanted.push(k);

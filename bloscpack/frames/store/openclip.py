@@ -1,0 +1,18 @@
+"""Open a clip of a store as the class for its codec; code for video is imported on use."""
+
+from ...parallel.imports import importing
+from ...storage.protocol import ByteSource
+from .clip import Store, StoreClip
+from .format import Codec
+from .rawclip import RawClip
+from .segments import Index
+
+
+def open_clip(store: Store, source: ByteSource, index: Index, id_: str, ordinal: int) -> StoreClip:
+    """Return a clip of a store, without reading any frame."""
+    codec = index.row(ordinal).format.codec
+    if codec == Codec.VIDEO:
+        with importing:
+            from .videoclip import VideoClip
+        return VideoClip(store, source, index, id_, ordinal)
+    return (RawClip if codec == Codec.RAW else StoreClip)(store, source, index, id_, ordinal)

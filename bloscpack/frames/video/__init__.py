@@ -1,0 +1,1 @@
+"""Video in frame stores: coded packets, kept as they are, in closed groups of pictures."""
