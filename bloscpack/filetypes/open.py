@@ -231,7 +231,8 @@ def create_frames(
     preset : {"fast", "small", "raw"}, default "fast"
         Whether lossless frames decode fast or take little space. "raw" keeps them uncompressed, to
         be read as fast as a memory map, or as a view of it (``clip.read(copy=False)``). Their
-        checksums are compared when they are first read, not at each read.
+        checksums are compared when they are first read, not at each read. H.264 in "small" takes
+        6 % less than in "fast", and twice the time to read.
     quality : int, default 90
         JPEG quality, 1 to 100.
     subsampling : {"444", "422", "420"}, default "444"

@@ -48,7 +48,7 @@ class Options(NamedTuple):
     """Encoding of frames."""
 
     codec: str = "lossless"  # one of CODECS; for arrays: images are stored unchanged
-    preset: str = "fast"  # or "small" or "raw"; for codec "lossless"
+    preset: str = "fast"  # one of PRESETS; for codec "lossless", and for H.264 if not "raw"
     quality: int = 90  # for codec "jpeg", 1 to 100
     subsampling: str = "444"  # for codec "jpeg", one of SUBSAMPLINGS
     # For codec "video": quality, the best is 0; frames per group; one of ENCODERS.
@@ -87,7 +87,12 @@ class Options(NamedTuple):
     @property
     def video(self) -> dict[str, Any]:
         """Arguments of `videoencoder.encoded`."""
-        return {"crf": self.crf, "gop": self.gop, "encoder": self.encoder}
+        return {
+            "crf": self.crf,
+            "gop": self.gop,
+            "encoder": self.encoder,
+            "preset": self.preset,
+        }
 
     def stored(self) -> dict[str, Any]:
         """Return the fields that the metadata of a store keep.

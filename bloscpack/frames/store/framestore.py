@@ -481,6 +481,7 @@ class FrameStore(ClipMapping):
         crf: float | None = None,
         gop: int | None = None,
         encoder: VideoEncoder | None = None,
+        preset: FramePreset | None = None,
     ) -> None:
         """Append a video, with its coded packets as they are.
 
@@ -499,8 +500,8 @@ class FrameStore(ClipMapping):
         max_gop : int, default 32
             Largest number of frames of a group, at most 255.
         recode : bool, default False
-            Encode the frames again, if the packets cannot be kept: with `crf`, `gop` and
-            `encoder`, as in `create`. The times of the frames are kept.
+            Encode the frames again, if the packets cannot be kept: with `crf`, `gop`, `encoder`
+            and `preset`, as in `create`. The times of the frames are kept.
 
         Raises
         ------
@@ -520,10 +521,14 @@ class FrameStore(ClipMapping):
         of both is compared.
         """
         writer = self._open_writer()
-        options = self._options().replace(codec="video", crf=crf, gop=gop, encoder=encoder)
+        options = self._options().replace(
+            codec="video", crf=crf, gop=gop, encoder=encoder, preset=preset
+        )
         if not recode:
-            if (crf, gop, encoder) != (None, None, None):
-                raise ValueError("crf, gop and encoder are for recode=True, which encodes frames")
+            if (crf, gop, encoder, preset) != (None, None, None, None):
+                raise ValueError(
+                    "crf, gop, encoder and preset are for recode=True, which encodes frames"
+                )
             writer.append_encoded(id, EncodedVideo(source, meta, max_gop))
             return
         with recoded(source, meta, options) as video:
