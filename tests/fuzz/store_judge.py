@@ -31,7 +31,8 @@ def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
     vector = rng.choice(store_vectors())
     data = bytearray(vector.data)
     what = f"{vector.name}: {damage(rng, data, vector.fields)}"
-    sealed = rng.random() < 0.5
+    # Packets that lie about their references give other frames in each way of reading them.
+    sealed = rng.random() < 0.5 and vector.name != "video"
     if sealed:
         vector.seal(data)
         what += ", sealed again"

@@ -154,6 +154,7 @@ def store_vectors() -> list[StoreVector]:
         still[:, 0, 0, 0] = np.arange(11)
         noise = rng.integers(0, 255, (3, 9, 8, 3), dtype="u1")
         rough = rng.integers(0, 16, (9, 16, 48, 3), dtype="u1")
+        moving = np.stack([np.roll(rough[0, :, :16], 2 * k, 1) * np.uint8(16) for k in range(6)])
         images = [image.encode_jpeg(frame) for frame in noise]
         images.append(image.encode_png(noise[0, :5]))
         tenths = np.round(np.add.outer(ramp[:3, :1], ramp) * np.float32(0.1), 1)
@@ -172,6 +173,7 @@ def store_vectors() -> list[StoreVector]:
                 (ramp[None], {}),
                 (rng.integers(0, 9, (300, 5, 4), "u1"), {"preset": "raw"}),
             ),
+            made("video", (moving, {"codec": "video", "gop": 4}), (moving[:1], {})),
             made("image", (images[:3], {}), (images, {}), (noise[:1], {"codec": "jpeg"})),
             made(
                 "others",
