@@ -64,6 +64,8 @@ TABLE = {
     FFV1: "frames.with_ffv1:Ffv1",
     HDF5_LZ4: "frames.with_h5py:Hdf5Lz4",
     HDF5_ZSTD: "frames.with_h5py:Hdf5Zstd",
+    "blosc2": "frames.with_blosc2:Blosc2",
+    "tensorstore": "frames.with_tensorstore:Tensorstore",
 }
 _NCHECKED = 20
 _ITEMS_PER_CHUNK = 100  # the default of GulpIO2
