@@ -228,7 +228,9 @@ def test_kernel_with_another_blosc_names_the_expected_one() -> None:
     assert "blosc>=1.11.1,<1.12" in run.stdout
 
 
-@pytest.mark.parametrize("name", ["benzina", "frames", "gulp.clipsource", "vrs"])
+@pytest.mark.parametrize(
+    "name", ["frames", *("gulp.clipsource" if name == "gulp" else name for name in FILE_TYPES)]
+)
 def test_what_reading_needs_of_numpy_is_imported_before(name):
     code = f"""
 import sys

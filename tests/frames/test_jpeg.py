@@ -12,6 +12,8 @@ import pytest
 import bloscpack as bp
 from bloscpack.types import AnyArray
 
+from ..test_layers import FILE_TYPES
+
 pytest.importorskip("simplejpeg")
 Image = pytest.importorskip("PIL.Image")
 
@@ -121,10 +123,14 @@ def test_exact_for_several_stores_and_appending(store_path: Path, pixels: AnyArr
         assert np.array_equal(store["a"][:], pixels)
 
 
+@pytest.mark.skipif("gulp" not in FILE_TYPES, reason="Gulp directories are not read")
 def test_exact_is_for_frame_stores_only(store_path: Path, tmp_path: Path) -> None:
     bp.convert(store_path, tmp_path / "gulped", to="gulp", quality=90)
     with pytest.raises(ValueError, match="exact=True is for frame stores"):
         bp.frames.open(tmp_path / "gulped", exact=True)
+
+
+def test_exact_is_a_bool(store_path: Path) -> None:
     for path in (store_path, [store_path]):
         with pytest.raises(TypeError, match="exact must be True or False"):
             bp.frames.open(path, exact=1)
