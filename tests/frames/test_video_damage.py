@@ -170,5 +170,6 @@ def test_a_stopped_append_leaves_the_clips_before(
             assert np.array_equal(store["walk"].read(), decoded())
             seen.add(len(store))
             if "second" in store:
-                assert np.array_equal(store["second"].read(), decoded())
+                second = store["second"].read().astype(int)
+                assert np.abs(second - FRAMES).mean() < 8
     assert seen == {2, 3}

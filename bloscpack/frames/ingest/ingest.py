@@ -216,7 +216,8 @@ def ingest(
 
     Notes
     -----
-    The bytes of a new store do not depend on the number of workers. Workers are started with
+    The bytes of a new store do not depend on the number of workers, except those of video that is
+    encoded. Workers are started with
     "spawn": a program that uses more than one must keep its work behind
     ``if __name__ == "__main__":``.
 
