@@ -8,13 +8,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError
-from bloscpack.frames.store import writer
+from bloscpack.frames.store import segments, writer
+from bloscpack.storage.update import UpdateFile
 
 from ..frames.stores import changed, check, clip, fill, made, name, tails
 from .disk import REAL, Crash, StoppingDisk, installed, without_syncs
@@ -365,3 +367,56 @@ def test_kill_9(step: int, tmp_path: Path) -> None:
     assert count_of(path, whole=100) == max(appended, default=2) + 1
     with bp.frames.open(path, "a") as store, suppress(ValueError):
         fill(store, len(store))
+
+
+@dataclass
+class Interrupts:
+    """Raises KeyboardInterrupt at one of the calls that Python makes in the writer of a store."""
+
+    at: int
+    ncalls: int = 0
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        modules = (writer.__file__, segments.__file__)
+        if frame.f_code.co_filename in modules and event in ("call", "return", "c_return"):
+            self.ncalls += 1
+            if self.ncalls == self.at:
+                raise KeyboardInterrupt
+
+    def run(self, work: Callable[[], object]) -> None:
+        sys.setprofile(self)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+
+
+@pytest.mark.parametrize("cutting_too", [False, True])
+def test_interrupt_at_any_call_of_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cutting_too: bool
+) -> None:
+    def truncate(file: UpdateFile, nbytes: int) -> None:
+        raise KeyboardInterrupt
+
+    # More bytes than all that is written after the interrupt.
+    large = np.random.default_rng(1).integers(0, 256, (3, 60, 80, 3), "u1")
+    counted = Interrupts(0)
+    at = 0
+    while at <= counted.ncalls:
+        path = tmp_path / f"{at}.blp"
+        interrupts = Interrupts(at) if at else counted
+        with bp.frames.create(path, nthreads=1) as store:
+            fill(store, 0, 1)
+            with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+                if cutting_too:
+                    patched.setattr(UpdateFile, "truncate", truncate)
+                interrupts.run(lambda store=store: store.append("large", large))
+            fill(store, 2)
+        assert bp.verify(path).damage == [], at
+        with bp.frames.open(path) as store:
+            if "large" in store:
+                assert np.array_equal(store["large"][:], large)
+            for number in range(3):
+                assert np.array_equal(store[name(number)][:], clip(number))
+        at += 1
+    assert counted.ncalls > 40

@@ -57,7 +57,7 @@ class TestChain:
                 assert chain(again) == chain(store)
             # No dict of all ids, only of those in small segments.
             small = [each for each in chain(store) if each < 64]
-            assert len(store._index._few) == sum(small)
+            assert len(store._index.few) == sum(small)
         assert max(lengths) <= 10 + 6
         with bp.frames.open(tmp_path / "a.blp") as again:
             check(again, *range(157))

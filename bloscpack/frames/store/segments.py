@@ -7,7 +7,7 @@ lead to the same number of clips.
 Opening a store reads only the clips section of each segment; the others are read on first use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -122,6 +122,16 @@ class Segment:
         return Content(self.clips, chunks, metas)
 
 
+def _ordinals_of(segments: Iterable[Segment]) -> dict[bytes, int]:
+    """Return the ordinals of the clips in small segments, by id."""
+    return {
+        segment.clips.id_bytes(number): segment.tail.first_clip + number
+        for segment in segments
+        if segment.tail.nclips < _FEW_CLIPS
+        for number in range(segment.tail.nclips)
+    }
+
+
 def read_section(source: ByteSource, tail: Tail, number: int) -> BytesLike:
     """Read a section, compare its digest and decode it."""
     section = tail.sections[number]
@@ -147,15 +157,7 @@ class Index:
         # Chunks of raw clips whose digests were compared, by the ordinal of the clip. They are kept
         # here because a store keeps the index longer than its clips.
         self._verified: dict[int, bytearray] = {}
-        self._few: dict[bytes, int] = {}
-        for segment in segments:
-            self._note(segment)
-
-    def _note(self, segment: Segment) -> None:
-        if segment.tail.nclips < _FEW_CLIPS:
-            first = segment.tail.first_clip
-            for number in range(segment.tail.nclips):
-                self._few[segment.clips.id_bytes(number)] = first + number
+        self.few = _ordinals_of(segments)
 
     @property
     def nclips(self) -> int:
@@ -174,18 +176,15 @@ class Index:
 
     def add(self, segment: Segment, replaced: int) -> None:
         """Add a segment at the end, replacing the last `replaced` segments."""
-        kept = self.segments[: len(self.segments) - replaced]
-        if replaced:
-            self._few = {}
-            for each in kept:
-                self._note(each)
-        self._note(segment)
-        self.segments = (*kept, segment)
+        segments = (*self.segments[: len(self.segments) - replaced], segment)
+        few = _ordinals_of(segments) if replaced else self.few | _ordinals_of([segment])
+        # Python raises KeyboardInterrupt at calls, so that both are replaced, or none.
+        self.segments, self.few = segments, few
 
     def find(self, id_: str) -> int:
         """Return the ordinal of a clip, or -1 if no clip has this id."""
         data = pack_id(id_)
-        ordinal = self._few.get(data, -1)
+        ordinal = self.few.get(data, -1)
         if ordinal >= 0:
             return ordinal
         hash_ = hash_of(data)
@@ -331,7 +330,7 @@ class Index:
         notice("%s: %s; the segments before it are used", self._finder.name, err.args[0])
         following = [each for each in self.segments if each.tail.first_clip >= segment.tail.total]
         later = Index(self._finder, [*found, *(each for each in following if each is not segment)])
-        self.segments, self._few = later.segments, later._few
+        self.segments, self.few = later.segments, later.few
 
 
 class Finder:

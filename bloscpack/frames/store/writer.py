@@ -62,6 +62,7 @@ class StoreWriter:
         self._end = index.end
         self._single = sum(each.tail.nclips == 1 for each in index.segments)
         self._is_dirty = False
+        self._has_rest = False  # whether bytes of a failed write may follow `_end`
         self._is_broken = False
         self._is_open = True
         self._lock = RLock()
@@ -152,16 +153,14 @@ class StoreWriter:
             raise TypeError(f"an id must be a str, not {type(id_).__name__}")
         with self._lock:
             self._check_usable()
+            self._cut_rest()
             if self.index.find(id_) >= 0:
                 raise ValueError(f"there is a clip {id_!r:.80} already")
             try:
-                segment, end = self._write_clip(id_, start())
+                self._write_clip(id_, start())
             except BaseException:
                 self._cut()
                 raise
-            # The segment of an empty store leads nowhere.
-            self.index.add(segment, 0 if self.index.nclips else 1)
-            self._end, self._is_dirty = end, True
             self._single += 1
             if self._single >= _MAX_SINGLE:
                 try:
@@ -169,12 +168,13 @@ class StoreWriter:
                 except OSError as err:  # the clip is in the file; the next flush tries again
                     notice("%s: the index could not be merged: %s", self.name, err)
 
-    def _write_clip(self, id_: str, encoder: EncodedClip) -> tuple[Segment, int]:
+    def _write_clip(self, id_: str, encoder: EncodedClip) -> None:
         position = start = self._end
         parts: list[bytes] = []
         waiting = 0
         cbytes, filters, digests = array("I"), bytearray(), bytearray()
         is_raw = encoder.is_raw
+        self._has_rest = True
         for stored, filter_id in encoder:
             digest = xxh3_64_digest(stored)
             if is_raw:
@@ -216,14 +216,25 @@ class StoreWriter:
             compress=False,
         )
         made = Segment(self.source, tail, clips)
-        self._write_segment(position, b"".join((*parts, segment)))
-        return made, tail.end
+        # The segment of an empty store leads nowhere.
+        replaced = 0 if self.index.nclips else 1
+        self._add_segment(position, b"".join((*parts, segment)), made, replaced)
 
-    def _write_segment(self, position: int, data: bytes) -> None:
-        """Write data that end with a segment."""
+    def _add_segment(self, position: int, data: bytes, made: Segment, replaced: int) -> None:
+        """Write data that end with a segment, and add it to the index: both, or neither.
+
+        Python may raise KeyboardInterrupt at any call. An index with a clip behind `_end` would let
+        the next write overwrite the clip.
+        """
+        index = self.index
+        before = index.segments, index.few
+        self._is_dirty = self._has_rest = True
         try:
             self._file.write_at(position, data)
+            index.add(made, replaced)
+            self._end, self._has_rest = made.tail.end, False
         except BaseException:
+            index.segments, index.few = before
             self._cut(durably=True)
             raise
 
@@ -231,16 +242,22 @@ class StoreWriter:
         """Cut off the bytes that a failed append has written.
 
         They may include an intact segment of a clip that was never reported as appended. Data
-        written over its chunks must not be taken for them, not even after a power failure.
-        chunks must not be taken for them, not even after a loss of power.
+        written over its chunks must not be taken for them, not even after a loss of power.
         """
         try:
             if self._file.size() > self._end:
                 self._file.truncate(self._end)
                 if durably:
                     self._file.sync()
+            self._has_rest = False
         except OSError:
             self._is_broken = True
+
+    def _cut_rest(self) -> None:
+        """Cut off what a failed write has left, if cutting it was interrupted, too."""
+        if self._has_rest:
+            self._cut(durably=True)
+            self._check_whole()
 
     def flush(self) -> None:
         """Make all clips durable and merge the index; does nothing if nothing was appended."""
@@ -250,6 +267,7 @@ class StoreWriter:
             self._flush()
 
     def _flush(self) -> None:
+        self._cut_rest()
         if self._is_dirty:
             # A merged segment must not be on disk before the segments it leads to.
             self._file.sync()
@@ -282,9 +300,7 @@ class StoreWriter:
             compress=True,
         )
         made = Segment(self.source, tail, content.clips)
-        self._write_segment(self._end, packed)
-        self._end = tail.end
-        self.index.add(made, len(segments))
+        self._add_segment(self._end, packed, made, len(segments))
         self._single = 0
         return True
 
@@ -339,6 +355,9 @@ class StoreWriter:
     def _check_usable(self) -> None:
         if not self._is_open:
             raise ValueError("I/O operation on a closed frame store: open the file again")
+        self._check_whole()
+
+    def _check_whole(self) -> None:
         if self._is_broken:
             raise OSError(
                 f"{self.name}: an append failed, and what it wrote could not be cut off; "
