@@ -277,7 +277,7 @@ class TestExport:
     def test_convert_writes_an_mp4_file_of_the_packets(
         self, store_path: Path, mp4: Path, tmp_path: Path
     ) -> None:
-        bp.convert(store_path, tmp_path / "out.mp4")
+        assert bp.convert(store_path, tmp_path / "out.mp4").lossless
         assert packets_of(tmp_path / "out.mp4") == packets_of(mp4)
 
 
@@ -325,7 +325,9 @@ class TestIngest:
 
     def test_commands(self, mp4: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path, out = str(tmp_path / "s.blp"), str(tmp_path / "out.mp4")
-        assert main(["frames", "create", "-q", "-w", "1", "--video", "copy", path, str(mp4)]) == 0
+        assert main(["frames", "create", "-q", "-w", "1", "--video", "copy", str(mp4), path]) == 0
+        assert main(["frames", "ls", path]) == 0
+        assert " video " in capsys.readouterr().out
         assert main(["info", path]) == 0
         assert "Video: h264, groups of at most 8 frames, 3." in capsys.readouterr().out
         assert main(["info", "--json", path]) == 0
@@ -333,7 +335,7 @@ class TestIngest:
         assert document["video"]["codecs"] == ["h264"]
         assert main(["convert", f"{path}::/walk", out]) == 0
         assert packets_of(Path(out)) == packets_of(mp4)
-        assert main(["frames", "create", "--crf", "3", path, str(mp4)]) == 2
+        assert main(["frames", "create", "--crf", "3", str(mp4), path]) == 2
 
 
 class TestRefusals:

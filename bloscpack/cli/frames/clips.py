@@ -50,7 +50,9 @@ def parse_frames(text: str) -> int | slice | list[int]:
 
 
 def kept_as(clip: Clip) -> str:
-    """Return how frames are stored: "images" (JPEG or PNG) or "arrays"."""
+    """Return how frames are stored: "images" (JPEG or PNG), "video" or "arrays"."""
+    if getattr(clip, "codec", None) == "video":  # of a frame store
+        return "video"
     return "arrays" if clip.read_images([]) is None else "images"
 
 

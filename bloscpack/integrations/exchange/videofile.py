@@ -25,6 +25,8 @@ from ...storage.file import open_source
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
 
+# Frames that are decoded at once to compare a copy of packets.
+_COMPARED_NFRAMES = 32
 _DEFAULT_CRF = 18
 
 
@@ -125,7 +127,6 @@ def copy_to_gif(source: FrameSource, job: CopyJob) -> Conversion:
 class VideoWriter:
     """Writes the only clip of a source to a video file; see `copyjob.CopyWriter`."""
 
-    lossless = False
     total = 1
 
     def __init__(self, source: FrameSource, job: CopyJob, write: Any) -> None:
@@ -138,7 +139,8 @@ class VideoWriter:
         self._clip = clip
         self._write = write
         is_video = getattr(clip, "codec", None) == "video"
-        self._keeps_packets = is_video and write is write_mp4 and "crf" not in job.coding
+        # Its packets are copied.
+        self.lossless = is_video and write is write_mp4 and "crf" not in job.coding
         self._crf = float(job.coding.get("crf", _DEFAULT_CRF))
         if clip.dtype != np.uint8 or clip.shape[3:] not in ((), (1,), (3,)) or not len(clip):
             raise ValueError(
@@ -150,7 +152,7 @@ class VideoWriter:
 
     def write(self, path: str, tally: Tally) -> None:
         """Write the frames; of a clip of video the packets, unless `crf` asks for others."""
-        if self._keeps_packets:
+        if self.lossless:
             self._clip.to_mp4(path, overwrite=True)
         else:
             self._write(path, rgb_frames(self._clip), rate_of(self._clip.meta), self._crf)
@@ -163,5 +165,9 @@ class VideoWriter:
             written = clips[next(iter(clips))]
             if written.shape[:3] != self._clip.shape[:3]:
                 return f"{written.shape[:3]} instead of {self._clip.shape[:3]}"
+            for start in range(0, len(self._clip) if self.lossless else 0, _COMPARED_NFRAMES):
+                frames = slice(start, start + _COMPARED_NFRAMES)
+                if not np.array_equal(written[frames], self._clip[frames]):
+                    return f"other frames from {start} on"
         tally.add_clip()
         return None
