@@ -72,6 +72,7 @@ def test_info_json(blpk: Blpk, store: Path) -> None:
             {"codec": "image", "dtype": "|u1", "shape": [8, 8, 3], "varies": True}
             | {"nclips": 1, "nframes": 2},
         ],
+        "video": None,
         "error": None,
     }
 
