@@ -86,12 +86,14 @@ def later_states(state: State) -> Iterator[State]:
         try:
             later = state.reopened(again)
         except BloscpackError:
-            return
+            continue  # a busy writer may have changed the front during each attempt to read it
         try:
             if not extends(later, state):
                 return
             yield later
-            if later.header == state.header and later.source.is_live:
+            # Unchanged, so a writer is not the reason; unless it rolled back and has begun again.
+            is_same = later.header == state.header and later.source.is_live
+            if is_same and not later.source.has_unfinished_append():
                 return
         finally:
             later.close()

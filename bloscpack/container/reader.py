@@ -269,7 +269,9 @@ class Container:
 
         With a journal, the file is read as it was before the change. Without one, the journal must
         still be missing after the read, and the header unchanged, as a writer writes it last.
+        An error is that of the file if another read finds the same; a mix of states differs.
         """
+        earlier = ""
         for attempt in range(ATTEMPTS):
             before = file.before_append(replays=replays)
             if before is not None:
@@ -282,8 +284,10 @@ class Container:
                     not file.has_unfinished_append() and file.read_at(0, len(head)) == head
                 ):
                     return
-            except BloscpackError:
-                if before is not None or (attempt >= 2 and not file.has_unfinished_append()):
+            except BloscpackError as err:
+                is_same, earlier = str(err) == earlier, str(err)
+                is_stable = is_same and attempt >= 2 and not file.has_unfinished_append()
+                if before is not None or is_stable:
                     raise
             # What was read may mix two states of the file.
             self.metadata_header, self.stored_metadata, self.grid = None, b"", None

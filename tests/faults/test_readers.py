@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container import growth
+from bloscpack.container import growth, live
+from bloscpack.container.reader import Container
+from bloscpack.exceptions import FormatError
+from bloscpack.storage.file import FileSource
 
 from .disk import StoppingDisk, installed, without_syncs
 from .operations import (
@@ -98,6 +101,57 @@ def test_handles_kept_for_long(tmp_path: Path, is_grid: bool) -> None:
         assert handle.size == 900
         check_handle(handle)
         handle.close()
+
+
+def test_front_that_differs_at_each_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that a busy writer overtakes during several attempts in a row tries again."""
+    path = tmp_path / "a.blp"
+    saved(30)(path)
+    read_front = Container._read_front
+    left = iter(range(6))
+
+    def mixed(container: Container, nbytes: int = 4096) -> bytes:
+        attempt = next(left, None)
+        if attempt is not None:
+            raise FormatError(f"header: mix {attempt} of two states")
+        return read_front(container, nbytes)
+
+    with bp.open(path) as old:
+        with bp.open(path, "a") as a:
+            a.append(ramp(30, 33))
+        monkeypatch.setattr(Container, "_read_front", mixed)
+        with bp.open(path) as now:
+            assert now.size == 33
+        left = iter(range(6))
+        check_handle(old)
+        assert next(left, None) is None
+
+
+def test_writer_that_rolls_back_and_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header is unchanged, yet a journal shows that the chunk is being written."""
+    path = tmp_path / "a.blp"
+    saved(33)(path)
+    looks = iter([FormatError("chunk 4: torn"), None])
+    read_located = Container.read_located
+
+    def torn(container: Container, index: int) -> tuple[int, bytes]:
+        error = next(looks, None)
+        if error is not None:
+            raise error
+        return read_located(container, index)
+
+    with bp.open(path) as old:
+        reader = old._container
+        monkeypatch.setattr(Container, "read_located", torn)
+        assert live.old_chunk(reader, reader.nchunks - 1) is None  # unchanged: really damaged
+        looks = iter([FormatError("chunk 4: torn"), None])
+        begun = iter([False, True])  # after the front is read, then after the look
+        monkeypatch.setattr(FileSource, "has_unfinished_append", lambda _: next(begun, False))
+        assert live.old_chunk(reader, reader.nchunks - 1) is not None
 
 
 READER = """
