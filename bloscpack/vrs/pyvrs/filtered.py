@@ -143,7 +143,7 @@ class FilteredVRSReader(Rows, Queries):
 
         All records are searched: the result need not match the filter.
         """
-        return self._next_to(stream_id, record_type, self._row(index), -1)
+        return self._read_next_to(stream_id, record_type, self._row(index), -1)
 
     def read_next_record(
         self, stream_id: str, record_type: RecordType | str, index: int
@@ -154,13 +154,7 @@ class FilteredVRSReader(Rows, Queries):
         """
         if not -len(self) <= index < len(self):
             return None
-        return self._next_to(stream_id, record_type, self._row(index), 1)
-
-    def _next_to(
-        self, stream_id: str, record_type: RecordType | str, row: int, step: int
-    ) -> VRSRecord | None:
-        found = self._row_next_to(stream_id, record_type, row, step)
-        return None if found is None else self._read(found)
+        return self._read_next_to(stream_id, record_type, self._row(index), 1)
 
     def set_image_conversion(self, conversion: Any) -> NoReturn:
         """Raise NotImplementedError: the other reader sets the conversion of images."""

@@ -174,10 +174,10 @@ class Queries:
             )
         return rows.item(min(near, key=lambda k: abs(times[k] - timestamp)))
 
-    def _row_next_to(
+    def _read_next_to(
         self, stream_id: str, record_type: RecordType | str, row: int, step: int
-    ) -> int | None:
-        """Return the first row from `row` on (`step` > 0) or the last up to it, or None."""
+    ) -> VRSRecord | None:
+        """Read the first record from `row` on (`step` > 0) or the last up to it, or return None."""
         rows = self._catalog.rows_of(self._ordinal(stream_id), type_of(record_type))
         if step > 0:
             if row < 0:
@@ -185,7 +185,7 @@ class Queries:
             place = int(rows.searchsorted(row))
         else:
             place = int(rows.searchsorted(row, side="right")) - 1
-        return rows.item(place) if 0 <= place < len(rows) else None
+        return self._read(rows.item(place)) if 0 <= place < len(rows) else None
 
 
 class Rows(Sequence[Any]):

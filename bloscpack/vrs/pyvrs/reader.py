@@ -256,15 +256,13 @@ class VRSReader(Owner):
         self, stream_id: str, record_type: RecordType | str, index: int
     ) -> VRSRecord | None:
         """Read the last record of a stream and type up to `index`, or return None."""
-        found = self._row_next_to(stream_id, record_type, index, -1)
-        return None if found is None else self._read(found)
+        return self._read_next_to(stream_id, record_type, index, -1)
 
     def read_next_record(
         self, stream_id: str, record_type: RecordType | str, index: int
     ) -> VRSRecord | None:
         """Read the first record of a stream and type from `index` on, or return None."""
-        found = self._row_next_to(stream_id, record_type, index, 1)
-        return None if found is None else self._read(found)
+        return self._read_next_to(stream_id, record_type, index, 1)
 
     def set_image_conversion(self, conversion: ImageConversion) -> None:
         """Set the image conversion of all streams, for records that are read later."""
