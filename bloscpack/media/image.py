@@ -11,6 +11,7 @@ ignored.
 """
 
 import io
+import math
 import struct
 import zlib
 from collections.abc import Iterator
@@ -82,9 +83,7 @@ def probe(data: BytesLike) -> ImageInfo:
 
 
 def _check_nbytes(kind: str, shape: tuple[int, ...], itemsize: int, stored: int) -> None:
-    nbytes = itemsize
-    for side in shape:
-        nbytes *= side
+    nbytes = itemsize * math.prod(shape)
     if nbytes == 0:
         raise FormatError(f"{kind} header: image of shape {shape} has no pixels")
     if nbytes > max(MAX_NBYTES, MAX_EXPANSION * stored):

@@ -196,16 +196,13 @@ class VideoFrames(Iterator[Frame]):
     def _array(self, frame: Any) -> Frame:
         """Return the upright pixels of a PyAV frame as a new C-contiguous array."""
         if not self._is_turn_known:
-            self.report.rotation, self.report.flipped = self._find_turn(frame)
+            matrix = display_matrix(frame)
+            self.report.rotation, self.report.flipped = turn_of(matrix, self.report.path)
             self._is_turn_known = True
         rgb: Frame = frame.to_ndarray(format="rgb24")
         rgb = turn(rgb, self.report.rotation, flipped=self.report.flipped)
         # Copy a view of the decoder's own memory, which later frames overwrite.
         return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
-
-    def _find_turn(self, frame: Any) -> tuple[int, bool]:
-        """Return rotation and flip that make frames upright, from the matrix of the first frame."""
-        return turn_of(display_matrix(frame), self.report.path)
 
     def _all_frames(self) -> Generator[Frame, None, None]:
         for frame in self._decode():
