@@ -12,7 +12,7 @@ import numpy as np
 from ..damage.report import Findings, Report
 from ..exceptions import BloscpackError, FormatError
 from ..parallel.threads import map_ordered, resolve_nthreads
-from ..types import IntArray, Progress
+from ..types import Progress
 from .edit.copying import copy
 from .read.iteration import batches_of, iter_readable
 from .recording import open_quietly
@@ -45,8 +45,7 @@ def recover_recording(
         for line in recording.report.lines()[1:]:  # the first says that the index was rebuilt
             found.add(RecordDamage(line))
 
-        def read(rows: IntArray) -> tuple[list[int], list[RecordDamage]]:
-            records = recording[int(rows[0]) : int(rows[-1]) + 1]
+        def read(records: Selection) -> tuple[list[int], list[RecordDamage]]:
             whole, lost = [], []
             for place, record in iter_readable(records):
                 if isinstance(record, BloscpackError):

@@ -14,7 +14,7 @@ import numpy as np
 from ..damage.report import Damage, Findings, Report, message_of
 from ..exceptions import BloscpackError, UnsupportedError
 from ..parallel.threads import map_ordered, resolve_nthreads
-from ..types import IntArray, Progress
+from ..types import Progress
 from .read.iteration import batches_of, iter_readable
 from .read.record import Block, Record
 from .recording import Recording, open_quietly
@@ -89,12 +89,11 @@ def verify(
     stored = recording.table.size
     total, done = int(stored.sum(dtype=np.int64)), 0
 
-    def verify_rows(rows: IntArray) -> tuple[int, _Batch]:
-        selection = recording[int(rows[0]) : int(rows[-1]) + 1]
-        return int(selection.stored_nbytes.sum()), _verify_records(selection, decode=decode)
+    def verify_batch(records: RecordSequence) -> tuple[int, _Batch]:
+        return int(records.stored_nbytes.sum()), _verify_records(records, decode=decode)
 
     threads = resolve_nthreads(nthreads, total)
-    for nbytes, batch in map_ordered(verify_rows, batches_of(recording), threads):
+    for nbytes, batch in map_ordered(verify_batch, batches_of(recording), threads):
         found.merge(batch)
         found.nrecords += batch.nrecords
         found.nblocks += batch.nblocks

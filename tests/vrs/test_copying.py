@@ -253,7 +253,7 @@ def test_several_threads_keep_the_order(tmp_path: Path) -> None:
 def test_progress(
     source: Path, tmp_path: Path, compression: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bloscpack.vrs.edit.transfer._BATCH_NBYTES", 5000)
+    monkeypatch.setattr("bloscpack.vrs.edit.transfer._PROGRESS_NBYTES", 5000)
     seen: list[tuple[int, int]] = []
 
     def note(done: int, total: int) -> None:

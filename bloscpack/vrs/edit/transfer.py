@@ -27,13 +27,14 @@ from ..format.payload import encode_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
 from ..read.content import Content
 from ..read.filesource import chunk_path
+from ..read.iteration import batches_by_size
 from ..read.recordreader import EncodedRecord
 from ..recording import open_quietly
 from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile
 from ..write.writer import new_creation_id
 
-# Bytes that a thread recompresses at a time, and bytes between two calls of `progress`.
-_BATCH_NBYTES = 1 << 20
+# Bytes between two calls of `progress`.
+_PROGRESS_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def _recode(plan: Plan, preset: str | None, nthreads: int) -> Iterator[_Recoded]
     def recode(batch: list[tuple[Share, EncodedRecord]]) -> list[_Recoded]:
         return [_recoded(share, record, compression) for share, record in batch]
 
-    for recoded in map_ordered(recode, _batches(plan.records()), nthreads):
+    for recoded in map_ordered(recode, batches_by_size(plan.records(), _nbytes_of), nthreads):
         yield from recoded
 
 
@@ -174,19 +175,9 @@ def _recoded(share: Share, record: EncodedRecord, preset: str) -> _Recoded:
     return _Recoded(share, record, compression, len(payload) if compression else 0, stored)
 
 
-def _batches(
-    records: Iterable[tuple[Share, EncodedRecord]],
-) -> Iterator[list[tuple[Share, EncodedRecord]]]:
-    """Yield lists of records of about 1 MiB, enough work for a thread."""
-    batch, nbytes = [], 0
-    for share, record in records:
-        batch.append((share, record))
-        nbytes += max(len(record.stored), record.uncompressed_size) + RECORD_HEADER_SIZE
-        if nbytes >= _BATCH_NBYTES:
-            yield batch
-            batch, nbytes = [], 0
-    if batch:
-        yield batch
+def _nbytes_of(item: tuple[Share, EncodedRecord]) -> int:
+    _, record = item
+    return max(len(record.stored), record.uncompressed_size) + RECORD_HEADER_SIZE
 
 
 def _append(
@@ -205,7 +196,7 @@ def _append(
             uncompressed_size if compression else 0,
         )
         done += len(record.stored) + RECORD_HEADER_SIZE
-        if progress is not None and done - reported >= _BATCH_NBYTES:
+        if progress is not None and done - reported >= _PROGRESS_NBYTES:
             progress(done, total)
             reported = done
     if progress is not None and (reported < total or not total):

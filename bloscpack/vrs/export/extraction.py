@@ -17,17 +17,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ...damage.report import message_of
 from ...exceptions import BloscpackError, UnsupportedError
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
 from ...storage.folder.outputfolder import Folder
-from ...types import BytesLike, IntArray, Progress, text_list
+from ...types import BytesLike, Progress, text_list
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageSpec
-from ..block.wav import HEADER_SIZE, MAX_NBYTES, wav_header, wav_samples
+from ..block.wav import MAX_NBYTES, wav_header, wav_samples
 from ..read.iteration import batches_of, iter_readable
 from ..read.record import Block, Record
 from ..recording import Recording
@@ -112,7 +110,7 @@ def extract(
     total = int(chosen.stored_nbytes.sum())
     report, done = ExtractReport(), 0
     target = _Files(Folder(folder, overwrite=overwrite), report)
-    take = partial(_extract_rows, chosen, wanted - {"metadata"})
+    take = partial(_extract_records, kinds=wanted - {"metadata"})
     threads = resolve_nthreads(nthreads, total)
     try:
         if "metadata" in wanted:
@@ -131,20 +129,17 @@ def extract(
     return report
 
 
-def _extract_rows(
-    records: RecordSequence, kinds: set[str], rows: IntArray
-) -> tuple[int, list[_Extracted]]:
-    selection = records[int(rows[0]) : int(rows[-1]) + 1]
+def _extract_records(records: RecordSequence, kinds: set[str]) -> tuple[int, list[_Extracted]]:
     found = []
-    for place, record in iter_readable(selection):
+    for place, record in iter_readable(records):
         if isinstance(record, BloscpackError):
-            damage = unreadable_record(selection, place, record)
+            damage = unreadable_record(records, place, record)
             stream = damage.stream or ""
             entry = {"record": damage.record, "stream": stream, "error": damage.what}
             found.append(_Extracted(entry, stream, damage=[damage], is_read=False))
         else:
             found.append(_extract_record(record, kinds))
-    return int(selection.stored_nbytes.sum(dtype=np.int64)), found
+    return int(records.stored_nbytes.sum()), found
 
 
 def _extract_record(record: Record, kinds: set[str]) -> _Extracted:
@@ -191,7 +186,7 @@ class _AppendedFile:
         self.name = name
         self.key = _key_of(part)
         self.audio = part.audio
-        self.start = HEADER_SIZE if part.audio else 0
+        self.start = 0  # of the parts, behind the header
         self.nbytes = 0
         self.fd = -1
         self.identity = (0, 0)

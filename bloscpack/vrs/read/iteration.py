@@ -1,21 +1,23 @@
 """Iteration over records in batches for several threads, and past damaged records."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
 from ...exceptions import BloscpackError
-from ...types import IntArray
-from ..sequence import RecordSequence
+from ..sequence import RecordSequence, Selection
 from .record import Record
+
+Item = TypeVar("Item")
 
 # Work of a thread at a time: at most this many stored bytes (or one record) and records.
 _BATCH_NBYTES = 1 << 20
 _BATCH_RECORDS = 512
 
 
-def batches_of(records: RecordSequence) -> Iterator[IntArray]:
-    """Yield the positions of records in batches, each the work of a thread at a time."""
+def batches_of(records: RecordSequence) -> Iterator[Selection]:
+    """Yield records in batches, each the work of a thread at a time."""
     sizes = records.stored_nbytes
     ends = np.cumsum(sizes)
     start = 0
@@ -23,19 +25,36 @@ def batches_of(records: RecordSequence) -> Iterator[IntArray]:
         limit = (int(ends[start - 1]) if start else 0) + _BATCH_NBYTES
         stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
         stop = min(stop, start + _BATCH_RECORDS)
-        yield np.arange(start, stop)
+        yield records[start:stop]
         start = stop
+
+
+def batches_by_size(
+    items: Iterable[Item], nbytes_of: Callable[[Item], int]
+) -> Iterator[list[Item]]:
+    """Yield lists of items of about 1 MiB, enough work for a thread."""
+    batch: list[Item] = []
+    nbytes = 0
+    for item in items:
+        batch.append(item)
+        nbytes += nbytes_of(item)
+        if nbytes >= _BATCH_NBYTES:
+            yield batch
+            batch, nbytes = [], 0
+    if batch:
+        yield batch
 
 
 def iter_readable(records: RecordSequence) -> Iterator[tuple[int, Record | BloscpackError]]:
     """Yield (position, record) of every record, with the exception in place of a damaged one."""
-    for places in batches_of(records):
-        start, stop = int(places[0]), int(places[-1]) + 1
-        while start < stop:
+    place = 0
+    for batch in batches_of(records):
+        stop = place + len(batch)
+        while place < stop:
             try:
-                for record in records[start:stop]:
-                    yield start, record
-                    start += 1
+                for record in records[place:stop]:
+                    yield place, record
+                    place += 1
             except BloscpackError as err:
-                yield start, err
-                start += 1
+                yield place, err
+                place += 1

@@ -23,6 +23,7 @@ from ..format.indexrecord import index_nbytes
 from ..format.payload import encode_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL
 from ..read.content import Content
+from ..read.iteration import batches_by_size
 from ..read.recordset import RecordSet
 from ..recording import Recording, open_quietly
 from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile
@@ -43,7 +44,6 @@ _PRESETS: dict[int, str] = {
     Compression.LZ4: "fast",
     Compression.ZSTD: "zlight",
 }
-_BATCH_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,10 @@ def _write_recording(
         description = pack_description(stored.description)
         file.start(description, len(stored.description.streams), room_nbytes=room)
         threads = resolve_nthreads(nthreads, sum(map(_nbytes_of, records.forms)))
-        batches = _batches(records.iter_records(np.arange(len(records))))
+        batches = batches_by_size(
+            records.iter_records(np.arange(len(records))),
+            lambda record: len(record[2]) + RECORD_HEADER_SIZE,
+        )
         for batch in map_ordered(_encoded, batches, threads):
             for form, row, compression, stored_payload, nbytes in batch:
                 file.append(
@@ -194,20 +197,6 @@ def _write_recording(
 
 def _nbytes_of(form: StoredForm) -> int:
     return len(form) * form.row_nbytes if form.compressions.any() else 0
-
-
-def _batches(
-    records: Iterable[tuple[StoredForm, int, bytes]],
-) -> Iterator[list[tuple[StoredForm, int, bytes]]]:
-    batch, nbytes = [], 0
-    for record in records:
-        batch.append(record)
-        nbytes += len(record[2]) + RECORD_HEADER_SIZE
-        if nbytes >= _BATCH_NBYTES:
-            yield batch
-            batch, nbytes = [], 0
-    if batch:
-        yield batch
 
 
 def _encoded(
