@@ -144,7 +144,7 @@ def recording_head(path: Path) -> int:
 def test_a_split_index_lists_only_written_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordfile, "_SPLIT_RECORDS", 10)
+    monkeypatch.setattr(recordfile, "SPLIT_RECORDS", 10)
     with vrs.create(tmp_path / "a", chunk_nbytes=1 << 20) as recording:
         stream = recording.stream(100)
         for i in range(25):

@@ -62,7 +62,7 @@ PAYLOADS = [b"first", LARGE, b"third", b"fourth", b""]
 @pytest.fixture(autouse=True)
 def _many_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make split indexes grow every two records."""
-    monkeypatch.setattr(recordfile, "_SPLIT_RECORDS", 2)
+    monkeypatch.setattr(recordfile, "SPLIT_RECORDS", 2)
 
 
 def check(path: Path, flushed: int) -> vrs.Recording | None:
@@ -226,7 +226,7 @@ from bloscpack.exceptions import FormatError
 from bloscpack.storage import disk
 from bloscpack.vrs.write import recordfile
 from bloscpack.vrs.format.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
-recordfile._SPLIT_RECORDS = 1000
+recordfile.SPLIT_RECORDS = 1000
 class Numbers(vrs.Layout):
     i = vrs.Value("uint64_t")
 recording = vrs.create(sys.argv[1], **eval(sys.argv[2]))

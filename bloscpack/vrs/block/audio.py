@@ -127,7 +127,8 @@ class AudioSpec:
     @property
     def bytes_per_sample(self) -> int:
         """Bytes of a sample in the file."""
-        return _sample_nbytes(self.sample_format)
+        code = _SAMPLES[self.sample_format][1]
+        return int(code[-1]) if code else 0
 
     @property
     def sample_dtype(self) -> np.dtype[Any] | None:
@@ -149,11 +150,6 @@ class AudioSpec:
     def pcm_nbytes(self) -> int | None:
         """Bytes of the samples as PCM; None if format, channels or sample count are unknown."""
         return self.frame_nbytes * self.sample_count or None
-
-
-def _sample_nbytes(sample_format: SampleFormat) -> int:
-    code = _SAMPLES[sample_format][1]
-    return int(code[-1]) if code else 0
 
 
 def audio_view(buffer: BytesLike, spec: AudioSpec) -> Array:

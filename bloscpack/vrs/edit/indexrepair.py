@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...exceptions import FileChangedError, FormatError, UnsupportedError
+from ...exceptions import FileChangedError, UnsupportedError
 from ...storage import disk
 from ...storage.update import create_like, temporary_path
 from ...types import ProgressOption
@@ -37,7 +37,7 @@ from ..format.recordindex import (
     RecordTable,
 )
 from ..read.filesource import ChunkedSource, open_recording_source
-from ..read.recordlist import Listing, read_internal_header, scan_listing
+from ..read.recordlist import Listing, find_split_header, scan_listing
 from ..recording import Recording, open_quietly
 from .copying import copy
 
@@ -173,11 +173,7 @@ def _is_split(source: ChunkedSource, header: FileHeader) -> bool:
     at = header.index_offset
     if len(source.parts) == 1 or not 0 < at <= source.parts[0].nbytes - RECORD_HEADER_SIZE:
         return False
-    try:
-        found = read_internal_header(source, at, INDEX_TYPE_ID, "index")
-    except FormatError:
-        return False
-    return found.format_version == SPLIT_VERSION
+    return find_split_header(source, header) is not None
 
 
 def _append_index(

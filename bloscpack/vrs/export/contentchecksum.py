@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from ...types import Progress
-from ..format.description import StreamTags, encode_text
+from ..format.description import StreamTags, encoded_tags
 from ..format.format import StreamId
 from ..read.content import Content
 from ..read.recordreader import StoredRecord
@@ -82,5 +82,4 @@ def renumbered(streams: Iterable[StreamId]) -> list[StreamId]:
 
 
 def _tags_digest(tags: Mapping[str, str]) -> str:
-    encoded = sorted((encode_text(key), encode_text(value)) for key, value in tags.items())
-    return xxhash.xxh64(b"".join(b"%b=%b/" % pair for pair in encoded)).hexdigest()
+    return xxhash.xxh64(b"".join(b"%b=%b/" % pair for pair in encoded_tags(tags))).hexdigest()

@@ -62,6 +62,11 @@ def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def encoded_tags(tags: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return tags as encoded text, sorted as in a file and for a hash."""
+    return sorted((encode_text(key), encode_text(value)) for key, value in tags.items())
+
+
 def check_tag(name: str, value: str) -> None:
     """Raise TypeError unless the name and value of a tag are str, ValueError if not encodable."""
     for text in (name, value):
@@ -247,9 +252,8 @@ def _only_texts(tags: Mapping[str, object]) -> dict[str, str]:
 
 def _pack_map(tags: Mapping[str, str]) -> bytes:
     """Return a packed map of tags, sorted by the encoded keys."""
-    encoded = sorted((encode_text(key), encode_text(value)) for key, value in tags.items())
-    parts = [_COUNT.pack(len(encoded))]
-    for pair in encoded:
+    parts = [_COUNT.pack(len(tags))]
+    for pair in encoded_tags(tags):
         for text in pair:
             parts += _COUNT.pack(len(text)), text
     return b"".join(parts)
@@ -257,6 +261,6 @@ def _pack_map(tags: Mapping[str, str]) -> bytes:
 
 def _hash_map(digest: xxhash.xxh64, tags: Mapping[str, str], limit: int | None) -> None:
     digest.update(_MAP_SIGNATURE)
-    for key, value in sorted((encode_text(key), encode_text(value)) for key, value in tags.items()):
+    for key, value in encoded_tags(tags):
         digest.update(key + b"\0")
         digest.update((value + b"\0")[:limit])

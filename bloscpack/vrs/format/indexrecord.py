@@ -19,8 +19,8 @@ from .recordindex import Entries, classic_nbytes, pack_index
 
 MIN_ZSTD_RECORDS = 100
 """Fewest records for which an index before them is compressed."""
-# Records in one Zstandard frame of a split index.
-_SPLIT_RECORDS = 100_000
+SPLIT_RECORDS = 100_000
+"""Records in one Zstandard frame of a split index."""
 
 
 def internal_header(
@@ -65,6 +65,6 @@ def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int 
 
 
 def pack_split(entries: Entries, level: int) -> bytes:
-    """Return the payload of a compressed split index, one frame per `_SPLIT_RECORDS` records."""
-    starts = range(0, len(entries), _SPLIT_RECORDS)
-    return b"".join(zstd.compress(entries[k : k + _SPLIT_RECORDS].tobytes(), level) for k in starts)
+    """Return the payload of a compressed split index, one frame per `SPLIT_RECORDS` records."""
+    starts = range(0, len(entries), SPLIT_RECORDS)
+    return b"".join(zstd.compress(entries[k : k + SPLIT_RECORDS].tobytes(), level) for k in starts)

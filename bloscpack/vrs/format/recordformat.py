@@ -27,6 +27,7 @@ from ..block.pixels import (
     PixelFormat,
     is_quality_valid,
 )
+from .description import decode_text, encode_text
 from .format import MAX_BLOCKS, RecordType
 
 # Texts of this many bytes or more are ignored: the reference's buffer has 200.
@@ -193,11 +194,7 @@ def _numbered(tags: Mapping[str, str], name: str) -> dict[int, str]:
 
 def custom_format_name(name: str) -> str:
     """Return `name` with ``_`` for every byte that a format string may not contain."""
-    return _CUSTOM_CHARACTERS.sub(b"_", _encoded(name)).decode("ascii")
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    return _CUSTOM_CHARACTERS.sub(b"_", encode_text(name)).decode("ascii")
 
 
 def _parse_block(text: str) -> ContentBlock:
@@ -264,7 +261,7 @@ def _read_dimensions(text: str, found: dict[str, Any]) -> bool:
 
 def _read_pixel(text: str, found: dict[str, Any]) -> bool:
     pixel = _PIXEL.match(text)
-    if found.get("pixel_format") or pixel is None or len(_encoded(text)) >= _MAX_TEXT:
+    if found.get("pixel_format") or pixel is None or len(encode_text(text)) >= _MAX_TEXT:
         return False
     found["pixel_format"] = PIXEL_FORMATS.get(pixel[1], PixelFormat.UNDEFINED)
     return True
@@ -272,7 +269,7 @@ def _read_pixel(text: str, found: dict[str, Any]) -> bool:
 
 def _read_codec(text: str, found: dict[str, Any]) -> bool:
     codec = _CODEC.match(text)
-    if found.get("codec_name") or codec is None or len(_encoded(text)) >= _MAX_TEXT:
+    if found.get("codec_name") or codec is None or len(encode_text(text)) >= _MAX_TEXT:
         return False
     found["codec_name"] = _unescaped(codec[1])
     return True
@@ -403,10 +400,10 @@ def _audio_attributes(spec: AudioSpec) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    escaped = _TO_ESCAPE.sub(lambda found: b"%%%02X" % found[0][0], _encoded(text))
+    escaped = _TO_ESCAPE.sub(lambda found: b"%%%02X" % found[0][0], encode_text(text))
     return escaped.decode("ascii")
 
 
 def _unescaped(text: str) -> str:
-    raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), _encoded(text))
-    return raw.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), encode_text(text))
+    return decode_text(raw.partition(b"\0")[0])

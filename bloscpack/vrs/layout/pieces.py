@@ -9,6 +9,7 @@ docs/formats/vrs.md, "Data layouts".
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -56,10 +57,7 @@ class Element(NamedTuple):
     @property
     def width(self) -> int:
         """Number of coordinates: 1 for a scalar, 9 for a 3x3 matrix."""
-        width = 1
-        for n in self.shape:
-            width *= n
-        return width
+        return math.prod(self.shape)
 
 
 _SCALARS = {
@@ -76,7 +74,8 @@ _SCALARS = {
     "int8_t": ("b", 1),
     "uint8_t": ("B", 1),
 }
-_COORDINATES = {"d": ("d", 8), "f": ("f", 4), "i": ("i", 4)}
+# Bytes of a coordinate by the last letter of the type name, which is its format character, too.
+_COORDINATES = {"d": 8, "f": 4, "i": 4}
 # dtype strings of codes that numpy and the struct module spell differently.
 _NUMPY_CODES = {"?": "?", "c": "S1"}
 
@@ -87,8 +86,8 @@ def _elements() -> dict[str, Element]:
     elements = {name: Element(name, code, (), n) for name, (code, n) in _SCALARS.items()}
     for shape_name, ndim in (("Point", 1), ("Matrix", 2)):
         for n in (2, 3, 4):
-            for letter, (code, nbytes) in _COORDINATES.items():
-                name = f"{shape_name}{n}D{letter}"
+            for code, nbytes in _COORDINATES.items():
+                name = f"{shape_name}{n}D{code}"
                 elements[name] = Element(name, code, (n,) * ndim, nbytes * n**ndim)
     return elements
 

@@ -102,9 +102,11 @@ class Field(_Named):
         tags: Mapping[str, str] | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> None:
+        is_fixed = self.kind in (PieceKind.VALUE, PieceKind.ARRAY)
+        if properties and not is_fixed:
+            raise TypeError("only values and arrays have properties")
         self.element = element_named(of)
-        is_text = self.element is STRING
-        if is_text and self.kind in (PieceKind.VALUE, PieceKind.ARRAY):
+        if self.element is STRING and is_fixed:
             raise TypeError("strings have no fixed size: use String or Vector")
         self.type_name = (
             str(self.kind) if self.kind is PieceKind.STRING else f"{self.kind}<{self.element.name}>"
@@ -194,7 +196,6 @@ class Vector(Field):
     kind = PieceKind.VECTOR
 
     def __init__(self, of: object, **options: Any) -> None:
-        _refuse_properties(options)
         super().__init__(of, **options)
 
 
@@ -204,7 +205,6 @@ class StringMap(Field):
     kind = PieceKind.STRING_MAP
 
     def __init__(self, of: object, **options: Any) -> None:
-        _refuse_properties(options)
         super().__init__(of, **options)
 
 
@@ -214,13 +214,7 @@ class String(Field):
     kind = PieceKind.STRING
 
     def __init__(self, **options: Any) -> None:
-        _refuse_properties(options)
         super().__init__("string", **options)
-
-
-def _refuse_properties(options: dict[str, Any]) -> None:
-    if options.get("properties"):
-        raise TypeError("only values and arrays have properties")
 
 
 class Nested(_Named):

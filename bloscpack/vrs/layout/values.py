@@ -7,6 +7,7 @@ arrays, and raise `ValueError` or `TypeError` if a value does not fit. Layout: d
 "Data layouts".
 """
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -164,10 +165,7 @@ def pack_numbers(element: Element, shape: tuple[int, ...], value: Any) -> bytes:
         numbers: Iterable[Any] = flatten(value, shape)
         if element.code == "c":
             numbers = map(_to_char, numbers)
-        count = element.width
-        for n in shape[: len(shape) - len(element.shape)]:
-            count *= n
-        return struct.pack(f"<{count}{element.code}", *numbers)
+        return struct.pack(f"<{math.prod(shape)}{element.code}", *numbers)
     except (struct.error, TypeError, OverflowError) as err:
         raise ValueError(str(err)) from err
 

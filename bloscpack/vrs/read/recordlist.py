@@ -104,11 +104,17 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
 
 def is_split_and_closed(source: ChunkedSource, header: FileHeader) -> bool:
     """Return whether a file has a complete split index, whose records are in other files."""
+    found = find_split_header(source, header)
+    return found is not None and found.size > RECORD_HEADER_SIZE
+
+
+def find_split_header(source: ChunkedSource, header: FileHeader) -> RecordHeader | None:
+    """Return the header of a split index, or None if the file has none."""
     try:
         found = read_internal_header(source, header.index_offset, INDEX_TYPE_ID, "index")
     except FormatError:
-        return False
-    return found.format_version == SPLIT_VERSION and found.size > RECORD_HEADER_SIZE
+        return None
+    return found if found.format_version == SPLIT_VERSION else None
 
 
 def _prefetch_index(source: ChunkedSource, at: int) -> None:
@@ -253,14 +259,10 @@ def _records_start(source: ChunkedSource, header: FileHeader) -> int:
 
     The latter if the first file ends with a split index whose size was never set.
     """
-    if len(source.parts) > 1:
-        try:
-            found = read_internal_header(source, header.index_offset, INDEX_TYPE_ID, "index")
-        except FormatError:
-            return header.file_header_size
-        is_open = found.format_version == SPLIT_VERSION and found.size == RECORD_HEADER_SIZE
-        if is_open and header.index_offset < source.parts[0].nbytes:
-            return source.parts[1].start
+    found = find_split_header(source, header) if len(source.parts) > 1 else None
+    is_open = found is not None and found.size == RECORD_HEADER_SIZE
+    if is_open and header.index_offset < source.parts[0].nbytes:
+        return source.parts[1].start
     return header.file_header_size
 
 
@@ -274,10 +276,8 @@ def _find_stranger(source: ChunkedSource, scan: Scan) -> int | None:
             if scan.end != source.size() or scan.end == part.start:
                 return number
         elif index:
-            before = RecordHeader.unpack(
-                source.read_at(int(offsets[index - 1]), RECORD_HEADER_SIZE)
-            )
-            after = RecordHeader.unpack(source.read_at(int(offsets[index]), RECORD_HEADER_SIZE))
+            before = _header_at(source, int(offsets[index - 1]))
+            after = _header_at(source, int(offsets[index]))
             sizes = {before.size}
             if before.stream_id[0] == INDEX_TYPE_ID:
                 sizes.add(RECORD_HEADER_SIZE)  # the index was still empty at that time
@@ -286,10 +286,13 @@ def _find_stranger(source: ChunkedSource, scan: Scan) -> int | None:
                 or offsets[index - 1] + before.size != offsets[index]
             ):
                 return number
-        elif part.start != offsets[0] or _previous_size(source, part.start) != RECORD_HEADER_SIZE:
+        elif (
+            part.start != offsets[0]
+            or _header_at(source, part.start).previous_size != RECORD_HEADER_SIZE
+        ):
             return number
     return None
 
 
-def _previous_size(source: ChunkedSource, offset: int) -> int:
-    return RecordHeader.unpack(source.read_at(offset, RECORD_HEADER_SIZE)).previous_size
+def _header_at(source: ChunkedSource, offset: int) -> RecordHeader:
+    return RecordHeader.unpack(source.read_at(offset, RECORD_HEADER_SIZE))

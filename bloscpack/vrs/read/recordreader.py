@@ -75,11 +75,6 @@ class RecordReader:
             payload = self.decode(self._payload_behind(row, data), compression, nbytes, row)
         return self.table.stream.item(row), fields[6], fields[3], fields[4], payload
 
-    def _read_stored(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
-        """Return the stored payload of a record and its header fields, after comparing them."""
-        data, fields = self._read_start(row)
-        return self._payload_behind(row, data), fields
-
     def _read_start(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
         """Return the bytes of a record, only the header if it is large, and the header's fields.
 
@@ -167,7 +162,8 @@ class RecordReader:
         for part, is_large in self._parts(rows):
             if is_large:
                 row = part.item(0)
-                stored, found = self._read_stored(row)
+                data, found = self._read_start(row)
+                stored = self._payload_behind(row, data)
                 fields = found[6], found[3], found[4], found[7], found[8]
                 yield EncodedRecord(row, self.table.stream.item(row), *fields, stored)
                 continue

@@ -32,7 +32,7 @@ from ..format.format import (
     FileHeader,
     StreamId,
 )
-from ..format.indexrecord import MIN_ZSTD_RECORDS, classic_index, internal_header
+from ..format.indexrecord import MIN_ZSTD_RECORDS, SPLIT_RECORDS, classic_index, internal_header
 from ..format.recordindex import (
     CLASSIC_VERSION,
     INDEX_ENTRY,
@@ -51,8 +51,6 @@ _BUFFER_NBYTES = 1 << 20
 _LARGE_NBYTES = 1 << 16
 _ENTRY = Struct("<dIBiH")
 _TIGHT_ZSTD_LEVEL = 18
-# Records per compressed frame of a split index.
-_SPLIT_RECORDS = 100_000
 
 
 class RecordFile:
@@ -199,7 +197,7 @@ class RecordFile:
             if self._fd == self._head or (used and used + size >= self._chunk_nbytes):
                 self._next_chunk()
                 pending = 0
-            if self._split_due():
+            if len(self._entries) >= SPLIT_RECORDS * INDEX_ENTRY.itemsize:
                 self._write_split()
                 pending = 0
         type_id, instance_id = stream_id
@@ -263,9 +261,6 @@ class RecordFile:
             with disk.naming(self.paths[-1] if self._fd != self._head else self.paths[0]):
                 disk.truncate(self._fd, self._offset)
             self._torn = False
-
-    def _split_due(self) -> bool:
-        return len(self._entries) >= _SPLIT_RECORDS * INDEX_ENTRY.itemsize
 
     def _split_header(self, previous_size: int, cbytes: int = 0, nrecords: int = 0) -> bytes:
         return internal_header(
