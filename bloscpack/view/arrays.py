@@ -297,19 +297,3 @@ def _damaged_chunks(file: ViewedFile, query: Query) -> dict[int, str]:
         for each in file.report.damage
         if each.index is not None and each.member == member
     }
-
-
-VIEWS = {
-    "array": describe,
-    "plane": plane,
-    "line": line,
-    "statistics": statistics,
-    "table": table,
-    "chunks": chunks,
-}
-
-
-def answer(file: ViewedFile, name: str, query: Query, work: Work) -> Answer | None:
-    """Return the answer to a request; None if there is no such view."""
-    view = VIEWS.get(name)
-    return None if view is None else view(file, query, work)

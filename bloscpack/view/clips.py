@@ -7,7 +7,7 @@ and size in bytes. The kind is the number of channels (1, 3 or 4), or 0 for a fr
 read, whose bytes are the message. A damaged frame does not end the stream.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Any
 
@@ -45,7 +45,7 @@ def clip_list(file: ViewedFile, query: Query, work: Work) -> Answer:
     count = query.integer("count", 60, 1, MAX_CLIPS)
     keys = source.keys()
     if wanted:
-        found = _search(keys, wanted, work)
+        found = search_ids(enumerate(keys), wanted, work)
         total, shown = len(found), found[start : start + count]
     else:
         total, shown = len(keys), list(range(start, min(start + count, len(keys))))
@@ -62,12 +62,13 @@ def clip_list(file: ViewedFile, query: Query, work: Work) -> Answer:
     return document({"total": total, "start": start, "clips": rows})
 
 
-def _search(keys: Sequence[str], wanted: str, work: Work) -> list[int]:
+def search_ids(ids: Iterable[tuple[int, str]], wanted: str, work: Work) -> list[int]:
+    """Return the ordinals whose ids contain a text, which is in lower case."""
     found = []
-    for ordinal, key in enumerate(keys):
-        if ordinal % _STEPS == 0:
+    for at, (ordinal, id_) in enumerate(ids):
+        if at % _STEPS == 0:
             work.step()
-        if wanted in key.lower():
+        if wanted in id_.lower():
             found.append(ordinal)
     return found
 
@@ -234,14 +235,3 @@ def _block(clip: Clip, index: int, frame: AnyArray | None, painter: Painter) -> 
     kind = 1 if pixels.ndim == 2 else pixels.shape[2]
     head = FRAME_HEADER.pack(index, kind, pixels.shape[1], pixels.shape[0], pixels.nbytes)
     return head + pixels.tobytes()
-
-
-VIEWS = {"clips": clip_list, "clip": describe, "thumbnail": thumbnail, "frames": frames}
-
-
-def answer(file: ViewedFile, name: str, query: Query, work: Work) -> Answer | None:
-    """Return the answer to a request; None if there is no such view."""
-    view = VIEWS.get(name)
-    if view is clip_list and isinstance(file.open(), Array | Archive):
-        return None
-    return None if view is None else view(file, query, work)

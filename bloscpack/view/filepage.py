@@ -87,7 +87,7 @@ def _header(opened: Any) -> dict[str, Any]:
     return found
 
 
-def verify(file: ViewedFile, query: Query, work: Work) -> dict[str, Any]:
+def verify(file: ViewedFile, work: Work) -> dict[str, Any]:
     """Verify a file, emit progress, and return the report; POST only."""
     shown = -1
 

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from ..benzina.dataset import Dataset
+from .clips import search_ids
 from .protocol import EXPECTED, Answer, Query, QueryError, Work, document
 from .session import ViewedFile
 from .slices import message
 
 MAX_SAMPLES = 200
 _MAX_TARGETS = 400
-_STEPS = 4096
 
 
 def describe(file: ViewedFile, query: Query, work: Work) -> Answer:
@@ -45,13 +45,8 @@ def samples(file: ViewedFile, query: Query, work: Work) -> Answer:
     text = query.text("search").lower()
     if text:
         keys = dataset.keys()
-        kept = []
-        for at, index in enumerate(chosen.tolist()):
-            if at % _STEPS == 0:
-                work.step()
-            if text in keys[index].lower():
-                kept.append(index)
-        chosen = np.array(kept, np.int64)
+        ids = ((index, keys[index]) for index in chosen.tolist())
+        chosen = np.array(search_ids(ids, text, work), np.int64)
     start = query.integer("start", 0, 0, 1 << 40)
     count = query.integer("count", 60, 1, MAX_SAMPLES)
     rows = []
@@ -86,12 +81,3 @@ def sample(file: ViewedFile, query: Query, work: Work) -> Answer:
         {"id": found.id, "name": found.name, "target": found.target, "size": found.size,
          "offset": found.location, "shape": list(found.shape), "tracks": tracks}
     )  # fmt: skip
-
-
-VIEWS = {"dataset": describe, "samples": samples, "sample": sample}
-
-
-def answer(file: ViewedFile, name: str, query: Query, work: Work) -> Answer | None:
-    """Return the answer to a request; None if there is no such view."""
-    view = VIEWS.get(name)
-    return None if view is None else view(file, query, work)

@@ -157,18 +157,3 @@ def audio(file: ViewedFile, query: Query, work: Work) -> Answer:
     return packet(
         {"form": "extremes", "step": step}, columns[0], columns[1][None], columns[2][None]
     )
-
-
-VIEWS = {
-    "recording": describe,
-    "timeline": timeline,
-    "record": record,
-    "column": column,
-    "audio": audio,
-}
-
-
-def answer(file: ViewedFile, name: str, query: Query, work: Work) -> Answer | None:
-    """Return the answer to a request; None if there is no such view."""
-    view = VIEWS.get(name)
-    return None if view is None else view(file, query, work)

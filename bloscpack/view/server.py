@@ -34,21 +34,13 @@ from ..exceptions import BloscpackError, NotFoundError
 from ..filetypes.table import on_use
 from ..parallel.threads import available_cpus
 from ..storage.url import is_url
-from . import arrays, filepage
+from . import filepage
 from .protocol import EXPECTED, Answer, Query, QueryError, Work, WorkCancelled
 from .session import Session, ViewedFile
 from .slices import message
 
 HOST = "127.0.0.1"
 MAX_BODY_NBYTES = 64 << 20
-# Views by kind of file, imported when such a file is shown; other kinds hold clips.
-_CLIPS = on_use("view.clips", "answer")
-_VIEWS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "array": (arrays.answer, _CLIPS),
-    "archive": (arrays.answer, _CLIPS),
-    "vrs": (on_use("view.recordings", "answer"), _CLIPS),
-    "bzna": (on_use("view.gallery", "answer"), _CLIPS),
-}
 _PAGE_TYPES = {
     ".html": "text/html",
     ".js": "text/javascript",
@@ -74,6 +66,36 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
+View = Callable[[ViewedFile, Query, Work], Answer]
+
+
+def _views(module: str, **functions: str) -> dict[str, View]:
+    """Return the functions of a module, which is imported on use, by the names of their views."""
+    return {name: on_use(f"view.{module}", function) for name, function in functions.items()}
+
+
+_FRAMES = _views("clips", clip="describe", thumbnail="thumbnail", frames="frames")
+_CLIPS = _FRAMES | _views("clips", clips="clip_list")
+_ARRAYS = _FRAMES | _views(
+    "arrays",
+    array="describe",
+    plane="plane",
+    line="line",
+    statistics="statistics",
+    table="table",
+    chunks="chunks",
+)
+_RECORDINGS = _CLIPS | _views(
+    "recordings",
+    recording="describe",
+    timeline="timeline",
+    record="record",
+    column="column",
+    audio="audio",
+)
+_SAMPLES = _CLIPS | _views("gallery", dataset="describe", samples="samples", sample="sample")
+# Views by kind of file; other kinds hold clips.
+_VIEWS = {"array": _ARRAYS, "archive": _ARRAYS, "vrs": _RECORDINGS, "bzna": _SAMPLES}
 
 
 class Guard:
@@ -274,11 +296,10 @@ async def watching(receive: Receive, work: Work) -> AsyncIterator[None]:
 
 def _show(file: ViewedFile, name: str, query: Query, work: Work) -> Answer:
     file.open()
-    for view in _VIEWS.get(file.filetype.name, (_CLIPS,)):
-        found: Answer | None = view(file, name, query, work)
-        if found is not None:
-            return found
-    raise NotFoundError(f"{file.filetype.kind.name} has no view {name!r:.40}")
+    view = _VIEWS.get(file.filetype.name, _CLIPS).get(name)
+    if view is None:
+        raise NotFoundError(f"{file.filetype.kind.name} has no view {name!r:.40}")
+    return view(file, query, work)
 
 
 def _warm_up(session: Session) -> None:
@@ -334,7 +355,7 @@ class _VerifyResponse:
         def verify() -> None:
             line: dict[str, Any]
             try:
-                line = {"report": filepage.verify(self._file, Query({}), work)}
+                line = {"report": filepage.verify(self._file, work)}
             except WorkCancelled:
                 return
             except Exception as err:

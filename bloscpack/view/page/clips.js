@@ -7,7 +7,7 @@ import { drawPixels, Player, toPixels } from "./player.js";
 const PAGE = 60;
 const MAX_SIDE_BY_SIDE = 4;
 
-export function thumbnail(file, path, query, label) {
+function thumbnail(file, path, query, label) {
   const canvas = el("canvas", { role: "img", ariaLabel: label });
   canvas.width = 1;
   canvas.height = 1;
@@ -29,6 +29,21 @@ export function thumbnail(file, path, query, label) {
   });
   observer.observe(canvas);
   return canvas;
+}
+
+// A tile of a list: a thumbnail, the id, and what it is.
+export function tile(file, item, kind, about, pick) {
+  const choose = button("", () => pick(item), { ariaLabel: `${kind} ${item.id}: ${about}` });
+  choose.dataset.ordinal = item.ordinal;
+  choose.append(thumbnail(file, "thumbnail", { clip: item.ordinal }, ""), el("span", {}, item.id),
+    el("span", { className: "quiet" }, about));
+  return el("li", {}, choose);
+}
+
+export function markTiles(shown, isChosen) {
+  for (const each of shown.querySelectorAll("button[data-ordinal]")) {
+    each.setAttribute("aria-pressed", String(isChosen(Number(each.dataset.ordinal))));
+  }
 }
 
 export function pager(state, total, page, load) {
@@ -74,11 +89,7 @@ export function showClips(body, file) {
       const items = el("ul", { className: "thumbs" });
       for (const clip of clips) {
         const about = clip.error ?? `${clip.nframes} frames, ${clip.shape.slice(1).join(" x ")} ${clip.dtype}`;
-        const choose = button("", () => pick(clip), { ariaLabel: `Clip ${clip.id}: ${about}` });
-        choose.dataset.ordinal = clip.ordinal;
-        choose.append(thumbnail(ordinal, "thumbnail", { clip: clip.ordinal }, ""), el("span", {}, clip.id),
-          el("span", { className: "quiet" }, about));
-        items.append(el("li", {}, choose));
+        items.append(tile(ordinal, clip, "Clip", about, pick));
       }
       shown.replaceChildren(pager(state, found.total, PAGE, load), items);
       mark();
@@ -87,9 +98,7 @@ export function showClips(body, file) {
   }
 
   function mark() {
-    for (const each of shown.querySelectorAll("button[data-ordinal]")) {
-      each.setAttribute("aria-pressed", String(state.chosen.includes(Number(each.dataset.ordinal))));
-    }
+    markTiles(shown, (clip) => state.chosen.includes(clip));
   }
 
   function pick(clip) {

@@ -1,8 +1,8 @@
 // Benzina datasets: thumbnails by split and target, and the details of one sample.
 
 import { getJson } from "./api.js";
-import { button, el, facts, labelled, Latest, problem, section, select, size } from "./dom.js";
-import { pager, thumbnail } from "./clips.js";
+import { el, facts, labelled, Latest, problem, section, select, size } from "./dom.js";
+import { markTiles, pager, tile } from "./clips.js";
 import { drawPixels, streamFrames, toPixels } from "./player.js";
 
 const PAGE = 60;
@@ -43,11 +43,7 @@ export function showGallery(body, file) {
       const items = el("ul", { className: "thumbs" });
       for (const sample of found.samples) {
         const about = sample.error ?? `target ${sample.target}, ${size(sample.size)}`;
-        const choose = button("", () => pick(sample), { ariaLabel: `Sample ${sample.id}: ${about}` });
-        choose.dataset.ordinal = sample.ordinal;
-        choose.append(thumbnail(ordinal, "thumbnail", { clip: sample.ordinal }, ""), el("span", {}, sample.id),
-          el("span", { className: "quiet" }, about));
-        items.append(el("li", {}, choose));
+        items.append(tile(ordinal, sample, "Sample", about, pick));
       }
       shown.replaceChildren(pager(state, found.total, PAGE, load), items);
       if (found.samples.length) pick(found.samples[0]);
@@ -55,9 +51,7 @@ export function showGallery(body, file) {
   }
 
   function pick(sample) {
-    for (const each of shown.querySelectorAll("button[data-ordinal]")) {
-      each.setAttribute("aria-pressed", String(Number(each.dataset.ordinal) === sample.ordinal));
-    }
+    markTiles(shown, (each) => each === sample.ordinal);
     detail.run(async (signal) => {
       const about = await getJson(`${ordinal}/sample`, { clip: sample.ordinal }, signal);
       const canvas = el("canvas", { className: "frame", role: "img", ariaLabel: `Sample ${about.id}` });
