@@ -12,11 +12,9 @@ from typing import Any
 from ..frames.protocol import LABELS_KEY
 from ..notice import notice
 from ..storage.folder.filelist import ListedFolder
-from .chunk.format import decode_text
+from .chunk.format import LABELS_NAME, decode_text
 
 META_DATA_KEY = "gulp.meta_data"
-# File for the label numbers, which GulpIO2's adapters write beside the chunks.
-LABELS_NAME = "label2idx.json"
 
 _MAX_LABELS_NBYTES = 64 << 20
 

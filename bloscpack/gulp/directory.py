@@ -10,7 +10,7 @@ from ..exceptions import NotFoundError
 from ..notice import notice
 from ..parallel.imports import importing
 from .chunk.chunkfile import Frames, GulpChunk, extract_input_for_getitem
-from .chunk.format import Listing, chunk_names, list_chunks
+from .chunk.format import LABELS_NAME, Listing, chunk_names, list_chunks
 from .gulperrors import DirectoryError
 from .utils import jpeg_bytes_to_img
 
@@ -163,5 +163,5 @@ class GulpDirectory:
 
     def _load_label_dict(self) -> Any:
         """Return the label numbers, which some adapters write beside the chunks."""
-        with open(os.path.join(self.output_dir, "label2idx.json"), "rb") as stream:
+        with open(os.path.join(self.output_dir, LABELS_NAME), "rb") as stream:
             return json.load(stream)

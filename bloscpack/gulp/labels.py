@@ -12,8 +12,7 @@ from typing import Any
 from ..exceptions import FormatError
 from ..storage.protocol import errors_at
 from ..storage.sink import FileSink, committed
-
-FILE_NAME = "label2idx.json"
+from .chunk.format import LABELS_NAME
 
 
 class Labels:
@@ -26,7 +25,7 @@ class Labels:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.path = os.path.join(folder, FILE_NAME)
+        self.path = os.path.join(folder, LABELS_NAME)
 
     def exists(self) -> bool:
         """Return whether the file exists."""

@@ -18,13 +18,8 @@ from ...exceptions import BloscpackError, FormatError
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
 from ...frames.verify import verify
 from ...gulp.chunk.chunkfile import GulpChunk
-from ...gulp.chunk.format import chunk_names
-from ...gulp.clipmetadata import (
-    LABELS_NAME,
-    dump_labels,
-    pack_entries,
-    unpack_entries,
-)
+from ...gulp.chunk.format import LABELS_NAME, chunk_names
+from ...gulp.clipmetadata import dump_labels, pack_entries, unpack_entries
 from ...gulp.clipsource import GulpClip, GulpSource
 from ...gulp.verify import FileDamage, pairs_of
 from ...media import image

@@ -12,7 +12,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import IO, Any, SupportsIndex
+from typing import IO, Any
 
 import numpy as np
 
@@ -364,11 +364,7 @@ def _select_ordinals(selector: Selector, nframes: int) -> list[int]:
         return list(range(*selector.indices(nframes)))
     if isinstance(selector, list | np.ndarray):
         ordinals = range(nframes)
-        return [ordinals[_as_index(number)] for number in selector]
+        return [ordinals[operator.index(number)] for number in selector]
     raise TypeError(
         f"frames are selected by a slice or a list or array of ints, not {selector!r:.80}"
     )
-
-
-def _as_index(number: SupportsIndex) -> int:
-    return operator.index(number)

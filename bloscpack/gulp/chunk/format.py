@@ -20,6 +20,8 @@ from ..gulperrors import DirectoryError
 DATA_PREFIX, DATA_SUFFIX = "data", ".gulp"
 META_PREFIX, META_SUFFIX = "meta", ".gmeta"
 ALIGNMENT = 4
+# File for the label numbers, which GulpIO2's adapters write beside the chunks.
+LABELS_NAME = "label2idx.json"
 
 # An index of this size lists 40 million frames; it is read and parsed as a whole.
 MAX_META_NBYTES = 1 << 30

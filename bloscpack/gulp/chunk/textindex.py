@@ -95,7 +95,7 @@ def _serialize(items: Any) -> str:
         frames = item.get("frame_info") if isinstance(item, dict) else None
         meta_data = item.get("meta_data") if isinstance(item, dict) else None
         entries[id_] = {
-            "frame_info": _replace_invalid(frames) if isinstance(frames, list) else None,
+            "frame_info": [*map(_check_triplet, frames)] if isinstance(frames, list) else None,
             "meta_data": meta_data if isinstance(meta_data, list) else None,
         }
     try:
@@ -104,12 +104,8 @@ def _serialize(items: Any) -> str:
         raise FormatError(f"the index cannot be written as JSON: {err}") from err
 
 
-def _replace_invalid(triplets: list[Any]) -> list[tuple[int, ...]]:
-    """Return the triplets, with `_NOWHERE` in place of invalid ones."""
-    return [_check_triplet(triplet) for triplet in triplets]
-
-
 def _check_triplet(triplet: Any) -> tuple[int, ...]:
+    """Return a triplet, or `_NOWHERE` if it is invalid."""
     try:
         return frame_info(triplet)
     except FormatError:
@@ -132,22 +128,18 @@ def parse_triplets(text: str) -> Triplets:
 
 def parse_entries(text: str) -> list[Any] | None:
     """Parse all metadata of an item, of any type; None if the text is not a list."""
-    entries: list[Any] | None = _parse_entries(text)
+    # The text was parsed once by the scan, but possibly with more stack space left.
+    try:
+        entries: list[Any] | None = json.loads(text)
+    except RecursionError as err:
+        raise FormatError(f"its meta_data is nested too deeply: {err}") from err
     return entries
 
 
 def parse_meta_data(text: str) -> dict[str, Any]:
     """Parse the metadata of an item: the first entry of its list."""
-    entries = _parse_entries(text)
+    entries: Any = parse_entries(text)
     try:
         return dict(entries[0])
     except (TypeError, IndexError, ValueError) as err:
         raise FormatError("it has no object in meta_data") from err
-
-
-def _parse_entries(text: str) -> Any:
-    # The text was parsed once by the scan, but possibly with more stack space left.
-    try:
-        return json.loads(text)
-    except RecursionError as err:
-        raise FormatError(f"its meta_data is nested too deeply: {err}") from err

@@ -136,11 +136,34 @@ class ListedAdapter(AbstractDatasetAdapter):
         """Return the frames of an item; if it raises, the item is skipped."""
 
 
+class NumberedAdapter(ListedAdapter, Custom20BNAdapterMixin):
+    """Items of 20BN, listed with an id and a label under the key `_label_name`."""
+
+    _label_name = "label"
+
+    def get_meta(self) -> list[Item]:
+        """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
+        labels = [entry[self._label_name] for entry in self.data]
+        return [
+            {"id": entry["id"], "label": label, "idx": self.labels2idx[label]}
+            for entry, label in zip(self.data, labels, strict=True)
+        ]
+
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it exists."""
+        self.write_label2idx_dict()
+
+
 class LabelledAdapter(ListedAdapter):
     """Listed items whose labels have numbers."""
 
     output_folder: Path
+    data: Sequence[dict[str, Any]]
     label2idx: dict[Any, int]
+
+    def get_meta(self) -> list[Item]:
+        """Return one entry per item: ``id``, ``label``, ``path`` and ``idx``."""
+        return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
 
     def create_label2idx_dict(self) -> dict[Any, int]:
         """Return numbers for the labels of `data`, keeping those in ``label2idx.json``."""
@@ -149,8 +172,6 @@ class LabelledAdapter(ListedAdapter):
     def write_label2idx_dict(self) -> None:
         """Write ``label2idx.json``, unless it has this content already."""
         Labels(self.output_folder).write(self.label2idx)
-
-    data: Sequence[dict[str, Any]]
 
     def prepare(self) -> None:
         """Write ``label2idx.json``, unless it exists."""

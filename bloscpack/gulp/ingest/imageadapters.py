@@ -12,10 +12,9 @@ from ...media.image import probe
 from ...storage.protocol import errors_at
 from ..utils import find_images_in_folder, resize_by_short_edge
 from .baseadapter import (
-    Custom20BNAdapterMixin,
     Item,
     LabelledAdapter,
-    ListedAdapter,
+    NumberedAdapter,
     Path,
     inside,
     refuse_duplicates,
@@ -41,7 +40,7 @@ def read_image(path: str, size: int, *, keep_jpegs: bool) -> Any:
     return resize_by_short_edge(path, size)
 
 
-class Custom20BNCsvJpegAdapter(ListedAdapter, Custom20BNAdapterMixin):
+class Custom20BNCsvJpegAdapter(NumberedAdapter):
     """Clips listed in a CSV file, with JPEG files as frames.
 
     Parameters
@@ -94,23 +93,12 @@ class Custom20BNCsvJpegAdapter(ListedAdapter, Custom20BNAdapterMixin):
         """Return the rows as dicts of ``id`` and ``label``."""
         return read_csv(csv_file)
 
-    def get_meta(self) -> list[Item]:
-        """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
-        return [
-            {"id": entry["id"], "label": entry["label"], "idx": self.labels2idx[entry["label"]]}
-            for entry in self.data
-        ]
-
     def _frames(self, meta: Item) -> Sequence[Any]:
         folder = inside(self.folder, meta["id"])
         paths = find_images_in_folder(folder, formats=["jpg"])
         if not paths:
             raise FileNotFoundError(f"{folder}: no .jpg files")
         return [read_image(path, self.frame_size, keep_jpegs=self.keep_jpegs) for path in paths]
-
-    def prepare(self) -> None:
-        """Write ``label2idx.json``, unless it exists."""
-        self.write_label2idx_dict()
 
 
 class ImageListAdapter(LabelledAdapter):
@@ -164,10 +152,6 @@ class ImageListAdapter(LabelledAdapter):
         """Return the lines as dicts of ``id``, ``label`` and ``path``."""
         return read_image_list(input_file)
 
-    def get_meta(self) -> list[Item]:
-        """Return one entry per image: ``id``, ``label``, ``path`` and ``idx``."""
-        return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
-
     def _meta(self, meta: Item) -> Item:
         return {key: value for key, value in meta.items() if key != "path"}
 
@@ -186,10 +170,6 @@ class FolderAdapter(LabelledAdapter):
     def parse_folder(self, folder: Path) -> list[Item]:
         """Return the files as dicts of ``id``, ``label`` and ``path``, the folder of the file."""
         return files_by_folder(folder, self.file_extensions)
-
-    def get_meta(self) -> list[Item]:
-        """Return the metadata stored with each file: ``id``, ``label``, ``path`` and ``idx``."""
-        return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
 
 
 class ImageFolderAdapter(FolderAdapter):

@@ -15,9 +15,9 @@ from ...exceptions import FormatError, NotFoundError
 from ...media.video import read_video
 from ..utils import get_single_video_path, resize_by_short_edge
 from .baseadapter import (
-    Custom20BNAdapterMixin,
     Item,
     ListedAdapter,
+    NumberedAdapter,
     Path,
     drop_or_refuse_duplicates,
     inside,
@@ -58,7 +58,7 @@ class VideoAdapter(ListedAdapter):
         return frames
 
 
-class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
+class Custom20BNJsonVideoAdapter(VideoAdapter, NumberedAdapter):
     """Videos listed in a JSON file.
 
     Parameters
@@ -117,7 +117,7 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
         else:
             raise RuntimeError("Wrong data file format (.json.gz or .json)")
         self.data = entries_of(json_file, content, "id", label_name)
-        self.label_name = label_name
+        self.label_name = self._label_name = label_name
         self.output_folder = output_folder
         self.labels2idx = self.create_label2idx_dict(label_name)
         self.folder = folder
@@ -138,20 +138,12 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
         """Return the value in a compressed JSON file."""
         return read_gz_json(gz_json_file)
 
-    def get_meta(self) -> list[Item]:
-        """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
-        return _add_labels(self.data, self.label_name, self.labels2idx)
-
     def _frames(self, meta: Item) -> Sequence[Any]:
         path = get_single_video_path(inside(self.folder, meta["id"]), format_="mp4")
         return self.get_bursted_frames(path)
 
-    def prepare(self) -> None:
-        """Write ``label2idx.json``, unless it exists."""
-        self.write_label2idx_dict()
 
-
-class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
+class Custom20BNCsvWebmAdapter(VideoAdapter, NumberedAdapter):
     """Videos ``<id>.webm`` listed in a CSV file.
 
     Parameters
@@ -190,7 +182,7 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
         self.data = self.read_csv(csv_file)
         if label_name not in ("label", "id"):
             raise ValueError(f"label_name must be 'label' for a CSV file, not {label_name!r}")
-        self.label_name = label_name
+        self.label_name = self._label_name = label_name
         self.output_folder = output_folder
         self.labels2idx = self.create_label2idx_dict(label_name)
         self.folder = folder
@@ -206,10 +198,6 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
     def read_csv(self, csv_file: Path) -> list[Item]:
         """Return the rows as dicts of ``id`` and ``label``."""
         return read_csv(csv_file, label="dummy")
-
-    def get_meta(self) -> list[Item]:
-        """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
-        return _add_labels(self.data, self.label_name, self.labels2idx)
 
     def get_single_video_file_path(self, folder_name: Path, format_: str = "webm") -> str:
         """Return the path of a video: `folder_name` with a suffix.
@@ -227,10 +215,6 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
     def _frames(self, meta: Item) -> Sequence[Any]:
         path = self.get_single_video_file_path(inside(self.folder, meta["id"]), format_="webm")
         return self.get_bursted_frames(path)
-
-    def prepare(self) -> None:
-        """Write ``label2idx.json``, unless it exists."""
-        self.write_label2idx_dict()
 
 
 class VideoFolderAdapter(FolderAdapter, VideoAdapter):
@@ -415,13 +399,6 @@ class KineticsAdapter(_StoredMetaAdapter):
         if meta["id"] not in self.json_storage:
             raise NotFoundError(f"{meta['file']}: no entry {meta['id']!r} in {self.json_file}")
         return self.get_bursted_frames(meta["file"])
-
-
-def _add_labels(data: Sequence[Item], label_name: str, numbers: dict[Any, int]) -> list[Item]:
-    return [
-        {"id": entry["id"], "label": entry[label_name], "idx": numbers[entry[label_name]]}
-        for entry in data
-    ]
 
 
 def _rate(frame_rate: float) -> float | None:
