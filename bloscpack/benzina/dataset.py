@@ -6,6 +6,7 @@ positional and take no lock. Views of part of a dataset share the open file and 
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, overload
 
 import numpy as np
@@ -137,7 +138,8 @@ class Dataset(ClipMapping):
         self.name: str | None = content.source.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._content, self._indices, self._shown, self._is_view)
+        restore = partial(Dataset, is_view=self._is_view)
+        return restore, (self._content, self._indices, self._shown)
 
     def __repr__(self) -> str:
         return f"<bloscpack.benzina.Dataset {self.name!r} of {len(self)} samples>"
@@ -353,10 +355,6 @@ class Dataset(ClipMapping):
     def __exit__(self, *exc: object) -> None:
         """Close it."""
         self.close()
-
-
-def _restore(content: Content, indices: range, shown: str, is_view: bool) -> Dataset:
-    return Dataset(content, indices, shown, is_view=is_view)
 
 
 def _as_slice(indices: range) -> slice:

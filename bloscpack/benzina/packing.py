@@ -192,8 +192,6 @@ class _EncodedItem:
 
 
 class _Packer:
-    """One run of `pack`."""
-
     def __init__(
         self,
         writer: Writer,

@@ -215,7 +215,6 @@ class Sample(ShownClip):
         return self._pixels(self.frame(track), out)
 
     def _planes(self, track: InnerTrack, payload: bytes) -> Planes:
-        """Decode the payload of a track."""
         if not track.config_kind:
             raise UnsupportedError(
                 f"track {track.name!r} holds no pictures that can be decoded, but "

@@ -84,8 +84,6 @@ def verify(
 
 
 class _Verification:
-    """One run of `verify`."""
-
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._found = Findings()

@@ -235,7 +235,6 @@ class Decoder:
         return _Context(codec, sets, config, size, {header: size})
 
     def _open(self, decoder: Any, codec: str, config: bytes, options: dict[str, str]) -> Any:
-        """Open an FFmpeg decoder and return it."""
         decoder.extradata = config
         decoder.thread_count = 1
         decoder.thread_type = "NONE"

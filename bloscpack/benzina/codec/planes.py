@@ -68,6 +68,12 @@ class Planes(NamedTuple):
         return self.clean[3], self.clean[2]
 
 
+def check_padding(padding: str) -> None:
+    """Raise ValueError for an unknown name of a padding."""
+    if padding not in PADDINGS:
+        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")
+
+
 def decode_rgb(planes: Planes, *, out: Plane | None = None) -> Plane:
     """Return the picture inside the clean aperture as RGB, in `out` or a new array.
 
@@ -135,8 +141,7 @@ def warp_planes(
     """
     if matrix is None:
         matrix = coefficients(planes.matrix, planes.full_range)
-    if padding not in PADDINGS:
-        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r}")
+    check_padding(padding)
     across, down = HALVED[planes.chroma]
     kernel.warp(
         planes.y,

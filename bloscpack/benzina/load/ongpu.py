@@ -17,7 +17,7 @@ import numpy as np
 from ...exceptions import BloscpackError, UnsupportedError
 from ..codec.colour import PLANES
 from ..codec.decoder import Decoder, is_full_range
-from ..codec.planes import HALVED, PADDINGS, Aperture, Planes
+from ..codec.planes import HALVED, Aperture, Planes, check_padding
 from ..mp4.samplelayout import InnerTrack
 from .batching import Filler, Task, naming_sample
 from .recipe import Numbers, Recipe
@@ -209,8 +209,7 @@ def warp_batch(
     conversion, bias, norm and outside colour of each. `padding` and `nearest` are as for
     `planes.warp_planes`.
     """
-    if padding not in PADDINGS:
-        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")
+    check_padding(padding)
     groups: dict[Any, list[int]] = {}
     for place, each in enumerate(planes):
         groups.setdefault((each.y.shape, each.chroma), []).append(place)

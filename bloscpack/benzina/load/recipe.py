@@ -1,11 +1,11 @@
 """The transforms of a loader, and the numbers they return for a sample."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from ..codec.colour import MATRIX_RGB, Coefficients, benzina_coefficients, coefficients
-from ..codec.planes import PADDINGS, Floats, Planes, warp_planes
+from ..codec.planes import Floats, Planes, check_padding, warp_planes
 from ..transforms import (
     ConstantBiasTransform,
     ConstantColorTransform,
@@ -119,14 +119,13 @@ def make_recipe(
     compat: Compat | None = None,
 ) -> Recipe:
     """Return a recipe of transforms, other callables, or constants."""
-    if padding not in PADDINGS:
-        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")
+    check_padding(padding)
     if interpolation not in INTERPOLATIONS:
         raise ValueError(
             f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {interpolation!r:.80}"
         )
     compat = check_compat(compat)
-    made = warp if callable(warp) else ConstantWarpTransform(warp)  # type: ignore[arg-type]
+    made = as_transform(warp, ConstantWarpTransform)
     if isinstance(made, SimilarityTransform):
         compat = compat or made.compat
         if compat and not made.compat:
@@ -134,14 +133,19 @@ def make_recipe(
     return Recipe(
         _pair(shape),
         made,
-        color if color is None or callable(color) else ConstantColorTransform(color),  # type: ignore[arg-type]
-        bias if callable(bias) else ConstantBiasTransform(bias),
-        norm if callable(norm) else ConstantNormTransform(norm),
-        oob if callable(oob) else ConstantOOBTransform(oob),
+        None if color is None else as_transform(color, ConstantColorTransform),
+        as_transform(bias, ConstantBiasTransform),
+        as_transform(norm, ConstantNormTransform),
+        as_transform(oob, ConstantOOBTransform),
         padding,
         interpolation,
         compat,
     )
+
+
+def as_transform(given: TransformLike, constant: Callable[[Any], Transform]) -> Transform:
+    """Return a transform unchanged, or the constant one of numbers."""
+    return given if callable(given) else constant(given)
 
 
 def _check_count(name: str, numbers: Sequence[float], count: int) -> Sequence[float]:

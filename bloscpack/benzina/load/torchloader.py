@@ -29,7 +29,7 @@ from ..transforms import (
     ConstantWarpTransform,
 )
 from .batching import AnySample, Filler, Key, Picture, Plan
-from .recipe import Recipe, TransformLike, make_recipe
+from .recipe import Recipe, TransformLike, as_transform, make_recipe
 
 try:
     import torch
@@ -134,15 +134,9 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
         self.device = _device(device)
         self.multibuffering = multibuffering
         self.seed = seed
-        self.warp_transform = (
-            warp_transform if callable(warp_transform) else ConstantWarpTransform(warp_transform)  # type: ignore[arg-type]
-        )
-        self.norm_transform = (
-            norm_transform if callable(norm_transform) else ConstantNormTransform(norm_transform)
-        )
-        self.bias_transform = (
-            bias_transform if callable(bias_transform) else ConstantBiasTransform(bias_transform)
-        )
+        self.warp_transform = as_transform(warp_transform, ConstantWarpTransform)
+        self.norm_transform = as_transform(norm_transform, ConstantNormTransform)
+        self.bias_transform = as_transform(bias_transform, ConstantBiasTransform)
         self.oob_transform: Any = ConstantOOBTransform()
         self.color_transform: Any = None
         self.shape = self._recipe(shape).shape
@@ -181,7 +175,6 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
                 archive.close()
 
     def _plans(self, archive: ByteSource | None) -> Iterator[Plan]:
-        """Plan the batches of the sampler."""
         unpacker = _Unpacker(archive)
         seen = np.zeros(len(self.dataset), np.uint32)
         for batch in self.batch_sampler:

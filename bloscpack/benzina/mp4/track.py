@@ -110,12 +110,9 @@ class DatasetTrack:
 
     def _get_tables(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
         if self._tables is None:
-            self._tables = self._load()
+            with memory_errors(f"the tables of track {self.name!r}", self._source.name):
+                self._tables = self._read_tables()
         return self._tables
-
-    def _load(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
-        with memory_errors(f"the tables of track {self.name!r}", self._source.name):
-            return self._read_tables()
 
     def _read_tables(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
         table = self.table

@@ -187,7 +187,6 @@ class ImageNet(ClassificationDataset):
 def _track_pair(
     archive: Path | tuple[Track, Track] | None, tracks: TrackPair
 ) -> tuple[Track, Track]:
-    """Return the tracks of samples and of targets."""
     if isinstance(archive, str | os.PathLike):
         path = _find_file(archive)
         first, second = (Track(path, name) if isinstance(name, str) else None for name in tracks)
