@@ -345,11 +345,15 @@ class GulpClip(ShownClip):
         if loc + length > size:
             raise TruncatedError(
                 f"its record ends at byte {loc + length}, the file has {size}", offset=loc
-            ).at(self._label(index), self._source.data_file(self._ordinal).name, self._source.name)
+            ).at(*self._in_data(index))
         return loc, pad, length
 
     def _label(self, index: int) -> str:
         return f"clip {self.id!r:.80}, frame {index}"
+
+    def _in_data(self, index: int) -> tuple[str, str | None, str | None]:
+        """Return the place of a frame, the arguments of ``err.at``."""
+        return self._label(index), self._source.data_file(self._ordinal).name, self._source.name
 
     def _probe(self, index: int) -> image.ImageInfo:
         """Return the content of a frame's JPEG header."""
@@ -364,9 +368,7 @@ class GulpClip(ShownClip):
                     raise
             return _probe_jpeg(file.read_at(loc, nbytes))
         except BloscpackError as err:
-            err.at(
-                self._label(index), self._source.data_file(self._ordinal).name, self._source.name
-            )
+            err.at(*self._in_data(index))
             raise
 
     def _decode(self, data: memoryview, frame: AnyArray, indices: IntArray, k: int) -> None:
@@ -375,9 +377,7 @@ class GulpClip(ShownClip):
             check_jpeg(data)
             image.decode_into(data, frame)
         except BloscpackError as err:
-            err.at(
-                self._label(index), self._source.data_file(self._ordinal).name, self._source.name
-            )
+            err.at(*self._in_data(index))
             raise
         except ValueError:
             raise ValueError(

@@ -216,7 +216,6 @@ class _Chunk:
 
 
 def _record_problem(source: ByteSource, info: ImgInfo, size: int, *, decode: bool) -> str | None:
-    """Return the problem of a record, or None."""
     if info.loc + info.length > size:
         return f"its record ends at byte {info.loc + info.length}, after the end of the file"
     nbytes = info.length - info.pad

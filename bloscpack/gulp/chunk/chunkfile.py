@@ -357,7 +357,6 @@ class GulpChunk:
 
 
 def _select_ordinals(selector: Selector, nframes: int) -> list[int]:
-    """Return the ordinals of the frames that a selector picks."""
     if selector is None:
         return list(range(nframes))
     if isinstance(selector, slice):
