@@ -43,7 +43,6 @@ def describe(file: ViewedFile, query: Query, work: Work) -> Answer:
 
 
 def _layouts(stream: Stream) -> list[dict[str, Any]]:
-    """Return the layouts as text."""
     return [
         {
             "type": each.record_type,

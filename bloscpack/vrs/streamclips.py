@@ -191,7 +191,6 @@ class StreamClip(ShownClip):
         return images
 
     def _form(self, index: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Return the shape and dtype of a frame."""
         number = int(self._members[index])
         self._places.load(self._members[index : index + 1])
         form = self._regular(number)

@@ -128,7 +128,6 @@ def _item_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def _typed(data: Bytes, dtype: np.dtype[Any]) -> AnyArray:
-    """View bytes as items of a dtype."""
     if dtype.kind == "b":  # in a file any byte but 0 is true; numpy requires 0 or 1
         values: AnyArray = data != 0
         return values
@@ -246,7 +245,6 @@ def _joined(pieces: Sequence[memoryview | bytes]) -> tuple[IntArray, Bytes]:
 
 
 def _parts_of(data: Bytes, ends: IntArray) -> list[memoryview]:
-    """Return a view of the bytes of each row."""
     view = data.data
     return [view[low:high] for low, high in pairwise(ends.tolist())]
 

@@ -60,7 +60,6 @@ def _listed(records: RecordSet) -> list[int]:
 
 
 def _find(records: RecordSet, version: int, name: str, block: int | None) -> FieldPlace:
-    """Locate the field in records of a version."""
     decoder = records.decoder(version)
     layouts = decoder.layouts
     if block is not None:

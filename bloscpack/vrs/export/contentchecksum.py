@@ -37,7 +37,6 @@ def content_checksum(content: Content, progress: Progress | None = None) -> str:
 
 
 def _iter_reporting(content: Content, progress: Progress | None) -> Iterator[StoredRecord]:
-    """Yield all records, and report progress."""
     ends = np.cumsum(content.table.size, dtype=np.int64)
     for row, record in content.reader.iter_records(content.all_rows):
         if progress is not None and not row % _PERIOD:

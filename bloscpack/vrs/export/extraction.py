@@ -206,8 +206,6 @@ def _key_of(part: _Part) -> tuple[Any, ...]:
 
 
 class _Files:
-    """All files of an extraction."""
-
     def __init__(self, folder: Folder, report: ExtractReport) -> None:
         self._folder = folder
         self._report = report

@@ -169,7 +169,6 @@ def _split(numbers: IntArray, count: int) -> list[IntArray]:
 
 
 def _rows_of(table: AnyArray) -> list[bytes]:
-    """Return the rows of a table as bytes objects."""
     data, nbytes = table.tobytes(), table.shape[1]
     if not nbytes:
         return [b""] * len(table)

@@ -191,7 +191,6 @@ class GroupImport:
         return form
 
     def _finish(self, form: Form) -> Plan:
-        """Append a form to the store."""
         del self._forms[form.key]
         try:
             name = f"{self._label}.raw" if form.key == RAW else self._label

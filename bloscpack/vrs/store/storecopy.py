@@ -151,7 +151,6 @@ def _import_groups(
 def _write_recording(
     stored: StoredRecording, path: str, nthreads: int | None, count: Counter
 ) -> None:
-    """Write the recording from its records."""
     records, streams = stored.records, stored.streams
     entries = np.zeros(len(records), INDEX_ENTRY)
     position = records.table.position

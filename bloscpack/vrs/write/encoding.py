@@ -28,8 +28,6 @@ BlockDeclaration = type[Layout] | DataLayout | Image | Audio | Custom
 
 
 class _BlockEncoder(Protocol):
-    """Encoder of one block."""
-
     block: ContentBlock
 
     def encode(self, value: Any) -> BytesLike:
