@@ -6,6 +6,8 @@ import numpy as np
 
 from ..types import AnyArray
 
+_NBINS = 64  # of a histogram
+
 
 def as_numbers(values: AnyArray, part: str = "real") -> AnyArray:
     """Return values as numbers that JavaScript reads: integers up to 32 bits, float32 or float64.
@@ -111,14 +113,14 @@ def summary(values: AnyArray) -> dict[str, Any]:
     return found | {"histogram": {"counts": counts.tolist(), "edges": edges.tolist()}}
 
 
-def _histogram(finite: AnyArray, low: float, high: float, nbins: int = 64) -> tuple[AnyArray, Any]:
+def _histogram(finite: AnyArray, low: float, high: float) -> tuple[AnyArray, Any]:
     scale = max(abs(low), abs(high), 1.0)
     if not np.isfinite(high - low) or high - low <= scale * 1e-12:
         return np.array([len(finite)]), np.array([low, high])
-    if (finite == np.rint(finite)).all() and high - low < nbins:
+    if (finite == np.rint(finite)).all() and high - low < _NBINS:
         edges = np.arange(low - 0.5, high + 1, 1.0)
         return np.histogram(finite, edges)[0], edges
-    return np.histogram(finite, nbins, (low, high))
+    return np.histogram(finite, _NBINS, (low, high))
 
 
 def to_bytes(values: AnyArray, low: float, high: float) -> AnyArray:
