@@ -366,7 +366,7 @@ def test_stored_payloads_are_written_unchanged(tmp_path: Path) -> None:
     data = (tmp_path / "a.vrs").read_bytes()
     _, record, _ = headers(data)
     offset = FILE_HEADER_SIZE + headers(data)[0].size + 32
-    stored = data[offset : offset + record.stored_nbytes]
+    stored = data[offset : offset + record.size - 32]
     with vrs.create(tmp_path / "b.vrs", compression="none") as recording:
         stream = recording.stream(100)
         stream.write_stored("state", 0, stored, record.compression, 1000, version=7)

@@ -235,16 +235,6 @@ class RecordHeader(NamedTuple):
     compression: int = Compression.NONE  # a `Compression`, or any byte of a damaged file
     uncompressed_size: int = 0  # bytes of the payload when decoded; 0 if it is not compressed
 
-    @property
-    def stored_nbytes(self) -> int:
-        """Bytes of the payload in the file."""
-        return self.size - RECORD_HEADER_SIZE
-
-    @property
-    def payload_nbytes(self) -> int:
-        """Bytes of the payload when decoded."""
-        return self.uncompressed_size if self.compression else self.size - RECORD_HEADER_SIZE
-
     def pack(self) -> bytes:
         """Return the header as stored, 32 bytes; ValueError if a record has 4 GiB or more."""
         try:

@@ -185,7 +185,7 @@ def _write_recording(
                     [stored_payload],
                     len(stored_payload),
                     compression,
-                    nbytes if compression else 0,
+                    nbytes,
                 )
             count.add(len(batch))
         file.close(streams)

@@ -186,8 +186,9 @@ class RecordFile:
     ) -> None:
         """Append a record whose stored payload is `parts`, `nbytes` in total.
 
-        The parts are not referenced afterwards. After an OSError the file does not have the record,
-        earlier records are not lost, and the call may be retried.
+        Without a compression, the header stores 0 for `uncompressed_size`. The parts are not
+        referenced afterwards. After an OSError the file does not have the record, earlier records
+        are not lost, and the call may be retried.
         """
         size = RECORD_HEADER_SIZE + nbytes
         buffer = self._buffer
@@ -210,7 +211,7 @@ class RecordFile:
             instance_id,
             record_type,
             compression,
-            uncompressed_size,
+            uncompressed_size if compression else 0,
         )
         if nbytes < _LARGE_NBYTES:
             if pending + size > _BUFFER_NBYTES:

@@ -290,7 +290,7 @@ class StreamWriter:
             parts,
             nbytes,
             compression,
-            uncompressed_size if compression else 0,
+            uncompressed_size,
         )
 
     def __repr__(self) -> str:

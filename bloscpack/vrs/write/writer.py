@@ -295,7 +295,7 @@ class Writer:
                 [stored],
                 len(stored),
                 compression,
-                len(payload) if compression else 0,
+                len(payload),
             )
             stream.is_changed = False
 
