@@ -41,6 +41,14 @@ class VideoAdapter(ListedAdapter):
     frame_rate: float | None = None
     keep_damaged = False
 
+    def _set_options(
+        self, folder: Path, frame_size: int, shm_dir_path: Path, keep_damaged: bool
+    ) -> None:
+        self.folder = folder
+        self.frame_size = int(frame_size)
+        self.shm_dir_path = shm_dir_path
+        self.keep_damaged = keep_damaged
+
     def get_bursted_frames(self, video_path: Path) -> list[Frame]:
         """Return the frames of a video, resized if requested.
 
@@ -120,11 +128,8 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, NumberedAdapter):
         self.label_name = self._label_name = label_name
         self.output_folder = output_folder
         self.labels2idx = self.create_label2idx_dict(label_name)
-        self.folder = folder
-        self.frame_size = int(frame_size)
+        self._set_options(folder, frame_size, shm_dir_path, keep_damaged)
         self.frame_rate = _rate(frame_rate)
-        self.shm_dir_path = shm_dir_path
-        self.keep_damaged = keep_damaged
         entries = drop_or_refuse_duplicates(
             self.get_meta(), output_folder, remove=remove_duplicate_ids
         )
@@ -185,11 +190,8 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, NumberedAdapter):
         self.label_name = self._label_name = label_name
         self.output_folder = output_folder
         self.labels2idx = self.create_label2idx_dict(label_name)
-        self.folder = folder
-        self.frame_size = int(frame_size)
+        self._set_options(folder, frame_size, shm_dir_path, keep_damaged)
         self.frame_rate = _rate(frame_rate)
-        self.shm_dir_path = shm_dir_path
-        self.keep_damaged = keep_damaged
         entries = drop_or_refuse_duplicates(
             self.get_meta(), output_folder, remove=remove_duplicate_ids
         )
@@ -252,10 +254,7 @@ class VideoFolderAdapter(FolderAdapter, VideoAdapter):
         self.data = self.parse_folder(folder)
         self.output_folder = output_folder
         self.label2idx = self.create_label2idx_dict()
-        self.folder = folder
-        self.frame_size = int(frame_size)
-        self.shm_dir_path = shm_dir_path
-        self.keep_damaged = keep_damaged
+        self._set_options(folder, frame_size, shm_dir_path, keep_damaged)
         super().__init__(self.get_meta(), shuffle=bool(shuffle))
 
     def _frames(self, meta: Item) -> Sequence[Any]:
@@ -310,11 +309,8 @@ class ActivitynetAdapter(_StoredMetaAdapter):
     ) -> None:
         self.json_file = json_file
         self.json_storage = self.read_json(json_file)
-        self.folder = folder
+        self._set_options(folder, frame_size, shm_dir_path, keep_damaged)
         self.set_video_storage(phase)
-        self.frame_size = int(frame_size)
-        self.shm_dir_path = shm_dir_path
-        self.keep_damaged = keep_damaged
         super().__init__(shuffle=bool(shuffle))
 
     def read_json(self, json_file: Path) -> dict[str, Item]:
@@ -366,11 +362,8 @@ class KineticsAdapter(_StoredMetaAdapter):
     ) -> None:
         self.json_file = json_file
         self.json_storage = self.read_json(json_file)
-        self.folder = folder
+        self._set_options(folder, frame_size, shm_dir_path, keep_damaged)
         self.set_video_storage()
-        self.frame_size = int(frame_size)
-        self.shm_dir_path = shm_dir_path
-        self.keep_damaged = keep_damaged
         super().__init__(shuffle=bool(shuffle))
 
     def read_json(self, json_file: Path) -> dict[str, Item]:
