@@ -19,7 +19,7 @@ from ...exceptions import BloscpackError
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
 from ...storage.update import temporary_path
-from ...types import IntArray, Progress
+from ...types import BytesLike, IntArray, Progress
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes
@@ -85,6 +85,16 @@ class Written(NamedTuple):
     nbytes: int  # their total size
 
 
+class _Recoded(NamedTuple):
+    """A record in the form it will be stored in."""
+
+    share: Share
+    record: EncodedRecord
+    compression: int
+    uncompressed_size: int
+    stored: BytesLike
+
+
 def write_plan(
     plan: Plan,
     target: str,
@@ -135,21 +145,24 @@ def write_plan(
     return Written(_publish(file.paths, target), nbytes)
 
 
-def _recode(plan: Plan, preset: str | None, nthreads: int) -> Iterator[tuple[Share, EncodedRecord]]:
+def _recode(plan: Plan, preset: str | None, nthreads: int) -> Iterator[_Recoded]:
     """Yield the records in the form they will be stored in, in order."""
     if preset is None:
-        yield from plan.records()
+        for share, record in plan.records():
+            yield _Recoded(
+                share, record, record.compression, record.uncompressed_size, record.stored
+            )
         return
     compression = preset
 
-    def recode(batch: list[tuple[Share, EncodedRecord]]) -> list[tuple[Share, EncodedRecord]]:
-        return [(share, _recoded(share, record, compression)) for share, record in batch]
+    def recode(batch: list[tuple[Share, EncodedRecord]]) -> list[_Recoded]:
+        return [_recoded(share, record, compression) for share, record in batch]
 
     for recoded in map_ordered(recode, batches_by_size(plan.records(), _nbytes_of), nthreads):
         yield from recoded
 
 
-def _recoded(share: Share, record: EncodedRecord, preset: str) -> EncodedRecord:
+def _recoded(share: Share, record: EncodedRecord, preset: str) -> _Recoded:
     payload = share.content.reader.decode(
         record.stored, record.compression, record.uncompressed_size, record.row
     )
@@ -159,7 +172,7 @@ def _recoded(share: Share, record: EncodedRecord, preset: str) -> EncodedRecord:
         raise ValueError(
             f"record {record.row}: {size} bytes when decompressed, expected less than 4 GiB"
         )
-    return record._replace(compression=compression, uncompressed_size=len(payload), stored=stored)
+    return _Recoded(share, record, compression, len(payload), stored)
 
 
 def _nbytes_of(item: tuple[Share, EncodedRecord]) -> int:
@@ -168,24 +181,21 @@ def _nbytes_of(item: tuple[Share, EncodedRecord]) -> int:
 
 
 def _append(
-    file: RecordFile,
-    records: Iterable[tuple[Share, EncodedRecord]],
-    total: int,
-    progress: Progress | None,
+    file: RecordFile, records: Iterable[_Recoded], total: int, progress: Progress | None
 ) -> None:
     done = reported = 0
-    for share, record in records:
+    for share, record, compression, uncompressed_size, stored in records:
         file.append(
             share.ids[record.stream],
             record.record_type,
             record.format_version,
             record.timestamp,
-            [record.stored],
-            len(record.stored),
-            record.compression,
-            record.uncompressed_size,
+            [stored],
+            len(stored),
+            compression,
+            uncompressed_size,
         )
-        done += share.content.table.size.item(record.row)
+        done += len(record.stored) + RECORD_HEADER_SIZE
         if progress is not None and done - reported >= _PROGRESS_NBYTES:
             progress(done, total)
             reported = done

@@ -12,7 +12,7 @@ import numpy as np
 from ...exceptions import BloscpackError, FormatError, TruncatedError
 from ...parallel.scratch import Scratch
 from ...storage.runs import RECORDS, plan_array_runs
-from ...types import AnyArray, BytesLike, IntArray
+from ...types import AnyArray, IntArray
 from ..format.format import (
     RECORD_HEADER,
     RECORD_HEADER_DTYPE,
@@ -53,7 +53,7 @@ class EncodedRecord(NamedTuple):
     # Compression and decoded size of the payload, as in the header.
     compression: int
     uncompressed_size: int
-    stored: BytesLike  # the bytes after the header
+    stored: bytes  # the bytes after the header
 
 
 class RecordReader:
@@ -282,7 +282,7 @@ class RecordReader:
                     field=field,
                 ).at(*self.where(row))
 
-    def decode(self, stored: BytesLike, compression: int, nbytes: int, row: int) -> bytes:
+    def decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
         """Decode the stored payload of the record at `row`, which an error names."""
         if not compression:
             return stored if type(stored) is bytes else bytes(stored)
