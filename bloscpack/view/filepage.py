@@ -1,15 +1,12 @@
 """Page of any file: what it is, its size, and its verification."""
 
 import os
-from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 from ..archive.reader import Archive
 from ..array.array import Array
 from ..damage.report import Report
 from ..filetypes.identify import split_inner
-from ..filetypes.table import on_use
 from ..filetypes.verify import verify_source
 from ..storage.url import is_url
 from .protocol import EXPECTED, Answer, Query, Work, document
@@ -17,12 +14,6 @@ from .session import Session, ViewedFile
 from .slices import message
 
 _MAX_FILES = 1000
-# Verification of file types that have one of their own, beside the table of file types.
-_VERIFIERS: dict[str, Callable[..., Any]] = {
-    "gulp": on_use("gulp.verify", "verify"),
-    "vrs": on_use("vrs.verify", "verify"),
-}
-_open_recording = on_use("vrs.recording", "open")
 
 
 def files(session: Session, query: Query, work: Work) -> Answer:
@@ -99,17 +90,11 @@ def verify(file: ViewedFile, work: Work) -> dict[str, Any]:
             shown = percent
             work.emit({"done": done, "total": total})
 
-    options: dict[str, Any] = {"nthreads": file.nthreads, "progress": progress}
     filetype, source = file.identify()
-    own = _VERIFIERS.get(filetype.name)
-    if own is None:
-        report: Report = verify_source(filetype, source, **options)
-    elif filetype.is_folder:
-        source.close()
-        report = own(file.where, decode=True, **options)
-    else:
-        with closing(source), closing(_open_recording(source)) as recording:
-            report = own(recording, **options)
+    # The images of a folder are decoded too, as its files have no checksums.
+    report = verify_source(
+        filetype, source, decode=filetype.is_folder, nthreads=file.nthreads, progress=progress
+    )
     file.report = report
     return _report(report)
 
