@@ -281,12 +281,27 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     if storage_options:
         refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):
-        linked = os.lstat(where).st_mode
+        try:
+            linked = os.lstat(where).st_mode
+        except FileNotFoundError as err:
+            _explain_part(os.fsdecode(where), err)
+            raise
         is_link = stat.S_ISLNK(linked)
         if stat.S_ISREG(os.stat(where).st_mode if is_link else linked):
             return FileSource(where, is_link=is_link)
         return _read_whole(where)
     return where if isinstance(where, ByteSource) else _open_object(where)
+
+
+def _explain_part(path: str, err: FileNotFoundError) -> None:
+    """Say in `err` how to open ``FILE::/NAME``, which names a part of a file to commands."""
+    outer, mark, name = path.partition("::/")
+    if not mark:
+        return
+    if os.path.lexists(outer):
+        err.strerror = f"No such file: open {outer!r} and index the result with {name!r}"
+    else:
+        err.filename = outer
 
 
 def _reopened(place: RemotePlace | WindowPlace) -> ByteSource:

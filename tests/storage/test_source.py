@@ -488,3 +488,17 @@ def test_forked_child_finds_no_lock_held() -> None:
             os._exit(0 if source.read_at(5, 9) == DATA[5:14] else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert source.read_at(5, 9) == DATA[5:14]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_part_of_a_file(tmp_path: Path, is_there: bool) -> None:
+    """``FILE::/NAME`` is of the command line; the error says what is missing, or what to call."""
+    path = tmp_path / "a.blp"
+    if is_there:
+        path.write_bytes(b"")
+    with pytest.raises(FileNotFoundError) as caught:
+        open_source(f"{path}::/x")
+    if is_there:
+        assert f"open {str(path)!r} and index the result with 'x'" in str(caught.value)
+    else:
+        assert caught.value.filename == str(path)
