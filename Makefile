@@ -78,7 +78,7 @@ bench-peers: $(PEERS)/.ready
 bench-arrays: $(ARRAYS)/.ready
 	$(call race,arrays)
 
-# GulpIO2, PNG, FFV1, webdataset and h5py at keeping frames.
+# GulpIO2, torchcodec, decord, PyAV, litdata, lance, datasets, memory maps and others at frames.
 bench-frames: $(FRAMES)/.ready
 	$(call race,frames)
 

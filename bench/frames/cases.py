@@ -1,5 +1,7 @@
 """Cases: clips and single frames read at random, and the sizes of files."""
 
+import io
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -10,26 +12,40 @@ from race.races import Benchmark, Case, Races, file_system, random_places, remov
 from frames.codecs import race_codecs
 from frames.contenders import (
     BARE_JPEG,
+    DECORD,
     GULPIO2,
     HDF5_LZ4,
+    LANCE,
+    LITDATA_RAW,
     MEMMAP,
     ONE_THREAD,
     PNG,
+    PYAV,
     STORE_FAST,
     STORE_JPEG,
     STORE_RAW,
     STORE_SMALL,
+    STORE_VIDEO,
     TABLE,
+    TORCHCODEC,
+    TORCHCODEC_OPENED,
     Contender,
 )
 from frames.data import FULL, QUICK, Clip, jpeg_pixels, load_clips, make_depth_and_masks
 from frames.ingesting import race_ingest
 from frames.loading import measure_loading
 from frames.opening import measure_opening
+from frames.videofiles import encode_mp4, jpeg_nbytes, psnr
 
 BARE = "bare decoding of "
 STORES = (STORE_JPEG, STORE_FAST, STORE_SMALL)
-_SINGLES = (GULPIO2, *STORES, STORE_RAW, MEMMAP, PNG, HDF5_LZ4)
+VIDEO = STORE_VIDEO + ONE_THREAD
+_SINGLES = (
+    *(GULPIO2, *STORES, STORE_RAW, MEMMAP, PNG, HDF5_LZ4, "blosc2", "tensorstore", "zarrs"),
+    *(LANCE, LITDATA_RAW, VIDEO, TORCHCODEC, TORCHCODEC_OPENED, DECORD, PYAV),
+)
+_BATCHES = (STORE_RAW, STORE_FAST, MEMMAP)
+JPEG_420 = "JPEG 4:2:0 of the PSNR of the video"
 _PER_CALL = 16
 _SEED = 11
 _LIBRARIES = ("simplejpeg", "pillow", "torch")
@@ -76,6 +92,16 @@ class Clips(Races):
             contender.write(path, self.ids, clip.frames)
         return path
 
+    def save_wanted(self, clip: Clip) -> dict[str, Path]:
+        """Return files with the frames of a clip as contenders return them, by `pixels`."""
+        found = {"frames": clip.frames, "jpeg": jpeg_pixels(clip.frames)}
+        if any(one.pixels == "video" for one in self.contenders):
+            found["video"] = _decode(encode_mp4(clip.frames))
+        wanted = {pixels: self.folder / f"{pixels}.npy" for pixels in found}
+        for pixels, path in wanted.items():
+            np.save(path, found[pixels])
+        return wanted
+
     def forget(self, clip: Clip) -> None:
         """Remove all files of a clip."""
         for path in self.folder.glob(f"*, {clip.name}"):
@@ -98,64 +124,84 @@ class Clips(Races):
         return [(self.ids[n], frame) for n, frame in zip(numbers, frames, strict=True)]
 
 
+def _decode(mp4: bytes) -> np.ndarray:
+    import av
+
+    with av.open(io.BytesIO(mp4)) as container:
+        frames = [one.to_ndarray(format="rgb24") for one in container.decode(video=0)]
+    return np.stack(frames)
+
+
 def race_clips(races: Clips) -> None:
     """Read frames of each clip with every contender."""
     sizes = races.found.setdefault("sizes", {})
+    qualities = races.found.setdefault("psnr", {})
     for clip in races.clips:
-        wanted = {False: races.folder / "frames.npy", True: races.folder / "pixels.npy"}
-        np.save(wanted[False], clip.frames)
-        np.save(wanted[True], jpeg_pixels(clip.frames))
+        wanted = races.save_wanted(clip)
         for contender in races.contenders:
             races.write(contender, clip)
-        _race_windows(races, clip, wanted)
-        _race_singles(races, clip, wanted)
-        sizes[clip.name] = _measure_sizes(races, clip)
+        window, name = races.setting.window, clip.name
+        case = Case(f"clip/{name}", f"{name}, {window} frames", clip.frames[0].nbytes)
+        _race(races, case, clip, wanted, per_call=1, nframes=window)
+        case = Case(f"single/{name}", f"{name}, one frame", clip.frames[0].nbytes)
+        _race(races, case, clip, wanted, _SINGLES, STORES, per_call=_PER_CALL, nframes=_PER_CALL)
+        nclips = races.setting.batch
+        case = Case(f"batch/{name}", f"{name}, {nclips} clips", clip.frames[0].nbytes)
+        _race(
+            races, case, clip, wanted, _BATCHES, batch=nclips, per_call=1, nframes=nclips * window
+        )
+        qualities[name] = {
+            pixels: psnr(np.load(path), clip.frames)
+            for pixels, path in wanted.items()
+            if pixels != "frames"
+        }
+        sizes[name] = _measure_sizes(races, clip, qualities[name].get("video"))
         races.forget(clip)
 
 
-def _measure_sizes(races: Clips, clip: Clip) -> dict[str, float]:
+def _measure_sizes(races: Clips, clip: Clip, quality: float | None) -> dict[str, float]:
     """Return bytes per frame, of the whole files, by contender."""
     nframes = races.setting.nclips * len(clip.frames)
     sizes = {"raw": float(clip.frames[0].nbytes)}
     for contender in races.contenders:
         if contender.name != BARE_JPEG and not contender.name.endswith(ONE_THREAD):
             sizes[contender.name] = size_of(races.write(contender, clip)) / nframes
+    if quality is not None and (nbytes := jpeg_nbytes(clip.frames, quality)) is not None:
+        sizes[JPEG_420] = nbytes
     return sizes
 
 
-def _race_windows(races: Clips, clip: Clip, wanted: dict[bool, Path]) -> None:
-    """Read many frames with a stride, of a clip at random."""
-    nframes = races.setting.window
-    loops = {
-        one.name: races.worker(one.name, False).prepare(
-            path=str(races.write(one, clip)),
-            wanted=str(wanted[one.is_lossy]),
-            places=races.windows(),
-            per_call=1,
-            bare=False,
-        )
-        for one in races.contenders
-    }
-    case = Case(f"clip/{clip.name}", f"{clip.name}, {nframes} frames", clip.frames[0].nbytes)
-    races.hold(case, loops, nframes)
+def _race(
+    races: Clips,
+    case: Case,
+    clip: Clip,
+    wanted: dict[str, Path],
+    names: Sequence[str] | None = None,
+    bare: Sequence[str] = (),
+    *,
+    per_call: int,
+    nframes: int,
+    batch: int = 0,
+) -> None:
+    """Read clips, single frames or batches at random, `bare` also from memory.
 
-
-def _race_singles(races: Clips, clip: Clip, wanted: dict[bool, Path]) -> None:
-    """Read a frame at random, beside decoding the same chunks in memory."""
+    A call reads `nframes` frames by `per_call` reads.
+    """
+    places = races.places() if bare else races.windows()
     loops = {}
     for one in races.contenders:
-        if one.name not in _SINGLES:
+        if names is not None and one.name not in names:
             continue
-        for bare in (False, True) if one.name in STORES else (False,):
-            loops[BARE * bare + one.name] = races.worker(one.name, bare).prepare(
-                path=str(races.write(one, clip)),
-                wanted=str(wanted[one.is_lossy]),
-                places=races.places(),
-                per_call=_PER_CALL,
-                bare=bare,
+        for is_bare in (False, True) if one.name in bare else (False,):
+            loops[BARE * is_bare + one.name] = races.worker(one.name, is_bare).prepare(
+                path=races.write(one, clip),
+                wanted=wanted[one.pixels],
+                places=places,
+                per_call=per_call,
+                bare=is_bare,
+                batch=batch,
             )
-    case = Case(f"single/{clip.name}", f"{clip.name}, one frame", clip.frames[0].nbytes)
-    races.hold(case, loops, _PER_CALL)
+    races.hold(case, loops, nframes)
 
 
 BENCHMARK = Benchmark(

@@ -12,21 +12,25 @@ per_call
     How many of these one call does.
 bare
     Whether to decode chunks from memory instead; of single frames.
+batch
+    How many of these one read of a batch takes, else 0.
+
+A task with a ``method`` is one of a loader, see loading.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from race import races
-from race.races import Task, require_equal
-from race.timing import Loop, loop_of
+from race.races import Task, require, require_equal
+from race.timing import Loop, cycling, loop_of
 
 Frames = np.ndarray | Sequence[np.ndarray]
 ReadClip = Callable[[str, slice], Frames]
+ReadBatch = Callable[[list[tuple[str, slice]]], Frames]
 
 GULPIO2 = "GulpIO2"
 GULPIO2_STACKED = "GulpIO2 and np.stack"
@@ -40,6 +44,14 @@ STORE_JPEG = "bloscpack, JPEG"
 STORE_FAST = "bloscpack, fast"
 STORE_SMALL = "bloscpack, small"
 STORE_RAW = "bloscpack, raw"
+STORE_VIDEO = "bloscpack, video"
+PYAV = "H.264, PyAV"
+TORCHCODEC = "H.264, torchcodec"
+TORCHCODEC_OPENED = "H.264, torchcodec, opened"
+DECORD = "H.264, decord"
+LITDATA_RAW, LITDATA_JPEG = "litdata, raw", "litdata, JPEG"
+LANCE = "lance"
+DATASETS = "Hugging Face datasets"
 MEMMAP = "numpy.memmap"
 HDF5_LZ4, HDF5_ZSTD = "h5py, Blosc lz4", "h5py, Blosc zstd"
 
@@ -58,6 +70,12 @@ TABLE = {
     STORE_SMALL: "frames.with_bloscpack:StoreSmall",
     STORE_SMALL + ONE_THREAD: "frames.with_bloscpack:StoreSmallOneThread",
     STORE_RAW: "frames.with_bloscpack:StoreRaw",
+    STORE_VIDEO: "frames.with_bloscpack:StoreVideo",
+    STORE_VIDEO + ONE_THREAD: "frames.with_bloscpack:StoreVideoOneThread",
+    TORCHCODEC: "frames.with_torchcodec:TorchCodec",
+    TORCHCODEC_OPENED: "frames.with_torchcodec:TorchCodecOpened",
+    DECORD: "frames.with_decord:Decord",
+    PYAV: "frames.with_pyav:PyAv",
     MEMMAP: "frames.with_memmap:MemoryMap",
     "webdataset, JPEG": "frames.with_webdataset:WebDataset",
     PNG: "frames.with_png:PngFiles",
@@ -66,8 +84,14 @@ TABLE = {
     HDF5_ZSTD: "frames.with_h5py:Hdf5Zstd",
     "blosc2": "frames.with_blosc2:Blosc2",
     "tensorstore": "frames.with_tensorstore:Tensorstore",
+    "zarrs": "frames.with_zarrs:Zarrs",
+    LANCE: "frames.with_lance:Lance",
+    DATASETS: "frames.with_datasets:HuggingFace",
+    LITDATA_RAW: "frames.with_litdata:LitDataRaw",
+    LITDATA_JPEG: "frames.with_litdata:LitDataJpeg",
 }
 _NCHECKED = 20
+_TOLERANCE = 2.0  # mean difference of the pixels of video, of 255
 _ITEMS_PER_CHUNK = 100  # the default of GulpIO2
 
 
@@ -78,12 +102,12 @@ class Contender(races.Contender):
     ----------
     files : str
         Contenders with the same value read the same files.
-    is_lossy : bool
-        Whether frames come back as the pixels of JPEG images.
+    pixels : str
+        What comes back: the "frames", the pixels of "jpeg" images or those of "video".
     """
 
     files = ""
-    is_lossy = False
+    pixels = "frames"
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         """Write a clip of these frames under each id, to a new path."""
@@ -93,12 +117,58 @@ class Contender(races.Contender):
         """Open for reading; the value is a function that reads frames of a clip."""
         raise NotImplementedError
 
+    @contextmanager
+    def open_batch(self, path: Path) -> Iterator[ReadBatch]:
+        """Open for reading; the value is a function that reads frames of clips, stacked."""
+        with self.open(path) as read:
+            yield lambda requests: np.stack([read(*request) for request in requests])
+
+
+class ClipFiles(Contender):
+    """A file, or a folder, for each clip."""
+
+    suffix = ""
+
+    def encode(self, frames: np.ndarray) -> Any:
+        """Return what is written for each id; by default the frames."""
+        return frames
+
+    def write_clip(self, path: Path, coded: Any) -> None:
+        """Write what `encode` returned; by default bytes."""
+        path.write_bytes(coded)
+
+    def open_clip(self, path: Path) -> Any:
+        """Return what `read_clip` gets, kept for all reads; by default the path."""
+        return path
+
+    def read_clip(self, clip: Any, selection: slice) -> Frames:
+        """Return frames of a clip; by default by indexing it."""
+        frames: Frames = clip[selection]
+        return frames
+
+    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
+        path.mkdir()
+        coded = self.encode(frames)
+        for key in ids:
+            self.write_clip(path / f"{key}{self.suffix}", coded)
+
+    def open_clips(self, path: Path) -> dict[str, Any]:
+        """Open all clips of a folder."""
+        return {
+            each.name.removesuffix(self.suffix): self.open_clip(each) for each in path.iterdir()
+        }
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[ReadClip]:
+        clips = self.open_clips(path)
+        yield lambda key, selection: self.read_clip(clips[key], selection)
+
 
 class GulpClips(Contender):
     """A Gulp directory, read by ``gd[id, slice]`` of GulpIO2, or of our module of its names."""
 
     files = "gulp"
-    is_lossy = True
+    pixels = "jpeg"
     module: Any  # gulpio2 or bloscpack.gulp
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
@@ -123,29 +193,53 @@ class GulpClips(Contender):
 
 def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:
     """Return the loop of a task, after checking its result."""
-    from frames.bare import bare_frames
+    if "method" in task:
+        from frames.loading import prepare_loader
 
-    path = Path(task["path"])
-    read: Any = bare_frames(path) if task["bare"] else stack.enter_context(contender.open(path))
-    places: list[tuple[str, Any]] = []
-    for key, *which in task["places"]:
-        if len(which) > 1:
-            places.append((key, slice(*which)))
-        elif contender.name.startswith("bloscpack"):  # an int picks a frame
-            places.append((key, which[0]))
-        else:
-            places.append((key, slice(which[0], which[0] + 1)))
+        return prepare_loader(contender, task, stack)
     # Mapped, so that this process has never had an array of this size.
     wanted = np.load(task["wanted"], mmap_mode="r")
+    places = [_place(contender, *place) for place in task["places"]]
+    path, per_call = Path(task["path"]), task["per_call"]
+    if nclips := task["batch"]:
+        read_batch = stack.enter_context(contender.open_batch(path))
+        batches = [places[k : k + nclips] for k in range(0, len(places) - nclips + 1, nclips)]
+        for frames, (key, which) in zip(read_batch(batches[0]), batches[0], strict=True):
+            check(contender, frames, wanted[which], f"{key}, frames {which} of a batch")
+        return loop_of(cycling(read_batch, batches, per_call))
+    if task["bare"]:
+        from frames.bare import bare_frames
+
+        read: Any = bare_frames(path)
+    else:
+        read = stack.enter_context(contender.open(path))
     for key, which in places[:_NCHECKED]:
         found = read(key, which)
         if isinstance(which, int):
             found, which = [found], slice(which, which + 1)
-        require_equal(found, wanted[which], contender.name, f"{key}, frames {which}")
-    forever, per_call = cycle(places), task["per_call"]
+        check(contender, found, wanted[which], f"{key}, frames {which}")
+    return loop_of(cycling(lambda place: read(*place), places, per_call))
 
-    def call() -> None:
-        for _ in range(per_call):
-            read(*next(forever))
 
-    return loop_of(call)
+def _place(contender: Contender, key: str, *which: int) -> tuple[str, Any]:
+    if len(which) > 1:
+        return key, slice(*which)
+    if contender.name.startswith("bloscpack"):  # an int picks a frame
+        return key, which[0]
+    return key, slice(which[0], which[0] + 1)
+
+
+def check(contender: Contender, found: Frames, wanted: np.ndarray, what: str) -> None:
+    """Stop the run unless frames are those that were stored; of video, within its tolerance."""
+    if contender.pixels == "video":
+        require(is_near(found, wanted), contender.name, what)
+    else:
+        require_equal(found, wanted, contender.name, what)
+
+
+def is_near(found: Frames, wanted: np.ndarray) -> bool:
+    """Return whether each frame is that of another decoder: they round and scale chroma freely."""
+    return len(found) == len(wanted) and all(
+        one.shape == two.shape and np.abs(one.astype(np.int16) - two).mean() <= _TOLERANCE
+        for one, two in zip(found, wanted, strict=True)
+    )

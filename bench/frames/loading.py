@@ -1,27 +1,36 @@
 """Loading: batches of clips through torch's DataLoader with two workers.
 
-`measure_loading` starts one process for each way to start workers. The loaders of all contenders
-live in it and pass over their clips in turns. A process that does not finish is a hang.
+Each contender has a process with its loader for each way to start workers; they pass over their
+clips in turns. `Contender.open` reads the clips of all but the loaders of bloscpack. A process that
+does not finish is a hang.
 """
 
-import json
-import subprocess
-import sys
+from contextlib import ExitStack
 from multiprocessing import get_all_start_methods
-from time import perf_counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from race.worker import last_line
+from race.races import Case, Task, require, require_equal
+from race.timing import Loop, loop_of
+from race.worker import WorkerError
 
 from frames.contenders import (
+    DATASETS,
     GULP_SOURCE,
     GULPIO2,
+    LANCE,
+    LITDATA_JPEG,
+    LITDATA_RAW,
     MEMMAP,
     STORE_FAST,
     STORE_JPEG,
     STORE_RAW,
     STORE_SMALL,
+    STORE_VIDEO,
+    TORCHCODEC,
+    Contender,
+    is_near,
 )
 
 if TYPE_CHECKING:
@@ -30,45 +39,23 @@ if TYPE_CHECKING:
 WORKERS = 2
 # Batches of the store of the preset fast as NumPy arrays, on as many threads.
 THREADS_FAST = f"{STORE_FAST}, FrameBatches"
-_NAMES = (GULPIO2, GULP_SOURCE, MEMMAP, STORE_JPEG, STORE_FAST, STORE_SMALL, STORE_RAW)
+_OURS = (GULP_SOURCE, STORE_JPEG, STORE_FAST, STORE_SMALL, STORE_RAW, STORE_VIDEO)
+_THEIRS = (GULPIO2, MEMMAP, LANCE, DATASETS, LITDATA_RAW, LITDATA_JPEG, TORCHCODEC)
+_ALL_METHODS = (GULPIO2, STORE_FAST)  # the others take part with the first only
 _TIMEOUT = 240  # seconds
-_SEED = 4
 _PASSES = 8  # over the clips, in a turn
 
 
-class GulpDataset:
-    """Windows of the clips of a Gulp directory, by GulpIO2, as one would write it.
+class WindowDataset:
+    """Windows of the clips of a contender, as one would write it; torch stacks a batch.
 
-    Each worker opens the directory for itself; torch stacks a batch.
+    Each worker opens the files for itself.
     """
 
-    def __init__(self, path: str, ids: list[str], length: int, nframes: int) -> None:
-        self._path, self._ids = path, ids
-        self._length, self._nframes = length, nframes
-        self._directory: Any = None
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        import torch
-        from gulpio2 import GulpDirectory
-
-        if self._directory is None:
-            self._directory = GulpDirectory(self._path)
-        start = int(torch.randint(self._nframes - self._length + 1, ()))
-        key = self._ids[index]
-        frames, _ = self._directory[key, slice(start, start + self._length)]
-        return {"frames": torch.from_numpy(np.stack(frames)), "id": key}
-
-
-class MapDataset:
-    """Windows of mapped ``.npy`` files, as one would write it; torch stacks a batch."""
-
-    def __init__(self, path: str, ids: list[str], length: int, nframes: int) -> None:
-        self._path, self._ids = path, ids
-        self._length, self._nframes = length, nframes
-        self._clips: dict[str, np.ndarray] = {}
+    def __init__(self, contender: Contender, task: Task) -> None:
+        self._contender, self._path = contender, Path(task["path"])
+        self._ids, self._length, self._nframes = task["ids"], task["length"], task["nframes"]
+        self._read: Any = None
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -76,112 +63,109 @@ class MapDataset:
     def __getitem__(self, index: int) -> dict[str, Any]:
         import torch
 
-        key = self._ids[index]
-        if key not in self._clips:
-            self._clips[key] = np.load(f"{self._path}/{key}.npy", mmap_mode="r")
+        if self._read is None:
+            self._opened = self._contender.open(self._path)
+            self._read = self._opened.__enter__()
         start = int(torch.randint(self._nframes - self._length + 1, ()))
-        frames = np.array(self._clips[key][start : start + self._length])
+        key = self._ids[index]
+        frames = self._read(key, slice(start, start + self._length))
+        if not isinstance(frames, np.ndarray):
+            frames = np.stack(frames)
         return {"frames": torch.from_numpy(frames), "id": key}
 
 
 def measure_loading(races: "Clips") -> None:
-    """Find the seconds per frame, or a failure, by way to start workers."""
-    if not _has_torch(races):
-        return
-    clip = races.clips[0]
-    paths = {
-        one.name: str(races.write(one, clip)) for one in races.contenders if one.name in _NAMES
-    }
-    if STORE_FAST in paths:
-        paths[THREADS_FAST] = paths[STORE_FAST]
-    found: dict[str, Any] = {}
-    for method in races.setting.methods:
-        if method not in get_all_start_methods():
-            continue
-        races.say(f"loader, workers by {method}")
-        found[method] = _load(races, method, paths)
-        paths = {name: path for name, path in paths.items() if name in (GULPIO2, STORE_FAST)}
-    races.found["loading"] = found
-    races.forget(clip)
-
-
-def _load(races: "Clips", method: str, paths: dict[str, str]) -> dict[str, list[float]] | str:
-    """Return the seconds per frame of each round by contender, or the failure."""
-    names = ("nepochs", "batch", "batch_window", "nframes")
-    setting = {name: getattr(races.setting, name) for name in names}
-    order = {"method": method, "paths": paths, "ids": races.ids, "setting": setting}
-    try:
-        seconds: dict[str, list[float]] = last_line(
-            "frames.loading", input=json.dumps(order), timeout=_TIMEOUT
-        )
-    except subprocess.TimeoutExpired:
-        return f"did not finish within {_TIMEOUT} s"
-    except subprocess.CalledProcessError as err:
-        return f"failed: {err.stderr.strip().splitlines()[-1]}"
-    return seconds
-
-
-def _has_torch(races: "Clips") -> bool:
+    """Race the loaders for each way to start workers, and find the memory of their processes."""
     try:
         import torch  # noqa: F401
     except ImportError as err:
         races.absent["torch"] = f"not installed ({err})"
-        return False
-    return True
+        return
+    clip, setting = races.clips[0], races.setting
+    wanted = races.save_wanted(clip)
+    chosen = {one.name: one for one in races.contenders if one.name in (*_OURS, *_THEIRS)}
+    if STORE_FAST in chosen:
+        chosen[THREADS_FAST] = chosen[STORE_FAST]
+    memory = races.found.setdefault("memory", {})
+    for turn, method in enumerate(setting.methods):
+        if method not in get_all_start_methods():
+            continue
+        case = Case(f"loading/{method}", f"loader, {method}", 0)
+        loops: dict[str, Loop] = {}
+        with ExitStack() as stack:
+            for name, one in chosen.items():
+                if turn and name not in _ALL_METHODS:
+                    continue
+                worker = races.worker(one.name, (method, name), _TIMEOUT)
+                stack.callback(worker.close)
+                try:
+                    loops[name] = worker.prepare(
+                        path=races.write(one, clip),
+                        wanted=wanted[one.pixels],
+                        ids=races.ids * _PASSES,
+                        method=method,
+                        is_threaded=name == THREADS_FAST,
+                        nframes=setting.nframes,
+                        length=setting.batch_window,
+                        batch=setting.batch,
+                    )
+                    main, *helpers = worker.memory()
+                except WorkerError as err:
+                    case.skipped[name] = str(err).strip().splitlines()[-1]
+                else:
+                    largest = max(helpers, default=0)
+                    memory.setdefault(method, {})[name] = {"main": main, "worker": largest}
+            nframes = len(races.ids) * _PASSES * setting.batch_window
+            races.hold(case, loops, nframes, setting.nepochs)
+    races.forget(clip)
 
 
-def main() -> int:
-    """Pass over the clips as standard input says, print the seconds; return the status."""
-    order = json.load(sys.stdin)
-    setting = order["setting"]
-    ids = order["ids"] * _PASSES
-    loaders = {
-        name: make_loader(name, path, ids, order["method"], setting)
-        for name, path in order["paths"].items()
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in loaders}
-    for epoch in range(setting["nepochs"] + 1):
-        for name, loader in loaders.items():
-            start = perf_counter()
-            nframes = 0
-            for batch in loader:
-                frames = batch["frames"]
-                if frames.shape[1] != setting["batch_window"] or not len(batch["id"]):
-                    raise RuntimeError(f"{name}: a batch of shape {tuple(frames.shape)}")
-                nframes += frames.shape[0] * frames.shape[1]
-            if nframes != len(ids) * setting["batch_window"]:
-                raise RuntimeError(f"{name}: {nframes} frames")
-            if epoch:  # the first starts the workers
-                seconds[name].append((perf_counter() - start) / nframes)
-    print(json.dumps(seconds))
-    return 0
+def prepare_loader(contender: Contender, task: Task, stack: ExitStack) -> Loop:
+    """Return the loop of passes over all batches, after checking each of the first pass."""
+    wanted = np.load(task["wanted"], mmap_mode="r")
+    loader = make_loader(contender, task)
+    ids, length = task["ids"], task["length"]
+    seen = []
+    is_right = is_near if contender.pixels == "video" else np.array_equal
+    for batch in loader:
+        seen += batch["id"]
+        for frames in np.asarray(batch["frames"]):
+            is_there = any(
+                is_right(frames[:1], wanted[k : k + 1]) and is_right(frames, wanted[k : k + length])
+                for k in range(len(wanted) - length + 1)
+            )
+            require(is_there, contender.name, "a window")
+    require_equal(sorted(seen), sorted(ids), contender.name, "the ids of a pass")
+
+    def load() -> None:
+        nframes = 0
+        for batch in loader:
+            nframes += batch["frames"].shape[0] * batch["frames"].shape[1]
+        require(nframes == len(ids) * length, contender.name, f"a pass of {nframes} frames")
+
+    return loop_of(load)
 
 
-def make_loader(name: str, path: str, ids: list[str], method: str, setting: dict[str, int]) -> Any:
+def make_loader(contender: Contender, task: Task) -> Any:
     """Return a loader with persistent workers."""
     from torch.utils.data import DataLoader
 
     from bloscpack.integrations.batches import FrameBatches
     from bloscpack.integrations.torch import FrameDataset
 
-    length = setting["batch_window"]
+    path, length, batch = task["path"], task["length"], task["batch"]
     dataset: Any
-    if name == THREADS_FAST:
-        return FrameBatches(path, setting["batch"], clips=ids, length=length, threads=WORKERS)
-    if name in (GULPIO2, MEMMAP):
-        make = GulpDataset if name == GULPIO2 else MapDataset
-        dataset = make(path, ids, length, setting["nframes"])
+    if task["is_threaded"]:
+        return FrameBatches(path, batch, clips=task["ids"], length=length, threads=WORKERS)
+    if contender.name in _OURS:
+        dataset = FrameDataset(path, clips=task["ids"], length=length)
     else:
-        dataset = FrameDataset(path, clips=ids, length=length)
+        dataset = WindowDataset(contender, task)
     return DataLoader(
         dataset,
-        batch_size=setting["batch"],
+        batch_size=batch,
         shuffle=True,
         num_workers=WORKERS,
-        multiprocessing_context=method,
+        multiprocessing_context=task["method"],
         persistent_workers=True,
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,37 +1,28 @@
 """python-blosc2: an NDArray for each clip."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import blosc2
 import numpy as np
 
-from frames.contenders import Contender, Frames, ReadClip
+from frames.contenders import ClipFiles
 
 
-class Blosc2(Contender):
+class Blosc2(ClipFiles):
     """A b2nd file for each clip, a chunk for each frame."""
 
     name = files = "blosc2"
     note = "a b2nd file for each clip, chunk = frame, zstd-1, byte shuffle; no checksums"
     libraries = "blosc2 {blosc2}"
+    suffix = ".b2nd"
 
-    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        path.mkdir()
+    def write_clip(self, path: Path, coded: np.ndarray) -> None:
         params = blosc2.CParams(
             codec=blosc2.Codec.ZSTD, clevel=1, filters=[blosc2.Filter.SHUFFLE], typesize=1
         )
-        for key in ids:
-            place, chunks = str(path / f"{key}.b2nd"), (1, *frames.shape[1:])
-            blosc2.asarray(frames, chunks=chunks, urlpath=place, mode="w", cparams=params)
+        chunks = (1, *coded.shape[1:])
+        blosc2.asarray(coded, chunks=chunks, urlpath=str(path), mode="w", cparams=params)
 
-    @contextmanager
-    def open(self, path: Path) -> Iterator[ReadClip]:
-        clips = {each.stem: blosc2.open(str(each), mode="r") for each in path.iterdir()}
-
-        def read(key: str, selection: slice) -> Frames:
-            frames: np.ndarray = clips[key][selection]
-            return frames
-
-        yield read
+    def open_clip(self, path: Path) -> Any:
+        return blosc2.open(str(path), mode="r")

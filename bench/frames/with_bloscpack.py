@@ -19,18 +19,22 @@ from frames.contenders import (
     STORE_JPEG,
     STORE_RAW,
     STORE_SMALL,
+    STORE_VIDEO,
     Contender,
     Frames,
     GulpClips,
+    ReadBatch,
     ReadClip,
 )
 from frames.data import encode_frames
+from frames.videofiles import NOTE, encode_mp4
 
-_STORES: dict[str, tuple[str, dict[str, Any]]] = {
-    STORE_JPEG: ("frame store of the same JPEG bytes", {"codec": "jpeg"}),
-    STORE_FAST: ("frame store, lossless, preset fast", {"preset": "fast"}),
-    STORE_SMALL: ("frame store, lossless, preset small", {"preset": "small"}),
-    STORE_RAW: ("frame store, preset raw, read before", {"preset": "raw"}),
+_STORES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    STORE_JPEG: ("frame store of the same JPEG bytes", "jpeg", {"codec": "jpeg"}),
+    STORE_FAST: ("frame store, lossless, preset fast", "frames", {"preset": "fast"}),
+    STORE_SMALL: ("frame store, lossless, preset small", "frames", {"preset": "small"}),
+    STORE_RAW: ("frame store, preset raw, read before", "frames", {"preset": "raw"}),
+    STORE_VIDEO: (f"frame store, {NOTE}", "video", {"codec": "video"}),
 }
 
 
@@ -38,29 +42,47 @@ class Store(Contender):
     """A frame store, one of `_STORES`; a read returns one array of the frames."""
 
     def __init__(self, files: str, nthreads: int | None = None) -> None:
-        note, self._options = _STORES[files]
+        note, self.pixels, self._options = _STORES[files]
         self.files, self.name, self._nthreads = files, files, nthreads
         self.note = f"{note}, checksums compared; all processors"
         if nthreads == 1:
             self.name, self.note = f"{files}{ONE_THREAD}", "the same on one thread"
-        self.is_lossy = files == STORE_JPEG
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        clip = encode_frames(frames) if self.is_lossy else frames
+        clip = encode_frames(frames) if self.pixels == "jpeg" else frames
+        video = encode_mp4(frames) if self.pixels == "video" else None
         with bp.frames.create(path, **self._options) as store:
             for key in ids:
-                store.append(key, clip, {"label": key})
+                if video is not None:
+                    store.append_video(key, video, {"label": key})
+                else:
+                    store.append(key, clip, {"label": key})
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
         with bp.frames.open(path, nthreads=self._nthreads) as store:
             yield lambda key, selection: store[key].read(selection)
 
+    @contextmanager
+    def open_batch(self, path: Path) -> Iterator[ReadBatch]:
+        with bp.frames.open(path, nthreads=self._nthreads) as store:
+            _, *shape = store[store.keys()[0]].shape
+
+            def read(requests: list[tuple[str, slice]]) -> np.ndarray:
+                which = requests[0][1]
+                nframes = len(range(which.start, which.stop, which.step or 1))
+                batch = np.empty((len(requests), nframes, *shape), np.uint8)
+                store.read(requests, out=list(batch))
+                return batch
+
+            yield read
+
 
 StoreJpeg, StoreJpegOneThread = partial(Store, STORE_JPEG), partial(Store, STORE_JPEG, 1)
 StoreFast, StoreFastOneThread = partial(Store, STORE_FAST), partial(Store, STORE_FAST, 1)
-StoreRaw = partial(Store, STORE_RAW)
 StoreSmall, StoreSmallOneThread = partial(Store, STORE_SMALL), partial(Store, STORE_SMALL, 1)
+StoreVideo, StoreVideoOneThread = partial(Store, STORE_VIDEO), partial(Store, STORE_VIDEO, 1)
+StoreRaw = partial(Store, STORE_RAW)
 
 
 class GulpDirectory(GulpClips):

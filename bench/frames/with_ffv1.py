@@ -1,15 +1,14 @@
 """FFV1 video, key frames only, by PyAV."""
 
 import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 
-from frames.contenders import FFV1, Contender, Frames, ReadClip
+from frames.contenders import FFV1, ClipFiles
 
 
 def encode_ffv1(frames: np.ndarray) -> bytes:
@@ -39,7 +38,7 @@ def decode_packets(context: Any, packets: Sequence[Any]) -> list[np.ndarray]:
     ]
 
 
-class Ffv1(Contender):
+class Ffv1(ClipFiles):
     """A file for each clip."""
 
     name = files = FFV1
@@ -48,23 +47,16 @@ class Ffv1(Contender):
         "one array; threads as PyAV chooses"
     )
     libraries = "PyAV {av}"
+    suffix = ".mkv"
 
-    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        """Encode once and write it for each id."""
-        path.mkdir()
-        data = encode_ffv1(frames)
-        for key in ids:
-            (path / f"{key}.mkv").write_bytes(data)
+    def encode(self, frames: np.ndarray) -> bytes:
+        return encode_ffv1(frames)
 
-    @contextmanager
-    def open(self, path: Path) -> Iterator[ReadClip]:
-        def read(key: str, selection: slice) -> Frames:
-            with av.open(str(path / f"{key}.mkv")) as container:
-                packets = packets_of(container)[selection]
-                context = container.streams.video[0].codec_context
-                frames = decode_packets(context, packets)
-                if len(frames) < len(packets):  # threads hold some back
-                    frames += [one.to_ndarray(format="rgb24") for one in context.decode(None)]
-            return np.stack(frames)
-
-        yield read
+    def read_clip(self, clip: Path, selection: slice) -> np.ndarray:
+        with av.open(str(clip)) as container:
+            packets = packets_of(container)[selection]
+            context = container.streams.video[0].codec_context
+            frames = decode_packets(context, packets)
+            if len(frames) < len(packets):  # threads hold some back
+                frames += [one.to_ndarray(format="rgb24") for one in context.decode(None)]
+        return np.stack(frames)

@@ -1,13 +1,11 @@
 """Folders of PNG files, by OpenCV."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-from frames.contenders import PNG, Contender, Frames, ReadClip
+from frames.contenders import PNG, ClipFiles
 
 
 def encode_png(frame: np.ndarray) -> bytes:
@@ -24,33 +22,29 @@ def encode_png(frame: np.ndarray) -> bytes:
     return bytes(data)
 
 
-class PngFiles(Contender):
+class PngFiles(ClipFiles):
     """A folder of numbered files for each clip."""
 
     name = files = PNG
     note = "a folder of PNG files for each clip, OpenCV's default level; one array; one thread"
     libraries = "OpenCV {opencv-python-headless}"
 
-    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        """Encode each frame once and write it for each id."""
-        images = [encode_png(frame) for frame in frames]
-        for key in ids:
-            folder = path / key
-            folder.mkdir(parents=True)
-            for number, data in enumerate(images):
-                (folder / f"{number:05d}.png").write_bytes(data)
+    def encode(self, frames: np.ndarray) -> list[bytes]:
+        return [encode_png(frame) for frame in frames]
 
-    @contextmanager
-    def open(self, path: Path) -> Iterator[ReadClip]:
+    def write_clip(self, path: Path, coded: list[bytes]) -> None:
+        path.mkdir()
+        for number, data in enumerate(coded):
+            (path / f"{number:05d}.png").write_bytes(data)
+
+    def open_clip(self, path: Path) -> list[str]:
+        return sorted(map(str, path.iterdir()))
+
+    def read_clip(self, clip: list[str], selection: slice) -> np.ndarray:
         """Read straight into one array, as RGB."""
-        folders = {entry.name: sorted(map(str, entry.iterdir())) for entry in path.iterdir()}
-
-        def read(key: str, selection: slice) -> Frames:
-            names = folders[key][selection]
-            first = cv2.imread(names[0])
-            frames = np.empty((len(names), *first.shape), first.dtype)
-            for name, frame in zip(names, frames, strict=True):
-                cv2.cvtColor(cv2.imread(name), cv2.COLOR_BGR2RGB, dst=frame)
-            return frames
-
-        yield read
+        names = clip[selection]
+        first = cv2.imread(names[0])
+        frames = np.empty((len(names), *first.shape), first.dtype)
+        for name, frame in zip(names, frames, strict=True):
+            cv2.cvtColor(cv2.imread(name), cv2.COLOR_BGR2RGB, dst=frame)
+        return frames

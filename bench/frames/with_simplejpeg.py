@@ -24,7 +24,7 @@ class BareJpeg(Contender):
     )
     libraries = "simplejpeg {simplejpeg}"
     files = "gulp"
-    is_lossy = True
+    pixels = "jpeg"
     nthreads = NTHREADS
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:

@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 import bloscpack
 from race.original import Original
 from race.timing import NTHREADS, ORIGINAL, Call, Loop, Timing, take_turns
-from race.worker import Worker, WorkerError
+from race.worker import Worker, WorkerError, WorkerLoop
 
 _IN_MEMORY = Path("/dev/shm")
 _NREADS = 499  # random reads before the sequence repeats; a prime number
@@ -72,6 +73,8 @@ class Case:
         Seconds per call by contender, one figure per round.
     skipped : dict of str to str
         Contenders that did not take part, and why.
+    processor : dict of str to float
+        Median seconds of processor time per call, of contenders in processes of their own.
     """
 
     key: str
@@ -79,6 +82,7 @@ class Case:
     nbytes: int
     seconds: dict[str, list[float]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    processor: dict[str, float] = field(default_factory=dict)
 
     def median(self, name: str) -> float | None:
         """Return the median of a contender, None if it did not take part."""
@@ -169,10 +173,10 @@ class Races:
         """Return a contender that takes part."""
         return next(one for one in self.contenders if one.name == name)
 
-    def worker(self, name: str, key: object = None) -> Worker:
+    def worker(self, name: str, key: object = None, timeout: float | None = None) -> Worker:
         """Return the process of a contender, one for each `key`."""
         if (name, key) not in self._workers:
-            self._workers[name, key] = worker = Worker(self.folder_name, name)
+            self._workers[name, key] = worker = Worker(self.folder_name, name, timeout)
             self.closing.callback(worker.close)
         return self._workers[name, key]
 
@@ -210,6 +214,9 @@ class Races:
         case.skipped.update(dict.fromkeys(self.absent, "not there"))
         timings = take_turns(loops, per_call, nrounds or self.setting.nrounds) if loops else {}
         case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
+        for name, loop in loops.items():
+            if isinstance(loop, WorkerLoop):  # the first two runs count the calls of a round
+                case.processor[name] = median(loop.processor[2:]) / per_call
         self.cases.append(case)
 
     def results(self) -> dict[str, Any]:

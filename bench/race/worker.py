@@ -7,7 +7,8 @@ in a process that has freed a large array.
 `Worker` is the side of the race. The other side runs ``python -m race.worker CASES NAME``. Each
 line on its standard input is a JSON object, answered by one line of JSON on standard output: a
 task, answered with null once it is prepared and its result was checked; or a ``count``, answered
-with the seconds that the last task took `count` times.
+with the seconds that the last task took `count` times and the processor time of that, with helper
+processes; or ``"memory": true``, answered with the resident bytes of the process and each helper.
 """
 
 import json
@@ -17,9 +18,13 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from importlib import import_module
+from multiprocessing import active_children
 from pathlib import Path
+from signal import SIGKILL
+from threading import Timer
 from typing import Any
 
+from race.resident import processor_seconds, proportional
 from race.timing import Loop
 
 BENCH = Path(__file__).resolve().parents[1]
@@ -31,10 +36,13 @@ class WorkerError(Exception):
 
 
 class Process:
-    """A running process that answers a line of JSON with a line of JSON."""
+    """A running process that answers a line of JSON with a line of JSON.
 
-    def __init__(self, name: str, *command: object) -> None:
-        self._name = name
+    One that takes longer than `timeout` seconds for an answer is killed.
+    """
+
+    def __init__(self, name: str, *command: object, timeout: float | None = None) -> None:
+        self._name, self._timeout = name, timeout
         # Libraries may be verbose: their output is kept for the case that they fail.
         self._log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
         self._process = subprocess.Popen(
@@ -57,12 +65,20 @@ class Process:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
+        timer = None if self._timeout is None else Timer(self._timeout, self._process.kill)
+        if timer is not None:
+            timer.start()
         try:
             stdin.write(json.dumps(request, default=str) + "\n")
             stdin.flush()
             line = stdout.readline()
         except BrokenPipeError:
             line = ""
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if not line and self._timeout is not None and self._process.wait() == -SIGKILL:
+            raise WorkerError(f"did not finish within {self._timeout:g} s")
         if not line:
             self._process.wait()
             self._log.seek(0)
@@ -71,7 +87,9 @@ class Process:
         return json.loads(line)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process; it may have ended before."""
+        if self._log.closed:
+            return
         with self._log, self._process as process:
             assert process.stdin is not None
             process.stdin.close()
@@ -80,10 +98,11 @@ class Process:
 class Worker(Process):
     """A running process of the contender `name` of the folder `cases`."""
 
-    def __init__(self, cases: str, name: str) -> None:
-        super().__init__(name, sys.executable, "-m", "race.worker", cases, name)
+    def __init__(self, cases: str, name: str, timeout: float | None = None) -> None:
+        command = (sys.executable, "-m", "race.worker", cases, name)
+        super().__init__(name, *command, timeout=timeout)
 
-    def prepare(self, **task: Any) -> Loop:
+    def prepare(self, **task: Any) -> "WorkerLoop":
         """Return the loop of a task, whose result the process has checked.
 
         Only the loop returned last can be run.
@@ -94,7 +113,31 @@ class Worker(Process):
             The result is wrong, or something failed.
         """
         self.ask(**task)
-        return lambda count: float(self.ask(count=count))
+        return WorkerLoop(self)
+
+    def memory(self) -> list[int]:
+        """Return the resident bytes of the process and of each of its helper processes."""
+        found: list[int] = self.ask(memory=True)
+        return found
+
+
+class WorkerLoop:
+    """The loop of the last task of a worker.
+
+    Attributes
+    ----------
+    processor : list of float
+        Seconds of processor time per call, for each run of the loop.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.processor: list[float] = []
+
+    def __call__(self, count: int) -> float:
+        seconds, processor = self._worker.ask(count=count)
+        self.processor.append(processor / count)
+        return float(seconds)
 
 
 def run_module(module: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -124,8 +167,14 @@ def main(arguments: list[str]) -> int:
         loop: Loop | None = None
         for line in sys.stdin:
             request = json.loads(line)
+            helpers = [one.pid for one in active_children() if one.pid is not None]
+            answer: Any
             if loop is not None and "count" in request:
-                answer = loop(request["count"])
+                before = processor_seconds(*helpers)
+                seconds = loop(request["count"])
+                answer = seconds, processor_seconds(*helpers) - before
+            elif "memory" in request:
+                answer = [*map(proportional, ("self", *helpers))]
             else:
                 stack.close()
                 answer, loop = None, contenders.prepare(contender, request, stack)

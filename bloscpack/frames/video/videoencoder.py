@@ -160,7 +160,7 @@ def _options(library: str, crf: float, gop: int, preset: str) -> dict[str, str]:
     Frames between two references are never references themselves, so that readers may skip them.
     In the preset "small", H.264 codes coefficients arithmetically. Without that, frames take 6 %
     more bytes. Strides are read in 0.54 of the time, and random frames in 0.49
-    (bench/frames/video.py).
+    (clips and frames of bench/frames).
 
     Quality is not spread by what later frames refer to (mbtree, cutree). x265 4.2 in PyAV 18 writes
     beyond its memory there in some small pictures, such as 32 x 40, and x264 gives other
