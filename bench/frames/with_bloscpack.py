@@ -33,7 +33,11 @@ _STORES: dict[str, tuple[str, str, dict[str, Any]]] = {
     STORE_JPEG: ("frame store of the same JPEG bytes", "jpeg", {"codec": "jpeg"}),
     STORE_FAST: ("frame store, lossless, preset fast", "frames", {"preset": "fast"}),
     STORE_SMALL: ("frame store, lossless, preset small", "frames", {"preset": "small"}),
-    STORE_RAW: ("frame store, preset raw, read before", "frames", {"preset": "raw"}),
+    STORE_RAW: (
+        "frame store, preset raw, all frames read and verified before",
+        "frames",
+        {"preset": "raw"},
+    ),
     STORE_VIDEO: (f"frame store, {NOTE}", "video", {"codec": "video"}),
 }
 
@@ -59,13 +63,22 @@ class Store(Contender):
                     store.append(key, clip, {"label": key})
 
     @contextmanager
-    def open(self, path: Path) -> Iterator[ReadClip]:
+    def _store(self, path: Path) -> Iterator[bp.frames.FrameStore]:
         with bp.frames.open(path, nthreads=self._nthreads) as store:
+            if self.files == STORE_RAW:  # chunks are verified once, when they are first read
+                for clip in store.values():
+                    for number in range(len(clip)):
+                        clip.read(number)
+            yield store
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[ReadClip]:
+        with self._store(path) as store:
             yield lambda key, selection: store[key].read(selection)
 
     @contextmanager
     def open_batch(self, path: Path) -> Iterator[ReadBatch]:
-        with bp.frames.open(path, nthreads=self._nthreads) as store:
+        with self._store(path) as store:
             _, *shape = store[store.keys()[0]].shape
 
             def read(requests: list[tuple[str, slice]]) -> np.ndarray:
