@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +12,24 @@ import pytest
 from bloscpack.cli.commands import COMMANDS
 
 from .conftest import REPOSITORY
+from .warm import serving
 
 PAGE = REPOSITORY / "docs" / "cli.md"
 PAGES = (PAGE, REPOSITORY / "docs" / "howto" / "make-a-frame-store.md")
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A line that no command prints; the status of the command is kept for the next one (`echo $?`).
 _MARK = "@@ end of command @@"
+# Commands of the names in `_FRESH` start Python, the others are run by a fork server, as {warm}.
+_FRESH = "--version|info|recover|completion"
 _PRELUDE = f"""
-blpk() {{ "{sys.executable}" -m bloscpack "$@"; }}
-python() {{ "{sys.executable}" "$@"; }}
-mark() {{ local status=$?; printf '{_MARK}\\n'; return $status; }}
+blpk() {{{{
+  case "$1" in
+    {_FRESH}) "{sys.executable}" -m bloscpack "$@" ;;
+    *) {{warm}} blpk "$@" ;;
+  esac
+}}}}
+python() {{{{ {{warm}} python "$@"; }}}}
+mark() {{{{ local status=$?; printf '{_MARK}\\n'; return $status; }}}}
 exec 2>&1
 """
 
@@ -42,18 +51,29 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[str]]:
 
 def output_of(page: Path, folder: Path) -> list[str]:
     """Run the commands of a page in a folder."""
-    script = _PRELUDE + "\n".join(f"{command}\nmark" for command, _ in examples(page))
-    env = os.environ | {"PYTHONPATH": str(REPOSITORY), "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(
+    work = folder / "work"
+    work.mkdir()
+    with serving(folder) as warm:
+        done = in_bash(
+            _PRELUDE.format(warm=warm)
+            + "\n".join(f"{command}\nmark" for command, _ in examples(page)),
+            work,
+        )
+    return done.stdout.decode().split(f"{_MARK}\n")
+
+
+def in_bash(script: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run a script; results and messages keep their order, as on a terminal."""
+    return subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env=env,
+        env=os.environ
+        | {"PYTHONPATH": str(REPOSITORY), "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=600,
         check=False,
     )
-    return done.stdout.decode().split(f"{_MARK}\n")
 
 
 def matches(expected: str, printed: str) -> bool:
@@ -88,3 +108,29 @@ def test_the_comparison_can_fail() -> None:
     assert matches("a ... c\n", "a b c\n")
     assert not matches("a ... c\n", "a b d\n")
     assert not matches("", "blpk: error\n")
+
+
+def test_the_server_does_what_a_process_does(tmp_path: Path) -> None:
+    """Streams, pipes, the folder, the environment and exit codes, also of a bug."""
+    script = """
+blpk c data; echo $?; blpk c data; echo $?; blpk no-command 2>&1 >&-; echo $?
+blpk info --json data.blp | head -c 1; blpk d data.blp - | blpk c - - | blpk d - - | cksum
+blpk verify data; echo $?; blpk info data.blp >/dev/full; echo $?
+A=b python -c "import os, sys; print(os.environ['A'], os.getcwd(), sys.argv, input())" 'x  y' <data
+python -c "import sys; print('\N{EURO SIGN}'); sys.exit('last words')"; echo $?
+python -c "1 / 0" 2>/dev/null; echo $?
+"""
+    outcomes = []
+    with serving(tmp_path) as warm:
+        for blpk, python in (
+            (f"{warm} blpk", f"{warm} python"),
+            (f'"{sys.executable}" -m bloscpack', f'"{sys.executable}"'),
+        ):
+            (tmp_path / "work").mkdir()
+            (tmp_path / "work" / "data").write_bytes(b"a line\nanother")
+            names = f'blpk() {{ {blpk} "$@"; }}; python() {{ {python} "$@"; }}\n'
+            done = in_bash(names + script, tmp_path / "work")
+            outcomes.append((done.returncode, done.stdout.decode(), done.stderr.decode()))
+            shutil.rmtree(tmp_path / "work")
+    assert outcomes[0] == outcomes[1]
+    assert "['-c', 'x  y'] a line" in outcomes[0][1]
