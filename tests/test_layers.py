@@ -224,7 +224,7 @@ THIN = {
     "gulp.ingest.chunkwriter": "a class of GulpIO2, which programs may replace",
     "integrations.cluster": "imports Dask on use",
     "integrations.numcodecs": "numcodecs imports it by name",
-    "integrations.training.passes": "used by both loaders",
+    "integrations.training.passes": "base class of both loaders",
     "notice": "every room uses it",
     "parallel.arraypool": "used by several rooms",
     "parallel.imports": "every room uses it",

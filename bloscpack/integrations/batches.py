@@ -11,19 +11,18 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..frames.protocol import FrameSource
-from ..frames.sampler import ClipSampler
 from ..parallel.arraypool import ArrayPool
 from ..parallel.threads import ALL_THREADS, map_ahead, resolve_nthreads
 from ..types import AnyArray
 from .training.itemreader import ItemReader, ReaderOptions
-from .training.passes import Passes
+from .training.passes import Order, Passes
 
 __all__ = ["FrameBatches"]
 
 Batch = dict[str, Any]
 
 
-class FrameBatches:
+class FrameBatches(Passes):
     """Batches of windows of clips, in an order that can be resumed at any batch.
 
     Parameters
@@ -92,16 +91,10 @@ class FrameBatches:
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
         self._reader = ItemReader(source, seed=seed, nthreads=1, **options)
-        self._sampler = ClipSampler(
-            self._reader,
-            seed=seed,
-            shuffle=shuffle,
-            rank=rank,
-            world_size=world_size,
-            batch_size=batch_size,
-            drop_last=drop_last,
+        order = Order(
+            shuffle=shuffle, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last
         )
-        self._passes = Passes(self._sampler, batch_size)
+        self._set_order(self._reader, batch_size, order)
         self._threads = threads
         self._ahead = ahead
         self._transform = transform
@@ -126,7 +119,7 @@ class FrameBatches:
             batch = self._read(indices, pool)
             return batch if self._transform is None else self._transform(batch)
 
-        yield from self._passes.counted(map_ahead(read, self._sampler, nthreads, ahead))
+        yield from self._counted(map_ahead(read, self._sampler, nthreads, ahead))
 
     def _read(self, indices: Sequence[int], pool: "_BytePool") -> Batch:
         plan = self._reader.plan(indices)
@@ -134,23 +127,6 @@ class FrameBatches:
         batch = {name: _column([item[name] for item in plan.items]) for name in plan.items[0]}
         batch["frames"] = frames
         return batch
-
-    @property
-    def epoch(self) -> int:
-        """Epoch of the current pass; before it, and after its last batch, that of the next."""
-        return self._passes.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next pass; see `ClipSampler.set_epoch`."""
-        self._passes.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the place after the last batch returned, as numbers that JSON can hold."""
-        return self._passes.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was called, also with other threads or ranks."""
-        self._passes.load_state_dict(state)
 
 
 class _BytePool:

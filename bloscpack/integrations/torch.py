@@ -6,7 +6,7 @@ module imports torch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from ..frames.windows import Short, Start
 from ..parallel.sharedring import drop_unused
 from ..types import FrameLayout
 from .training.itemreader import Item, ItemReader
-from .training.passes import Passes
+from .training.passes import Order, Passes
 from .training.torchbatch import SharedDict, collate, memory_of_worker, tensor_of
 
 __all__ = [
@@ -199,7 +199,7 @@ def collate_clips(items: Sequence[Item]) -> dict[str, Any]:
     return collate(items)
 
 
-class FrameLoader(DataLoader[Any]):  # type: ignore[misc]
+class FrameLoader(Passes, DataLoader[Any]):  # type: ignore[misc]
     """Loader of batches that can be stopped and resumed at any batch: a ``DataLoader``.
 
     Parameters
@@ -252,41 +252,18 @@ class FrameLoader(DataLoader[Any]):  # type: ignore[misc]
         collate_fn: Callable[[list[Any]], Any] = collate_clips,
         **options: Any,
     ) -> None:
-        sampler = ClipSampler(
-            dataset,
-            seed=seed,
-            shuffle=shuffle,
-            rank=rank,
-            world_size=world_size,
-            batch_size=batch_size,
-            drop_last=drop_last,
+        order = Order(
+            shuffle=shuffle, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last
         )
-        self._passes = Passes(sampler, batch_size)
-        super().__init__(dataset, batch_sampler=sampler, collate_fn=collate_fn, **options)
+        self._set_order(dataset, batch_size, order)
+        super().__init__(dataset, batch_sampler=self._sampler, collate_fn=collate_fn, **options)
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rest of the epoch, or the next epoch."""
         try:
-            yield from self._passes.counted(super().__iter__())
+            yield from self._counted(super().__iter__())
         finally:
             drop_unused()
-
-    @property
-    def epoch(self) -> int:
-        """Epoch of the current pass; before it, and after its last batch, that of the next."""
-        return self._passes.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next pass; see `ClipSampler.set_epoch`."""
-        self._passes.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the place after the last batch returned, as numbers that JSON can hold."""
-        return self._passes.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was called, also with other workers or ranks."""
-        self._passes.load_state_dict(state)
 
 
 class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
@@ -308,23 +285,10 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
         dataset: Any,
         batch_size: int,
         *,
-        shuffle: bool = True,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-        drop_last: bool = False,
         collate_fn: Callable[[list[Any]], Any] = collate_clips,
+        **order: Unpack[Order],
     ) -> None:
-        sampler = ClipSampler(
-            dataset,
-            seed=seed,
-            shuffle=shuffle,
-            rank=rank,
-            world_size=world_size,
-            batch_size=batch_size,
-            drop_last=drop_last,
-        )
-        self._sampler = sampler
+        self._sampler = ClipSampler(dataset, batch_size=batch_size, **order)
         self._dataset = dataset
         self._collate = collate_fn
         # Batches of the epoch, of all workers, that come before the next one of this worker.

@@ -1,33 +1,40 @@
-"""Passes over a sampler: which batches have been returned, for a state to resume from."""
+"""Passes over a data set in batches: their order, and the place to resume from."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from ...frames.sampler import ClipSampler
 
 Batch = TypeVar("Batch")
 
 
+class Order(TypedDict, total=False):
+    """Keyword arguments of `ClipSampler` that choose the order of batches."""
+
+    shuffle: bool
+    seed: int
+    rank: int
+    world_size: int
+    drop_last: bool
+
+
 class Passes:
-    """Position in the batches of a sampler, counted where they are returned.
+    """Base class of loaders: counts batches where they are returned, and resumes from that count.
 
     Workers and threads take batches ahead of their use, so that the sampler alone cannot know it.
-
-    Parameters
-    ----------
-    sampler : ClipSampler
-        Sampler of batches.
-    batch_size : int
-        Items of a batch.
     """
 
-    def __init__(self, sampler: ClipSampler, batch_size: int) -> None:
-        self._sampler = sampler
-        self._batch_size = batch_size
-        self._nreturned = 0
-        self._has_ended = False
+    _sampler: ClipSampler
+    _batch_size: int
+    _nreturned = 0
+    _has_ended = False
 
-    def counted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def _set_order(self, dataset: Any, batch_size: int, order: Order) -> None:
+        """Make the sampler of batches."""
+        self._sampler = ClipSampler(dataset, batch_size=batch_size, **order)
+        self._batch_size = batch_size
+
+    def _counted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches of a pass that begins now, and count them."""
         self._nreturned, self._has_ended = 0, False
         for batch in batches:
@@ -42,12 +49,12 @@ class Passes:
         return self._sampler.epoch + self._has_ended
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next pass; a position that was loaded for it is kept."""
+        """Set the epoch of the next pass; see `ClipSampler.set_epoch`."""
         self._sampler.set_epoch(epoch)
         self._nreturned, self._has_ended = 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the place after the last batch that was returned."""
+        """Return the place after the last batch returned, as numbers that JSON can hold."""
         if self._has_ended:
             return {**self._sampler.state_dict(seen=0), "epoch": self.epoch, "position": 0}
         # The last batch may be short.
@@ -55,6 +62,6 @@ class Passes:
         return self._sampler.state_dict(seen)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was called."""
+        """Continue where `state_dict` was called, also with other workers, threads or ranks."""
         self._sampler.load_state_dict(state)
         self._nreturned, self._has_ended = 0, False
