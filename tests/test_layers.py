@@ -35,7 +35,7 @@ ROOMS = {
     "filetypes": {"numpy"},
     "integrations": {
         *("numpy", "dask", "numcodecs", "rerun", "torch", "xarray", "zarr"),
-        *("h5netcdf", "h5py", "hdf5plugin", "tifffile"),
+        *("h5netcdf", "h5py", "hdf5plugin", "tifffile", "torchcodec", "torchvision"),
     },
     "view": {"numpy", "anyio", "starlette", "uvicorn"},
     "cli": {"numpy", "rich"},
@@ -66,6 +66,7 @@ ONLY_IN = {
         "benzina.load.ongpu",
         "benzina.load.torchloader",
         "integrations.torch",
+        "integrations.training.devicedecoder",
         "integrations.training.torchbatch",
     },
     "xarray": {
@@ -81,6 +82,8 @@ ONLY_IN = {
     "hdf5plugin": {"integrations.exchange.hdf5"},
     "numcodecs": {"integrations.numcodecs"},
     "rerun": {"integrations.rerun"},
+    "torchcodec": {"integrations.training.devicedecoder"},
+    "torchvision": {"integrations.training.devicedecoder"},
     "fsspec": {
         "storage.remote.client",
         "storage.remote.retry",
@@ -176,6 +179,8 @@ IMPORTED_ON_USE = {
     "av",
     "pillow_jxl",
     "rerun",
+    "torchcodec",
+    "torchvision",
     "torch",
     "tqdm",
     "xarray",

@@ -5,18 +5,19 @@ are drawn for (seed, epoch, item), so that they do not depend on the number of w
 module imports torch.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from ..frames.protocol import FrameSource
+from ..frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ..frames.sampler import ClipIndex, ClipSampler
 from ..frames.windows import Short, Start
 from ..parallel.sharedring import drop_unused
 from ..types import FrameLayout
+from .training.devicedecoder import checked_device, code_batch
 from .training.itemreader import Item, ItemReader
 from .training.passes import Order, Passes
 from .training.torchbatch import SharedDict, collate, memory_of_worker, tensor_of
@@ -28,6 +29,7 @@ __all__ = [
     "FrameLoader",
     "FrameStream",
     "collate_clips",
+    "read_frames",
 ]
 
 # Axes of frames of shape (T, H, W, C) in each layout.
@@ -75,6 +77,11 @@ class FrameDataset:
         Threads that decode; by default one in a worker, else one per processor.
     storage_options : mapping, optional
         Options for URLs, as for `bloscpack.frames.open`.
+    device : str or torch.device, optional
+        Device that frames arrive on, "cuda" or "cuda:N". Video is decoded there by torchcodec, and
+        JPEG by torchvision. Other frames are decoded by the processor, and moved. Workers cannot
+        use a device: pass the dataset to a `FrameLoader`, whose workers read and verify only, or
+        use no workers. With "cpu", the same libraries decode on the processor.
 
     Notes
     -----
@@ -121,6 +128,7 @@ class FrameDataset:
         seed: int = 0,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
         if layout not in _LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}, not {layout!r}")
@@ -140,6 +148,7 @@ class FrameDataset:
         )
         self._layout = layout
         self._transform = transform
+        self._device = None if device is None else checked_device(device)
 
     @property
     def source(self) -> FrameSource:
@@ -156,14 +165,38 @@ class FrameDataset:
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Read a batch of items in one call of the source: sorted by place, decoded together."""
+        if self._device is not None:
+            if get_worker_info() is not None:
+                raise RuntimeError(
+                    f"device {str(self._device)!r}: a worker cannot decode on it; pass the dataset "
+                    "to FrameLoader, whose workers only read, or use num_workers=0"
+                )
+            return self._decoded(self._coded(indices))
         plan = self._reader.plan(indices)
         frames = plan.read(memory_of_worker())
         # An array becomes one tensor, and the items are views of it.
         parts = tensor_of(frames) if isinstance(frames, np.ndarray) else map(tensor_of, frames)
-        items = [SharedDict(item) for item in plan.items]
+        return self._finished(plan.items, parts)
+
+    def _finished(self, given: list[Item], parts: Iterable[torch.Tensor]) -> list[Any]:
+        items = [SharedDict(item) for item in given]
         for item, part in zip(items, parts, strict=True):
             item["frames"] = self._laid_out(part)
         return items if self._transform is None else list(map(self._transform, items))
+
+    def _coded(self, indices: Sequence[int]) -> SharedDict:
+        """Read and verify a batch for `_decoded`, which may run in another process."""
+        plan = self._reader.plan(indices)
+        requests = [
+            (clip, selection)
+            for clip, (_, selection) in zip(plan.clips, plan.requests, strict=True)
+        ]
+        coded, hosted = code_batch(requests, lambda chosen: plan.read(memory_of_worker(), chosen))
+        return SharedDict(items=plan.items, coded=coded, hosted=hosted)
+
+    def _decoded(self, batch: Mapping[str, Any]) -> list[Any]:
+        """Decode a batch on the device, and return its items."""
+        return self._finished(batch["items"], batch["coded"].decode(self._device, batch["hosted"]))
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of random numbers, if the indices do not come from a `ClipSampler`."""
@@ -197,6 +230,56 @@ def collate_clips(items: Sequence[Item]) -> dict[str, Any]:
         one batch are not copied, unless they were transformed) or numbers of one type; else a list.
     """
     return collate(items)
+
+
+def read_frames(
+    clip: Clip, selection: FrameSelection = None, *, device: str | torch.device
+) -> torch.Tensor:
+    """Read frames of a clip into a tensor on a device, and decode them there if it can.
+
+    Parameters
+    ----------
+    clip : Clip
+        Clip of any source.
+    selection : int, slice, sequence of int, ndarray of int or bool, optional
+        Frames to read, in this order; all by default.
+    device : str or torch.device
+        As for `FrameDataset`.
+
+    Returns
+    -------
+    torch.Tensor
+        Frames of shape ``(n, *frame shape)``; an int gives ``frame shape``.
+
+    Raises
+    ------
+    CodecError
+        The device cannot decode a frame; the message names the clip and the codec.
+    ImportError, RuntimeError
+        A package, or the device, is missing.
+    """
+    where = checked_device(device)
+    indices, is_single = frame_indices(selection, len(clip))
+    coded, hosted = code_batch([(clip, indices)], lambda _: [clip.read(indices)])
+    frames: torch.Tensor = coded.decode(where, hosted)[0]
+    return frames[0] if is_single else frames
+
+
+class _Verified:
+    """A dataset as workers read it, whose frames the training process decodes."""
+
+    def __init__(self, dataset: FrameDataset) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitems__(self, indices: Sequence[int]) -> SharedDict:
+        return self._dataset._coded(indices)
+
+
+def _same(batch: Any) -> Any:
+    return batch
 
 
 class FrameLoader(Passes, DataLoader[Any]):  # type: ignore[misc]
@@ -256,14 +339,24 @@ class FrameLoader(Passes, DataLoader[Any]):  # type: ignore[misc]
             shuffle=shuffle, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last
         )
         self._set_order(dataset, batch_size, order)
+        self._on_device: Any = None
+        if isinstance(dataset, FrameDataset) and dataset._device is not None:
+            self._on_device = dataset, collate_fn
+            dataset, collate_fn = _Verified(dataset), _same
         super().__init__(dataset, batch_sampler=self._sampler, collate_fn=collate_fn, **options)
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rest of the epoch, or the next epoch."""
         try:
-            yield from self._counted(super().__iter__())
+            batches = super().__iter__()
+            yield from self._counted(batches if self._on_device is None else self._decode(batches))
         finally:
             drop_unused()
+
+    def _decode(self, batches: Iterable[Any]) -> Iterator[Any]:
+        dataset, collate_fn = self._on_device
+        for batch in batches:
+            yield collate_fn(dataset._decoded(batch))
 
 
 class FrameStream(IterableDataset[Any]):  # type: ignore[misc]

@@ -75,7 +75,7 @@ def probe(data: BytesLike) -> ImageInfo:
     Only the header is examined. FormatError also if the decoded size is too large for the stored
     bytes; UnsupportedError if the samples have a depth that is not decoded exactly.
     """
-    if data[:3] == _JPEG_MAGIC:
+    if is_jpeg(data):
         return _probe_jpeg(data)
     if data[:8] == _PNG_MAGIC:
         return _probe_png(data)
@@ -119,8 +119,13 @@ def _jpeg_segments(data: BytesLike) -> Iterator[tuple[int, int]]:
     raise FormatError(f"JPEG header: truncated after {end} bytes", offset=end)
 
 
-def _check_scans(data: BytesLike) -> None:
-    """Refuse an image with too many scans, as each costs a pass over all pixels.
+def is_jpeg(data: BytesLike) -> bool:
+    """Return whether bytes start as a JPEG image does."""
+    return data[:3] == _JPEG_MAGIC
+
+
+def check_scans(data: BytesLike) -> None:
+    """Refuse a JPEG image with too many scans, as each costs a pass over all pixels.
 
     In a non-progressive image, a first scan with all components is the only one to decode.
     """
@@ -203,7 +208,7 @@ def decode(data: BytesLike, *, fast: bool = True, reduce: int = 1) -> Array:
 def _decode_jpeg(
     data: BytesLike, info: ImageInfo, *, fast: bool, reduce: int = 1, out: Array | None = None
 ) -> Array:
-    _check_scans(data)
+    check_scans(data)
     height, width = info.shape[:2]
     color = _JPEG_COLORS[2 if len(info.shape) == 2 else info.shape[2]]
     shape = (-(-height // reduce), -(-width // reduce), *info.shape[2:])

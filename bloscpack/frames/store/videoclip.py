@@ -18,7 +18,7 @@ from ...media.video import turn_of
 from ...storage.batch import Piece, fetch
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, IntArray
-from ..protocol import FrameSelection
+from ..protocol import FrameSelection, frame_indices
 from ..video.format import (
     COST_UNIT,
     Packet,
@@ -137,23 +137,47 @@ class VideoClip(StoreClip):
         """
         self._store._check_open()
         for chunk in range(len(self._offsets)):
-            yield from self._packets_of(chunk)
+            yield from self._packets_of([chunk])[0]
 
-    def _packets_of(self, chunk: int) -> list[Packet]:
-        found: list[Packet] = []
+    def read_groups(self, selection: FrameSelection = None) -> list[tuple[int, list[Packet]]]:
+        """Return the first frame and the packets of each group that selected frames are in.
 
-        def take(stored: memoryview) -> None:
+        Raises
+        ------
+        IndexError, TypeError
+            A frame is out of range, or the selection is invalid.
+        FormatError
+            A group is damaged; the message names it.
+        """
+        self._store._check_open()
+        indices = frame_indices(selection, self._nframes).indices
+        chunks = np.unique(self._chunks_of(indices)).tolist()
+        firsts = map(self._first_frame, chunks)
+        return list(zip(firsts, self._packets_of(chunks), strict=True))
+
+    def group_of(self, index: int) -> int:
+        """Return the number of the group that a frame is in."""
+        return self._chunk_of(index)[0]
+
+    def _packets_of(self, chunks: list[int]) -> list[list[Packet]]:
+        groups: dict[int, list[Packet]] = {chunk: [] for chunk in chunks}
+
+        def take(chunk: int, stored: memoryview) -> None:
             first = self._first_frame(chunk)
             times = self.header.times[first : int(self._starts[chunk + 1])].tolist()
             table, packets = unpack_group(stored, len(times))
             for at, (data, rank) in enumerate(zip(packets, table.ranks, strict=True)):
                 dts = times[0] + int(table.dts[at])
-                found.append(
+                groups[chunk].append(
                     Packet(bytes(data), times[rank], dts, int(table.durations[at]), not at)
                 )
 
-        fetch([self._piece(chunk, partial(self._guarded, chunk, take))], nthreads=1, nbytes=0)
-        return found
+        pieces = [
+            self._piece(chunk, partial(self._guarded, chunk, partial(take, chunk)))
+            for chunk in chunks
+        ]
+        fetch(pieces, nthreads=1, nbytes=0)
+        return list(groups.values())
 
     def stored_groups(self) -> Iterator[tuple[bytes, int]]:
         """Yield the stored bytes of each group, compared with their digest, and its frames."""

@@ -169,12 +169,18 @@ class Plan:
     clips: list[Clip]
     requests: list[Request]
 
-    def read(self, allocate: Allocate | None = None) -> AnyArray | list[AnyArray]:
+    def read(
+        self, allocate: Allocate | None = None, chosen: Sequence[int] | None = None
+    ) -> AnyArray | list[AnyArray]:
         """Read the frames of all items in one call: sorted by place, decoded together.
 
         Return one array if all items agree in shape and dtype, else one each. With `allocate` they
-        are read into the memory that it returns, if it returns any.
+        are read into the memory that it returns, if it returns any. `chosen` are the places of the
+        items to read, if not all.
         """
+        if chosen is not None and len(chosen) < len(self.items):
+            clips, requests = [self.clips[k] for k in chosen], [self.requests[k] for k in chosen]
+            return Plan(self.source, self.nthreads, self.items, clips, requests).read(allocate)
         out = None if allocate is None else self._out(allocate)
         return self.source.read(self.requests, out=out, nthreads=self.nthreads)
 
