@@ -6,20 +6,17 @@ afterwards. It writes to a temporary path; the caller renames the result.
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
-from ..parallel.imports import importing
+from ..frames.store.openclip import stored_video
 from ..types import AnyArray, FramePreset
 from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .open import open_frames
 from .table import FILETYPES
-
-if TYPE_CHECKING:
-    from ..frames.store.videoclip import StoredVideo
 
 # Bytes of frames in memory at a time.
 _BATCH_NBYTES = 16 << 20
@@ -112,7 +109,7 @@ class StoreWriter(ClipWriter):
         ) as store:
             for id_ in self._source:
                 clip = self._source[id_]
-                if video := video_of(clip):
+                if video := stored_video(clip, meta_of(clip)):
                     store._append_encoded(id_, video)
                     tally.add_frames(len(clip), is_image=False)
                     tally.add_clip()
@@ -132,15 +129,6 @@ class StoreWriter(ClipWriter):
     def has_meta(self, clip: Clip, written: Clip) -> bool:
         """Return whether the copy of a clip has the right metadata."""
         return json.dumps(meta_of(clip)) == json.dumps(written.meta)
-
-
-def video_of(clip: Clip) -> "StoredVideo | None":
-    """Return the groups of a clip of video, to be copied; None of another clip."""
-    if getattr(clip, "codec", None) != "video":
-        return None
-    with importing:
-        from ..frames.store.videoclip import StoredVideo, VideoClip
-    return StoredVideo(clip, meta_of(clip)) if isinstance(clip, VideoClip) else None
 
 
 def is_images(clip: Clip) -> bool:

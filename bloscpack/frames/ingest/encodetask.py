@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import NamedTuple
 
-from ...parallel.imports import importing
 from ..store.format import FrameFormat
 from ..store.frameencoding import EncodedClip, EncodedVideo, Encoder, Options, pack_meta, recoded
+from ..store.openclip import stored_video
 from ..video.format import join_text
 from .items import ClipItem, Item, ReadOptions, VideoFile
 
@@ -78,12 +78,10 @@ def _video_of(task: EncodeTask) -> Iterator[EncodedClip | None]:
     item, how = task.item, task.read_options
     if isinstance(item, ClipItem) and how.is_copy:
         clip = item.clips[item.id]
-        if getattr(clip, "codec", None) == "video":
-            with importing:
-                from ..store.videoclip import StoredVideo, VideoClip
-            if isinstance(clip, VideoClip):
-                yield StoredVideo(clip, {**clip.meta, **item.meta})
-                return
+        stored = stored_video(clip, {**clip.meta, **item.meta})
+        if stored is not None:
+            yield stored
+            return
     if not isinstance(item, VideoFile) or how.video is None:
         yield None
         return

@@ -409,6 +409,18 @@ class StoreClip(ShownClip):
             for place, index in enumerate(indices.tolist())
         ]
 
+    def _mismatch(self, chunk: int, digest: bytes, actual: bytes) -> ChecksumMismatch:
+        """Return the error of a chunk that differs from its digest."""
+        first = self._first_frame(chunk)
+        return ChecksumMismatch(
+            f"{CHECKSUM} is {actual.hex()}, {digest.hex()} is stored",
+            name=CHECKSUM,
+            expected=digest,
+            actual=actual,
+            index=first,
+            offset=self._offsets[chunk],
+        ).at(self._label(first), self._store.name)
+
     def _check(self, chunk: int, take: Callable[[memoryview], None], view: memoryview) -> None:
         """Compare the digest that follows a chunk, and pass the chunk to `take` without it."""
         stored = view[:-DIGEST_SIZE]
@@ -416,14 +428,7 @@ class StoreClip(ShownClip):
             digest = view[-DIGEST_SIZE:]
             actual = xxh3_64_digest(stored)
             if actual != digest:
-                raise ChecksumMismatch(
-                    f"{CHECKSUM} is {actual.hex()}, {digest.hex()} is stored",
-                    name=CHECKSUM,
-                    expected=bytes(digest),
-                    actual=actual,
-                    index=self._first_frame(chunk),
-                    offset=self._offsets[chunk],
-                ).at(self._label(self._first_frame(chunk)), self._store.name)
+                raise self._mismatch(chunk, bytes(digest), actual)
         take(stored)
 
     def _decode_frame(

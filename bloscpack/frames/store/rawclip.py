@@ -13,13 +13,13 @@ from functools import partial
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from ...exceptions import ChecksumMismatch, FormatError, TruncatedError
+from ...exceptions import FormatError, TruncatedError
 from ...storage.batch import Piece, fetch
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, BytesLike, IntArray
 from ..protocol import FrameSelection, check_out, frame_indices, read_clip
 from .clip import Store, StoreClip
-from .format import CHECKSUM, DIGEST_SIZE
+from .format import DIGEST_SIZE
 from .segments import Index
 
 # Largest run of frames per read in a batch, so that several threads can share the reads.
@@ -235,18 +235,6 @@ class RawClip(StoreClip):
         size = DIGEST_SIZE * len(self._cbytes)
         return [Piece(self._source, self._digests_at, size, checks.take_digests)]
 
-    def mismatch(self, chunk: int, digest: bytes, actual: bytes) -> ChecksumMismatch:
-        """Return the error of a chunk that differs from its digest."""
-        first = chunk * self._format.group
-        return ChecksumMismatch(
-            f"{CHECKSUM} is {actual.hex()}, {digest.hex()} is stored",
-            name=CHECKSUM,
-            expected=digest,
-            actual=actual,
-            index=first,
-            offset=self._offsets[chunk],
-        ).at(self._label(first), self._store.name)
-
 
 class _CachedSource(ByteSource):
     """A source whose bytes are copied from memory where it can do that."""
@@ -309,7 +297,7 @@ class _Checks:
             else:
                 wrong.append((chunk, digest, actual))
         if wrong and clip._store.verify:
-            raise clip.mismatch(*min(wrong))
+            raise clip._mismatch(*min(wrong))
 
 
 def _bytes_of(frames: AnyArray) -> memoryview:
