@@ -337,7 +337,7 @@ def read_clip(
 ) -> AnyArray:
     """Implement `Clip.read` for a stored clip."""
     outs = None if out is None else [out]
-    return _read_each([(clip, selection)], outs, nthreads)[0]
+    return _read_each([_plan(clip, selection)], outs, nthreads)[0]
 
 
 def read_batch(
@@ -363,17 +363,19 @@ def read_batch(
         The result of ``clip.read(selection)`` for each request: one array of shape
         ``(len(requests), ...)`` if all agree in shape and dtype, else one array each.
     """
-    planned = list(requests)
+    wanted = list(requests)
     if out is not None:
         parts = list(out)
-        if len(parts) != len(planned):
-            raise ValueError(f"out holds {len(parts)} arrays for {len(planned)} requests")
-        _read_each(planned, parts, nthreads)
+        if len(parts) != len(wanted):
+            raise ValueError(f"out holds {len(parts)} arrays for {len(wanted)} requests")
+        _read_each([_plan(*each) for each in wanted], parts, nthreads)
         return out if isinstance(out, np.ndarray) else parts
-    forms = [result_form(*request) for request in planned]
-    if len(set(forms)) != 1:
+    planned = [_plan(*each) for each in wanted]
+    forms = {(each.shape, each.clip.dtype) for each in planned}
+    if len(forms) != 1:
         return _read_each(planned, None, nthreads)
-    whole: AnyArray = np.empty((len(planned), *forms[0][0]), forms[0][1])
+    ((shape, dtype),) = forms
+    whole: AnyArray = np.empty((len(planned), *shape), dtype)
     _read_each(planned, [whole[k, ...] for k in range(len(planned))], nthreads)
     return whole
 
@@ -382,13 +384,26 @@ def result_form(
     clip: StoredClip, selection: FrameSelection
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and dtype of ``clip.read(selection)``."""
+    return _plan(clip, selection).shape, clip.dtype
+
+
+class _Planned(NamedTuple):
+    """Frames of a clip to read."""
+
+    clip: StoredClip
+    indices: IntArray
+    is_single: bool
+    shape: tuple[int, ...]  # of the result
+
+
+def _plan(clip: StoredClip, selection: FrameSelection) -> _Planned:
     indices, is_single = frame_indices(selection, len(clip))
-    lead = () if is_single else (len(indices),)
-    return (*lead, *clip.frame_shape(indices)), clip.dtype
+    shape = clip.frame_shape(indices)
+    return _Planned(clip, indices, is_single, shape if is_single else (len(indices), *shape))
 
 
 def _read_each(
-    requests: Sequence[tuple[StoredClip, FrameSelection]],
+    requests: Sequence[_Planned],
     outs: Sequence[AnyArray] | None,
     nthreads: int | None,
 ) -> list[AnyArray]:
@@ -397,20 +412,17 @@ def _read_each(
     spread: list[tuple[AnyArray, AnyArray]] = []
     pieces: list[Piece] = []
     work = 0.0
-    for number, (clip, selection) in enumerate(requests):
-        indices, is_single = frame_indices(selection, len(clip))
-        shape = clip.frame_shape(indices)
-        wanted = shape if is_single else (len(indices), *shape)
+    for number, (clip, indices, is_single, shape) in enumerate(requests):
         if outs is None:
-            result: AnyArray = np.empty(wanted, clip.dtype)
+            result: AnyArray = np.empty(shape, clip.dtype)
         else:
-            result = check_out(outs[number], wanted, clip)
+            result = check_out(outs[number], shape, clip)
         results.append(result)
         target = result
         if not result.flags.carray:  # decoders need aligned, contiguous memory
-            target = np.empty(wanted, clip.dtype)
+            target = np.empty(shape, clip.dtype)
             spread.append((result, target))
-        pieces += clip.pieces(indices, target.reshape(len(indices), *shape))
+        pieces += clip.pieces(indices, target[np.newaxis] if is_single else target)
         work += clip.decode_cost * target.nbytes
     fetch(pieces, nthreads=nthreads, nbytes=work)
     for result, target in spread:
