@@ -74,26 +74,33 @@ def _views(module: str, **functions: str) -> dict[str, View]:
     return {name: on_use(f"view.{module}", function) for name, function in functions.items()}
 
 
+# The page asks for the first view of each kind of file first.
 _FRAMES = _views("clips", clip="describe", thumbnail="thumbnail", frames="frames")
-_CLIPS = _FRAMES | _views("clips", clips="clip_list")
-_ARRAYS = _FRAMES | _views(
-    "arrays",
-    array="describe",
-    plane="plane",
-    line="line",
-    statistics="statistics",
-    table="table",
-    chunks="chunks",
+_CLIPS = _views("clips", clips="clip_list") | _FRAMES
+_ARRAYS = (
+    _views(
+        "arrays",
+        array="describe",
+        plane="plane",
+        line="line",
+        statistics="statistics",
+        table="table",
+        chunks="chunks",
+    )
+    | _FRAMES
 )
-_RECORDINGS = _CLIPS | _views(
-    "recordings",
-    recording="describe",
-    timeline="timeline",
-    record="record",
-    column="column",
-    audio="audio",
+_RECORDINGS = (
+    _views(
+        "recordings",
+        recording="describe",
+        timeline="timeline",
+        record="record",
+        column="column",
+        audio="audio",
+    )
+    | _CLIPS
 )
-_SAMPLES = _CLIPS | _views("gallery", dataset="describe", samples="samples", sample="sample")
+_SAMPLES = _views("gallery", dataset="describe", samples="samples", sample="sample") | _CLIPS
 # Views by kind of file; other kinds hold clips.
 _VIEWS = {"array": _ARRAYS, "archive": _ARRAYS, "vrs": _RECORDINGS, "bzna": _SAMPLES}
 
@@ -303,14 +310,16 @@ def _show(file: ViewedFile, name: str, query: Query, work: Work) -> Answer:
 
 
 def _warm_up(session: Session) -> None:
-    """Make the first answers ahead: open the first file, with its first thumbnail if it has clips.
+    """Make the first answers ahead: what the first file is, and the first thumbnail of its clips.
 
     The page asks for both. What is wrong with the file is said when it does.
     """
     for file in session.files[:1]:
         with suppress(*EXPECTED):
-            name = "" if is_url(file.where) else "thumbnail"
-            _show(file, name, Query({}), Work())
+            _show(file, next(iter(_VIEWS.get(file.filetype.name, _CLIPS))), Query({}), Work())
+        if not is_url(file.where):
+            with suppress(*EXPECTED):
+                _show(file, "thumbnail", Query({}), Work())
 
 
 class _BlockResponse:

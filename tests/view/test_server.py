@@ -209,10 +209,11 @@ def test_the_first_answers_import_nothing(name, views):
         assert found.stdout.split() == []
 
 
-def test_a_damaged_file_does_not_keep_the_page_from_starting(tmp_path):
+@pytest.mark.parametrize("content", [b"blpk" + bytes(60), b"no file of ours", b""])
+def test_a_damaged_file_does_not_keep_the_page_from_starting(tmp_path, content):
     from bloscpack.view.server import PageServer
     from bloscpack.view.session import Session
 
-    (tmp_path / "a.blp").write_bytes(b"blpk" + bytes(60))
+    (tmp_path / "a.blp").write_bytes(content)
     server = PageServer(Session([str(tmp_path / "a.blp")]))
     server.run(server.stop)  # returns: it was ready, and then ended
