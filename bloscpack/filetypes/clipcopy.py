@@ -12,7 +12,7 @@ import numpy as np
 
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
-from ..frames.store.openclip import stored_video
+from ..frames.store.openclip import as_video
 from ..types import AnyArray, FramePreset
 from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .open import open_frames
@@ -109,8 +109,8 @@ class StoreWriter(ClipWriter):
         ) as store:
             for id_ in self._source:
                 clip = self._source[id_]
-                if video := stored_video(clip, meta_of(clip)):
-                    store._append_encoded(id_, video)
+                if (video := as_video(clip)) is not None:
+                    store._append_encoded(id_, video._stored(meta_of(clip)))
                     tally.add_frames(len(clip), is_image=False)
                     tally.add_clip()
                     continue

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..store.format import FrameFormat
 from ..store.frameencoding import EncodedClip, EncodedVideo, Encoder, Options, pack_meta, recoded
-from ..store.openclip import stored_video
+from ..store.openclip import as_video
 from ..video.format import join_text
 from .items import ClipItem, Item, ReadOptions, VideoFile
 
@@ -77,10 +77,9 @@ def _video_of(task: EncodeTask) -> Iterator[EncodedClip | None]:
     """Yield the groups of an item that stays video; None of any other."""
     item, how = task.item, task.read_options
     if isinstance(item, ClipItem) and how.is_copy:
-        clip = item.clips[item.id]
-        stored = stored_video(clip, {**clip.meta, **item.meta})
-        if stored is not None:
-            yield stored
+        clip = as_video(item.clips[item.id])
+        if clip is not None:
+            yield clip._stored({**clip.meta, **item.meta})
             return
     if not isinstance(item, VideoFile) or how.video is None:
         yield None

@@ -1,7 +1,6 @@
 """Open a clip of a store as the class for its codec; code for video is imported on use."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...parallel.imports import importing
 from ...storage.protocol import ByteSource
@@ -12,7 +11,7 @@ from .rawclip import RawClip
 from .segments import Index
 
 if TYPE_CHECKING:
-    from .videoclip import StoredVideo
+    from .videoclip import VideoClip
 
 
 def open_clip(store: Store, source: ByteSource, index: Index, id_: str, ordinal: int) -> StoreClip:
@@ -25,10 +24,10 @@ def open_clip(store: Store, source: ByteSource, index: Index, id_: str, ordinal:
     return (RawClip if codec == Codec.RAW else StoreClip)(store, source, index, id_, ordinal)
 
 
-def stored_video(clip: Clip, meta: Mapping[str, Any]) -> "StoredVideo | None":
-    """Return the groups of a clip of video, to be copied with `meta`; None of another clip."""
+def as_video(clip: Clip) -> "VideoClip | None":
+    """Return a clip of video, whose packets can be copied; None of another clip."""
     if getattr(clip, "codec", None) != "video":  # only clips of frame stores have a codec
         return None
     with importing:
-        from .videoclip import StoredVideo, VideoClip
-    return StoredVideo(clip, meta) if isinstance(clip, VideoClip) else None
+        from .videoclip import VideoClip
+    return clip if isinstance(clip, VideoClip) else None

@@ -179,6 +179,10 @@ class VideoClip(StoreClip):
         fetch(pieces, nthreads=1, nbytes=0)
         return list(groups.values())
 
+    def _stored(self, meta: Mapping[str, Any]) -> StoredVideo:
+        """Return the groups for another store, with other metadata."""
+        return StoredVideo(self, meta)
+
     def stored_groups(self) -> Iterator[tuple[bytes, int]]:
         """Yield the stored bytes of each group, compared with their digest, and its frames."""
         for chunk in range(len(self._offsets)):

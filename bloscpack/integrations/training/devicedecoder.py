@@ -223,16 +223,12 @@ def _add_groups(
 ) -> None:
     """Add the groups of a clip that have some frames; each is read once for all requests."""
     clip.frame_shape(np.array(list(places)))  # refuses sizes that the stored bytes cannot have
-    missing = []
-    for index in places:
-        start = clip.chunk_frames(clip.group_of(index))[0]
-        if (clip.id, start) not in groups:
-            missing.append(index)
+    starts = {index: clip.chunk_frames(clip.group_of(index))[0] for index in places}
+    missing = [index for index, start in starts.items() if (clip.id, start) not in groups]
     for start, packets in clip.read_groups(missing) if missing else ():
         groups[clip.id, start] = _group_of(clip, packets), {}
-    for index, targets in places.items():
-        start = clip.chunk_frames(clip.group_of(index))[0]
-        groups[clip.id, start][1].setdefault(index - start, []).extend(targets)
+    for index, start in starts.items():
+        groups[clip.id, start][1].setdefault(index - start, []).extend(places[index])
 
 
 def _group_of(clip: Any, packets: list[Packet]) -> VideoGroup:
