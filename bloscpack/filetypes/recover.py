@@ -11,6 +11,7 @@ from ..damage.recover import same_file
 from ..damage.report import Report
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
+from ..storage.disk import temporary_folder
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
@@ -106,15 +107,15 @@ def _recover_remote(
 ) -> Report:
     """Recover a local copy of a remote file, as the search for chunks reads it several times."""
     with importing:  # on use: takes 8 ms to load, and is rarely needed
-        from tempfile import TemporaryFile, gettempdir
+        from tempfile import TemporaryFile
 
     with closing(source), errors_at(source.name, whole=""):
-        folder = None
+        folder = temporary_folder()
         if isinstance(dst, str | os.PathLike) and not is_url(dst):
             folder = os.path.dirname(os.path.realpath(dst))
             if not os.path.isdir(folder):
                 raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
         with TemporaryFile(dir=folder) as copy:
-            copy_to(source, copy, f"temporary file in {folder or gettempdir()}")
+            copy_to(source, copy, f"temporary file in {folder}")
             report = recover(copy, dst, nthreads=nthreads, progress=progress)
     return replace(report, path=source.name)

@@ -18,7 +18,7 @@ from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedErr
 from ..media import image
 from ..media.video import is_available, read_video
 from ..notice import notice
-from ..parallel.imports import import_pillow
+from ..parallel.imports import import_pillow, importing
 from ..storage import disk
 from ..types import BytesLike, text_list
 from .chunk.ids import existing_ids
@@ -131,7 +131,8 @@ def temp_dir_for_bursting(shm_dir_path: Path = _SHARED_MEMORY) -> Iterator[str]:
         parent = None
     if parent is not None:
         os.makedirs(parent, exist_ok=True)
-    folder = tempfile.mkdtemp(dir=parent)
+    with importing:  # forks wait for it, as `tempfile` takes a lock when it is first used
+        folder = tempfile.mkdtemp(dir=parent)
     try:
         yield folder
     finally:

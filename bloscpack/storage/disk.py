@@ -8,9 +8,10 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from ..exceptions import BloscpackError
+from ..parallel.imports import importing
 from ..types import BytesLike
 
 # On macOS, fsync leaves bytes in the cache of the drive; F_FULLFSYNC flushes it.
@@ -33,6 +34,23 @@ def naming(name: str | None) -> Iterator[None]:
         if name is not None and err.errno is not None:
             err.filename, err.filename2 = name, None
         raise
+
+
+def naming_temporary() -> AbstractContextManager[None]:
+    """Name the folder of temporary files in errors, as that is the disk that is full."""
+    return naming(f"temporary file in {temporary_folder()}")
+
+
+def temporary_folder() -> str:
+    """Return the folder of temporary files.
+
+    `tempfile` holds a lock while it looks for the folder the first time, and a child forked then
+    would wait for it forever. Forks wait until `importing` is free, so that guards it.
+    """
+    with importing:  # loaded on use: 3 ms, and rarely needed
+        from tempfile import gettempdir
+
+        return gettempdir()
 
 
 def create(path: str) -> int:

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ..parallel.imports import importing
@@ -36,19 +36,19 @@ class SpoolSink:
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
-        with _naming_temporary():
+        with disk.naming_temporary():
             self._spool.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes that were written earlier."""
-        with _naming_temporary():
+        with disk.naming_temporary():
             self._spool.seek(offset)
             self._spool.write(data)
             self._spool.seek(0, os.SEEK_END)
 
     def iter_blocks(self) -> Iterator[bytes]:
         """Yield everything that was written, in blocks of 1 MiB."""
-        with _naming_temporary():  # seeking flushes the buffer
+        with disk.naming_temporary():  # seeking flushes the buffer
             self._spool.seek(0)
         while block := self._spool.read(self._BLOCK_NBYTES):
             yield block
@@ -60,14 +60,6 @@ class SpoolSink:
         """Discard everything that was written."""
         with suppress(OSError):  # closing flushes the buffer, which is not needed
             self._spool.close()
-
-
-def _naming_temporary() -> AbstractContextManager[None]:
-    """Name the folder of temporary files in errors, as that is the disk that is full."""
-    with importing:
-        from tempfile import gettempdir
-
-    return disk.naming(f"temporary file in {gettempdir()}")
 
 
 class StreamSink(SpoolSink):

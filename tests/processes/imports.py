@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -52,7 +53,20 @@ def make_libraries(folder: Path) -> None:
     with (folder / "torch" / "__init__.py").open("a") as file:
         file.write("raise ImportError\n")  # so that it can be imported more than once
     sys.path.insert(0, str(folder))
+    os.getcwd = working_folder
     sys.meta_path.insert(0, SlowFinder())
+
+
+def spool_slowly() -> None:
+    """Find the folder of temporary files again, slowly."""
+    tempfile.tempdir = None
+    bp.save(io.BytesIO(), np.arange(9))
+
+
+def working_folder(getcwd: Callable[[], str] = os.getcwd) -> str:
+    """In place of `os.getcwd`, which `tempfile` calls while it holds its lock."""
+    load_slowly()
+    return getcwd()
 
 
 def ways(path: Path) -> dict[str, Callable[[], Any]]:
@@ -65,6 +79,7 @@ def ways(path: Path) -> dict[str, Callable[[], Any]]:
         "torch": lambda: benzina.DataLoader,
         "torch on use": lambda: benzina.Loader(path, (8, 8), as_tensors=True),
         "array chunks": lambda: bp.load(ARRAY_CHUNKS),
+        "temporary files": spool_slowly,
         "encoder of array chunks": lambda: bp.save(io.BytesIO(), np.arange(9), codec="auto"),
     }
 

@@ -19,6 +19,7 @@ from xxhash import xxh3_64_intdigest
 from ...exceptions import CodecError, FormatError, UnsupportedError
 from ...media.video import best_stream, display_matrix, ffmpeg_message, open_container
 from ...parallel.imports import import_av
+from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
 from .format import (
     COST_UNIT,
@@ -440,7 +441,9 @@ def _as_mp4(container: Any, stream: Any, name: str) -> Any:
     A transport stream has start codes between NAL units, an mp4 file their sizes.
     """
     av = import_av()
-    spool = tempfile.SpooledTemporaryFile(_SPOOL_NBYTES)  # noqa: SIM115 - closed by the caller
+    spool = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - closed by the caller
+        _SPOOL_NBYTES, dir=temporary_folder()
+    )
     try:
         with av.open(spool, "w", format="mp4", options=exact_times(stream.time_base)) as output:
             target = output.add_stream_from_template(stream, opaque=True)

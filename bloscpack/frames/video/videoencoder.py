@@ -27,6 +27,7 @@ from ...media.video import (
     turn_of,
 )
 from ...parallel.imports import import_av
+from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
 
 _SPOOL_NBYTES = 64 << 20
@@ -105,7 +106,7 @@ def encoded(
         os.environ.setdefault("SVT_LOG", "1")
     if crf > library.max_crf:
         raise ValueError(f"crf must be 0 to {library.max_crf} for {encoder}, not {crf!r}")
-    with tempfile.SpooledTemporaryFile(_SPOOL_NBYTES) as spool:
+    with tempfile.SpooledTemporaryFile(_SPOOL_NBYTES, dir=temporary_folder()) as spool:
         first = next(frames)
         _check_frame(first.pixels, first.pixels, 0)
         height, width, _ = first.pixels.shape

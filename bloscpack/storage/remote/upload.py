@@ -82,7 +82,8 @@ class Upload:
         self.name = shown(url)
         self._url = url
         self._options = dict(storage_options or {})
-        folder = tempfile.mkdtemp(prefix="bloscpack-")
+        with importing:  # forks wait for it, as `tempfile` takes a lock when it is first used
+            folder = tempfile.mkdtemp(prefix="bloscpack-")
         self.path = os.path.join(folder, "content")
         self._discard = finalize(self, _remove, folder, os.getpid())
 
