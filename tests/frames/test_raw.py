@@ -119,6 +119,40 @@ def test_an_array_that_is_not_contiguous(path: Path) -> None:
             assert np.array_equal(out, LARGE)
 
 
+@pytest.mark.parametrize("ncached", [0, 2, 3, 6])
+def test_frames_that_are_partly_in_memory(
+    path: Path, monkeypatch: pytest.MonkeyPatch, ncached: int
+) -> None:
+    copy_cached = FileSource.copy_cached
+
+    def copy_first(source: FileSource, starts: Any, nbytes: int, out: memoryview) -> int:
+        return copy_cached(source, starts[:ncached], nbytes, out)
+
+    requests = [
+        ("large", [0, 2, 4, 5, 1, 5]),
+        ("large", slice(None)),
+        ("large", slice(5, None, -1)),
+    ]
+    with bp.frames.open(path) as store:
+        store["large"].read()
+        monkeypatch.setattr(FileSource, "copy_cached", copy_first)
+        for found, (_, selection) in zip(store.read(requests), requests, strict=True):
+            np.testing.assert_array_equal(found, LARGE[selection])
+        for _, selection in requests:
+            np.testing.assert_array_equal(store["large"].read(selection), LARGE[selection])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel asks Linux only")
+def test_a_batch_of_verified_frames_needs_no_reads(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bp.frames.open(path) as store:
+        store["large"].read()
+        monkeypatch.setattr(FileSource, "read_into", None)
+        found = store.read([("large", slice(0, 6, 2)), ("large", [5, 3, 3])])
+    np.testing.assert_array_equal(found, [LARGE[::2], LARGE[[5, 3, 3]]])
+
+
 class TestVerification:
     """A chunk is compared with its digest once."""
 

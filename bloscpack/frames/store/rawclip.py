@@ -16,7 +16,7 @@ from xxhash import xxh3_64_digest
 from ...exceptions import FormatError, TruncatedError
 from ...storage.batch import Piece, fetch
 from ...storage.protocol import ByteSource
-from ...types import AnyArray, BytesLike, IntArray
+from ...types import AnyArray, IntArray
 from ..protocol import FrameSelection, check_out, frame_indices, read_clip
 from .clip import Store, StoreClip
 from .format import DIGEST_SIZE
@@ -29,7 +29,7 @@ _RUN_NBYTES = 1 << 20
 class RawClip(StoreClip):
     """A clip of raw frames; see `StoreClip`."""
 
-    __slots__ = ("_copies", "_digests", "_digests_at", "_start", "_verified")
+    __slots__ = ("_digests", "_digests_at", "_start", "_verified")
 
     def __init__(
         self, store: Store, source: ByteSource, index: Index, id_: str, ordinal: int
@@ -44,7 +44,6 @@ class RawClip(StoreClip):
         self._start = self._offsets[0] if nchunks else 0
         self._digests_at = self._start + self._nframes * self._frame_nbytes
         self._digests = b""
-        self._copies = source if source.has_latency else _CachedSource(source)
         self._verified = index.verified_of(ordinal, nchunks)
 
     def read(
@@ -73,8 +72,15 @@ class RawClip(StoreClip):
         frames: AnyArray = (
             np.empty(shape, self.dtype) if out is None else check_out(out, shape, self)
         )
-        if frames.flags.c_contiguous and self._is_verified(indices) and self._fill(indices, frames):
-            return frames
+        if frames.flags.c_contiguous and self._is_verified(indices):
+            if type(indices) is range:
+                numbers: IntArray = np.arange(
+                    indices.start, indices.stop, indices.step, dtype=np.int64
+                )
+            else:
+                numbers = np.array(indices, np.int64)
+            if self._copy_cached(numbers, frames) == len(numbers):
+                return frames
         return read_clip(self, selection, out=frames, nthreads=self._store.nthreads)
 
     def _read_one(self, index: int) -> AnyArray | None:
@@ -86,8 +92,9 @@ class RawClip(StoreClip):
         ):
             return None
         frame: AnyArray = np.empty(self._format.shape, self.dtype)
-        out = _bytes_of(frame)
-        return frame if self._copies.read_into(self._place_of(index), out) == len(out) else None
+        place = np.array([self._start + index * self._frame_nbytes], np.int64)
+        copied = self._source.copy_cached(place, self._frame_nbytes, _bytes_of(frame))
+        return frame if copied else None
 
     def _place_of(self, index: int) -> int:
         """Return the offset of a frame."""
@@ -104,26 +111,12 @@ class RawClip(StoreClip):
         step = abs(indices.step) if group == 1 else 1
         return 0 not in verified[first : last + 1 : step]
 
-    def _fill(self, indices: Sequence[int], frames: AnyArray) -> bool:
-        """Copy frames into an array; return False if the file ends before."""
+    def _copy_cached(self, indices: IntArray, frames: AnyArray) -> int:
+        """Copy frames to `frames` up to the first that is not in memory; return their number."""
         if not frames.nbytes:
-            return True
-        nbytes, out = self._frame_nbytes, _bytes_of(frames)
-        done = 0
-        if len(indices) > 1 and not (type(indices) is range and indices.step == 1):
-            done = self._source.copy_cached(self._places_of(indices), nbytes, out)
-        for place, first, count in _runs(indices[done:]):
-            part = out[(done + place) * nbytes : (done + place + count) * nbytes]
-            if self._copies.read_into(self._place_of(first), part) < len(part):
-                return False
-        return True
-
-    def _places_of(self, indices: Sequence[int]) -> IntArray:
-        if type(indices) is range:
-            frames: IntArray = np.arange(indices.start, indices.stop, indices.step, dtype=np.int64)
-        else:
-            frames = np.array(indices, np.int64)
-        return self._start + frames * self._frame_nbytes
+            return len(indices)
+        nbytes = self._frame_nbytes
+        return self._source.copy_cached(self._start + indices * nbytes, nbytes, _bytes_of(frames))
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
         """Return the shape of the frames; all of their bytes are stored."""
@@ -176,14 +169,20 @@ class RawClip(StoreClip):
         )
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
-        """Return the pieces to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
+        """Return the pieces to fetch so that ``frames[k]`` becomes the frame ``indices[k]``.
+
+        Verified frames that are in memory are copied at once: a second thread does not make copies
+        faster, and a piece for each frame would take as long as its copy.
+        """
         if not frames.nbytes:
             return []
-        out = _bytes_of(frames)
-        runs = _runs(indices.tolist())
-        if self._is_verified(indices.tolist()):
-            return [*self._direct_pieces(runs, out)]
-        return self._checked_pieces(runs, out)
+        numbers = indices.tolist()
+        if not self._is_verified(numbers):
+            return self._checked_pieces(_runs(numbers), _bytes_of(frames))
+        done = self._copy_cached(indices, frames)
+        if done == len(numbers):
+            return []
+        return [*self._direct_pieces(_runs(numbers[done:]), _bytes_of(frames[done:]))]
 
     def _direct_pieces(
         self, runs: Iterable[tuple[int, int, int]], out: memoryview
@@ -196,7 +195,7 @@ class RawClip(StoreClip):
                 start, length = place + skipped, min(most, count - skipped) * nbytes
                 part = out[start * nbytes : start * nbytes + length]
                 offset = self._place_of(first + skipped)
-                yield Piece(self._copies, offset, length, _ignore, part)
+                yield Piece(self._source, offset, length, _ignore, part)
 
     def _checked_pieces(self, runs: Iterable[tuple[int, int, int]], out: memoryview) -> list[Piece]:
         """Return pieces of whole chunks, except where the digests were compared before."""
@@ -234,29 +233,6 @@ class RawClip(StoreClip):
             return []
         size = DIGEST_SIZE * len(self._cbytes)
         return [Piece(self._source, self._digests_at, size, checks.take_digests)]
-
-
-class _CachedSource(ByteSource):
-    """A source whose bytes are copied from memory where it can do that."""
-
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
-        self.name = source.name
-
-    def size(self) -> int:
-        """Return the size in bytes."""
-        return self._source.size()
-
-    def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return the bytes as the source does."""
-        return self._source.read_at(offset, nbytes)
-
-    def read_into(self, offset: int, view: memoryview) -> int:
-        """Fill `view` from `offset`; return the bytes read, fewer only at the end of the source."""
-        nbytes = len(view)
-        if self._source.copy_cached(np.array([offset], np.int64), nbytes, view):
-            return nbytes
-        return self._source.read_into(offset, view)
 
 
 class _Checks:
@@ -304,12 +280,8 @@ def _bytes_of(frames: AnyArray) -> memoryview:
     return frames.reshape(-1).view(np.uint8).data
 
 
-def _runs(indices: Sequence[int]) -> Iterable[tuple[int, int, int]]:
+def _runs(indices: list[int]) -> list[tuple[int, int, int]]:
     """Return the place of the first frame, its index and the number of each run of frames."""
-    if isinstance(indices, range):
-        if indices.step == 1 or len(indices) == 1:
-            return [(0, indices[0], len(indices))] if indices else []
-        return [(place, index, 1) for place, index in enumerate(indices)]
     runs = []
     start = 0
     for place in range(1, len(indices) + 1):
