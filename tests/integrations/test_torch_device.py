@@ -8,6 +8,7 @@ import io
 import sys
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -27,6 +28,7 @@ from torch.utils.data import DataLoader
 import bloscpack as bp
 from bloscpack.exceptions import ChecksumMismatch, CodecError
 from bloscpack.integrations.torch import FrameDataset, FrameLoader, collate_clips, read_frames
+from bloscpack.integrations.training.devicedecoder import VideoGroup
 from bloscpack.media.image import encode_jpeg
 
 from ..videofiles import MATRICES, moving, set_matrix, write_video
@@ -79,10 +81,18 @@ def libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Decoder, "files", [])
 
 
-def video(folder: Path, *, params: str = "", matrix: str = "none", number: int = 0) -> Path:
+def video(
+    folder: Path,
+    *,
+    codec: str = "libx264",
+    options: dict[str, str] | None = None,
+    params: str = "",
+    matrix: str = "none",
+    number: int = 0,
+) -> Path:
     path = folder / f"{number}.mp4"
     frames = np.roll(FRAMES, 3 * number, axis=2)
-    write_video(path, frames, codec="libx264", options={"x264-params": GOP + params})
+    write_video(path, frames, codec=codec, options=options or {"x264-params": GOP + params})
     set_matrix(path, matrix)
     return path
 
@@ -136,6 +146,36 @@ class TestVideo:
     )
     def test_colours(self, colours: str, tmp_path: Path) -> None:
         self.same(tmp_path, params=f":{colours}")
+
+    @pytest.mark.parametrize(
+        ("codec", "options"),
+        [
+            ("libx265", {"x265-params": "keyint=8:scenecut=0:open-gop=0:log-level=none:pools=1"}),
+            ("libvpx-vp9", {"g": "8", "lag-in-frames": "16", "auto-alt-ref": "1"}),
+            ("libsvtav1", {"svtav1-params": "keyint=8:lp=1"}),
+        ],
+    )
+    def test_codecs(self, codec: str, options: dict[str, str], tmp_path: Path) -> None:
+        self.same(tmp_path, codec=codec, options=options)
+
+    @pytest.mark.parametrize("ngood", [0, 4])
+    def test_frames_of_another_size(self, ngood: int, tmp_path: Path) -> None:
+        params = f"{GOP}:bframes=0:repeat-headers=1"
+        small, large = tmp_path / "small.mp4", tmp_path / "large.mp4"
+        for path, frames in ((small, FRAMES), (large, moving(16, 64, 96))):
+            write_video(path, frames, codec="libx264", options={"x264-params": params})
+        file = io.BytesIO()
+        with av.open(str(small)) as one, av.open(str(large)) as other:
+            packets = [*islice(one.demux(video=0), ngood), *islice(other.demux(video=0), 8 - ngood)]
+            with av.open(file, "w", format="mp4") as target:
+                stream = target.add_stream_from_template(one.streams.video[0])
+                for number, packet in enumerate(packets):
+                    packet.pts = packet.dts = number * 512
+                    packet.stream = stream
+                    target.mux(packet)
+        group = VideoGroup("clip", file.getvalue(), (48, 32), 0, False, [*range(8)])
+        with pytest.raises((ValueError, RuntimeError), match=r"48|64x96|same shape"):
+            group.decode(torch.device("cpu"))
 
     def same(self, folder: Path, **options: Any) -> None:
         path = folder / "video.blp"
