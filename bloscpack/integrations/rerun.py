@@ -94,8 +94,8 @@ def _write(options: argparse.Namespace, found: Any, columns: Any) -> None:
         if picture.meta:
             text = json.dumps(picture.meta, indent=2, ensure_ascii=False, default=str)
             stream.log(f"{entity}/meta", rr.TextDocument(text), static=True)
-        if picture.is_clip:
-            _log_clip(rr, stream, entity, picture.data)
+        if picture.is_clip or (picture.is_rgb and picture.data.ndim == 4):
+            _log_frames(rr, stream, entity, picture)
         else:
             stream.log(entity, _array_of(rr, picture), static=options.static)
     for source, field, times, numbers in columns:
@@ -115,20 +115,21 @@ def _times(given: list[str]) -> list[tuple[str, int]]:
     return [(name, int(value)) for name, _, value in (each.rpartition("=") for each in given)]
 
 
-def _log_clip(rr: Any, stream: Any, entity: str, clip: Any) -> None:
-    """Log the frames of a clip at their numbers, and at their times if the clip has them."""
-    times = getattr(clip, "timestamps", None)
-    rate = clip.meta.get("fps")
+def _log_frames(rr: Any, stream: Any, entity: str, picture: Picture) -> None:
+    """Log frames at their numbers, and at their times if the file has them."""
+    frames = picture.data
+    times = getattr(frames, "timestamps", None)
+    rate: Any = picture.meta.get("fps")
     is_rate = isinstance(rate, int | float) and not isinstance(rate, bool) and 1e-3 < rate < 1e6
-    for k in range(len(clip)):
+    for k in range(len(frames)):
         stream.set_time("frame", sequence=k)
         if times is not None and k < len(times):
             stream.set_time("clip_time", duration=float(times[k]))
         elif is_rate:
             stream.set_time("clip_time", duration=k / float(rate))
-        images = clip.read_images([k])
+        images = frames.read_images([k]) if picture.is_clip else None
         if images is None:
-            stream.log(entity, _frame_of(rr, clip.read(k)))
+            stream.log(entity, _frame_of(rr, frames[k]))
         else:
             stream.log(entity, rr.EncodedImage(contents=images[0]))
 

@@ -216,6 +216,19 @@ class TestRerun:
         shown = subprocess.run(tool, capture_output=True, text=True, timeout=100).stdout
         assert "Tensor:data" in shown
 
+    def test_an_array_of_pictures_is_a_sequence_of_images(self, tmp_path: Path) -> None:
+        pytest.importorskip("rerun", reason="needs rerun-sdk")
+        bp.save(tmp_path / "walk.blp", CLIP, attrs={"fps": 4})
+        run = load(str(tmp_path / "walk.blp"))
+        assert (run.returncode, run.stderr) == (0, b"")
+        (tmp_path / "out.rrd").write_bytes(run.stdout)
+        tool = [sys.executable, "-m", "rerun", "rrd", "print", "-vv", str(tmp_path / "out.rrd")]
+        shown = subprocess.run(tool, capture_output=True, text=True, timeout=100).stdout
+        assert "Image:buffer" in shown
+        assert "Tensor:data" not in shown
+        for each in ("frame", "clip_time", f"with {len(CLIP)} rows"):
+            assert each in shown
+
     def test_damage_is_a_clean_error(self, clips: str) -> None:
         pytest.importorskip("rerun", reason="needs rerun-sdk")
         run = load(damaged(clips))

@@ -190,7 +190,7 @@ def test_a_full_disk_leaves_no_file_open(
         monkeypatch.setattr(disk, "write_at", write)
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
             extract(recording, tmp_path / "out", nthreads=1)
-        # Only those of this test: the garbage collector may close files of others meanwhile.
+        # Not of the process: the garbage collector may close files of other tests.
         assert open_files(tmp_path / "out") == []
 
 
