@@ -3,13 +3,14 @@
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..exceptions import WrongKindError
 from ..media import image
 from ..storage.protocol import closed_on_error
 from ..storage.url import shown_name
 from .commands import command_module
-from .console.arrayout import Part, add_output_options, check_suffix, form_of, write_part
+from .console.arrayout import IMAGES, Part, add_output_options, check_suffix, form_of, write_part
 from .console.describe import dtype_text
 from .console.inputfile import check_input, each_input, open_item
 from .console.options import STDIO, add_json_option, count
@@ -20,7 +21,6 @@ from .console.status import ExitCode, UsageError
 
 # Folders of the modules that read a part, by type; other types hold clips, which `frames` reads.
 _FOLDERS = {"archive": "array", "array": "array", "bzna": "bzna", "vrs": "vrs"}
-_IMAGES = ("png", "jpeg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,25 +62,43 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     if args.selection is not None and args.chunk is not None:
         raise UsageError("--chunk and SELECTION cannot be combined")
-    if args.selection is not None:
-        parse_selection_text(args.selection)  # refuses a wrong one before the file is opened
+    parse_selection_text(args.selection)  # refuses a wrong one before the file is opened
     names = each_input([args.file_])
     check_input(names[0], "file")
+    form = checked_form(args, console, names)
+    about = {"selection": args.selection and strip_brackets(args.selection), "chunk": args.chunk}
+    with _open_part(args, names) as part:
+        return write(args, console, part, form, "cat", about)
+
+
+def checked_form(args: argparse.Namespace, console: Console, inputs: list[str]) -> str:
+    """Return the form of the output, after a check that it may be written."""
     if not args.json:
         is_safe = args.text and args.output == STDIO
-        check_output(args.output, names, console, force=args.force or is_safe)
-    form = "raw" if args.image else form_of(args)
-    with _open_part(args, names) as part:
-        if args.json:
-            _print_shape(args, part)
-            return ExitCode.OK
-        stored = _stored_image(args, part, form)
-        if stored is not None:
-            with open_output(args.output) as sink:
-                sink.write(stored)
-            return ExitCode.OK
-        with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
-            write_part(sink, part, progress, form)
+        check_output(args.output, inputs, console, force=args.force or is_safe)
+    return "raw" if args.image else form_of(args)
+
+
+def write(
+    args: argparse.Namespace,
+    console: Console,
+    part: Part,
+    form: str,
+    command: str,
+    about: dict[str, Any],
+) -> int:
+    """Write a part or, with ``--json``, print `about` and its shape."""
+    if args.json:
+        shape = {"shape": part.shape, "dtype": dtype_text(part.dtype), "nbytes": part.nbytes}
+        print_json(command, {"path": shown_name(args.file_), **about, **shape})
+        return ExitCode.OK
+    stored = _stored_image(args, part, form)
+    if stored is not None:
+        with open_output(args.output) as sink:
+            sink.write(stored)
+        return ExitCode.OK
+    with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
+        write_part(sink, part, progress, form)
     return ExitCode.OK
 
 
@@ -109,26 +127,12 @@ def _open_part(args: argparse.Namespace, names: list[str]) -> Iterator[Part]:
 
 def _stored_image(args: argparse.Namespace, part: Part, form: str) -> bytes | None:
     """Return the image file of the frame that is selected, if it is to be copied as it is."""
-    if not args.image and form not in _IMAGES:
+    if not args.image and form not in IMAGES:
         return None
-    stored: bytes | None = getattr(part, "stored_image", lambda: None)()
+    stored: bytes | None = getattr(part, "stored_image", None)
     if args.image:
         if stored is None:
             raise UsageError("--image is for one frame that is stored as a JPEG or PNG image")
         check_suffix(args.output, image.probe(stored).kind)
         return stored
     return stored if stored is not None and image.probe(stored).kind == form else None
-
-
-def _print_shape(args: argparse.Namespace, part: Part) -> None:
-    print_json(
-        "cat",
-        {
-            "path": shown_name(args.file_),
-            "selection": args.selection and strip_brackets(args.selection),
-            "chunk": args.chunk,
-            "shape": part.shape,
-            "dtype": dtype_text(part.dtype),
-            "nbytes": part.nbytes,
-        },
-    )

@@ -13,8 +13,8 @@ from ...array.selection import parse_selection
 from ...filetypes.table import FileType
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
-from ..console.arrayout import Part
-from ..console.selection import Index, parse_selection_text
+from ..console.arrayout import Part, Whole
+from ..console.selection import parse_selection_text
 from ..console.status import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def open_part(
 ) -> Iterator[Part]:
     """Open the part of an array that the arguments select."""
     with Array(source, nthreads=args.nthreads) as array:
-        yield _Selected(array, _index(args)) if args.chunk is None else _Chunk(array, args.chunk)
+        yield _Selected(array, args.selection) if args.chunk is None else _chunk(array, args.chunk)
 
 
 @contextmanager
@@ -41,25 +41,21 @@ def open_parts(args: argparse.Namespace, names: list[str], inner: str) -> Iterat
     if args.chunk is not None:
         raise UsageError(f"--chunk is for one array, and the pattern matches {len(names)} files")
     with open_many(names, nthreads=args.nthreads) as array:
-        yield _Selected(array, _index(args))
-
-
-def _index(args: argparse.Namespace) -> Index:
-    return () if args.selection is None else parse_selection_text(args.selection)
+        yield _Selected(array, args.selection)
 
 
 class _Selected:
     """Selection of an array."""
 
-    def __init__(self, array: "Array | ManyArrays", index: Index) -> None:
+    def __init__(self, array: "Array | ManyArrays", text: str | None) -> None:
         self._array = array
-        self._index = index
+        self._index = parse_selection_text(text)
         self._is_fortran = getattr(array, "is_fortran", False)
         try:
-            self._ranges = parse_selection(index, array.shape).ranges
-            self.shape = parse_selection(index, array.shape).shape
+            selection = parse_selection(self._index, array.shape)
         except IndexError as err:
             raise ValueError(f"selection: {err}; the shape is {array.shape}") from None
+        self._ranges, self.shape = selection.ranges, selection.shape
         self.dtype = array.dtype
         self.nbytes = prod(self.shape) * self.dtype.itemsize
 
@@ -75,9 +71,6 @@ class _Selected:
 
     def pieces(self) -> Iterator[AnyArray]:
         """Yield pieces of the selection, in C order."""
-        if not self.is_large:
-            yield self.read()
-            return
         rows, *others = self._ranges
         step = max(1, _PIECE_NBYTES * len(rows) // self.nbytes)
         chunk_rows = (self._array.chunks or (1,))[0]
@@ -89,28 +82,13 @@ class _Selected:
             yield self._array.read((_slice_of(rows[start : start + step]), *rest))
 
 
-class _Chunk:
-    """Items of one chunk of an array."""
-
-    is_large = False
-
-    def __init__(self, array: Array, index: int) -> None:
-        if index >= array.nchunks:
-            raise ValueError(f"--chunk {index}: the file has {array.nchunks} chunks")
-        data = array.read_chunk(index)
-        whole = array.dtype.itemsize and not len(data) % array.dtype.itemsize
-        self.dtype = array.dtype if whole else np.dtype(np.uint8)
-        self._items: AnyArray = np.frombuffer(data, self.dtype)
-        self.shape = self._items.shape
-        self.nbytes = len(data)
-
-    def read(self) -> AnyArray:
-        """Return the items."""
-        return self._items
-
-    def pieces(self) -> Iterator[AnyArray]:
-        """Yield the items."""
-        yield self._items
+def _chunk(array: Array, index: int) -> Part:
+    """Return the items of a chunk; its bytes if they are not whole items."""
+    if index >= array.nchunks:
+        raise ValueError(f"--chunk {index}: the file has {array.nchunks} chunks")
+    data = array.read_chunk(index)
+    is_whole = array.dtype.itemsize and not len(data) % array.dtype.itemsize
+    return Whole(np.frombuffer(data, array.dtype if is_whole else np.uint8))
 
 
 def _slice_of(indices: range) -> slice:

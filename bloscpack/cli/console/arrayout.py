@@ -64,6 +64,9 @@ _FORMS = {
 }
 
 
+IMAGES = ("png", "jpeg")  # forms of one picture
+
+
 class Part(Protocol):
     """Array to be written, read as a whole or, if it is large, in pieces."""
 
@@ -87,7 +90,7 @@ class Part(Protocol):
         """Return the whole array."""
 
     def pieces(self) -> Iterator[AnyArray]:
-        """Yield pieces of the array, in C order."""
+        """Yield pieces of a large array, in C order."""
 
 
 class Whole:
@@ -114,7 +117,7 @@ def write_part(sink: ByteSink, part: Part, progress: Any, form: str) -> None:
         sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
     elif form == "npy":
         _write_npy(sink, part, progress)
-    elif form in ("png", "jpeg"):
+    elif form in IMAGES:
         encode = image.encode_png if form == "png" else image.encode_jpeg
         sink.write(encode(part.read()))
     else:
@@ -129,7 +132,7 @@ def _c_order_bytes(array: AnyArray) -> memoryview:
 
 def _write_pieces(sink: ByteSink, part: Part, progress: Any) -> None:
     done = 0
-    for piece in part.pieces():
+    for piece in part.pieces() if part.is_large else (part.read(),):
         data = _c_order_bytes(piece)
         sink.write(data)
         done += len(data)

@@ -27,8 +27,10 @@ def strip_brackets(text: str) -> str:
     return inner
 
 
-def parse_selection_text(text: str) -> Index:
-    """Parse a selection."""
+def parse_selection_text(text: str | None) -> Index:
+    """Parse a selection; None selects everything."""
+    if text is None:
+        return ()
     entries = strip_brackets(text).split(",")
     if len(entries) > 1 and not entries[-1].strip():
         entries.pop()

@@ -3,6 +3,8 @@
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,21 +13,17 @@ from ...filetypes.identify import split_inner
 from ...filetypes.open import frames_of, open_frames
 from ...filetypes.table import FileType
 from ...frames.protocol import Clip, FrameSource, frame_indices
-from ...media.image import probe
-from ...storage.url import shown_name
 from ...types import AnyArray
-from ..console.arrayout import Part, add_output_options, check_suffix, form_of, write_part
-from ..console.describe import dtype_text
-from ..console.options import STDIO, add_json_option
-from ..console.output import Console, print_json
-from ..console.outputfile import check_output, open_output
+from ..cat import checked_form, write
+from ..console.arrayout import IMAGES, Part, add_output_options
+from ..console.options import add_json_option
+from ..console.output import Console
 from ..console.selection import Index, parse_selection_text, strip_brackets
-from ..console.status import ExitCode, UsageError
+from ..console.status import UsageError
 from .clips import only_clip, open_clips, parse_frames
 
 # Larger selections are read and written in pieces of about this size, in bytes.
 _PIECE_NBYTES = 32 << 20
-_IMAGES = ("png", "jpeg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,35 +50,21 @@ def run(args: argparse.Namespace) -> int:
     selection = slice(None) if args.select is None else parse_frames(args.select)
     if args.image and not isinstance(selection, int):
         raise UsageError("--image writes a single frame: give its number with --select")
-    if not args.json:
-        is_safe = args.text and args.output == STDIO
-        check_output(args.output, [args.file_], console, force=args.force or is_safe)
-    form = "raw" if args.image else form_of(args)
-    if form in _IMAGES and not isinstance(selection, int):
+    form = checked_form(args, console, [args.file_])
+    if form in IMAGES and not isinstance(selection, int):
         raise UsageError(
             f"'{args.output}' can hold only one frame: give its number with --select; a .npy file "
             "holds several, and 'blpk frames sheet' makes one picture of several"
         )
     with open_clips(args.file_, args.nthreads) as source:
-        clip = source[args.id]
-        if args.image:
-            single = _image(clip, selection)
-            check_suffix(args.output, probe(single).kind)
-            with open_output(args.output) as sink:
-                sink.write(single)
-            return ExitCode.OK
-        image = _stored_image(clip, selection) if form in _IMAGES and not args.json else None
-        if image is not None and probe(image).kind == form:
-            with open_output(args.output) as sink:  # copy it: exact, and not encoded again
-                sink.write(image)
-            return ExitCode.OK
-        part = _Frames(clip, selection)
-        if args.json:
-            _print_shape(args, part)
-            return ExitCode.OK
-        with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
-            write_part(sink, part, progress, form)
-    return ExitCode.OK
+        part = _Frames(source[args.id], selection)
+        if args.image and part.stored_image is None:
+            raise ValueError(
+                f"clip {args.id!r:.80}: its frames are stored as arrays, not as images; "
+                "'blpk frames sheet' makes a picture of them"
+            )
+        about = {"id": args.id, "selection": args.select and strip_brackets(args.select)}
+        return write(args, console, part, form, "frames cat", about)
 
 
 class _Frames:
@@ -94,44 +78,57 @@ class _Frames:
         self._clip = clip
         self._indices = indices
         self._is_single = is_single
-        # Images may differ in shape: the first selected frame determines the shape.
-        first = clip.shape[1:] if not len(indices) else clip.read(int(indices[0])).shape
-        self._rest = rest if is_single or not rest else (slice(None), *rest)
-        if rest:
-            try:
-                first = np.broadcast_to(np.empty((), clip.dtype), first)[rest].shape
-            except IndexError as err:
-                raise ValueError(f"selection: {err}; the shape is {clip.shape}") from None
-        self.shape = first if is_single else (len(indices), *first)
+        self._rest = rest
         self.dtype = clip.dtype
-        self._frame_nbytes = int(np.prod(first)) * clip.dtype.itemsize
-        self.nbytes = self._frame_nbytes * len(indices)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the selection by that of its first frame, as images may differ in shape."""
+        indices = self._indices
+        first = self._clip.read(int(indices[0])).shape if len(indices) else self._clip.shape[1:]
+        whole = first if self._is_single else (len(indices), *first)
+        like: AnyArray = np.broadcast_to(np.empty((), self.dtype), whole)
+        shape: tuple[int, ...] = self._rest_of(like).shape
+        return shape
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded bytes of the selection."""
+        return prod(self.shape) * self.dtype.itemsize
 
     @property
     def is_large(self) -> bool:
         """Whether the frames are read in pieces."""
         return self.nbytes > _PIECE_NBYTES and len(self._indices) > 1
 
-    def read(self) -> AnyArray:
-        """Return all selected frames."""
-        found = self._clip.read(int(self._indices[0]) if self._is_single else self._indices)
-        return np.asarray(found[self._rest]) if self._rest else found
-
+    @cached_property
     def stored_image(self) -> bytes | None:
-        """Return the JPEG or PNG file of a single frame, or None if there is none."""
+        """JPEG or PNG file of a single frame, or None if there is none; it is not decoded."""
         if not self._is_single or self._rest:
             return None
-        return _stored_image(self._clip, int(self._indices[0]))
+        images = self._clip.read_images(int(self._indices[0]))
+        return None if images is None else images[0]
+
+    def read(self) -> AnyArray:
+        """Return all selected frames."""
+        return self._rest_of(
+            self._clip.read(int(self._indices[0]) if self._is_single else self._indices)
+        )
 
     def pieces(self) -> Iterator[AnyArray]:
         """Yield pieces of the selection, in order."""
-        if not self.is_large:
-            yield self.read()
-            return
-        step = max(1, _PIECE_NBYTES // self._frame_nbytes)
+        step = max(1, _PIECE_NBYTES * len(self._indices) // self.nbytes)
         for start in range(0, len(self._indices), step):
-            found = self._clip.read(self._indices[start : start + step])
-            yield np.asarray(found[self._rest]) if self._rest else found
+            yield self._rest_of(self._clip.read(self._indices[start : start + step]))
+
+    def _rest_of(self, frames: AnyArray) -> AnyArray:
+        """Return what the entries behind the first select of a frame, or of each of several."""
+        if not self._rest:
+            return frames
+        try:
+            return np.asarray(frames[self._rest if self._is_single else (slice(None), *self._rest)])
+        except IndexError as err:
+            raise ValueError(f"selection: {err}; the shape is {self._clip.shape}") from None
 
 
 @contextmanager
@@ -153,42 +150,9 @@ def open_parts(args: argparse.Namespace, names: list[str], inner: str) -> Iterat
 def part_of(args: argparse.Namespace, clips: FrameSource, inner: str) -> Part:
     """Return the selected part of a clip."""
     clip = only_clip(clips, inner)
-    index = () if args.selection is None else parse_selection_text(args.selection)
+    index = parse_selection_text(args.selection)
     if ... in index:
         at = index.index(...)
         missing = max(0, len(clip.shape) - len(index) + 1)
         index = (*index[:at], *(slice(None),) * missing, *index[at + 1 :])
     return _Frames(clip, index[0] if index else slice(None), index[1:])
-
-
-def _stored_image(clip: Clip, index: Any) -> bytes | None:
-    """Return the JPEG or PNG file of a frame, or None if the frame is stored as an array."""
-    try:
-        images = clip.read_images(index)
-    except IndexError as err:
-        raise ValueError(f"clip {clip.id!r:.80}: {err}") from None
-    return None if images is None else images[0]
-
-
-def _image(clip: Clip, index: Any) -> bytes:
-    image = _stored_image(clip, index)
-    if image is None:
-        raise ValueError(
-            f"clip {clip.id!r:.80}: its frames are stored as arrays, not as images; "
-            "'blpk frames sheet' makes a picture of them"
-        )
-    return image
-
-
-def _print_shape(args: argparse.Namespace, part: _Frames) -> None:
-    print_json(
-        "frames cat",
-        {
-            "path": shown_name(args.file_),
-            "id": args.id,
-            "selection": args.select and strip_brackets(args.select),
-            "shape": part.shape,
-            "dtype": dtype_text(part.dtype),
-            "nbytes": part.nbytes,
-        },
-    )

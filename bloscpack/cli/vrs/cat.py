@@ -67,7 +67,7 @@ def _images(args: argparse.Namespace, recording: "Recording", stream: "Stream") 
 
 def _field(args: argparse.Namespace, stream: "Stream", field: str) -> Part:
     values = _as_array(stream.field(field, nthreads=args.nthreads))
-    index: Any = () if args.selection is None else parse_selection_text(args.selection)
+    index: Any = parse_selection_text(args.selection)
     try:
         chosen: AnyArray = np.asarray(values[index])
     except IndexError as err:
