@@ -2,10 +2,10 @@
 
 import argparse
 
-from ...storage.url import shown_name
 from ..console.options import add_folder, add_json_option, count
-from ..console.output import Console, double_pretty_size, error, print_json, printable, result
-from ..console.status import STATUS_NAMES, ExitCode, UsageError
+from ..console.output import Console, double_pretty_size
+from ..console.reports import report_extract
+from ..console.status import UsageError
 from .datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
 from .verify import FORM
 
@@ -74,25 +74,9 @@ def run(args: argparse.Namespace) -> int:
             nthreads=args.nthreads,
             progress=progress,
         )
-    for damage in report.damage:
-        error(f"{shown_name(args.file_)}: {damage}")
-    code = ExitCode.DAMAGED if report.damage else ExitCode.OK
-    if args.json:
-        print_json(
-            "bzna extract",
-            {
-                "path": shown_name(args.file_),
-                "target": args.folder,
-                "status": STATUS_NAMES[code],
-                "nfiles": report.nfiles,
-                "nbytes": report.nbytes,
-                "nrenamed": report.nrenamed,
-                "damage": FORM.damages(report.damage),
-            },
-        )
-        return code
-    size = double_pretty_size(report.nbytes)
-    result(printable(f"{args.folder}: {report.nfiles} samples, {size}"))
-    if report.nrenamed:
+    text = f"{report.nfiles} samples, {double_pretty_size(report.nbytes)}"
+    counts = {"nfiles": report.nfiles, "nbytes": report.nbytes, "nrenamed": report.nrenamed}
+    code = report_extract(args, "bzna extract", FORM, report.damage, counts, text)
+    if report.nrenamed and not args.json:
         console.note(f"the names of {report.nrenamed} files differ from the stored names")
     return code

@@ -40,22 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe a dataset."""
-    return _show(args, None, command="bzna info")
+    return show(args)
 
 
-def show(args: argparse.Namespace, source: ByteSource) -> int:
-    """Describe a dataset for ``blpk info``."""
-    return _show(args, source, command="info", for_people=is_for_people(args))
-
-
-def _show(
-    args: argparse.Namespace,
-    source: ByteSource | None,
-    *,
-    command: str,
-    for_people: bool = False,
-) -> int:
-    """Print a description, and an error for each damage."""
+def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
+    """Describe a dataset, and print an error for each damage; `source` is that of ``blpk info``."""
     errors: list[BloscpackError] = []
     with open_dataset(args.file_, args.nthreads, source=source) as dataset:
         document = _document(dataset, errors)
@@ -64,8 +53,8 @@ def _show(
     if args.json:
         messages = [describe(err) for err in errors]
         fields = {"path": shown_name(args.file_), "kind": "dataset", **document, "errors": messages}
-        give_document(args, command, fields)
-    elif for_people:
+        give_document(args, "bzna info" if source is None else "info", fields)
+    elif source is not None and is_for_people(args):
         for line in _summary(document):
             result(line)
     else:

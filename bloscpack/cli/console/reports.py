@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...storage.url import shown_name
@@ -152,6 +152,27 @@ def print_notices(console: Console, name: str, report: "Report") -> None:
     """Print the notices of a report to standard error."""
     for line in report.notices:
         console.note(f"{shown_name(name)}: {line}")
+
+
+def report_extract(
+    args: argparse.Namespace,
+    command: str,
+    form: ReportForm,
+    damage: "Sequence[Damage]",
+    counts: dict[str, Any],
+    text: str,
+) -> ExitCode:
+    """Print what was written into a folder, and an error for each damage."""
+    name = shown_name(args.file_)
+    for each in damage:
+        error(f"{name}: {each}")
+    code = ExitCode.DAMAGED if damage else ExitCode.OK
+    if args.json:
+        head = {"path": name, "target": args.folder, "status": STATUS_NAMES[code]}
+        print_json(command, {**head, **counts, form.key: form.damages(damage)})
+    else:
+        result(printable(f"{args.folder}: {text}"))
+    return code
 
 
 def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[str, Any]) -> int:

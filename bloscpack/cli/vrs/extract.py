@@ -2,10 +2,9 @@
 
 import argparse
 
-from ...storage.url import shown_name
 from ..console.options import add_folder, add_json_option
-from ..console.output import Console, double_pretty_size, error, print_json, printable, result
-from ..console.status import STATUS_NAMES, ExitCode
+from ..console.output import Console, double_pretty_size
+from ..console.reports import report_extract
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 from .verify import FORM
 
@@ -50,29 +49,14 @@ def run(args: argparse.Namespace) -> int:
                 nthreads=args.nthreads,
                 progress=progress,
             )
-    for damage in report.damage:
-        error(f"{shown_name(args.file_)}: {damage}")
-    code = ExitCode.DAMAGED if report.damage else ExitCode.OK
-    if args.json:
-        print_json(
-            "vrs extract",
-            {
-                "path": shown_name(args.file_),
-                "target": args.folder,
-                "status": STATUS_NAMES[code],
-                "nrecords": report.nrecords,
-                "nfiles": dict(report.nfiles),
-                "nbytes": report.nbytes,
-                "problems": FORM.damages(report.damage),
-            },
-        )
-        return code
     kinds = ", ".join(f"{report.nfiles[kind]} {kind}" for kind in KINDS if report.nfiles[kind])
-    size = double_pretty_size(report.nbytes)
-    result(
-        printable(
-            f"{args.folder}: {report.nrecords} records, {report.nfiles.total()} files "
-            f"({kinds or 'none'}), {size}"
-        )
+    text = (
+        f"{report.nrecords} records, {report.nfiles.total()} files ({kinds or 'none'}), "
+        f"{double_pretty_size(report.nbytes)}"
     )
-    return code
+    counts = {
+        "nrecords": report.nrecords,
+        "nfiles": dict(report.nfiles),
+        "nbytes": report.nbytes,
+    }
+    return report_extract(args, "vrs extract", FORM, report.damage, counts, text)

@@ -39,37 +39,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe a recording."""
-    return _show(args, None, fields=args.fields, command="vrs info")
+    return show(args)
 
 
-def show(args: argparse.Namespace, source: ByteSource) -> int:
-    """Describe a recording for ``blpk info``."""
-    return _show(args, source, command="info", for_people=is_for_people(args))
-
-
-def _show(
-    args: argparse.Namespace,
-    source: ByteSource | None,
-    *,
-    command: str,
-    fields: bool = False,
-    for_people: bool = False,
-) -> int:
+def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
+    """Describe a recording; `source` is that of ``blpk info``."""
     from ...vrs.export.documents import recording_document
 
     with open_recording(args.file_, args.nthreads, Console(args), source) as recording:
         if args.json:
             document = recording_document(recording)
-            give_document(
-                args, command, {"path": shown_name(args.file_), "kind": "recording", **document}
-            )
-            return ExitCode.OK
-        if for_people:
+            fields = {"path": shown_name(args.file_), "kind": "recording", **document}
+            give_document(args, "vrs info" if source is None else "info", fields)
+        elif source is not None and is_for_people(args):
             for line in _summary(recording):
                 result(line)
-            return ExitCode.OK
-        for line in _text(recording, fields=fields):
-            result(printable(line))
+        else:
+            for line in _text(recording, fields=getattr(args, "fields", False)):
+                result(printable(line))
     return ExitCode.OK
 
 
