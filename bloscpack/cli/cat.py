@@ -24,7 +24,6 @@ _FOLDERS = {"archive": "array", "array": "array", "bzna": "bzna", "vrs": "vrs"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write the items of a selection in C order, or the bytes of a chunk. "
         "A file without array metadata is an array of its bytes.\n\n"

@@ -65,7 +65,6 @@ complete -c {PROG} -a '(__{PROG}_words)'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print a script that completes commands, options, their choices and ids of clips.\n\n"
         f'  bash:  eval "$({PROG} completion bash)"      in ~/.bashrc\n'

@@ -9,13 +9,12 @@ from ..filetypes.convert import convert
 from ..filetypes.table import TARGETS
 from ..format.codec import CODECS
 from .console.inputfile import check_input, readable
-from .console.options import add_json_option, count
+from .console.options import add_force_option, add_json_option, count, positive
 from .console.output import Console, print_json, printable, result
 from .console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Copy an array, or clips of frames, to another type of file. SRC is recognised by its "
         "content, and DST by its name or --to. An array is a Bloscpack file or one of another "
@@ -62,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--videos-per-chunk",
         metavar="N",
-        type=count,
+        type=positive,
         default=100,
         help="clips in each pair of files of a gulp directory (default: %(default)s)",
     )
@@ -117,13 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-verify", action="store_true", help="do not compare the copy with the source"
     )
-    parser.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="overwrite a file; a folder is never replaced",
-    )
+    add_force_option(parser, "overwrite a file; a folder is never replaced")
     add_json_option(parser)
 
 
@@ -137,8 +130,6 @@ def _chunks(text: str) -> int | tuple[int, ...] | str:
 
 def run(args: argparse.Namespace) -> int:
     """Convert."""
-    if args.videos_per_chunk == 0:
-        raise UsageError("--videos-per-chunk must be at least 1")
     given = (args.keepbits, args.chunks, args.access, args.clevel, args.shuffle)
     array_targets = {each.name for each in TARGETS if each.is_array}
     several = {each.name for each in TARGETS if each.copy_several}

@@ -12,7 +12,6 @@ from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_cod
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Describe files of any type. Of an array, print header, first offsets, metadata and the "
         "header of the first chunk; of others the arrays of an archive, the clips of a frame "

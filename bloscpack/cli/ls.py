@@ -10,7 +10,7 @@ from ..filetypes.table import ARCHIVES, ARRAYS, FileType
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import shown_name
 from .commands import command_module
-from .console.describe import array_fields, is_array
+from .console.describe import array_fields, is_array, shape_text
 from .console.inputfile import check_input, each_input, open_item
 from .console.options import add_classic_option, add_files, add_json_option
 from .console.output import error, is_for_people, print_json, printable, result
@@ -38,7 +38,6 @@ _DTYPES = {"bytes": "bytes", "gulp": "jpeg", "recording": "records", "dataset": 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
         "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes'. "
@@ -156,19 +155,12 @@ def _cells(name: str, about: dict[str, Any], size: Callable[[int], str]) -> tupl
     count = about["count"]
     dtype = _DTYPES.get(about["kind"]) or about["dtype"] or "various"
     return (
-        _shape_text(about["shape"] if count is None else [count]),
+        shape_text(about["shape"] if count is None else [count]),
         dtype.replace(" ", ""),
-        _shape_text(about["chunks"]),
+        shape_text(about["chunks"]),
         "-" if about["nbytes"] is None else size(about["nbytes"]),
         "-" if about["cbytes"] is None else size(about["cbytes"]),
         "-" if about["ratio"] is None else format(about["ratio"], ".2f"),
         about["checksum"] or "-",
         shown_name(name),
     )
-
-
-def _shape_text(shape: list[int] | None) -> str:
-    """Return a shape without blanks: ``10x3``, ``()`` for zero dimensions, ``-`` for None."""
-    if shape is None:
-        return "-"
-    return "x".join(map(str, shape)) or "()"

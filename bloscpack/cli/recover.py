@@ -6,7 +6,7 @@ from ..filetypes.recover import recover as recover_file
 from ..storage.protocol import closed_on_error
 from ..storage.url import shown_name
 from .console.inputfile import check_input, one_input, open_whole
-from .console.options import STDIO, add_json_option
+from .console.options import STDIO, add_force_option, add_json_option
 from .console.output import Console, binary_stdout, print_json, printable, result
 from .console.outputfile import check_output
 from .console.reports import ReportForm, report_code
@@ -16,7 +16,6 @@ _FIELDS = "nchunks", "nbytes", "saved", "trailer"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write a new file with every intact chunk of a damaged or truncated one, and report what "
         "is missing. Of a frame store the intact clips are saved, of a VRS recording the records, "
@@ -26,13 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "source", metavar="SRC", help="damaged file, folder or URL; - for standard input"
     )
     parser.add_argument("target", metavar="DST", help="file to write, - for standard output")
-    parser.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="overwrite DST if it exists",
-    )
+    add_force_option(parser, "overwrite DST if it exists")
     add_json_option(parser)
 
 

@@ -13,10 +13,10 @@ from ..types import AnyArray, IntArray
 from .commands import command_module
 from .console.arrayout import check_suffix
 from .console.inputfile import check_input, one_input, open_item
-from .console.options import count
+from .console.options import positive
 from .console.output import Console
 from .console.outputfile import check_output, open_output
-from .console.status import ExitCode, UsageError
+from .console.status import ExitCode
 
 # Folders of the modules that make the tiles, by type; those of other types are frames of clips.
 _FOLDERS = {"archive": "array", "array": "array", "bzna": "bzna"}
@@ -50,7 +50,6 @@ class Tiles(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write a PNG with a grid of pictures: the slices of an array along its first axis, the "
         "frames of a clip or of a stream with images, one frame of each of several clips, or the "
@@ -68,15 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
         f"{MAX_FRAMES}, evenly spread)",
     )
-    parser.add_argument("--columns", metavar="N", type=count, help="pictures per row")
-    parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the sheet")
+    parser.add_argument("--columns", metavar="N", type=positive, help="pictures per row")
+    parser.add_argument("--width", metavar="PIXELS", type=positive, help="width of the sheet")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the sheet."""
     console = Console(args)
-    if args.columns == 0 or args.width == 0:
-        raise UsageError("--columns and --width must be at least 1")
     check_suffix(args.output, "png")
     name = args.file_ = one_input(args.file_)
     check_input(name, "file")

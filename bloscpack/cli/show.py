@@ -49,7 +49,6 @@ class Shown(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Show part of a file in the terminal: a heat map of an array, a frame of a clip, a sample, "
         "or a line plot of values along one axis. FILE::/NAME is an array of an archive, a clip, a "

@@ -15,7 +15,6 @@ _FOLDERS = {"archive": "array", "array": "array", "vrs": "vrs"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Save a sample of a file with other settings. Print the size of each trial and how fast "
         "one thread writes and reads it, and the call with the best settings: the smallest that is "

@@ -13,7 +13,6 @@ FORM = ReportForm({"nchunks": "nchunks", "nbytes": "nbytes", "trailer": "trailer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Read and decode every chunk of each file, every record of a VRS recording, every sample "
         "of a Benzina dataset and every item of a Gulp directory, and report what is damaged."

@@ -14,7 +14,6 @@ _MAX_FILES = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Show files in the browser: arrays as pictures and plots, clips in a player, recordings on "
         "a time line, datasets as a gallery. A local server reads what the page shows; nothing is "

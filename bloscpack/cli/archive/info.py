@@ -6,7 +6,7 @@ from typing import Any
 from ...archive.reader import Archive
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
-from ..console.describe import array_fields
+from ..console.describe import array_fields, shape_text
 from ..console.output import (
     double_pretty_size,
     encode_json,
@@ -39,7 +39,7 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
         "Arrays:",
     ]
     for each in document["arrays"]:
-        shape = "x".join(map(str, each["shape"])) or "()"
+        shape = shape_text(each["shape"])
         lines.append(printable(f"    {each['name']}: {shape} {each['dtype']}"))
     if attrs := document["attrs"]:
         lines += ["Attributes:", format_metadata(attrs, len(encode_json(attrs)))]
@@ -52,7 +52,6 @@ def _summarize(document: dict[str, Any]) -> None:
         attrs_text,
         exact_size_text,
         fields_text,
-        shape_text,
         size_text,
         table_text,
     )

@@ -14,7 +14,6 @@ from ..console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write references to the chunks of an array. Zarr and xarray can then read the file "
         "through fsspec or kerchunk. Every chunk is checked first."

@@ -9,8 +9,8 @@ from ...array.arraymetadata import chunk_shape, describe_content
 from ...container.reader import Container
 from ...exceptions import BloscpackError
 from ...format.codec import ChunkHeader
-from ..console.describe import dtype_text, is_array
-from ..console.table import attrs_text, exact_size_text, shape_text, size_text
+from ..console.describe import dtype_text, is_array, shape_text
+from ..console.table import attrs_text, exact_size_text, size_text
 
 _READERS = {3: "bloscpack 0.3 and later"}
 _NEW_READERS = "bloscpack 1.0 and later, not 0.16"

@@ -24,9 +24,7 @@ def open_part(
         if inner:
             yield part_of(args, dataset, inner)
             return
-        chosen = dataset
-        if args.selection is not None:
-            chosen = dataset[parse_range(args.selection, len(dataset), "samples")]
+        chosen = dataset[parse_range(args.selection, len(dataset), "samples")]
         if len(chosen) != 1:
             raise UsageError(
                 f"'{args.file_}': {len(chosen)} samples, and each is a file: give the number of "

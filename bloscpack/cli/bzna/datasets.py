@@ -89,6 +89,4 @@ def choose(dataset: "Dataset", args: argparse.Namespace) -> "Dataset":
     """Return a view of the samples that the options select."""
     if args.split is not None:
         dataset = dataset.split(args.split)
-    if args.select is None:
-        return dataset
     return dataset[parse_range(args.select, len(dataset), "samples")]

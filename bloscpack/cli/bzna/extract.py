@@ -15,7 +15,6 @@ LISTS = "csv", "json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write the samples into a folder, unchanged (each is a separate mp4) or "
         "decoded, and a list of their names and targets. Any stored name becomes a file name "

@@ -29,7 +29,6 @@ _SHOWN_SPLITS = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print the number of samples, tracks, targets, names, splits, and a description of the "
         "first sample. No other sample is read."

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print for each sample: its number, target (-1 without one), stored bytes and "
         "name. No sample is read."

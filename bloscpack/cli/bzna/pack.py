@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console.inputfile import check_input
-from ..console.options import add_json_option, count
+from ..console.options import add_force_option, add_json_option, count
 from ..console.output import Console, message, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
@@ -19,7 +19,6 @@ _SHOWN_CLASSES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Encode pictures into a new dataset. INPUT is a folder, whose subfolders are the classes: "
         "the number of the class is the target. Or it is a list of files, which are packed in "
@@ -49,13 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-empty", action="store_true", help="make a dataset even if no picture can be packed"
     )
-    parser.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="overwrite an existing file",
-    )
+    add_force_option(parser, "overwrite an existing file")
     add_json_option(parser)
 
 

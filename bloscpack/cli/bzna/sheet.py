@@ -9,7 +9,7 @@ from ...display.contactsheet import spread
 from ...filetypes.table import FileType
 from ...storage.protocol import ByteSource
 from ..console.arrayout import check_suffix
-from ..console.options import count
+from ..console.options import positive
 from ..console.output import Console
 from ..console.outputfile import check_output
 from ..console.selection import parse_range
@@ -26,7 +26,6 @@ _TILE_WIDTH = 240
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write a PNG with thumbnails beside and below each other, in the order of the samples."
     )
@@ -39,15 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(TRACKS),
         help="show the thumbnails or the pictures (default: thumb)",
     )
-    parser.add_argument("--columns", metavar="N", type=count, help="pictures per row")
-    parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the sheet")
+    parser.add_argument("--columns", metavar="N", type=positive, help="pictures per row")
+    parser.add_argument("--width", metavar="PIXELS", type=positive, help="width of the sheet")
     add_selection(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the sheet."""
-    if args.columns == 0 or args.width == 0:
-        raise UsageError("--columns and --width must be at least 1")
     console = Console(args)
     check_suffix(args.output, "png")
     check_output(args.output, [args.file_], console, force=args.force)
@@ -62,16 +59,12 @@ def open_tiles(
 ) -> Iterator[Tiles]:
     """Open the thumbnails of a dataset for ``blpk sheet``."""
     with open_dataset(args.file_, args.nthreads, source=source) as dataset:
-        chosen = dataset
-        if args.select is not None:
-            chosen = dataset[parse_range(args.select, len(dataset), "samples")]
-        yield _tiles(args, chosen)
+        yield _tiles(args, dataset[parse_range(args.select, len(dataset), "samples")])
 
 
 def _tiles(args: argparse.Namespace, samples: "Dataset") -> Tiles:
-    positions = spread(len(samples))
-    if args.select is not None:
-        positions = list(range(len(samples)))
+    count = len(samples)
+    positions = spread(count) if args.select is None else list(range(count))
     if len(positions) > _MAX_SELECTED:
         raise UsageError(f"--select: {len(positions)} samples; at most {_MAX_SELECTED} fit")
     track = TRACKS.get(getattr(args, "track", None) or "", THUMB)

@@ -13,7 +13,6 @@ FORM = ReportForm({"nsamples": "nchunks", "nbytes": "nbytes"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Check the positions of samples, parse every sample, compare its target, name and "
         "thumbnail with those of the dataset, and report what is damaged. Nothing is changed."

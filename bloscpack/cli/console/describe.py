@@ -1,6 +1,7 @@
 """Descriptions of arrays, chunks and metadata, as text and as JSON fields."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ def dtype_text(dtype: "np.dtype[Any]") -> str:
     if dtype.names is not None or dtype.isbuiltin == 2:  # 2: defined outside numpy
         return str(dtype)
     return dtype.str
+
+
+def shape_text(shape: Sequence[int] | None) -> str:
+    """Return a shape without blanks: ``10x3``, ``()`` for zero dimensions, ``-`` for None."""
+    if shape is None:
+        return "-"
+    return "x".join(map(str, shape)) or "()"
 
 
 def array_fields(

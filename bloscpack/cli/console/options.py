@@ -265,15 +265,16 @@ def add_files(parser: Container) -> None:
     )
 
 
+def add_force_option(parser: Container, text: str) -> None:
+    """Add ``--force`` to a command that replaces what `text`, its help, names."""
+    parser.add_argument("-f", "--force", action="store_true", default=argparse.SUPPRESS, help=text)
+
+
 def add_folder(parser: Container) -> None:
     """Add the output folder, and the option to overwrite files in it."""
     parser.add_argument("folder", metavar="FOLDER", help="output folder; new or empty")
-    parser.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="write into a folder that is not empty, and replace files of the same names",
+    add_force_option(
+        parser, "write into a folder that is not empty, and replace files of the same names"
     )
 
 
@@ -284,7 +285,7 @@ def add_blosc_group(parser: argparse.ArgumentParser, others: tuple[str, ...] = (
         "-t",
         "--typesize",
         metavar="SIZE",
-        type=_typesize,
+        type=lambda text: ranged(text, 1, MAX_TYPESIZE),
         default=DEFAULT_TYPESIZE,
         help=f"bytes per item, 1 to {MAX_TYPESIZE} (default: %(default)s)",
     )
@@ -343,7 +344,7 @@ def add_chunk_size_option(group: Container) -> None:
 
 
 def nthreads(text: str) -> int:
-    """Parse the argument of ``--nthreads``."""
+    """Parse a number of threads."""
     return ranged(text, 1, MAX_THREADS)
 
 
@@ -352,31 +353,36 @@ def count(text: str) -> int:
     return ranged(text, 0, 2**63 - 1)
 
 
+def positive(text: str) -> int:
+    """Parse a number of items, 1 or more."""
+    number = count(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {text!r}")
+    return number
+
+
 def byte_size(text: str) -> int:
     """Parse a number of bytes with an optional suffix, 1 or more."""
-    try:
-        nbytes = int(text) if text[-1:].isdigit() else parse_size(text)
-    except ValueError as err:
-        raise argparse.ArgumentTypeError(str(err)) from None
+    nbytes = _parse_size(text)
     if nbytes < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1 byte, not {text!r}")
     return nbytes
 
 
-def _typesize(text: str) -> int:
-    return ranged(text, 1, MAX_TYPESIZE)
-
-
 def _chunk_size(text: str) -> int:
     if text == "max":
         return MAX_CHUNK_NBYTES
-    try:
-        nbytes = int(text) if text[-1:].isdigit() else parse_size(text)
-    except ValueError as err:
-        raise argparse.ArgumentTypeError(str(err)) from None
+    nbytes = _parse_size(text)
     if not 1 <= nbytes <= MAX_CHUNK_NBYTES:
         raise argparse.ArgumentTypeError(f"must be 1 to {MAX_CHUNK_NBYTES} bytes, not {text!r}")
     return nbytes
+
+
+def _parse_size(text: str) -> int:
+    try:
+        return int(text) if text[-1:].isdigit() else parse_size(text)
+    except ValueError as err:
+        raise argparse.ArgumentTypeError(str(err)) from None
 
 
 def ranged(text: str, low: int, high: int) -> int:

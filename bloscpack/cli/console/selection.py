@@ -43,8 +43,10 @@ def parse_selection_text(text: str | None) -> Index:
     return index
 
 
-def parse_range(text: str, count: int, unit: str) -> slice:
-    """Parse a number, or one range, of `count` items that are called `unit`."""
+def parse_range(text: str | None, count: int, unit: str) -> slice:
+    """Parse a number, or one range, of `count` items that are called `unit`; None is all."""
+    if text is None:
+        return slice(None)
     index = parse_selection_text(text)
     if len(index) != 1 or index[0] is ...:
         raise UsageError(f"selection '{text}': expected a number or one range of {unit}")

@@ -73,13 +73,6 @@ def exact_size_text(nbytes: int) -> str:
     return double_pretty_size(nbytes) if nbytes >= 1024 else f"{nbytes}B"
 
 
-def shape_text(shape: Sequence[int] | None) -> str:
-    """Return a shape without blanks: ``10x3``, ``()`` for zero dimensions, ``-`` for None."""
-    if shape is None:
-        return "-"
-    return "x".join(map(str, shape)) or "()"
-
-
 def span_text(start: int | None, stop: int | None) -> str:
     """Return a range as Python's slices write it: ``512:640``, or ``-`` for None."""
     return "-" if start is None else f"{start}:{'' if stop is None else stop}"

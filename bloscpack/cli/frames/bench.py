@@ -17,7 +17,6 @@ _MOST = 1 << 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Load random windows of clips as a training program does: by torch's DataLoader, or on "
         "threads if torch is not installed or there are no workers. Print the speed, how much of "

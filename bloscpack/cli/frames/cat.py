@@ -27,7 +27,6 @@ _PIECE_NBYTES = 32 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write the pixels of frames in C order or, with --image, the stored JPEG or PNG file "
         "of one frame."

@@ -17,13 +17,18 @@ from ...frames.ingest.items import Item
 from ...frames.store.frameencoding import CODECS, ENCODERS, PRESETS, SUBSAMPLINGS
 from ...storage import disk
 from ...storage.url import shown_name
-from ..console.options import add_json_option, add_locking_option, byte_size, count
+from ..console.options import (
+    add_force_option,
+    add_json_option,
+    add_locking_option,
+    byte_size,
+    positive,
+)
 from ..console.output import Console, message, pretty_size, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Make a frame store from images, videos, arrays or a Gulp directory, or add to one. "
         "Items that are already in it are skipped, so that the same command continues an "
@@ -38,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-w",
         "--workers",
         metavar="N",
-        type=_positive,
+        type=positive,
         help="processes that read and encode (default: the number of processors, at most 8)",
     )
     parser.add_argument(
@@ -113,7 +118,7 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--quality",
         metavar="N",
-        type=_positive,
+        type=positive,
         help="for jpeg, 1 to 100 (default: 90); images are encoded again",
     )
     group.add_argument(
@@ -129,17 +134,17 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-gop",
         metavar="N",
-        type=_positive,
+        type=positive,
         default=32,
         help="for --video copy, frames of the longest group to accept (default: %(default)s)",
     )
     group.add_argument("--crf", metavar="N", type=float, help="quality of video (default: 18)")
     group.add_argument(
-        "--gop", metavar="N", type=_positive, help="frames per group of video (default: 8)"
+        "--gop", metavar="N", type=positive, help="frames per group of video (default: 8)"
     )
     group.add_argument("--encoder", choices=ENCODERS, help="encoder of video (default: h264)")
     group.add_argument(
-        "--size", metavar="N", type=_positive, help="resize frames: pixels of the shorter edge"
+        "--size", metavar="N", type=positive, help="resize frames: pixels of the shorter edge"
     )
     group.add_argument(
         "--max-bytes",
@@ -154,13 +159,7 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="add to an existing store (default)",
     )
-    group.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="replace an existing store",
-    )
+    add_force_option(group, "replace an existing store")
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -352,10 +351,3 @@ def _summary(report: IngestReport) -> str:
     if report.skipped:
         parts.append(f"{len(report.skipped)} skipped")
     return ", ".join(parts)
-
-
-def _positive(text: str) -> int:
-    value = count(text)
-    if not value:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {text!r}")
-    return value

@@ -12,7 +12,7 @@ from ...frames.protocol import FrameSource
 from ...frames.store.framestore import FrameStore
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
-from ..console.describe import dtype_text
+from ..console.describe import dtype_text, shape_text
 from ..console.options import add_json_option
 from ..console.output import (
     double_pretty_size,
@@ -30,7 +30,6 @@ from .storeinfo import store_document, store_summary, store_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print the numbers of clips and frames, their shapes and dtypes, and their size. No frame "
         "is decoded."
@@ -67,7 +66,7 @@ def show_clip(args: argparse.Namespace, filetype: FileType, source: Any, inner: 
 
 
 def _summarize_clip(document: dict[str, Any]) -> None:
-    from ..console.table import attrs_text, exact_size_text, fields_text, shape_text  # on use
+    from ..console.table import attrs_text, exact_size_text, fields_text  # on use
 
     [form] = document["formats"]
     fields = (
@@ -87,10 +86,9 @@ def _print(document: dict[str, Any]) -> None:
     result(f"clips: {document['nclips']}")
     result(f"frames: {document['nframes']}")
     for form in document["formats"]:
-        shape = "x".join(map(str, form["shape"])) or "()"
         result(
-            f"  {form['nframes']} of {shape} {form['dtype']}, kept as {form['kept_as']}, "
-            f"in {form['nclips']} clips"
+            f"  {form['nframes']} of {shape_text(form['shape'])} {form['dtype']}, kept as "
+            f"{form['kept_as']}, in {form['nclips']} clips"
         )
     result(f"decoded: {double_pretty_size(document['nbytes'])}")
     if document["cbytes"] is not None:
@@ -102,13 +100,14 @@ def _print(document: dict[str, Any]) -> None:
 def show(args: argparse.Namespace, source: ByteSource) -> int:
     """Describe a frame store for ``blpk info``."""
     with FrameStore(source) as store:
-        if args.json:
-            give_document(args, "info", store_document(args.file_, store))
-        elif is_for_people(args):
-            for line in store_summary(store_document(args.file_, store)):
-                result(line)
-        else:
-            prefixed_result("\n".join(store_text(store)))
+        document = store_document(args.file_, store)
+    if args.json:
+        give_document(args, "info", document)
+    elif is_for_people(args):
+        for line in store_summary(document):
+            result(line)
+    else:
+        prefixed_result("\n".join(store_text(document)))
     return ExitCode.OK
 
 

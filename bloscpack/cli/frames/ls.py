@@ -20,7 +20,6 @@ _EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print for each clip: its shape (frames first), dtype, how its frames are stored "
         "(arrays, or JPEG or PNG images), its decoded bytes and its id."

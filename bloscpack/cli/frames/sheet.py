@@ -14,16 +14,15 @@ from ...filetypes.table import FileType
 from ...frames.protocol import Clip, FrameSource, frame_indices
 from ...types import AnyArray
 from ..console.arrayout import check_suffix
-from ..console.options import count
+from ..console.options import positive
 from ..console.output import Console
 from ..console.outputfile import check_output
-from ..console.status import ExitCode, UsageError
+from ..console.status import ExitCode
 from ..sheet import Tiles, write_sheet
 from .clips import only_clip, open_clips, parse_frames
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write a PNG with a grid of frames of a clip. Frames that "
         "are not 8 bit are scaled: their smallest value is black, their largest is white."
@@ -39,15 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
         f"{MAX_FRAMES}, evenly spread)",
     )
-    parser.add_argument("--columns", metavar="N", type=count, help="frames per row")
-    parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the picture")
+    parser.add_argument("--columns", metavar="N", type=positive, help="frames per row")
+    parser.add_argument("--width", metavar="PIXELS", type=positive, help="width of the picture")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the sheet."""
     console = Console(args)
-    if args.columns == 0 or args.width == 0:
-        raise UsageError("--columns and --width must be at least 1")
     check_suffix(args.output, "png")
     if args.select is not None:
         parse_frames(args.select)  # refuses a wrong one before the file is opened

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...storage.url import shown_name
-from ..console.describe import dtype_text
+from ..console.describe import dtype_text, shape_text
 from ..console.output import double_pretty_size, encode_json, format_metadata
 
 if TYPE_CHECKING:
-    from ...frames.store.format import FrameFormat
     from ...frames.store.framestore import FrameStore
     from ...frames.store.summary import Summary
 
@@ -17,40 +16,35 @@ CHECKSUM = "xxh3_64"
 _SHOWN_FORMATS = 10
 
 
-def store_text(store: "FrameStore") -> Iterator[str]:
+def store_text(document: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of ``blpk info``."""
-    summary = store.summary()
     yield "FrameStore:"
     for name in ("clips", "frames", "chunks"):
-        yield f"    {name}: {getattr(summary, f'n{name}')}"
-    yield f"    nbytes: {double_pretty_size(summary.nbytes)}"
-    yield f"    cbytes: {double_pretty_size(store.cbytes)}"
-    yield f"    ratio: {summary.nbytes / store.cbytes:.2f}"
-    yield f"    codec: {store.codec!r}"
-    yield f"    preset: {store.preset!r}"
-    yield f"    quality: {store.quality}"
-    yield f"    subsampling: {store.subsampling!r}"
-    yield f"    checksum: {CHECKSUM!r}"
-    if summary.formats:
+        yield f"    {name}: {document[f'n{name}']}"
+    yield f"    nbytes: {double_pretty_size(document['nbytes'])}"
+    yield f"    cbytes: {double_pretty_size(document['cbytes'])}"
+    yield f"    ratio: {document['ratio']:.2f}"
+    for name in ("codec", "preset", "quality", "subsampling", "checksum"):
+        yield f"    {name}: {document[name]!r}"
+    formats = document["formats"]
+    if formats:
         yield "Kinds of frames:"
-    for form, nclips, nframes in summary.formats[:_SHOWN_FORMATS]:
-        clips = "clip" if nclips == 1 else "clips"
-        frames = "frame" if nframes == 1 else "frames"
-        yield f"    {_format_text(form)}: {nclips} {clips}, {nframes} {frames}"
-    if video := store._video_summary():
-        yield f"Video: {_video_text(video._asdict())}"
-    if len(summary.formats) > _SHOWN_FORMATS:
-        yield f"    and {len(summary.formats) - _SHOWN_FORMATS} more kinds"
-    if attrs := store.attrs:
+    for form in formats[:_SHOWN_FORMATS]:
+        clips = "clip" if form["nclips"] == 1 else "clips"
+        frames = "frame" if form["nframes"] == 1 else "frames"
+        counts = f"{form['nclips']} {clips}, {form['nframes']} {frames}"
+        yield f"    {form['codec']} {form['dtype']} {_frame_shape(form)}: {counts}"
+    if video := document["video"]:
+        yield f"Video: {_video_text(video)}"
+    if len(formats) > _SHOWN_FORMATS:
+        yield f"    and {len(formats) - _SHOWN_FORMATS} more kinds"
+    if attrs := document["attrs"]:
         yield "Attributes:"
         yield format_metadata(attrs, len(encode_json(attrs)))
 
 
-def _format_text(form: "FrameFormat") -> str:
-    shape = "x".join(map(str, form.shape)) or "()"
-    if form.varies:
-        shape += " and others"
-    return f"{form.codec.name.lower()} {dtype_text(form.dtype)} {shape}"
+def _frame_shape(form: dict[str, Any]) -> str:
+    return shape_text(form["shape"]) + (" and others" if form["varies"] else "")
 
 
 def _video_text(video: dict[str, Any]) -> str:
@@ -62,7 +56,7 @@ def _video_text(video: dict[str, Any]) -> str:
 
 def store_summary(document: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of ``blpk info`` on a terminal."""
-    from ..console.table import attrs_text, exact_size_text, fields_text, shape_text, table_text
+    from ..console.table import attrs_text, exact_size_text, fields_text, table_text
 
     yield from fields_text(
         (
@@ -80,7 +74,7 @@ def store_summary(document: dict[str, Any]) -> Iterator[str]:
     )
     rows = [
         (
-            shape_text(form["shape"]) + (" and others" if form["varies"] else ""),
+            _frame_shape(form),
             form["dtype"],
             form["codec"],
             str(form["nclips"]),

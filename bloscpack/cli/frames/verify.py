@@ -15,7 +15,6 @@ FORM = ReportForm(damage={name: name for name in ("clip", "frames", "what")}, ha
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Read the metadata and every frame of every clip, and every other byte of a frame store, "
         "and report what is damaged."

@@ -22,7 +22,6 @@ _FORM = ReportForm(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Check names, indexes, positions of frames and sizes of files. Nothing is changed. Works "
         "on directories that cannot be opened, too."

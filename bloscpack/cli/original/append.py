@@ -25,7 +25,6 @@ from ..console.status import ExitCode
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Append the content of NEW_FILE to ORIGINAL_FILE in place. If the command fails or is "
         "killed, nothing is appended. The blosc settings are those given here, not those of the "

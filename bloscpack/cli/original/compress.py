@@ -31,7 +31,6 @@ from ..console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = "Compress a file, or standard input if IN_FILE is -."
     parser.add_argument("in_file", metavar="IN_FILE", help="file to compress, - for standard input")
     parser.add_argument(

@@ -14,7 +14,6 @@ from ..console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Decompress a Bloscpack file, or standard input if IN_FILE is -. Metadata are printed."
     )

@@ -12,7 +12,6 @@ from .recordings import open_recording
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print the checksum of all tags and records. It is equal for files that differ only in "
         "compression, index and chunks, and equal to that of the reference tool 'vrs checksum'."

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..console.options import STDIO, add_json_option, byte_size
+from ..console.options import STDIO, add_force_option, add_json_option, byte_size
 from ..console.output import Console, double_pretty_size, print_json, printable, result
 from ..console.outputfile import check_output
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
@@ -20,7 +20,6 @@ PRESETS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Copy all records of a recording, or those selected by the options, with other "
         "tags or another compression. Ids and serial numbers do not change. The last configuration "
@@ -100,13 +99,7 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         help="split the copy into files DST, DST_1 and so on, each smaller than SIZE (suffixes "
         "K, M, G)",
     )
-    output.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="overwrite an existing recording",
-    )
+    add_force_option(output, "overwrite an existing recording")
     add_json_option(parser)
 
 

@@ -13,7 +13,6 @@ KINDS = "image", "audio", "custom", "metadata"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Write images (JPEG, PNG and JPEG XL unchanged, raw ones as PNG), audio "
         "(WAV), custom blocks, and metadata as JSON lines into a folder."

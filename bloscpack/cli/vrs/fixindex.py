@@ -22,7 +22,6 @@ _ACTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Find all records by their headers and write an index of them into FILE or, with DST, "
         "into a new file. Even if the command is interrupted, all records can be found afterwards."

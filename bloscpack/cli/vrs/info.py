@@ -27,7 +27,6 @@ _KINDS = ("configuration", "state", "data")  # of records
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print tags, streams, the number of their records and the formats of these. No record is "
         "read. Problems of the file are printed to standard error."

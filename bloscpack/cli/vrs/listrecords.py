@@ -11,7 +11,6 @@ from .recordings import add_file, add_filter_options, add_selection, choose, ope
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print for each record: its number in order of time, time in seconds, "
         "stream, type, and its bytes in the file. No record is read."

@@ -11,7 +11,6 @@ from .recordings import open_recording, times_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Copy the records of several recordings into one, in order of time. The n-th "
         "streams of a type are joined; records that are in two recordings are copied once."

@@ -14,7 +14,6 @@ _BARE = ("kind", "nbytes", "values", "error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Print records: the values of metadata, and descriptions of images, audio and custom "
         "blocks."

@@ -16,7 +16,6 @@ FORM = ReportForm(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the description and the arguments."""
     parser.description = (
         "Read every record, decompress it, compare it with the index, decode its "
         "metadata, and report what is damaged. Nothing is changed."
