@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...parallel.threads import available_cpus
 from ...storage import disk
 from ...storage.url import shown_name
-from ..console.options import CommandParser, Subparsers, add_command, add_json_option, count
+from ..console.options import CommandParser, Subparsers, add_command, add_json_option, positive
 from ..console.output import Console, message, print_json, printable, result
 from ..console.status import EXPECTED, ExitCode
 
@@ -26,11 +26,9 @@ class Kind(NamedTuple):
     # Name of the adapter class, called with ``(input, [folder,] [output,] **options)``.
     adapter: str
     inputs: tuple[tuple[str, str], ...]  # the arguments before the output directory
+    options: dict[str, Any]  # defaults of the options in `_OWN_OPTIONS` that it has
     takes_output: bool = True  # whether the output directory is passed to the adapter
-    options: tuple[str, ...] = ()  # options that only some kinds have, see `_add_own_options`
     size: str = "frame_size"  # parameter of the adapter for the size of frames
-    frame_rate: float | None = None  # default of ``--frame-rate``; None without this option
-    label_name: str | None = None  # default of ``--label-name``; None without this option
 
 
 _JSON = ("LIST", "JSON file")
@@ -40,58 +38,97 @@ KINDS = {
         "videos <id>/*.mp4 listed in a JSON file",
         "Custom20BNJsonVideoAdapter",
         (("LIST", "JSON file, .json or .json.gz: a list of objects"), _VIDEOS),
-        options=("keep_damaged",),
-        frame_rate=8,
-        label_name="template",
+        options={"frame_rate": 8, "label_name": "template", "keep_damaged": False},
     ),
     "csv-webm": Kind(
         "videos <id>.webm listed in a CSV file",
         "Custom20BNCsvWebmAdapter",
         (("LIST", "CSV file, rows id;label"), _VIDEOS),
-        options=("keep_damaged",),
-        frame_rate=12,
+        options={"frame_rate": 12, "keep_damaged": False},
     ),
     "csv-jpeg": Kind(
         "clips <id>/*.jpg listed in a CSV file",
         "Custom20BNCsvJpegAdapter",
         (("LIST", "CSV file, rows id;label"), ("CLIPS", "folder of the clips")),
-        options=("keep_jpegs",),
+        options={"keep_jpegs": False},
     ),
     "image-folder": Kind(
         "images in folders, which are the labels",
         "ImageFolderAdapter",
         (("IMAGES", "folder of the folders"),),
-        options=("extensions", "keep_jpegs"),
+        options={"keep_jpegs": False, "extensions": None},
         size="img_size",
     ),
     "image-list": Kind(
         "images listed in a file",
         "ImageListAdapter",
         (("LIST", "file of lines path,label"),),
-        options=("root_path", "keep_jpegs"),
+        options={"keep_jpegs": False, "root_path": ""},
         size="img_size",
     ),
     "video-folder": Kind(
         "videos in folders, which are the labels",
         "VideoFolderAdapter",
         (("VIDEOS", "folder of the folders"),),
-        options=("extensions", "keep_damaged"),
+        options={"keep_damaged": False, "extensions": None},
     ),
     "kinetics": Kind(
         "trimmed videos of Kinetics",
         "KineticsAdapter",
         (_JSON, _VIDEOS),
         takes_output=False,
-        options=("keep_damaged",),
+        options={"keep_damaged": False},
     ),
     "activitynet": Kind(
         "videos of Activitynet",
         "ActivitynetAdapter",
         (_JSON, _VIDEOS),
         takes_output=False,
-        options=("phase", "keep_damaged"),
+        options={"keep_damaged": False, "phase": "training"},
     ),
 }
+# Options that only some kinds have, and how they are parsed.
+_OWN_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "frame_rate": (
+        "--frame-rate",
+        {
+            "metavar": "RATE",
+            "type": float,
+            "help": "frames per second; 0 takes every frame (default: %(default)s)",
+        },
+    ),
+    "label_name": (
+        "--label-name",
+        {"metavar": "NAME", "help": "key of the label (default: %(default)s)"},
+    ),
+    "keep_damaged": (
+        "--keep-damaged",
+        {
+            "action": "store_true",
+            "help": "store the frames of damaged videos that can be decoded (default: skip the "
+            "video)",
+        },
+    ),
+    "keep_jpegs": (
+        "--keep-jpegs",
+        {
+            "action": "store_true",
+            "help": "store JPEG files unchanged, neither decoded nor encoded; not with --size",
+        },
+    ),
+    "extensions": (
+        "--extension",
+        {
+            "metavar": ".EXT",
+            "action": "append",
+            "help": "suffix of file names; may be repeated",
+        },
+    ),
+    "root_path": ("--root-path", {"metavar": "FOLDER", "help": "folder of the paths"}),
+    "phase": ("--phase", {"metavar": "NAME", "help": "the subset (default: %(default)s)"}),
+}
+# Parameters of the adapters that have another name than the option.
+_PARAMETERS = {"extensions": "file_extensions", "root_path": "root_folder"}
 _MAX_DEFAULT_WORKERS = 4
 # Names of the input arguments in the namespace, in order.
 _INPUTS = ("input", "folder")
@@ -107,8 +144,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _add_kind(kinds, name, kind)
 
 
-def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
-    parser = add_command(kinds, name, summary=kind.summary, description=f"Ingest {kind.summary}.")
+def _add_kind(kinds: Subparsers, title: str, kind: Kind) -> None:
+    parser = add_command(kinds, title, summary=kind.summary, description=f"Ingest {kind.summary}.")
     for dest, (metavar, text) in zip(_INPUTS, kind.inputs, strict=False):
         parser.add_argument(dest, metavar=metavar, help=text)
     parser.add_argument(
@@ -119,7 +156,7 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
         "--videos-per-chunk",
         "--images-per-chunk",
         metavar="N",
-        type=_positive,
+        type=positive,
         default=100,
         help="items per chunk (default: %(default)s)",
     )
@@ -127,7 +164,7 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
         "--workers",
         "--num-workers",
         metavar="N",
-        type=_positive,
+        type=positive,
         default=None,
         help="number of processes (default: the number of processors, at most 4)",
     )
@@ -162,53 +199,10 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
         "--allow-empty", action="store_true", help="exit with 0 even if there is nothing to ingest"
     )
     parser.add_argument("--log", metavar="FILE", help="write skipped items as JSON lines")
-    _add_own_options(parser, kind)
+    for name, default in kind.options.items():
+        option, settings = _OWN_OPTIONS[name]
+        parser.add_argument(option, dest=name, default=default, **settings)
     add_json_option(parser)
-
-
-def _add_own_options(parser: argparse.ArgumentParser, kind: Kind) -> None:
-    """Add the options of `kind` that other kinds do not have."""
-    if kind.frame_rate is not None:
-        parser.add_argument(
-            "--frame-rate",
-            metavar="RATE",
-            type=float,
-            default=kind.frame_rate,
-            help="frames per second; 0 takes every frame (default: %(default)s)",
-        )
-    if kind.label_name is not None:
-        parser.add_argument(
-            "--label-name",
-            metavar="NAME",
-            default=kind.label_name,
-            help="key of the label (default: %(default)s)",
-        )
-    if "keep_damaged" in kind.options:
-        parser.add_argument(
-            "--keep-damaged",
-            action="store_true",
-            help="store the frames of damaged videos that can be decoded (default: skip the video)",
-        )
-    if "keep_jpegs" in kind.options:
-        parser.add_argument(
-            "--keep-jpegs",
-            action="store_true",
-            help="store JPEG files unchanged, neither decoded nor encoded; not with --size",
-        )
-    if "extensions" in kind.options:
-        parser.add_argument(
-            "--extension",
-            metavar=".EXT",
-            action="append",
-            dest="extensions",
-            help="suffix of file names; may be repeated",
-        )
-    if "root_path" in kind.options:
-        parser.add_argument("--root-path", metavar="FOLDER", default="", help="folder of the paths")
-    if "phase" in kind.options:
-        parser.add_argument(
-            "--phase", metavar="NAME", default="training", help="the subset (default: %(default)s)"
-        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -254,17 +248,10 @@ def _make_adapter(kind: Kind, args: argparse.Namespace) -> "ListedAdapter":
     if kind.takes_output:
         inputs.append(args.output)
     options: dict[str, Any] = {kind.size: args.size, "shuffle": args.shuffle}
-    if kind.frame_rate is not None:
-        options["frame_rate"] = args.frame_rate
-    if kind.label_name is not None:
-        options["label_name"] = args.label_name
-    for name in ("keep_damaged", "keep_jpegs", "phase"):
-        if name in kind.options:
-            options[name] = getattr(args, name)
-    if "root_path" in kind.options:
-        options["root_folder"] = args.root_path
-    if "extensions" in kind.options and args.extensions:
-        options["file_extensions"] = args.extensions
+    for name in kind.options:
+        value = getattr(args, name)
+        if value is not None:
+            options[_PARAMETERS.get(name, name)] = value
     adapter: ListedAdapter = getattr(adapters, kind.adapter)(*inputs, **options)
     return adapter
 
@@ -322,10 +309,3 @@ def _document(args: argparse.Namespace, report: "IngestReport") -> dict[str, Any
         "skipped": [item._asdict() for item in report.skipped],
         "resumed_chunks": report.nresumed,
     }
-
-
-def _positive(text: str) -> int:
-    number = count(text)
-    if not number:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
