@@ -52,9 +52,7 @@ COMMANDS: tuple[Command | Group, ...] = (
         "Work with clips of frames, in a frame store or a gulp directory.",
         (
             Command(
-                "create",
-                "put images, videos, arrays or other clips into a store",
-                "frames.create",
+                "create", "put images, videos, arrays or other clips into a store", "frames.create"
             ),
             Command("info", "describe a store", "frames.info"),
             Command("ls", "list clips", "frames.ls"),

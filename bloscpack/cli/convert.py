@@ -177,18 +177,17 @@ def run(args: argparse.Namespace) -> int:
                 "lossless": copied.lossless,
             },
         )
-    elif copied.kind in several:
-        loss = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
-        result(printable(f"{args.target}: {copied.clips} array{'s' * (copied.clips != 1)}{loss}"))
+        return ExitCode.OK
+    rounded = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
+    if copied.kind in several:
+        text = f"{copied.clips} array{'s' * (copied.clips != 1)}{rounded}"
     elif copied.kind in array_targets:
-        loss = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
-        result(printable(f"{args.target}: array of {copied.frames} rows{loss}"))
+        text = f"array of {copied.frames} rows{rounded}"
     else:
         loss = "" if copied.lossless else "; others were encoded lossily"
-        result(
-            printable(
-                f"{args.target}: {copied.clips} clips, {copied.frames} frames, "
-                f"{copied.images} of them images copied byte for byte{loss}"
-            )
+        text = (
+            f"{copied.clips} clips, {copied.frames} frames, {copied.images} of them images copied "
+            f"byte for byte{loss}"
         )
+    result(printable(f"{args.target}: {text}"))
     return ExitCode.OK

@@ -13,23 +13,13 @@ from .commands import command_module
 from .console.describe import array_fields, is_array, shape_text
 from .console.inputfile import check_input, each_input, open_item
 from .console.options import add_classic_option, add_files, add_json_option
-from .console.output import error, is_for_people, print_json, printable, result
+from .console.output import error, is_for_people, print_json, printable, result, results
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
 _EMPTY = dict.fromkeys(
     (
-        "kind",
-        "shape",
-        "dtype",
-        "order",
-        "chunks",
-        "nchunks",
-        "nbytes",
-        "cbytes",
-        "ratio",
-        "checksum",
-        "format_version",
-        "count",
+        *("kind", "shape", "dtype", "order", "chunks", "nchunks", "nbytes", "cbytes", "ratio"),
+        *("checksum", "format_version", "count"),
     )
 )
 
@@ -128,17 +118,10 @@ def _describe(filetype: FileType, source: ByteSource) -> dict[str, Any]:
 
 def _line(name: str, about: dict[str, Any]) -> str:
     shape, dtype, chunks, nbytes, cbytes, ratio, checksum, shown = _cells(name, about, str)
-    columns = (
-        f"{shape:<14}",
-        f"{dtype:<6}",
-        f"{chunks:<14}",
-        f"{nbytes:>11}",
-        f"{cbytes:>11}",
-        f"{ratio:>8}",
-        f"{checksum:<8}",
-        shown,
+    return printable(
+        f"{shape:<14}  {dtype:<6}  {chunks:<14}  {nbytes:>11}  {cbytes:>11}  {ratio:>8}  "
+        f"{checksum:<8}  {shown}"
     )
-    return printable("  ".join(columns))
 
 
 def _print_table(files: list[tuple[str, dict[str, Any]]]) -> None:
@@ -146,8 +129,7 @@ def _print_table(files: list[tuple[str, dict[str, Any]]]) -> None:
 
     names = ("shape", "dtype", "chunk", "decoded", "stored", "ratio", "checksum", "name")
     rows = (_cells(name, about, size_text) for name, about in files)
-    for line in table_text(names, rows, right=("decoded", "stored", "ratio")):
-        result(line)
+    results(table_text(names, rows, right=("decoded", "stored", "ratio")))
 
 
 def _cells(name: str, about: dict[str, Any], size: Callable[[int], str]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from .console import terminal
 from .console.describe import dtype_text
 from .console.inputfile import check_input, open_input
 from .console.options import add_json_option, ranged
-from .console.output import Console, binary_stdout, print_json, printable, result
+from .console.output import Console, binary_stdout, print_json, printable, results
 from .console.selection import Index, parse_selection_text, strip_brackets
 from .console.status import ExitCode, UsageError
 
@@ -82,12 +82,20 @@ def run(args: argparse.Namespace) -> int:
     index = None if args.selection is None else parse_selection_text(args.selection)
     shown = _read(args.file_, index, args.nthreads)
     if args.json:
-        _print_description(args, shown)
+        print_json(
+            "show",
+            {
+                "path": shown_name(args.file_),
+                "selection": args.selection and strip_brackets(args.selection),
+                "shown": shown.label,
+                "shape": shown.values.shape,
+                "dtype": dtype_text(shown.values.dtype),
+            },
+        )
         return ExitCode.OK
     columns, lines = terminal.size()
     width = args.width or columns
-    for line in _drawn(args, shown, width, max(2, lines - 2)):
-        result(line)
+    results(_drawn(args, shown, width, max(2, lines - 2)))
     binary_stdout()  # flushes: the label follows the picture
     console.note(printable(shown.label))
     return ExitCode.OK
@@ -220,16 +228,3 @@ def _colors_of(shown: Shown) -> AnyArray:
 def _legend(picture: Any) -> list[str]:
     legend = picture.legend().removeprefix(": ").removeprefix(", ")
     return [legend] if legend else []
-
-
-def _print_description(args: argparse.Namespace, shown: Shown) -> None:
-    print_json(
-        "show",
-        {
-            "path": shown_name(args.file_),
-            "selection": args.selection and strip_brackets(args.selection),
-            "shown": shown.label,
-            "shape": shown.values.shape,
-            "dtype": dtype_text(shown.values.dtype),
-        },
-    )

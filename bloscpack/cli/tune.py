@@ -6,7 +6,7 @@ from ..filetypes.identify import identify, split_inner
 from .commands import command_module
 from .console.inputfile import check_input, one_input, open_item, readable
 from .console.options import STDIO, add_classic_option, add_json_option, byte_size
-from .console.output import Console, is_for_people, print_json, result
+from .console.output import Console, is_for_people, print_json, results
 from .console.status import ExitCode
 from .console.trialtable import PATIENCE, trials_document, trials_text
 
@@ -44,8 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json("tune", {"path": name, **trials_document(tuned)})
         return ExitCode.OK
-    for line in trials_text(tuned, is_for_people=is_for_people(args)):
-        result(line)
+    results(trials_text(tuned, is_for_people=is_for_people(args)))
     return ExitCode.OK
 
 

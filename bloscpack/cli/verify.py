@@ -43,12 +43,7 @@ def run(args: argparse.Namespace) -> int:
             filetype, source = open_whole(name, "verified")
             fix = (source if name == STDIO else name) if args.fix else None
             return verify_source(
-                filetype,
-                source,
-                fix,
-                decode=args.decode,
-                nthreads=args.nthreads,
-                progress=progress,
+                filetype, source, fix, decode=args.decode, nthreads=args.nthreads, progress=progress
             )
 
     return verify_each(args, "verify", verify_file, FORM, for_people=is_for_people(args))

@@ -16,6 +16,7 @@ from ..console.output import (
     prefixed_result,
     printable,
     result,
+    results,
 )
 from ..console.status import ExitCode
 
@@ -48,13 +49,7 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
 
 
 def _summarize(document: dict[str, Any]) -> None:
-    from ..console.table import (
-        attrs_text,
-        exact_size_text,
-        fields_text,
-        size_text,
-        table_text,
-    )
+    from ..console.table import attrs_text, exact_size_text, fields_text, size_text, table_text
 
     fields = [
         ("kind", "archive"),
@@ -75,13 +70,11 @@ def _summarize(document: dict[str, Any]) -> None:
         )
         for each in document["arrays"]
     ]
-    for line in fields_text(fields):
-        result(line)
+    results(fields_text(fields))
     if rows:
         result("")
         names = ("shape", "dtype", "decoded", "stored", "array")
-        for line in table_text(names, rows, right=("decoded", "stored")):
-            result(line)
+        results(table_text(names, rows, right=("decoded", "stored")))
 
 
 def _document(name: str, archive: Archive) -> dict[str, Any]:

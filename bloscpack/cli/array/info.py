@@ -25,7 +25,7 @@ from ..console.output import (
     give_document,
     is_for_people,
     prefixed_result,
-    result,
+    results,
 )
 from ..console.status import ExitCode, describe, exit_code
 
@@ -64,8 +64,7 @@ def _summarize(container: Container, metadata: Any, chunk: ChunkHeader | None) -
     from .summary import summary_fields
 
     array, cbytes = _array_document(metadata), container.source.size()
-    for line in fields_text(summary_fields(container, metadata, chunk, array, cbytes)):
-        result(line)
+    results(fields_text(summary_fields(container, metadata, chunk, array, cbytes)))
 
 
 def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Iterable[str]:

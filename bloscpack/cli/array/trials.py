@@ -17,7 +17,7 @@ from ...filetypes.arraysource import ArraySource
 from ...format.chunkgrid import ChunkGrid
 from ...integrations.save import save
 from ...types import AnyArray, Progress
-from ..console.trialtable import Trial, smallest_of
+from ..console.trialtable import Trial, least_seconds, smallest_of
 
 # Rows are taken in several places: the middle of an array is often unlike its ends.
 PLACES = 4
@@ -154,10 +154,7 @@ def _divisions(sample: Sample) -> Iterator[tuple[dict[str, Any], Chunks]]:
 
 
 def _trial(
-    array: AnyArray,
-    expected: memoryview,
-    settings: dict[str, Any],
-    chunks: Chunks,
+    array: AnyArray, expected: memoryview, settings: dict[str, Any], chunks: Chunks
 ) -> Trial:
     arguments = {key: value for key, value in settings.items() if key not in ("chunks", "access")}
     if chunks is not None:
@@ -171,9 +168,5 @@ def _trial(
     data = stream.getvalue()
     if stored_bytes(load(data, nthreads=1)) != expected:  # as bytes: NaN is not equal to NaN
         raise FormatError(f"an array saved with {settings} is read with other items")
-    seconds = []
-    for _ in range(READS):
-        began = process_time()
-        load(data, nthreads=1)
-        seconds.append(process_time() - began)
-    return Trial(settings, len(data), write_seconds, min(seconds))
+    read_seconds = least_seconds(lambda: load(data, nthreads=1), READS)
+    return Trial(settings, len(data), write_seconds, read_seconds)

@@ -27,11 +27,7 @@ TRACKS = {"input": INPUT, "thumb": THUMB}
 
 @contextmanager
 def open_dataset(
-    name: str,
-    nthreads: int | None,
-    *,
-    splits: str | None = None,
-    source: ByteSource | None = None,
+    name: str, nthreads: int | None, *, splits: str | None = None, source: ByteSource | None = None
 ) -> Iterator["Dataset"]:
     """Open a dataset; `source` is its open file, if it was opened and identified."""
     from ...benzina.dataset import open as open_file

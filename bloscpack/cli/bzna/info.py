@@ -16,7 +16,7 @@ from ..console.output import (
     give_document,
     is_for_people,
     printable,
-    result,
+    results,
 )
 from ..console.status import ExitCode, describe, exit_code, most_severe
 from .datasets import INPUT, THUMB, add_file, open_dataset
@@ -54,11 +54,9 @@ def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
         fields = {"path": shown_name(args.file_), "kind": "dataset", **document, "errors": messages}
         give_document(args, "bzna info" if source is None else "info", fields)
     elif source is not None and is_for_people(args):
-        for line in _summary(document):
-            result(line)
+        results(_summary(document))
     else:
-        for line in _text(document):
-            result(printable(line))
+        results(map(printable, _text(document)))
     return most_severe(map(exit_code, errors)) if errors else ExitCode.OK
 
 
@@ -142,13 +140,7 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
         what = track["mime"] or track["codec"]
         size = f", frames of {_sides(track['shape'])}" if track["shape"] else ""
         yield f"  {track['name']}: {track['nsamples']} of {what}{size}"
-    if targets := document["targets"]:
-        yield (
-            f"targets: {targets['count']}, {targets['distinct']} different, {targets['min']} to "
-            f"{targets['max']}"
-        )
-    else:
-        yield "targets: none"
+    yield f"targets: {_targets_text(document['targets']) or 'none'}"
     yield f"names: {document['nnames'] or 'none'}"
     splits = list((document["splits"] or {}).items())
     for name, (start, stop) in splits[:_SHOWN_SPLITS]:
@@ -168,7 +160,7 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
 def _summary(document: dict[str, Any]) -> Iterator[str]:
     from ..console.table import exact_size_text, fields_text, table_text  # on use
 
-    targets, first = document["targets"], document["first_sample"]
+    first = document["first_sample"]
     splits = [
         f"{name} {start}:{stop}" for name, (start, stop) in (document["splits"] or {}).items()
     ]
@@ -178,12 +170,7 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
             ("kind", "Benzina dataset"),
             ("samples", document["nsamples"]),
             ("stored", exact_size_text(document["cbytes"])),
-            (
-                "targets",
-                targets
-                and f"{targets['count']}, {targets['distinct']} different, {targets['min']} to "
-                f"{targets['max']}",
-            ),
+            ("targets", _targets_text(document["targets"])),
             ("names", document["nnames"] or None),
             ("splits", ", ".join(splits[:_SHOWN_SPLITS]) + more if splits else None),
             *(
@@ -208,6 +195,12 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
         yield from table_text(
             ("samples", "content", "frames of", "track"), rows, right=("samples",)
         )
+
+
+def _targets_text(targets: dict[str, int] | None) -> str | None:
+    if targets is None:
+        return None
+    return "{count}, {distinct} different, {min} to {max}".format_map(targets)
 
 
 def _picture_text(about: dict[str, Any]) -> str:

@@ -154,11 +154,7 @@ def _write_npy(sink: ByteSink, part: Part, progress: Any) -> None:
 def _npy_header(part: Part) -> bytes | None:
     """Return the header of an .npy file, or None if version 1.0 of the format is not enough."""
     buffer = BytesIO()
-    fields = {
-        "descr": npy.dtype_to_descr(part.dtype),
-        "fortran_order": False,
-        "shape": part.shape,
-    }
+    fields = {"descr": npy.dtype_to_descr(part.dtype), "fortran_order": False, "shape": part.shape}
     try:
         npy.write_array_header_1_0(buffer, fields)
     except ValueError:

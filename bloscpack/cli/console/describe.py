@@ -35,11 +35,7 @@ def array_fields(
     shape: tuple[int, ...], dtype: "np.dtype[Any]", is_fortran: bool
 ) -> dict[str, Any]:
     """Return the JSON fields that describe an array."""
-    return {
-        "shape": list(shape),
-        "dtype": dtype_text(dtype),
-        "order": "F" if is_fortran else "C",
-    }
+    return {"shape": list(shape), "dtype": dtype_text(dtype), "order": "F" if is_fortran else "C"}
 
 
 def report_chunks(console: Console, nbytes: int, chunk_size: int) -> None:

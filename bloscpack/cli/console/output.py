@@ -86,6 +86,12 @@ def result(text: str) -> None:
     _write(_stdout(), text + "\n")
 
 
+def results(lines: Iterable[str]) -> None:
+    """Print lines of a result, each when it is yielded."""
+    for line in lines:
+        result(line)
+
+
 def prefixed_result(text: str) -> None:
     """Print lines of a result, each after the name of the program, as bloscpack 0.16 does."""
     _write(_stdout(), "".join(f"{PROG}: {line}\n" for line in _lines(text)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...storage.url import shown_name
 from .inputfile import each_input
-from .output import Console, error, print_json, printable, result
+from .output import Console, error, print_json, printable, result, results
 from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
 if TYPE_CHECKING:
@@ -16,20 +16,8 @@ if TYPE_CHECKING:
 Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
 
 _DAMAGE = (
-    "what",
-    "index",
-    "offset",
-    "end",
-    "first",
-    "last",
-    "rows",
-    "clip",
-    "frames",
-    "region",
-    "member",
-    "file",
-    "record",
-    "stream",
+    *("what", "index", "offset", "end", "first", "last", "rows", "clip", "frames", "region"),
+    *("member", "file", "record", "stream"),
 )
 
 
@@ -104,8 +92,7 @@ def _print_tables(reports: "list[tuple[str, Report]]") -> None:
         for name, report in reports
     ]
     names = ("result", "chunks", "decoded", "file")
-    for line in table_text(names, rows, right=("chunks", "decoded")):
-        result(line)
+    results(table_text(names, rows, right=("chunks", "decoded")))
     for name, report in reports:
         if report.damage:
             result("")
@@ -114,8 +101,7 @@ def _print_tables(reports: "list[tuple[str, Report]]") -> None:
                 (span_text(each.offset, each.end), _lost_text(each), each.what)
                 for each in report.damage
             ]
-            for line in table_text(("bytes of the file", "lost", "damage"), faults):
-                result(line)
+            results(table_text(("bytes of the file", "lost", "damage"), faults))
 
 
 def _lost_text(damage: "Damage") -> str:

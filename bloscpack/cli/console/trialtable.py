@@ -2,8 +2,10 @@
 
 import math
 import shlex
+import timeit
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import process_time
 from typing import Any, NamedTuple
 
 from .output import printable
@@ -165,6 +167,11 @@ def option_text(value: Any) -> str:
 def command_text(*words: str) -> str:
     """Return a command of ``blpk`` for a shell."""
     return shlex.join(("blpk", *words))
+
+
+def least_seconds(read: Callable[[], object], times: int) -> float:
+    """Return the least processor time of several calls."""
+    return min(timeit.repeat(read, timer=process_time, number=1, repeat=times))
 
 
 def smallest_of(trials: Sequence[Trial]) -> int:

@@ -66,12 +66,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("workers open the source by its path; standard input has none")
     check_input(args.file_, "file")
     settings = Settings(
-        args.batch,
-        args.length or None,
-        args.stride,
-        args.workers,
-        args.start_method,
-        args.seconds,
+        args.batch, args.length or None, args.stride, args.workers, args.start_method, args.seconds
     )
     speed = measure(args.file_, settings)
     if args.json:
@@ -82,13 +77,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _document(name: str, settings: Settings, speed: LoaderSpeed) -> dict[str, Any]:
-    asked = {
+    return {
+        "path": shown_name(name),
         "batch_size": settings.batch_size,
         "length": settings.length,
         "stride": settings.stride,
         "workers": settings.workers,
+        **asdict(speed),
     }
-    return {"path": shown_name(name), **asked, **asdict(speed)}
 
 
 def _print(settings: Settings, speed: LoaderSpeed) -> None:

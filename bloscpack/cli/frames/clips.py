@@ -62,17 +62,3 @@ def clip_nbytes(clip: Clip) -> int:
     for length in clip.shape:
         nbytes *= length
     return nbytes
-
-
-def describe_source(source: FrameSource) -> dict[str, Any]:
-    """Return the kind and the attributes of a source."""
-    kinds = {
-        "FrameStore": "frame store",
-        "GulpSource": "gulp directory",
-        "Dataset": "Benzina dataset",
-    }
-    name = type(source).__name__
-    return {
-        "kind": kinds.get(name, name),
-        "attrs": source.attrs if name == "FrameStore" else None,
-    }

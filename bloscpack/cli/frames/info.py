@@ -23,10 +23,14 @@ from ..console.output import (
     print_json,
     printable,
     result,
+    results,
 )
 from ..console.status import ExitCode
-from .clips import clip_nbytes, describe_source, kept_as, open_clips
+from .clips import clip_nbytes, kept_as, open_clips
 from .storeinfo import store_document, store_summary, store_text
+
+# By the class of the source; `gulp` and `benzina` are not imported here.
+_KINDS = {"FrameStore": "frame store", "GulpSource": "gulp directory", "Dataset": "Benzina dataset"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Describe a source."""
     with open_clips(args.file_, args.nthreads) as source:
-        document = {"path": shown_name(args.file_), **_describe(args.file_, source)}
+        document = _describe(args.file_, source)
     if args.json:
         print_json("frames info", document)
     else:
@@ -54,8 +58,7 @@ def show_clip(args: argparse.Namespace, filetype: FileType, source: Any, inner: 
     with frames_of(filetype, source, nthreads=args.nthreads) as clips:
         clip = clips[inner]
         document = _describe(args.file_, Clips({inner: clip}, clips.name))
-        document = {"path": shown_name(args.file_), **document, "kind": "clip", "cbytes": None}
-        document["attrs"] = clip.meta
+        document |= {"kind": "clip", "cbytes": None, "attrs": clip.meta}
     if args.json:
         give_document(args, "info", document)
     elif is_for_people(args):
@@ -77,8 +80,7 @@ def _summarize_clip(document: dict[str, Any]) -> None:
         ("kept as", form["kept_as"]),
         ("meta", attrs_text(document["attrs"])),
     )
-    for line in fields_text(fields):
-        result(line)
+    results(fields_text(fields))
 
 
 def _print(document: dict[str, Any]) -> None:
@@ -104,8 +106,7 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
     if args.json:
         give_document(args, "info", document)
     elif is_for_people(args):
-        for line in store_summary(document):
-            result(line)
+        results(store_summary(document))
     else:
         prefixed_result("\n".join(store_text(document)))
     return ExitCode.OK
@@ -121,9 +122,10 @@ def _describe(name: str, source: FrameSource) -> dict[str, Any]:
         clips[form] += 1
         frames[form] += len(clip)
         nbytes += clip_nbytes(clip)
-    about = describe_source(source)
+    kind = type(source).__name__
     return {
-        "kind": about["kind"],
+        "path": shown_name(name),
+        "kind": _KINDS.get(kind, kind),
         "nclips": len(source),
         "nframes": frames.total(),
         "nbytes": nbytes,
@@ -138,7 +140,7 @@ def _describe(name: str, source: FrameSource) -> dict[str, Any]:
             }
             for form, count in clips.most_common()
         ],
-        "attrs": about["attrs"],
+        "attrs": source.attrs if isinstance(source, FrameStore) else None,
     }
 
 

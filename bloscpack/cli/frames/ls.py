@@ -85,13 +85,8 @@ def _describe(source: FrameSource, id_: str, *, with_meta: bool) -> dict[str, An
 
 
 def _line(id_: str, about: dict[str, Any], *, with_meta: bool) -> str:
-    columns = [
-        f"{'x'.join(map(str, about['shape'])):<16}",
-        f"{about['dtype']:<6}",
-        f"{about['kept_as']:<6}",
-        f"{about['nbytes']:>11}",
-        id_,
-    ]
-    if with_meta:
-        columns.append(encode_json(about["meta"]))
-    return printable("  ".join(columns))
+    shape = "x".join(map(str, about["shape"]))
+    name = f"{id_}  {encode_json(about['meta'])}" if with_meta else id_
+    return printable(
+        f"{shape:<16}  {about['dtype']:<6}  {about['kept_as']:<6}  {about['nbytes']:>11}  {name}"
+    )

@@ -13,7 +13,7 @@ from ...frames.protocol import Clip, FrameSource
 from ...frames.store.frameencoding import PRESETS as ALL_PRESETS
 from ...parallel.imports import importing
 from ...types import AnyArray, Progress
-from ..console.trialtable import Trial
+from ..console.trialtable import Trial, least_seconds
 
 # Clips that frames are taken from, evenly spread.
 PLACES = 4
@@ -107,16 +107,15 @@ def _trial(sample: ClipSample, settings: dict[str, Any]) -> Trial:
             for id_, frames in _content(sample, keeps_images):
                 store.append(id_, frames)
         write_seconds = process_time() - began
-        seconds = []
+        found: dict[str, AnyArray] = {}
         with open_frames(path, nthreads=1) as store:
-            for _ in range(READS):
-                began = process_time()
-                found = {id_: store[id_].read() for id_ in sample.pieces}
-                seconds.append(process_time() - began)
+            seconds = least_seconds(
+                lambda: found.update((id_, store[id_].read()) for id_ in sample.pieces), READS
+            )
         for id_, piece in sample.pieces.items():
             if found[id_].tobytes() != np.ascontiguousarray(piece.frames).tobytes():
                 raise FormatError(f"clip {id_!r:.80} saved with {settings} is read with others")
-        return Trial(settings, os.stat(path).st_size, write_seconds, min(seconds))
+        return Trial(settings, os.stat(path).st_size, write_seconds, seconds)
 
 
 def _content(sample: ClipSample, keeps_images: bool) -> Iterator[tuple[str, Any]]:

@@ -2,11 +2,12 @@
 
 import argparse
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...storage.folder.filelist import ListedFolder
 from ...storage.url import shown_name
-from ..console.output import Console, double_pretty_size, give_document, is_for_people, result
+from ..console.output import Console, double_pretty_size, give_document, is_for_people, results
 from ..console.reports import print_notices, report_code
 from .verify import add_directory, print_document
 
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_document(args, report)
     else:
-        _print(report)
+        results(_text(report))
     return _note(args, args.directory, report)
 
 
@@ -41,8 +42,7 @@ def show(args: argparse.Namespace, folder: ListedFolder) -> int:
     elif is_for_people(args):
         _summarize(report)
     else:
-        result("kind: gulp directory")
-        _print(report)
+        results(("kind: gulp directory", *_text(report)))
     return _note(args, args.file_, report)
 
 
@@ -69,16 +69,15 @@ def _summarize(report: "DirectoryReport") -> None:
         ("chunks", f"{report.nchunks}, with {exact_size_text(report.meta_nbytes)} of indexes"),
         ("damage", f"{len(report.damage)} faults, see below" if report.damage else None),
     )
-    for line in fields_text(fields):
-        result(line)
+    results(fields_text(fields))
 
 
-def _print(report: "DirectoryReport") -> None:
-    result(f"chunks: {report.nchunks}")
-    result(f"items: {report.nitems}")
-    result(f"frames: {report.nframes}")
-    result(f"data: {double_pretty_size(report.nbytes)}")
-    result(f"index: {double_pretty_size(report.meta_nbytes)}")
+def _text(report: "DirectoryReport") -> Iterator[str]:
+    yield f"chunks: {report.nchunks}"
+    yield f"items: {report.nitems}"
+    yield f"frames: {report.nframes}"
+    yield f"data: {double_pretty_size(report.nbytes)}"
+    yield f"index: {double_pretty_size(report.meta_nbytes)}"
 
 
 def _note(args: argparse.Namespace, name: str, report: "DirectoryReport") -> int:

@@ -118,11 +118,7 @@ _OWN_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "extensions": (
         "--extension",
-        {
-            "metavar": ".EXT",
-            "action": "append",
-            "help": "suffix of file names; may be repeated",
-        },
+        {"metavar": ".EXT", "action": "append", "help": "suffix of file names; may be repeated"},
     ),
     "root_path": ("--root-path", {"metavar": "FOLDER", "help": "folder of the paths"}),
     "phase": ("--phase", {"metavar": "NAME", "help": "the subset (default: %(default)s)"}),

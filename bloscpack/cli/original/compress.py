@@ -61,10 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="do not write an offset table; such a file cannot be appended to",
     )
     group.add_argument(
-        "-m",
-        "--metadata",
-        metavar="FILE",
-        help="file with a JSON value to store as metadata",
+        "-m", "--metadata", metavar="FILE", help="file with a JSON value to store as metadata"
     )
     keep_prefixes(group, "--m", dest="metadata")
     group.add_argument(

@@ -53,9 +53,5 @@ def run(args: argparse.Namespace) -> int:
         f"{report.nrecords} records, {report.nfiles.total()} files ({kinds or 'none'}), "
         f"{double_pretty_size(report.nbytes)}"
     )
-    counts = {
-        "nrecords": report.nrecords,
-        "nfiles": dict(report.nfiles),
-        "nbytes": report.nbytes,
-    }
+    counts = {"nrecords": report.nrecords, "nfiles": dict(report.nfiles), "nbytes": report.nbytes}
     return report_extract(args, "vrs extract", FORM, report.damage, counts, text)

@@ -13,7 +13,7 @@ from ..console.output import (
     give_document,
     is_for_people,
     printable,
-    result,
+    results,
 )
 from ..console.status import ExitCode
 from .recordings import add_file, open_recording
@@ -51,11 +51,9 @@ def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
             fields = {"path": shown_name(args.file_), "kind": "recording", **document}
             give_document(args, "vrs info" if source is None else "info", fields)
         elif source is not None and is_for_people(args):
-            for line in _summary(recording):
-                result(line)
+            results(_summary(recording))
         else:
-            for line in _text(recording, fields=getattr(args, "fields", False)):
-                result(printable(line))
+            results(map(printable, _text(recording, fields=getattr(args, "fields", False))))
     return ExitCode.OK
 
 

@@ -10,8 +10,4 @@ def entry(source: ByteSource) -> dict[str, Any]:
     from ...vrs.recording import open_quietly
 
     with open_quietly(source) as recording:
-        return {
-            "kind": "recording",
-            "count": len(recording),
-            "cbytes": recording.source.size(),
-        }
+        return {"kind": "recording", "count": len(recording), "cbytes": recording.source.size()}

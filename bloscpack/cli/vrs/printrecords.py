@@ -6,7 +6,7 @@ from typing import Any
 
 from ...storage.url import shown_name
 from ..console.options import add_json_option
-from ..console.output import Console, encode_json, error, print_json, printable, result
+from ..console.output import Console, encode_json, error, print_json, printable, results
 from ..console.status import ExitCode
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
@@ -45,8 +45,7 @@ def run(args: argparse.Namespace) -> int:
             print_json("vrs print", {"path": shown_name(args.file_), "records": documents()})
             return code
         for document in documents():
-            for line in _text(document):
-                result(printable(line))
+            results(map(printable, _text(document)))
     return code
 
 

@@ -2,12 +2,12 @@
 
 import argparse
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..console.output import Console, pretty_size
-from ..console.trialtable import Trial, Tuned, command_text
+from ..console.trialtable import Trial, Tuned, command_text, least_seconds
 from .recordings import open_recording
 
 if TYPE_CHECKING:
@@ -70,12 +70,10 @@ def _trial(payloads: list[bytes], preset: str) -> Trial:
     began = process_time()
     encoded = [encode_payload(payload, preset) for payload in payloads]
     write_seconds = process_time() - began
-    seconds = []
-    for _ in range(_READS):
-        began = process_time()
+
+    def read() -> None:
         for payload, (compression, frame) in zip(payloads, encoded, strict=True):
             decode_payload(frame, compression, len(payload))
-        seconds.append(process_time() - began)
+
     nbytes = sum(len(frame) for _, frame in encoded)
-    settings: dict[str, Any] = {"compression": preset}
-    return Trial(settings, nbytes, write_seconds, min(seconds))
+    return Trial({"compression": preset}, nbytes, write_seconds, least_seconds(read, _READS))
