@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,8 +164,5 @@ def _document(args: argparse.Namespace, report: "PackReport", code: ExitCode) ->
         "status": STATUS_NAMES[code],
         "nsamples": report.nsamples,
         "classes": report.classes,
-        "skipped": [
-            {"position": each.position, "name": each.name, "reason": each.reason}
-            for each in report.skipped
-        ],
+        "skipped": [asdict(each) for each in report.skipped],
     }

@@ -23,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the workers' time decoding takes, and what to change."
     )
     parser.add_argument("file_", metavar="PATH", help="any source of clips, by path or URL")
-    number = partial(_ranged, 1)
+    number = partial(ranged, low=1, high=_MOST)
     parser.add_argument(
         "-w",
         "--workers",
         metavar="N",
-        type=partial(_ranged, 0),
+        type=partial(ranged, low=0, high=_MOST),
         default=2,
         help="worker processes; 0: this process (default: %(default)s)",
     )
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--length",
         metavar="N",
-        type=partial(_ranged, 0),
+        type=partial(ranged, low=0, high=_MOST),
         default=16,
         help="frames of an item; 0: whole clips (default: 16)",
     )
@@ -111,10 +111,6 @@ def _print(settings: Settings, speed: LoaderSpeed) -> None:
         result(f"note: {line}")
     for line in speed.advice:
         result(f"advice: {line}")
-
-
-def _ranged(low: int, text: str) -> int:
-    return ranged(text, low, _MOST)
 
 
 def _seconds(text: str) -> float:

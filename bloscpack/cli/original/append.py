@@ -6,7 +6,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -90,7 +90,9 @@ def run(args: argparse.Namespace) -> int:
                 progress=progress,
             )
         if metadata is not None:
-            _rewrite(file, metadata)
+            # The append may have changed the shape to the new one already.
+            with suppress(NoChangeInMetadata):
+                _rewrite_metadata_fp(file, metadata)
     after = Path(original).stat().st_size
     console.verbose(f"orig file size after append: {double_pretty_size(after)}")
     if after > before:
@@ -123,11 +125,3 @@ def _check_rewrite(name: str, metadata: Any) -> None:
         if container.metadata == metadata:
             raise NoChangeInMetadata("the new metadata equal the old").at(path=name)
         rewrite_section(container.metadata_header, metadata)
-
-
-def _rewrite(file: IO[bytes], metadata: Any) -> None:
-    try:
-        _rewrite_metadata_fp(file, metadata)
-    except NoChangeInMetadata:
-        # The append has already changed the shape to the requested one.
-        return

@@ -31,7 +31,7 @@ def open_part(
     """Open the payloads of the selected records, or with a name the images or the field."""
     with open_recording(args.file_, args.nthreads, source=source) as recording:
         if not inner:
-            yield _Payloads(_records(recording, args.selection))
+            yield _Payloads(recording[parse_range(args.selection, len(recording), "records")])
             return
         name, _, field = inner.partition("/")
         stream = recording.streams[name]
@@ -39,12 +39,6 @@ def open_part(
             yield _field(args, stream, field)
         else:
             yield _images(args, recording, stream)
-
-
-def _records(recording: "Recording", selection: str | None) -> "RecordSequence":
-    if selection is None:
-        return recording
-    return recording[parse_range(selection, len(recording), "records")]
 
 
 def _images(args: argparse.Namespace, recording: "Recording", stream: "Stream") -> Part:
