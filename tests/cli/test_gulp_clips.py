@@ -94,6 +94,21 @@ def test_errors_of_convert(
     assert os.listdir(tmp_path) == ["gulp"]
 
 
+def test_a_stored_image_is_not_decoded(
+    blpk: Blpk, gulp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bp.frames.open(gulp) as source:
+        clip = source["mixed"]
+        images = clip.read_images()
+    assert images is not None
+    monkeypatch.setattr(type(clip), "read", None)
+    for command in (
+        ["frames", "cat", gulp, "mixed", "--select", "1"],
+        ["cat", f"{gulp}::/mixed", "1"],
+    ):
+        assert blpk(*command, "--image").raw == images[1]
+
+
 def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, gulp: Path) -> None:
     with bp.frames.open(gulp) as source:
         images = source["mixed"].read_images()
