@@ -15,7 +15,6 @@ from ..console.output import (
     is_for_people,
     prefixed_result,
     printable,
-    result,
     results,
 )
 from ..console.status import ExitCode
@@ -49,7 +48,7 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
 
 
 def _summarize(document: dict[str, Any]) -> None:
-    from ..console.table import attrs_text, exact_size_text, fields_text, size_text, table_text
+    from ..console.table import attrs_text, exact_size_text, size_text, summary_text
 
     fields = [
         ("kind", "archive"),
@@ -70,11 +69,8 @@ def _summarize(document: dict[str, Any]) -> None:
         )
         for each in document["arrays"]
     ]
-    results(fields_text(fields))
-    if rows:
-        result("")
-        names = ("shape", "dtype", "decoded", "stored", "array")
-        results(table_text(names, rows, right=("decoded", "stored")))
+    names = ("shape", "dtype", "decoded", "stored", "array")
+    results(summary_text(fields, names, rows, right=("decoded", "stored")))
 
 
 def _document(name: str, archive: Archive) -> dict[str, Any]:

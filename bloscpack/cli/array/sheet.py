@@ -13,7 +13,6 @@ from ...filetypes.table import FileType
 from ...frames.protocol import frame_indices
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
-from ...types import AnyArray
 from ..console.describe import is_array
 from ..frames.clips import parse_frames
 from ..sheet import Tiles
@@ -48,8 +47,5 @@ def open_tiles(
         except IndexError as err:
             raise ValueError(f"{name}: slice of the first axis: {err}") from None
         numbers = spread(array.shape[0]) if selection is None else indices.tolist()
-
-        def slices() -> Iterator[AnyArray]:
-            return (array[number] for number in numbers)
-
-        yield Tiles(slices(), numbers, "slices", width_of(array.shape[1:]))
+        slices = (array[number] for number in numbers)
+        yield Tiles(slices, numbers, "slices", width_of(array.shape[1:]))

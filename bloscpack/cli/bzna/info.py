@@ -158,28 +158,26 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _summary(document: dict[str, Any]) -> Iterator[str]:
-    from ..console.table import exact_size_text, fields_text, table_text  # on use
+    from ..console.table import exact_size_text, summary_text  # on use
 
     first = document["first_sample"]
     splits = [
         f"{name} {start}:{stop}" for name, (start, stop) in (document["splits"] or {}).items()
     ]
     more = f" and {len(splits) - _SHOWN_SPLITS} more" if len(splits) > _SHOWN_SPLITS else ""
-    yield from fields_text(
-        (
-            ("kind", "Benzina dataset"),
-            ("samples", document["nsamples"]),
-            ("stored", exact_size_text(document["cbytes"])),
-            ("targets", _targets_text(document["targets"])),
-            ("names", document["nnames"] or None),
-            ("splits", ", ".join(splits[:_SHOWN_SPLITS]) + more if splits else None),
-            *(
-                (title, _picture_text(first[name]))
-                for title, name in (("picture", INPUT), ("thumbnail", THUMB))
-                if first and first[name]
-            ),
-            ("brands", ", ".join(document["brands"]) or None),
-        )
+    fields = (
+        ("kind", "Benzina dataset"),
+        ("samples", document["nsamples"]),
+        ("stored", exact_size_text(document["cbytes"])),
+        ("targets", _targets_text(document["targets"])),
+        ("names", document["nnames"] or None),
+        ("splits", ", ".join(splits[:_SHOWN_SPLITS]) + more if splits else None),
+        *(
+            (title, _picture_text(first[name]))
+            for title, name in (("picture", INPUT), ("thumbnail", THUMB))
+            if first and first[name]
+        ),
+        ("brands", ", ".join(document["brands"]) or None),
     )
     rows = [
         (
@@ -190,11 +188,7 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
         )
         for track in document["tracks"]
     ]
-    if rows:
-        yield ""
-        yield from table_text(
-            ("samples", "content", "frames of", "track"), rows, right=("samples",)
-        )
+    return summary_text(fields, ("samples", "content", "frames of", "track"), rows, ("samples",))
 
 
 def _targets_text(targets: dict[str, int] | None) -> str | None:

@@ -58,6 +58,19 @@ def table_text(
     yield from lines
 
 
+def summary_text(
+    fields: Iterable[tuple[str, object]],
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[str],
+) -> Iterator[str]:
+    """Yield the lines of fields, and of a table below them if it has rows."""
+    yield from fields_text(fields)
+    if rows:
+        yield ""
+        yield from table_text(names, rows, right=right)
+
+
 def attrs_text(attrs: object) -> str | None:
     """Return attributes as JSON, shortened; None if there are none."""
     return _cut(encode_json(attrs), _MAX_ATTRS) if attrs else None

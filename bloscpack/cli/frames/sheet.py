@@ -85,7 +85,8 @@ def _tiles(args: argparse.Namespace, clip: Clip) -> Tiles:
         numbers = spread(len(clip))
     else:
         numbers = frame_indices(parse_frames(args.select), len(clip)).indices.tolist()
-    return Tiles(_read(clip, numbers), numbers, "frames", width_of(clip.shape[1:]), is_cmyk(clip))
+    frames = (clip.read(number) for number in numbers)  # one by one: images may differ in shape
+    return Tiles(frames, numbers, "frames", width_of(clip.shape[1:]), is_cmyk(clip))
 
 
 def _overview(args: argparse.Namespace, clips: FrameSource) -> Tiles:
@@ -123,8 +124,3 @@ def _to_bytes(frame: AnyArray) -> AnyArray:
     low, high = np.nanmin(values), np.nanmax(values)
     scaled: AnyArray = np.nan_to_num((values - low) * (255 / max(high - low, 1e-300)))
     return np.rint(scaled).astype(np.uint8)
-
-
-def _read(clip: Clip, numbers: list[int]) -> Iterator[AnyArray]:
-    """Yield frames one by one, as images may differ in shape."""
-    return (clip.read(number) for number in numbers)

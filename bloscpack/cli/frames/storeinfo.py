@@ -56,21 +56,19 @@ def _video_text(video: dict[str, Any]) -> str:
 
 def store_summary(document: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of ``blpk info`` on a terminal."""
-    from ..console.table import attrs_text, exact_size_text, fields_text, table_text
+    from ..console.table import attrs_text, exact_size_text, summary_text
 
-    yield from fields_text(
-        (
-            ("kind", "frame store"),
-            *((name, document[f"n{name}"]) for name in ("clips", "frames", "chunks")),
-            ("decoded", exact_size_text(document["nbytes"])),
-            ("stored", exact_size_text(document["cbytes"])),
-            ("ratio", f"{document['ratio']:.2f}"),
-            *((name, document[name]) for name in ("codec", "preset", "quality", "subsampling")),
-            *((("video", _video_text(document["video"])),) if document["video"] else ()),
-            ("checksum", CHECKSUM),
-            ("attrs", attrs_text(document["attrs"])),
-            ("format", f"version {FORMAT_VERSION}, read by bloscpack 1.0 and later, not 0.16"),
-        )
+    fields = (
+        ("kind", "frame store"),
+        *((name, document[f"n{name}"]) for name in ("clips", "frames", "chunks")),
+        ("decoded", exact_size_text(document["nbytes"])),
+        ("stored", exact_size_text(document["cbytes"])),
+        ("ratio", f"{document['ratio']:.2f}"),
+        *((name, document[name]) for name in ("codec", "preset", "quality", "subsampling")),
+        ("video", document["video"] and _video_text(document["video"])),
+        ("checksum", CHECKSUM),
+        ("attrs", attrs_text(document["attrs"])),
+        ("format", f"version {FORMAT_VERSION}, read by bloscpack 1.0 and later, not 0.16"),
     )
     rows = [
         (
@@ -82,10 +80,8 @@ def store_summary(document: dict[str, Any]) -> Iterator[str]:
         )
         for form in document["formats"][:_SHOWN_FORMATS]
     ]
-    if rows:
-        yield ""
-        names = ("frames of", "dtype", "codec", "clips", "frames")
-        yield from table_text(names, rows, right=("clips", "frames"))
+    names = ("frames of", "dtype", "codec", "clips", "frames")
+    yield from summary_text(fields, names, rows, right=("clips", "frames"))
     if len(document["formats"]) > _SHOWN_FORMATS:
         yield f"and {len(document['formats']) - _SHOWN_FORMATS} more kinds"
 

@@ -1,7 +1,7 @@
 """Presets of a frame store, tried on a sample of the frames of clips."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -104,8 +104,9 @@ def _trial(sample: ClipSample, settings: dict[str, Any]) -> Trial:
         began = process_time()
         options = {key: value for key, value in settings.items() if key != "images"}
         with create_frames(path, nthreads=1, locking=False, **options) as store:
-            for id_, frames in _content(sample, keeps_images):
-                store.append(id_, frames)
+            for id_, piece in sample.pieces.items():
+                is_kept = keeps_images and piece.images is not None
+                store.append(id_, piece.images if is_kept else piece.frames)
         write_seconds = process_time() - began
         found: dict[str, AnyArray] = {}
         with open_frames(path, nthreads=1) as store:
@@ -116,8 +117,3 @@ def _trial(sample: ClipSample, settings: dict[str, Any]) -> Trial:
             if found[id_].tobytes() != np.ascontiguousarray(piece.frames).tobytes():
                 raise FormatError(f"clip {id_!r:.80} saved with {settings} is read with others")
         return Trial(settings, os.stat(path).st_size, write_seconds, seconds)
-
-
-def _content(sample: ClipSample, keeps_images: bool) -> Iterator[tuple[str, Any]]:
-    for id_, piece in sample.pieces.items():
-        yield id_, piece.images if keeps_images and piece.images is not None else piece.frames

@@ -58,19 +58,17 @@ def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
 
 
 def _summary(recording: "Recording") -> Iterator[str]:
-    from ..console.table import attrs_text, exact_size_text, fields_text, table_text  # on use
+    from ..console.table import attrs_text, exact_size_text, summary_text  # on use
 
     parts, size = recording.source.parts, exact_size_text(recording.source.size())
-    yield from fields_text(
-        (
-            ("kind", "VRS recording"),
-            ("records", len(recording)),
-            ("time", _duration(recording.time_range)),
-            ("stored", f"{size} in {len(parts)} files" if len(parts) > 1 else size),
-            ("tags", attrs_text(recording.file_tags)),
-            ("index", recording.index_kind),
-            ("format", f"version {recording.header.version}"),
-        )
+    fields = (
+        ("kind", "VRS recording"),
+        ("records", len(recording)),
+        ("time", _duration(recording.time_range)),
+        ("stored", f"{size} in {len(parts)} files" if len(parts) > 1 else size),
+        ("tags", attrs_text(recording.file_tags)),
+        ("index", recording.index_kind),
+        ("format", f"version {recording.header.version}"),
     )
     rows = [
         (
@@ -81,10 +79,7 @@ def _summary(recording: "Recording") -> Iterator[str]:
         )
         for stream in recording.streams.values()
     ]
-    if rows:
-        yield ""
-        names = ("stream", *_KINDS, "time", "name")
-        yield from table_text(names, rows, right=_KINDS)
+    return summary_text(fields, ("stream", *_KINDS, "time", "name"), rows, right=_KINDS)
 
 
 def _duration(limits: tuple[float, float] | None) -> str | None:
