@@ -56,7 +56,7 @@ KINDS = {
         "images in folders, which are the labels",
         "ImageFolderAdapter",
         (("IMAGES", "folder of the folders"),),
-        options={"keep_jpegs": False, "extensions": None},
+        options={"keep_jpegs": False, "extension": None},
         size="img_size",
     ),
     "image-list": Kind(
@@ -70,7 +70,7 @@ KINDS = {
         "videos in folders, which are the labels",
         "VideoFolderAdapter",
         (("VIDEOS", "folder of the folders"),),
-        options={"keep_damaged": False, "extensions": None},
+        options={"keep_damaged": False, "extension": None},
     ),
     "kinetics": Kind(
         "trimmed videos of Kinetics",
@@ -87,44 +87,32 @@ KINDS = {
         options={"keep_damaged": False, "phase": "training"},
     ),
 }
-# Options that only some kinds have, and how they are parsed.
-_OWN_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "frame_rate": (
-        "--frame-rate",
-        {
-            "metavar": "RATE",
-            "type": float,
-            "help": "frames per second; 0 takes every frame (default: %(default)s)",
-        },
-    ),
-    "label_name": (
-        "--label-name",
-        {"metavar": "NAME", "help": "key of the label (default: %(default)s)"},
-    ),
-    "keep_damaged": (
-        "--keep-damaged",
-        {
-            "action": "store_true",
-            "help": "store the frames of damaged videos that can be decoded (default: skip the "
-            "video)",
-        },
-    ),
-    "keep_jpegs": (
-        "--keep-jpegs",
-        {
-            "action": "store_true",
-            "help": "store JPEG files unchanged, neither decoded nor encoded; not with --size",
-        },
-    ),
-    "extensions": (
-        "--extension",
-        {"metavar": ".EXT", "action": "append", "help": "suffix of file names; may be repeated"},
-    ),
-    "root_path": ("--root-path", {"metavar": "FOLDER", "help": "folder of the paths"}),
-    "phase": ("--phase", {"metavar": "NAME", "help": "the subset (default: %(default)s)"}),
+# Options that only some kinds have, by name with underscores, and how they are parsed.
+_OWN_OPTIONS: dict[str, dict[str, Any]] = {
+    "frame_rate": {
+        "metavar": "RATE",
+        "type": float,
+        "help": "frames per second; 0 takes every frame (default: %(default)s)",
+    },
+    "label_name": {"metavar": "NAME", "help": "key of the label (default: %(default)s)"},
+    "keep_damaged": {
+        "action": "store_true",
+        "help": "store the frames of damaged videos that can be decoded (default: skip the video)",
+    },
+    "keep_jpegs": {
+        "action": "store_true",
+        "help": "store JPEG files unchanged, neither decoded nor encoded; not with --size",
+    },
+    "extension": {
+        "metavar": ".EXT",
+        "action": "append",
+        "help": "suffix of file names; may be repeated",
+    },
+    "root_path": {"metavar": "FOLDER", "help": "folder of the paths"},
+    "phase": {"metavar": "NAME", "help": "the subset (default: %(default)s)"},
 }
 # Parameters of the adapters that have another name than the option.
-_PARAMETERS = {"extensions": "file_extensions", "root_path": "root_folder"}
+_PARAMETERS = {"extension": "file_extensions", "root_path": "root_folder"}
 _MAX_DEFAULT_WORKERS = 4
 # Names of the input arguments in the namespace, in order.
 _INPUTS = ("input", "folder")
@@ -196,8 +184,8 @@ def _add_kind(kinds: Subparsers, title: str, kind: Kind) -> None:
     )
     parser.add_argument("--log", metavar="FILE", help="write skipped items as JSON lines")
     for name, default in kind.options.items():
-        option, settings = _OWN_OPTIONS[name]
-        parser.add_argument(option, dest=name, default=default, **settings)
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, default=default, **_OWN_OPTIONS[name])
     add_json_option(parser)
 
 
