@@ -23,7 +23,7 @@ from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray
 from .array import Array
 from .dtype import Dtype
-from .gather import Gathering, as_target, copy_items
+from .gather import Gathering, as_target
 from .rows import check_text
 from .selection import Picked, Selection, Sides, parse_selection
 
@@ -258,12 +258,8 @@ class ManyArrays:
             # np.ndarray, because np.empty turns S0 and U0 into S1 and U1.
             target = np.ndarray(chosen.lengths, self.dtype)
         self._read_shares(shares, chosen.sides[1:], target)
-        result: AnyArray = chosen.arrange(target)
-        if out is None:
-            return result
-        if not np.may_share_memory(result, out):
-            copy_items(result, out)
-        return out
+        result: AnyArray = chosen.arrange(target, out)
+        return result
 
     def _shares(self, sides: Sides) -> Iterator[tuple[int, range | Picked, Any, int]]:
         """Yield the share of each file in a selection.

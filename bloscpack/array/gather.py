@@ -66,12 +66,8 @@ def gather(
         container.check_size(chosen.ndistinct * dtype.itemsize)
         target = new_array(chosen.lengths, dtype, is_fortran)
     Gathering(container, described, chosen.sides, target, nthreads).read()
-    result: AnyArray = chosen.arrange(target)
-    if out is None:
-        return result
-    if not np.may_share_memory(result, out):
-        copy_items(result, out)
-    return out
+    result: AnyArray = chosen.arrange(target, out)
+    return result
 
 
 def gather_whole(
@@ -411,13 +407,6 @@ def _writable_view(out: Any) -> memoryview:
     if view.readonly or not view.c_contiguous:
         raise ValueError("out must be writable and contiguous in C order")
     return view
-
-
-def copy_items(source: AnyArray, target: AnyArray) -> None:
-    """Copy whole items, including the padding of structured ones."""
-    if target.dtype.itemsize:
-        void = np.dtype((np.void, target.dtype.itemsize))
-        target.view(void)[...] = source.view(void)
 
 
 def field_names(index: Any, dtype: Dtype) -> Names | None:

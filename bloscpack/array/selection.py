@@ -109,11 +109,22 @@ class Selection(NamedTuple):
             count *= side.ndistinct if type(side) is Picked else len(side)
         return count
 
-    def arrange(self, gathered: Any) -> Any:
-        """Return a view of `gathered`, of shape `lengths`, with numpy's shape of the result."""
+    def arrange(self, gathered: Any, out: Any = None) -> Any:
+        """Return a view of `gathered`, of shape `lengths`, with numpy's shape of the result.
+
+        If `out` is given, return it instead, with the same items.
+        """
         if self.moved > 0:
             gathered = np.moveaxis(gathered, self.moved, 0)
-        return gathered.reshape(self.shape)
+        result = gathered.reshape(self.shape)
+        if out is None:
+            return result
+        # `gathered` is new memory where `spread` found no view of `out`, else it is `out` already.
+        if out.dtype.itemsize and not np.may_share_memory(result, out):
+            # Copied as void: copying by field would leave out the padding of structured items.
+            void = np.dtype((np.void, out.dtype.itemsize))
+            out.view(void)[...] = result.view(void)
+        return out
 
     def spread(self, result: Any) -> Any:
         """Return a view of `result`, of shape `shape`, with shape `lengths`; inverts `arrange`.

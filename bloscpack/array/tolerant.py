@@ -18,7 +18,7 @@ from ..notice import notice
 from ..types import AnyArray
 from .arraymetadata import Description, new_array
 from .dtype import Dtype
-from .gather import Gathering, copy_items, is_damage
+from .gather import Gathering, is_damage
 from .selection import Selection
 
 ON_ERROR = ("raise", "fill", "skip")
@@ -83,15 +83,10 @@ def gather_rest(
         _warn(container, described, lost, "filled" if on_error == "fill" else "left out")
     if lost and on_error == "fill":
         gathering.fill_lost(item)
-    result: AnyArray = chosen.arrange(target)
+    result: AnyArray = chosen.arrange(target, out)
     if lost and on_error == "skip":
-        rest: AnyArray = result[_readable_indices(gathering, chosen)]
-        return rest
-    if out is None:
-        return result
-    if not np.may_share_memory(result, out):
-        copy_items(result, out)
-    return out
+        result = result[_readable_indices(gathering, chosen)]
+    return result
 
 
 def _readable_indices(
