@@ -80,6 +80,19 @@ def typesize_of(dtype: Dtype) -> int:
     return 4 if dtype.kind == "U" else 1
 
 
+class SaveOptions(NamedTuple):
+    """Options of `save` that decide the content of a new file."""
+
+    chunks: Chunks = None
+    access: str | None = None
+    codec: str = DEFAULT_CODEC
+    clevel: int | None = None
+    shuffle: str | int | bool = "auto"
+    checksum: str | None = "crc32"
+    attrs: Mapping[str, Any] | None = None
+    keepbits: int | None = None
+
+
 class Layout(NamedTuple):
     """Layout of an array in a new file, computed from its description without its data.
 
@@ -227,30 +240,10 @@ def cut_grid(stored: AnyArray, grid: ChunkGrid) -> Iterator[memoryview]:
         yield content
 
 
-def plan_layout(
-    description: Description,
-    *,
-    chunks: Chunks,
-    access: str | None,
-    codec: str,
-    clevel: int | None,
-    shuffle: str | int | bool,
-    checksum: str | None,
-    attrs: Mapping[str, Any] | None,
-    keepbits: int | None,
-) -> Layout:
-    """Return the layout of an array of this dtype, shape and order; parameters as for `save`."""
-    division = divide(description, chunks, access)
-    metadata, params = plan_content(
-        description,
-        division,
-        access=access,
-        codec=codec,
-        clevel=clevel,
-        shuffle=shuffle,
-        attrs=attrs,
-        keepbits=keepbits,
-    )
+def plan_layout(description: Description, options: SaveOptions) -> Layout:
+    """Return the layout of an array of this dtype, shape and order."""
+    division = divide(description, options.chunks, options.access)
+    metadata, params = plan_content(description, options, division)
     if isinstance(division, ChunkGrid):
         last_chunk = division.size(division.nchunks - 1)
         chunking = Chunking(division.nchunks, UNKNOWN, last_chunk)
@@ -258,7 +251,7 @@ def plan_layout(
         chunking = division
     header = build_header(
         chunking,
-        checksum=checksum_by_name(checksum),
+        checksum=checksum_by_name(options.checksum),
         typesize=params.typesize,
         offsets=True,
         max_app_chunks=SPARE_PER_CHUNK * chunking.nchunks,
@@ -394,47 +387,38 @@ def item_encoder(description: Description, access: str | None = None) -> "ArrayI
 
 
 def plan_content(
-    description: Description,
-    division: Chunking | ChunkGrid | None = None,
-    *,
-    access: str | None = None,
-    codec: str,
-    clevel: int | None,
-    shuffle: str | int | bool,
-    attrs: Mapping[str, Any] | None,
-    keepbits: int | None,
+    description: Description, options: SaveOptions, division: Chunking | ChunkGrid | None = None
 ) -> tuple[dict[str, Any], CodecParams]:
-    """Return the metadata of an array and its compression parameters; parameters as for `save`.
+    """Return the metadata of an array and its compression parameters.
 
     These do not depend on the number of rows; of the chunks, only the shape of a grid is in them.
     """
     dtype = description[0]
     metadata = array_metadata(*description, grid_chunks(division))
-    values: dict[str, Any] = json_values(dict(attrs or {}), "attrs")
+    values: dict[str, Any] = json_values(dict(options.attrs or {}), "attrs")
     rounding = None
-    if keepbits is not None:
-        rounding = Rounding.of(dtype, keepbits)
+    if options.keepbits is not None:
+        rounding = Rounding.of(dtype, options.keepbits)
         rounding.record(values)
         metadata["keepbits"] = rounding.keepbits
     if values:
         metadata["attrs"] = values
     typesize = typesize_of(dtype)
-    items = None
+    codec, items = options.codec, None
     if codec == AUTO:
-        hint = access if access == "series" and "chunks" in metadata else None
+        hint = options.access if options.access == "series" and "chunks" in metadata else None
         codec, items = DEFAULT_CODEC, item_encoder(description, hint)
         if hint is not None and items is not None:
             metadata["access"] = hint  # for rows that are appended
-    level = default_clevel(codec) if clevel is None else clevel
-    filter_ = _shuffle_for(shuffle, typesize)
+    level = default_clevel(codec) if options.clevel is None else options.clevel
+    filter_ = _shuffle_for(options.shuffle, typesize)
     params = CodecParams(codec, level, filter_, typesize, rounding=rounding, items=items)
     return metadata, params
 
 
 def auto_params(description: Description) -> CodecParams:
     """Return the compression parameters of ``codec="auto"`` and otherwise the defaults."""
-    options: dict[str, Any] = {"clevel": None, "shuffle": "auto", "attrs": None, "keepbits": None}
-    return plan_content(description, codec=AUTO, **options)[1]
+    return plan_content(description, SaveOptions(codec=AUTO))[1]
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:

@@ -34,7 +34,7 @@ from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, ProgressOption
 from .arraylike import as_array
 from .chunkpieces import rows_of_whole_chunks
 from .dtype import Dtype
-from .layout import Chunks, plan_layout
+from .layout import Chunks, SaveOptions, plan_layout
 
 # Ranges of missing rows listed in a message.
 _MAX_LISTED = 5
@@ -96,17 +96,8 @@ class PartsJob:
         by_last = order == "F"
         # As in numpy, an array with fewer than two axes longer than 1 is in both orders.
         self._is_fortran = by_last and 0 not in self.shape and sum(n != 1 for n in self.shape) > 1
-        layout = plan_layout(
-            (self.dtype, self.shape, self._is_fortran),
-            chunks=chunks,
-            access=access,
-            codec=codec,
-            clevel=clevel,
-            shuffle=shuffle,
-            checksum=checksum,
-            attrs=attrs,
-            keepbits=keepbits,
-        )
+        options = SaveOptions(chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits)
+        layout = plan_layout((self.dtype, self.shape, self._is_fortran), options)
         grid = layout.division if isinstance(layout.division, ChunkGrid) else None
         if grid is not None and not self._is_fortran:
             by_last = False  # rows of a grid are counted along the first axis as stored

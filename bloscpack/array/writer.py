@@ -17,7 +17,7 @@ from ..storage.protocol import closed_on_error
 from ..storage.sink import check_absent, upload_for
 from ..storage.url import refuse_flush
 from ..types import Access, Codec, Shuffle, explain_keywords
-from .layout import Chunks, divide, plan_content
+from .layout import Chunks, SaveOptions, divide, plan_content
 from .rowappender import GridRows, RowAppender, described_rows
 
 
@@ -116,17 +116,9 @@ class Writer:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
         description = described_rows(np.dtype(dtype), tuple(shape))
+        options = SaveOptions(chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits)
         division = divide(description, chunks, access)
-        metadata, params = plan_content(
-            description,
-            division,
-            access=access,
-            codec=codec,
-            clevel=clevel,
-            shuffle=shuffle,
-            attrs=attrs,
-            keepbits=keepbits,
-        )
+        metadata, params = plan_content(description, options, division)
         row = checksum_by_name(checksum)
         cutter = None
         features = features_of(params, has_grid=isinstance(division, ChunkGrid))

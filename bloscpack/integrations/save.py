@@ -8,7 +8,7 @@ from typing import IO, Any
 from ..archive.writer import ArchiveWriter, MemberSink
 from ..array.array import Array
 from ..array.arraylike import as_array, is_dask_array, is_data_array, is_mapping
-from ..array.layout import Chunks, is_fortran, plan_layout
+from ..array.layout import Chunks, SaveOptions, is_fortran, plan_layout
 from ..exceptions import FileChangedError
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
@@ -136,35 +136,19 @@ def save(
     if is_data_array(array):
         attrs = {**_labels_of(array), **(attrs or {})}
         array = array.data
+    options = SaveOptions(chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits)
     if is_dask_array(array):
         _save_by_parts(
             path,
             array,
             as_progress(progress),
-            chunks=chunks,
-            access=access,
-            codec=codec,
-            clevel=clevel,
-            shuffle=shuffle,
-            checksum=checksum,
-            attrs=attrs,
-            keepbits=keepbits,
+            **options._asdict(),
             overwrite=overwrite,
             storage_options=storage_options,
         )
         return
     array = as_array(array)
-    layout = plan_layout(
-        (array.dtype, array.shape, is_fortran(array)),
-        chunks=chunks,
-        access=access,
-        codec=codec,
-        clevel=clevel,
-        shuffle=shuffle,
-        checksum=checksum,
-        attrs=attrs,
-        keepbits=keepbits,
-    )
+    layout = plan_layout((array.dtype, array.shape, is_fortran(array)), options)
     with open_sink(
         path, storage_options, front_nbytes=layout.front_nbytes, overwrite=overwrite
     ) as sink:
@@ -246,7 +230,7 @@ def savez(
     ...     fields["mask"].shape
     (2, 3)
     """
-    options = {"codec": codec, "clevel": clevel, "checksum": checksum}
+    options = SaveOptions(chunks, codec=codec, clevel=clevel, checksum=checksum)
     _refuse_foreign(named)
     with ExitStack() as stack:
         if not isinstance(overwrite, bool):
@@ -264,7 +248,7 @@ def savez(
             writer = ArchiveWriter(sink, {} if attrs is None else attrs)
             for name, value in _iter_named(arrays, named):
                 with writer.member(name) as member:
-                    _save_member(member, value, chunks, nthreads, options)
+                    _save_member(member, value, options, nthreads)
             writer.finish()
         if upload is not None:
             upload.commit()
@@ -303,7 +287,7 @@ def _iter_named(arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[t
 
 
 def _save_member(
-    member: MemberSink, value: Any, chunks: Chunks, nthreads: int | None, options: dict[str, Any]
+    member: MemberSink, value: Any, options: SaveOptions, nthreads: int | None
 ) -> None:
     if isinstance(value, Array) and value.mode == "r":
         _copy_member(member, value)
@@ -312,16 +296,8 @@ def _save_member(
     if is_data_array(value):
         labels, value = _labels_of(value), value.data
     array = as_array(value.compute() if is_dask_array(value) else value)
-    description = array.dtype, array.shape, is_fortran(array)
-    layout = plan_layout(
-        description,
-        chunks=chunks if array.ndim else None,
-        attrs=labels,
-        access=None,
-        shuffle="auto",
-        keepbits=None,
-        **options,
-    )
+    options = options._replace(chunks=options.chunks if array.ndim else None, attrs=labels)
+    layout = plan_layout((array.dtype, array.shape, is_fortran(array)), options)
     layout.write(member, array, nthreads=nthreads)
 
 

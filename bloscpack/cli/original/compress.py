@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...array.dtype import EXTENSION_TYPES, Dtype, unpack_scalar
-from ...array.layout import AUTO, plan_content, typesize_of
+from ...array.layout import AUTO, SaveOptions, plan_content, typesize_of
 from ...format.checksum import CHECKSUMS, LAST_V3_ID
 from ...format.codec import CodecParams
 from ...format.filekind import NPY_MAGIC
@@ -164,15 +164,15 @@ def _plan_items(args: argparse.Namespace, attrs: Any) -> tuple[Callable[[int], A
                     f"'{args.in_file}' is a .npy file, with a header before the items; use blpk "
                     "convert --to array"
                 )
+    options = SaveOptions(
+        codec=args.cname,
+        clevel=args.clevel,
+        shuffle=args.shuffle,
+        attrs=attrs,
+        keepbits=args.keepbits,
+    )
     try:
-        metadata, params = plan_content(
-            (dtype, (0,), False),
-            codec=args.cname,
-            clevel=args.clevel,
-            shuffle=args.shuffle,
-            attrs=attrs,
-            keepbits=args.keepbits,
-        )
+        metadata, params = plan_content((dtype, (0,), False), options)
     except TypeError as err:
         raise UsageError(str(err)) from None
 
