@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..format.filekind import JPEG, kind_of
 from ..storage.sink import open_sink
 from ..types import AnyArray
 from .colormap import Pixels, as_numbers, encode_png, resample
@@ -140,7 +141,7 @@ def is_cmyk(clip: Frames) -> bool:
     if len(clip.shape) != 4 or clip.shape[3] != 4 or not len(clip):
         return False
     images = clip.read_images([0])
-    return images is not None and images[0].startswith(b"\xff\xd8")
+    return images is not None and kind_of(images[0]) is JPEG
 
 
 def _check_size(height: int, width: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..format.filekind import (
     ARCHIVE,
     ARRAY,
+    BLOSCPACK_KINDS,
     DATASET,
     FRAME_STORE,
     GIF,
@@ -88,7 +89,7 @@ class FileType(NamedTuple):
     @property
     def is_bloscpack(self) -> bool:
         """Whether it is a Bloscpack file."""
-        return self.kind in (ARRAY, FRAME_STORE, ARCHIVE)
+        return self.kind in BLOSCPACK_KINDS
 
 
 ARRAYS = FileType(

@@ -54,6 +54,7 @@ ARCHIVE = FileKind(
     "an archive of named arrays",
     "bloscpack.open(path)['name'] is one of them; on the command line, path::/name",
 )
+BLOSCPACK_KINDS = (ARRAY, FRAME_STORE, ARCHIVE)
 RECORDING = FileKind("a VRS recording", "open it with bloscpack.vrs.open or 'blpk vrs'")
 DATASET = FileKind("a Benzina dataset", "open it with bloscpack.benzina.open or 'blpk bzna'")
 GULP_DIRECTORY = FileKind("a Gulp directory", "open it with bloscpack.frames.open or 'blpk gulp'")
@@ -86,11 +87,9 @@ NETCDF3 = FileKind("a netCDF file", f"xarray reads it, {_CONVERT}")
 ZARR = FileKind("a Zarr store", f"zarr.open reads it, {_CONVERT}")
 ZIP = FileKind("a ZIP archive (.npz)", f"numpy.load reads one of arrays, {_CONVERT}")
 
-NPY_MAGIC = b"\x93NUMPY"
-
 _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, RECORDING_MAGIC, RECORDING),
-    (0, NPY_MAGIC, NPY),
+    (0, b"\x93NUMPY", NPY),
     (0, b"PK\x03\x04", ZIP),
     (0, b"PK\x05\x06", ZIP),  # without members
     (0, b"\x89HDF\r\n\x1a\n", HDF5),
@@ -184,7 +183,7 @@ def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKi
             message += f", not {BLOSCPACK_MAGIC!r}"
     else:
         message = f"{kind.name}, not {wanted}: {kind.advice}"
-    if kind in (ARRAY, FRAME_STORE, ARCHIVE):
+    if kind in BLOSCPACK_KINDS:
         return WrongKindError(message)
     return NotBloscpackError(message, offset=0, field="magic")
 

@@ -7,14 +7,14 @@ and by the first bytes of a file. Names of axes and coordinates come from the at
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..array.array import Array
 from ..array.attrs import plain
 from ..container.reader import Verify
-from ..format.header import MAGIC
+from ..format.filekind import BLOSCPACK_KINDS, kind_of
+from ..storage.file import kind_at
 from ..storage.protocol import closed_on_error
 from ..storage.url import is_url
 from ..types import AnyArray
@@ -134,7 +134,7 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Return whether the file is a Bloscpack file by its name or its first bytes."""
         if isinstance(filename_or_obj, bytes | bytearray | memoryview):
-            return bytes(filename_or_obj[: len(MAGIC)]) == MAGIC
+            return kind_of(filename_or_obj) in BLOSCPACK_KINDS
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
         path = os.fsdecode(filename_or_obj)
@@ -142,8 +142,8 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
             return urlsplit(path).path.endswith(".blp")
         if path.endswith(".blp"):
             return True
-        with suppress(OSError), Path(path).open("rb") as stream:
-            return stream.read(len(MAGIC)) == MAGIC
+        with suppress(OSError):
+            return kind_at(path) in BLOSCPACK_KINDS
         return False
 
 

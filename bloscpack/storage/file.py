@@ -11,7 +11,7 @@ from typing import IO, Any
 from weakref import WeakSet
 
 from .._ext import resident
-from ..format.filekind import not_a_file
+from ..format.filekind import HEAD_NBYTES, FileKind, kind_of, not_a_file
 from ..types import IntArray
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .journal import find_journal, journal_path, try_resolve_journal
@@ -242,6 +242,12 @@ def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
         parts.append(data)
         missing -= len(data)
     return b"".join(parts)
+
+
+def kind_at(path: str | os.PathLike[str]) -> FileKind | None:
+    """Return the kind of a local file by its first bytes alone; None if it is unknown."""
+    with open(path, "rb") as stream:
+        return kind_of(stream.read(HEAD_NBYTES))
 
 
 def refuse_folder(path: str | os.PathLike[str]) -> None:

@@ -10,12 +10,13 @@ from shlex import quote
 from typing import Any, TextIO
 
 from ...filetypes.open import open_frames
-from ...format.filekind import BLOSCPACK_MAGIC
+from ...format.filekind import BLOSCPACK_KINDS
 from ...frames import listing
 from ...frames.ingest.ingest import IngestReport, Remark, ingest
 from ...frames.ingest.items import Item
 from ...frames.store.frameencoding import CODECS, ENCODERS, PRESETS, SUBSAMPLINGS
 from ...storage import disk
+from ...storage.file import kind_at
 from ...storage.url import shown_name
 from ..console.options import (
     add_force_option,
@@ -254,10 +255,7 @@ def _inputs_and_target(names: list[str]) -> tuple[list[str], str]:
 
 def _is_bloscpack(name: str) -> bool:
     """Return whether a name is that of an existing Bloscpack file, even of a damaged one."""
-    if not os.path.isfile(name):
-        return False
-    with open(name, "rb") as stream:
-        return stream.read(len(BLOSCPACK_MAGIC)) == BLOSCPACK_MAGIC
+    return os.path.isfile(name) and kind_at(name) in BLOSCPACK_KINDS
 
 
 def _items(args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:

@@ -11,10 +11,11 @@ from ...array.dtype import EXTENSION_TYPES, Dtype, unpack_scalar
 from ...array.layout import AUTO, SaveOptions, plan_content, typesize_of
 from ...format.checksum import CHECKSUMS, LAST_V3_ID
 from ...format.codec import CodecParams
-from ...format.filekind import NPY_MAGIC
+from ...format.filekind import NPY
 from ...format.header import EXTENSION
 from ...original.args import BloscpackArgs, MetadataArgs
 from ...original.pack import pack_stream
+from ...storage.file import kind_at
 from ..console.describe import read_metadata_file, report_chunks
 from ..console.inputfile import check_input, open_stream
 from ..console.options import (
@@ -157,13 +158,11 @@ def _plan_items(args: argparse.Namespace, attrs: Any) -> tuple[Callable[[int], A
     dtype: Dtype = args.dtype
     if not isinstance(attrs, dict | None):
         raise UsageError(f"metadata file '{args.metadata}': attributes must be a JSON object")
-    if args.in_file != STDIO and Path(args.in_file).is_file():  # a pipe would lose these bytes
-        with open(args.in_file, "rb") as stream:
-            if stream.read(len(NPY_MAGIC)) == NPY_MAGIC:
-                raise ValueError(
-                    f"'{args.in_file}' is a .npy file, with a header before the items; use blpk "
-                    "convert --to array"
-                )
+    name = args.in_file
+    if name != STDIO and Path(name).is_file() and kind_at(name) is NPY:  # a pipe would lose bytes
+        raise ValueError(
+            f"'{name}' is a .npy file, with a header before the items; use blpk convert --to array"
+        )
     options = SaveOptions(
         codec=args.cname,
         clevel=args.clevel,

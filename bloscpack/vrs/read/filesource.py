@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any, NamedTuple, Self
 
-from ...storage.file import open_source, refuse_folder
+from ...format.filekind import RECORDING
+from ...storage.file import kind_at, open_source, refuse_folder
 from ...storage.pool import FilePool
 from ...storage.protocol import ByteSource, Extent, Prefetch
 from ...storage.remote.source import may_wait
 from ...types import BytesLike
-from ..format.format import MAGIC
 
 _CLOSED = "the recording is closed"
 
@@ -178,9 +178,8 @@ def find_neighbours(path: str) -> list[str]:
         name = chunk_path(path, number)
         if not os.path.isfile(name):
             break
-        with open(name, "rb") as stream:
-            if stream.read(len(MAGIC)) == MAGIC:
-                break
+        if kind_at(name) is RECORDING:
+            break
         found.append(name)
     return found
 
