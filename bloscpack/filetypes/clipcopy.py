@@ -159,7 +159,7 @@ def meta_of(clip: Clip) -> dict[str, Any]:
     """Return the metadata of a clip for a frame store."""
     for filetype in FILETYPES:
         if filetype.meta_of is not None:
-            meta: dict[str, Any] | None = filetype.meta_of(clip)
+            meta = filetype.meta_of(clip)
             if meta is not None:
                 return meta
     return clip.meta
@@ -171,7 +171,7 @@ def attrs_of(source: FrameSource) -> dict[str, Any]:
         return source.attrs
     for filetype in FILETYPES:
         if filetype.attrs_of is not None:
-            attrs: dict[str, Any] | None = filetype.attrs_of(source)
+            attrs = filetype.attrs_of(source)
             if attrs is not None:
                 return attrs
     return {}

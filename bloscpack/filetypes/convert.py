@@ -229,8 +229,7 @@ def convert(
             and filetype.copy
             and (to or _suffix_type(job.target)) in (None, "frames", filetype.name)
         ):
-            whole: Conversion = filetype.copy(src, storage_options, to, job)
-            return whole
+            return filetype.copy(src, storage_options, to, job)
         if verbatim and not (to and _named(to).is_array):
             raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
         source = _opened(filetype, src, inner, to, job, storage_options, stack)
@@ -242,7 +241,7 @@ def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> 
     if isinstance(source, SeveralArrays):
         target = _target_of_several(to, job)
         if target.copy_several is not None:
-            return _conversion(target.copy_several(source, job))
+            return target.copy_several(source, job)
         with Clips.of_several(source, src.name) as clips:
             return _copied(clips, src, inner, to, job)
     has_array = isinstance(source, ArraySource)
@@ -252,18 +251,13 @@ def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> 
     if target.is_array:
         if target.copy_several and not (has_array or inner or job.inner or len(source) == 1):
             job.check_found(len(source), source.name)
-            return _conversion(target.copy_several(arrays_of_clips(source), job))
-        return _conversion(target.copy(source if has_array else array_of_clip(source, inner), job))
+            return target.copy_several(arrays_of_clips(source), job)
+        return target.copy(source if has_array else array_of_clip(source, inner), job)
     source = _clips_of(source, src, inner)
     _check_options(target, job)
     job.check_found(len(source), source.name)
     check_target(job.target, job.name, is_folder=target.is_folder, overwrite=job.overwrite)
-    return _conversion(target.copy(source, job))
-
-
-def _conversion(copied: Any) -> Conversion:
-    conversion: Conversion = copied
-    return conversion
+    return target.copy(source, job)
 
 
 def _clips_of(source: Any, src: Any, inner: str) -> Any:

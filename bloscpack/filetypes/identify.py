@@ -83,7 +83,7 @@ def identify(
             return filetype, source
         if filetype is None or filetype.open_member is None:
             raise no_archive(filetype and filetype.kind, inner)
-        member: ByteSource = filetype.open_member(source, inner)
+        member = filetype.open_member(source, inner)
         return _type_of(member), member
 
 

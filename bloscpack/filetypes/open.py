@@ -196,8 +196,7 @@ def frames_of(
                 "convert the clips to a frame store (bloscpack.convert)"
             )
         options = {} if filetype.is_folder else {"nthreads": nthreads}
-        frames: FrameSource = filetype.open_frames(source, **options)
-        return frames
+        return filetype.open_frames(source, **options)
 
 
 @known_as("bloscpack.frames", "create")

@@ -95,8 +95,7 @@ def recover(
     refuse_other_folder(filetype, source)
     recover_type = (filetype or ARRAYS).recover
     with closing(source), errors_at(source.name, whole=""):
-        report: Report = recover_type(source, dst, nthreads=nthreads, progress=shown)
-        return report
+        return recover_type(source, dst, nthreads=nthreads, progress=shown)
 
 
 def _recover_remote(

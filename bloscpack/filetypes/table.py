@@ -6,7 +6,7 @@ imported on use, as most programs meet one or two types.
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..format.filekind import (
     ARCHIVE,
@@ -30,6 +30,12 @@ from ..format.filekind import (
     FileKind,
 )
 from ..parallel.imports import importing
+
+if TYPE_CHECKING:
+    from ..damage.report import Report
+    from ..frames.protocol import FrameSource
+    from ..storage.protocol import ByteSource
+    from .copyjob import Conversion
 
 Function = Callable[..., Any]
 
@@ -55,13 +61,13 @@ class FileType(NamedTuple):
     kinds: tuple[FileKind, ...]  # kinds by their first or last bytes that can be of this type
     # Takes an open source and its first bytes, and decides whether it is of this type; None if its
     # kind decides.
-    matches: Function | None = None
-    # Takes the source and ``nthreads``, and returns a `FrameSource`.
-    open_frames: Function | None = None
-    # Takes the source, ``nthreads`` and ``progress``, and returns a `Report`.
-    verify: Function = on_use("damage.verify", "verify")
-    # Takes the source, the destination, ``nthreads`` and ``progress``, and returns a `Report`.
-    recover: Function = on_use("damage.recover", "recover")
+    matches: Callable[..., bool] | None = None
+    # Takes the source and ``nthreads``.
+    open_frames: "Callable[..., FrameSource] | None" = None
+    # Takes the source, ``nthreads`` and ``progress``.
+    verify: "Callable[..., Report]" = on_use("damage.verify", "verify")
+    # Takes the source, the destination, ``nthreads`` and ``progress``.
+    recover: "Callable[..., Report]" = on_use("damage.recover", "recover")
     # What to do about damage that ``verify(fix=True)`` cannot repair; empty if it can.
     repair: str = ""
     # Whether `verify` takes ``decode``: otherwise it decodes everything in any case.
@@ -70,16 +76,16 @@ class FileType(NamedTuple):
     # Whether it is a folder; its functions take a `ListedFolder` instead of a source.
     is_folder: bool = False
     # Takes the source and the name of an array in it, and returns a source of it.
-    open_member: Function | None = None
+    open_member: "Callable[[ByteSource, str], ByteSource] | None" = None
     # Copies a whole file to a frame store, if its clips of frames are only a part of it. Takes the
-    # source, ``storage_options``, ``to`` and a `CopyJob`, and returns a `Conversion`.
-    copy: Function | None = None
+    # source, ``storage_options``, ``to`` and a `CopyJob`.
+    copy: "Callable[..., Conversion] | None" = None
     # Takes a source of clips, and returns its attributes for a frame store; None if the source is
     # not of this type.
-    attrs_of: Function | None = None
+    attrs_of: Callable[..., dict[str, Any] | None] | None = None
     # Takes a clip, and returns its metadata for a frame store, if they differ from `Clip.meta`;
     # None if the clip is not of this type.
-    meta_of: Function | None = None
+    meta_of: Callable[..., dict[str, Any] | None] | None = None
 
     @property
     def kind(self) -> FileKind:
@@ -162,14 +168,13 @@ class Target(NamedTuple):
     """Type of file or folder that `convert` writes; it reads those of other libraries, too."""
 
     name: str  # value of `to`
-    # Takes a `FrameSource`, or for an array an `ArraySource`, and a `CopyJob`; writes the copy, and
-    # returns a `Conversion`.
-    copy: Function
+    # Takes a `FrameSource`, or for an array an `ArraySource`, and a `CopyJob`; writes the copy.
+    copy: "Callable[..., Conversion]"
     # A copy whose name ends in one has this type by default, unless a longer suffix of another type
     # fits too; empty if a copy has this type only by its name.
     suffixes: tuple[str, ...] = ()
     # Takes the source, and decides whether this type can be the default; None if it always can.
-    accepts: Function | None = None
+    accepts: Callable[..., bool] | None = None
     is_folder: bool = False  # whether it is a folder
     is_array: bool = False  # whether it holds an array, and not clips of frames
     kinds: tuple[FileKind, ...] = ()  # kinds of files of other libraries that are read
@@ -179,7 +184,7 @@ class Target(NamedTuple):
     # The same for all arrays of a file that has several by name: takes an open source and
     # ``nthreads``, and returns a context manager with `SeveralArrays`; takes these and a `CopyJob`.
     open_several: Function | None = None
-    copy_several: Function | None = None
+    copy_several: "Callable[..., Conversion] | None" = None
     # Whether a file of one array is a file of several, too, and not copied as an array alone.
     is_mapping: bool = False
 

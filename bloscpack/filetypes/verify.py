@@ -111,9 +111,8 @@ def verify_source(
             raise ValueError("an array of an archive cannot be fixed; recover writes a new archive")
         if fix is not None and not filetype.repair:
             source.close()  # it is opened again for writing, under a lock
-            repaired: Report = filetype.verify(fix, **options, fix=True)
-            return repaired
-        report: Report = filetype.verify(source, **options)
+            return filetype.verify(fix, **options, fix=True)
+        report = filetype.verify(source, **options)
         if fix is not None and not report.ok:
             report.notices.append(f"nothing was fixed: {filetype.repair}")
         return report
