@@ -298,9 +298,7 @@ class Array:
         """
         container, shape, dtype = self._open_container(), self.shape[1:], self.dtype
         nbytes = prod(shape) * dtype.itemsize
-        if not 0 < nbytes <= _MAX_ROW_NBYTES:
-            return None
-        if container.grid is not None:
+        if not 0 < nbytes <= _MAX_ROW_NBYTES or container.grid is not None:
             return None
         start, chunk = row * nbytes, 0
         last, step = container.nchunks - 1, container.chunk_size

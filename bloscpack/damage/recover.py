@@ -189,14 +189,11 @@ class _Plan:
         if self.grid is not None:
             return Chunking(self.grid.nchunks, UNKNOWN, self.grid.size(self.grid.nchunks - 1))
         step = self._salvage.chunk_size
-        if self._count() == 1 and self.new_nbytes > step:
+        if self.count == 1 and self.new_nbytes > step:
             step = self.new_nbytes
         if not self.new_nbytes:
             return Chunking(1, max(step, 0), 0)
         return Chunking.of(self.new_nbytes, step)
-
-    def _count(self) -> int:
-        return max(self._salvage.chunks, default=-1) + 1
 
     def pieces(self, source: ByteSource) -> Iterator[_Piece]:
         """Yield the chunks of the new file."""
@@ -226,11 +223,11 @@ class _Plan:
 
     def _tail_start(self) -> int:
         """Return the content position of the last chunk that was found."""
-        return max(self._count() - 1, 0) * self._salvage.chunk_size
+        return max(self.count - 1, 0) * self._salvage.chunk_size
 
     def _tail(self, source: ByteSource, start: int, nbytes: int) -> bytes:
         """Return content of the last chunk found, followed by zeros."""
-        found = self._salvage.chunks.get(self._count() - 1)
+        found = self._salvage.chunks.get(self.count - 1)
         at = start - self._tail_start()
         content = _decode(source, found)[at : at + nbytes] if found else b""
         return content + bytes(nbytes - len(content))
@@ -325,7 +322,7 @@ def _report(source: ByteSource, front: Front, salvage: Salvage, plan: _Plan) -> 
     state = "absent" if front.trailer is None else "valid" if front.is_current else "stale"
     return Report(
         source.name,
-        max(salvage.nchunks, 0),
+        nchunks,
         salvage.nbytes,
         damage,
         state,

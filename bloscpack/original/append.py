@@ -4,6 +4,7 @@ import io
 import os
 import stat
 from collections.abc import Mapping
+from math import prod
 from typing import IO, Any
 
 from ..array.arraymetadata import check_nbytes, unpack_array_metadata
@@ -184,9 +185,7 @@ def _grown_section(container: Container, nbytes: int) -> bytes | None:
         return None
     check_nbytes(container, dtype, shape)
     axis = len(shape) - 1 if is_fortran else 0
-    row = dtype.itemsize
-    for length in shape[:axis] + shape[axis + 1 :]:
-        row *= length
+    row = prod(shape[:axis] + shape[axis + 1 :]) * dtype.itemsize
     if not shape or not row or nbytes % row:
         raise ValueError(
             f"{nbytes} bytes are not whole rows of the array of shape {list(shape)} and "

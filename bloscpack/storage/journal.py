@@ -317,13 +317,13 @@ def _lock_current(path: str, locked_fd: int, *, replays: bool) -> int:
 
 def _lock_shared(path: str, fd: int) -> None:
     try:
-        if not try_lock(fd, shared=True):
-            raise locked_error(path)
-    except LockedError:
-        raise
+        is_locked = try_lock(fd, shared=True)
     except OSError as err:
         if err.errno not in NO_LOCKS:
             raise
+        return
+    if not is_locked:
+        raise locked_error(path)
 
 
 def _resolve_by_path(path: str, fd: int) -> None:
