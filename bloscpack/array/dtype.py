@@ -190,15 +190,16 @@ def _field(entry: Any, depth: int) -> tuple[str, str | None, Dtype]:
 
 
 def _scalar(text: str) -> Dtype:
-    if text.lstrip("<>|=")[:1] == "O":
+    bare = text.lstrip("<>|=")
+    if bare[:1] == "O":
         raise ObjectNumpyArrayRejection("dtype: Python objects are not read from files")
     if not _SCALAR.fullmatch(text):
         raise FormatError(f"dtype: {text[:80]!r} is not a scalar type", field="dtype")
-    kind, digits = text.lstrip("<>|=")[0], text.lstrip("<>|=")[1:]
+    kind, digits = bare[0], bare[1:]
     if kind in _CHARACTER_NBYTES and digits:
         _check_itemsize(int(digits) * _CHARACTER_NBYTES[kind], text)
     try:
-        return np.dtype(text.replace("a", "S") if text.lstrip("<>|=")[0] == "a" else text)
+        return np.dtype(text.replace("a", "S") if kind == "a" else text)
     except (TypeError, ValueError, OverflowError) as err:
         raise FormatError(f"dtype: {text[:80]!r}: {err}", field="dtype") from err
 

@@ -86,7 +86,7 @@ def gather_whole(
     return result
 
 
-def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray:
+def read_array(container: Container) -> AnyArray:
     """Return the whole array in `container` as a new, writable ndarray, in the order it was saved.
 
     Raises
@@ -100,7 +100,7 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
     try:
         described = describe_array(container)
         check_nbytes(container, described[0], described[1])
-        return gather_whole(container, described, nthreads=nthreads)
+        return gather_whole(container, described)
     except BloscpackError as err:
         err.at(path=container.name)
         raise

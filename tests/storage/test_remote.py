@@ -2,7 +2,8 @@
 
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import pytest
 from bloscpack.exceptions import FileChangedError, RemoteError, UnsupportedError
 from bloscpack.storage.file import open_source
 from bloscpack.storage.remote import retry
+from bloscpack.storage.remote.prefetch import at_hand
 from bloscpack.storage.remote.source import HEAD_NBYTES, MIN_RUN_NBYTES, RemoteSource
 from bloscpack.storage.runs import REMOTE
 from bloscpack.storage.url import is_url
@@ -21,6 +23,13 @@ from ..servers import FileServer, S3Server, Server, running
 
 DATA = Random(5).randbytes(3 << 20)
 OTHER = Random(6).randbytes(3 << 20)
+
+
+def prefetched(
+    source: RemoteSource, extents: Iterable[tuple[int, int]]
+) -> AbstractContextManager[None]:
+    """Fetch extents by few requests, and hold them in memory in the block."""
+    return at_hand((source, *extent) for extent in extents)
 
 
 class Remote(NamedTuple):
@@ -152,7 +161,7 @@ class TestPrefetched:
         gap = REMOTE.max_gap
         starts = [100_000, 100_500, 100_600 + gap, 900_000, 2_000_000]
         wanted = [(start, 100) for start in starts]
-        with source.prefetched(reversed(wanted)):
+        with prefetched(source, reversed(wanted)):
             assert sorted(ranges(remote.server)) == [
                 (100_000, 700 + gap),
                 (900_000, 100),
@@ -169,18 +178,18 @@ class TestPrefetched:
         source = remote.open()
         source.read_at(1_000_000, 20_000)
         remote.server.clear()
-        with source.prefetched([(0, 1000), (1_000_000, 100), (HEAD_NBYTES - 5, 10)]):
+        with prefetched(source, [(0, 1000), (1_000_000, 100), (HEAD_NBYTES - 5, 10)]):
             assert ranges(remote.server) == [(HEAD_NBYTES, 5)]
 
     def test_nothing_to_fetch(self, remote: Remote) -> None:
         source = remote.open()
         remote.server.clear()
-        with source.prefetched([]), source.prefetched([(0, 10), (len(DATA), 100)]):
+        with prefetched(source, []), prefetched(source, [(0, 10), (len(DATA), 100)]):
             assert remote.server.log == []
 
     def test_blocks_of_two_users(self, remote: Remote) -> None:
         source = remote.open()
-        with source.prefetched([(1_000_000, 1000)]), source.prefetched([(2_000_000, 1000)]):
+        with prefetched(source, [(1_000_000, 1000)]), prefetched(source, [(2_000_000, 1000)]):
             remote.server.clear()
             assert bytes(source.read_at(1_000_000, 1000)) == DATA[1_000_000:1_001_000]
             assert bytes(source.read_at(2_000_000, 1000)) == DATA[2_000_000:2_001_000]
@@ -189,7 +198,7 @@ class TestPrefetched:
     def test_a_failure_is_raised_before_the_block(self, remote: Remote, waits: list[float]) -> None:
         source = remote.open()
         remote.server.always = "500"
-        with pytest.raises(RemoteError), source.prefetched([(1_000_000, 10), (2_000_000, 10)]):
+        with pytest.raises(RemoteError), prefetched(source, [(1_000_000, 10), (2_000_000, 10)]):
             raise AssertionError("the block was entered")
         assert source._prefetched == {}
         remote.server.always = ""
@@ -309,9 +318,9 @@ class TestVersions:
 
     def test_in_the_middle_of_many(self, remote: Remote) -> None:
         source = remote.open()
-        with source.prefetched([(1_000_000, 10)]):
+        with prefetched(source, [(1_000_000, 10)]):
             remote.put("a", OTHER)
-            with pytest.raises(FileChangedError), source.prefetched([(2_000_000, 10)]):
+            with pytest.raises(FileChangedError), prefetched(source, [(2_000_000, 10)]):
                 raise AssertionError("the block was entered")
 
     def test_a_place_is_of_one_version(self, remote: Remote) -> None:
@@ -421,7 +430,7 @@ class TestOtherFileSystems:
         source = RemoteSource("memory://box/a")
         assert source.size() == len(DATA)
         assert bytes(source.read_at(1_000_000, 100)) == DATA[1_000_000:1_000_100]
-        with source.prefetched([(10, 5), (2_000_000, 100), (1_000_000, 50)]):
+        with prefetched(source, [(10, 5), (2_000_000, 100), (1_000_000, 50)]):
             assert bytes(source.read_at(2_000_000, 100)) == DATA[2_000_000:2_000_100]
 
     @pytest.mark.parametrize("data", [OTHER, DATA[:100], b""])

@@ -11,6 +11,7 @@ import pytest
 
 from bloscpack.storage.remote import client, retry
 from bloscpack.storage.remote import source as remote
+from bloscpack.storage.remote.prefetch import at_hand
 from bloscpack.storage.remote.source import RemoteSource
 
 from ..servers import FileServer, running
@@ -76,7 +77,7 @@ def test_an_interrupt_ends_requests(
     monkeypatch.setattr(retry, "sleep", sleep)
     monkeypatch.setattr(remote, "result_of", interrupted)
     http.always = "500"
-    ahead = [(1_000_000, 10)] if is_ahead else []
-    with pytest.raises(KeyboardInterrupt), source.prefetched(ahead):
+    ahead = [(source, 1_000_000, 10)] if is_ahead else []
+    with pytest.raises(KeyboardInterrupt), at_hand(ahead):
         source.read_at(1_000_000, 10)
     assert awaited[0].cancelled()

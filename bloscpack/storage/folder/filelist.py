@@ -29,7 +29,7 @@ class ListedFolder:
         where: str | os.PathLike[str],
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.options = self._options = dict(storage_options or {})
+        self.options = dict(storage_options or {})
         self.has_latency = is_url(where)
         self._entries: dict[str, tuple[int | None, str]] = {}
         if self.has_latency:
@@ -38,7 +38,7 @@ class ListedFolder:
 
             self.where = os.fspath(where).rstrip("/")
             self.name = shown(self.where)
-            self._entries = retry.list_folder(self.where, self._options)
+            self._entries = retry.list_folder(self.where, self.options)
             self.names = list(self._entries)
             return
         refuse_options(where, storage_options)
@@ -63,15 +63,15 @@ class ListedFolder:
             return FileSource(path)
         size, tag = self._entries.get(name, (None, ""))
         if size is None or not tag:
-            return RemoteSource(path, self._options)
-        place = RemotePlace(path, self._options, size, tag, b"")
-        return RemoteSource(path, self._options, version=place, fetches_head=False)
+            return RemoteSource(path, self.options)
+        place = RemotePlace(path, self.options, size, tag, b"")
+        return RemoteSource(path, self.options, version=place, fetches_head=False)
 
     def close(self) -> None:
         """Do nothing: a folder is not kept open."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.where, self._options)
+        return type(self), (self.where, self.options)
 
 
 def is_pattern(where: Any) -> bool:

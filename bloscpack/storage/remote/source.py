@@ -9,8 +9,7 @@ in the locked state; the child creates its own clients.
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -186,16 +185,6 @@ class RemoteSource(ByteSource):
             if start < stop:
                 missing.append((start, stop - start))
         return RemotePrefetch(self, joined(missing, REMOTE))
-
-    @contextmanager
-    def prefetched(self, extents: Iterable[Extent]) -> Iterator[None]:
-        """Fetch `extents` by few requests; inside the block, `read_at` takes them from memory."""
-        prefetch = self.prefetch(extents)
-        try:
-            prefetch.wait()
-            yield
-        finally:
-            prefetch.end()
 
     def place(self, head_nbytes: int = 0) -> RemotePlace:
         """Return a description that opens this version of the object in another process.
