@@ -276,6 +276,7 @@ def runs(shape: tuple[int, ...], sides: Sides, size: int) -> list[int]:
     np.maximum(begins[1:], ends[:-1], out=begins[1:])
     counts = np.maximum(ends - begins, 0)
     skipped = np.cumsum(counts) - counts
+    # The `counts` chunks from each of `begins` on, one range after the other.
     found: list[int] = (np.repeat(begins - skipped, counts) + np.arange(counts.sum())).tolist()
     return found
 

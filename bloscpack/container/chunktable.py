@@ -177,6 +177,8 @@ class ChunkTable:
     def _fetch_window(self, first: int) -> tuple[int, tuple[int, ...]]:
         count = min(_WINDOW_ENTRIES, self._nchunks - first)
         window = first, self._fetch(first, count)
+        # Of a longer table only a window is read for one chunk: there the neighbours of an entry,
+        # and the checksum of the chunk, show whether it is right.
         if count == self._nchunks:
             if self._is_whole is None:
                 self._is_whole = self._leads_to_last(window[1])

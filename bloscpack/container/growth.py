@@ -224,6 +224,7 @@ class Growth:
         file.write_at(first, pack_offsets(entries[self._written :]) + marked)
         if section:
             file.write_at(header.size, section)
+        # Last, as readers compare the header to notice a change while they read the front.
         file.write_at(0, header.pack())
         if file.is_temporary:
             file.sync()

@@ -833,6 +833,7 @@ class Container:
                 err.index = index
             err.at(f"chunk {index} at offset {offset}")
             raise
+        # As `chunk_nbytes`, but saves a call for each chunk.
         if self.grid is not None:
             nbytes = self.grid.size(index)
         else:

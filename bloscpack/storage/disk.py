@@ -244,6 +244,8 @@ def try_lock(fd: int, *, shared: bool = False) -> bool:
     OSError
         The file system has no locks; the errno is one of `NO_LOCKS`.
     """
+    # Not lockf: its locks belong to the process, which would lose them when any reader in it closes
+    # the file, and would not exclude a second writer in it.
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -187,6 +187,8 @@ def replay(path: str, fd: int, journal_fd: int, journal: Journal) -> None:
         for block in _blocks(journal_fd, [(region.at, region.nbytes)]):
             disk.write_at(fd, position, block)
             position += len(block)
+    # The spare entries are not in the journal, as all were unused: blocks that still are need no
+    # write.
     position, _ = journal.spare_extent
     for block in _blocks(fd, [journal.spare_extent]):
         if block.count(b"\xff") != len(block):
@@ -302,7 +304,7 @@ def _lock_current(path: str, locked_fd: int, *, replays: bool) -> int:
             return -1
         try:
             if locked_fd >= 0 and disk.identity(locked_fd) == disk.identity(fd):
-                return fd
+                return fd  # closing it does not release the lock, which is of the other descriptor
             _lock_shared(path, fd)
             if replays and os.path.lexists(journal_path(path)):
                 _resolve_by_path(path, fd)
@@ -328,6 +330,7 @@ def _lock_shared(path: str, fd: int) -> None:
 
 def _resolve_by_path(path: str, fd: int) -> None:
     """Resolve the journal of the file at `path`, of which this process has locked `fd`."""
+    # Locks belong to descriptors, so the shared one would refuse the exclusive one of this process.
     with suppress(OSError):  # a file system without locks
         unlock(fd)
     writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
