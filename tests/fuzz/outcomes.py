@@ -1,7 +1,6 @@
 """Reads of damaged bytes, and the faults that a judge finds in their outcomes."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
@@ -23,22 +22,19 @@ class Outcomes:
     def fault(self, what: str) -> None:
         self.faults.append(what)
 
-    @contextmanager
-    def expecting(self, what: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-        """Catch `errors`, and record any other error as a fault."""
+    def outcome(
+        self, what: str, errors: tuple[type[Exception], ...], read: Callable[[], Any]
+    ) -> Any:
+        """Return the result of `read`, or `refused` if it raised an error.
+
+        Errors other than `errors` are recorded as faults.
+        """
         try:
-            yield
+            return read()
         except errors:
             pass
         except Exception as err:
             self.fault(f"{what}: {type(err).__name__}: {str(err)[:200]}")
-
-    def outcome(
-        self, what: str, errors: tuple[type[Exception], ...], read: Callable[[], Any]
-    ) -> Any:
-        """Return the result of `read`, or `refused` if it raised an error."""
-        with self.expecting(what, errors):
-            return read()
         return self.refused
 
     def attempt(
