@@ -14,6 +14,8 @@ VRS := .venv-vrs
 BENZINA := .venv-benzina
 REMOTE := .venv-remote
 # Only modules that are imported are compiled to bytecode: it takes a third of the time and of the size.
+# This bytecode must then be kept: tests start many processes, each of which would compile all again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 
