@@ -19,90 +19,58 @@ HEAD, ROW, LABEL, BAR = 48, 22, 132, 100
 Cells = dict[str, dict[str, str]]
 
 
-class Bar(NamedTuple):
-    """One bar: its label, the row and the column of the table."""
-
-    label: str
-    row: str
-    column: str
-
-
 class Panel(NamedTuple):
-    """Bars of one table of a page."""
+    """Bars of one column of a table of a page; `rows` are their rows by label."""
 
     title: str
     page: str
     table: str
     unit: str
-    bars: tuple[Bar, ...]
+    column: str
+    rows: dict[str, str]
 
 
-def _bars(column: str, **rows: str) -> tuple[Bar, ...]:
-    return tuple(Bar(label.replace("_", " "), row, column) for label, row in rows.items())
-
-
+_ARRAYS = {name: name for name in ("bloscpack", "h5py", "zarr")}
+_REMOTE = {name: name for name in ("bloscpack", "zarr", "h5py")}
+_FRAMES = {
+    "bloscpack, lossless": "bloscpack, fast",
+    "h5py, lossless": "h5py, Blosc lz4",
+    "GulpIO2, JPEG": "GulpIO2",
+}
+_WEBDATASET = {"webdataset, JPEG": "webdataset, JPEG"}
+_SMALL = {
+    "bloscpack, lossless": "bloscpack, small",
+    "h5py, lossless": "h5py, Blosc zstd",
+    "bloscpack, JPEG": "bloscpack, JPEG",
+    "GulpIO2, JPEG": "GulpIO2",
+}
 PANELS = (
     Panel(
         "A random row of a float32 array, µs",
-        "benchmarks.md",
-        "Rows at random",
-        "us",
-        _bars(
-            "random row of 4000 bytes, zstd-3, 1 MiB",
-            bloscpack="bloscpack",
-            h5py="h5py",
-            zarr="zarr",
-        ),
+        *("benchmarks.md", "Rows at random", "us"),
+        *("random row of 4000 bytes, zstd-3, 1 MiB", _ARRAYS),
     ),
     Panel(
         "A random frame of 320 x 240, µs",
-        "benchmarks-frames.md",
-        "A single frame at random",
-        "us",
-        (
-            Bar("bloscpack, lossless", "bloscpack, fast", "animation, one frame"),
-            Bar("h5py, lossless", "h5py, Blosc lz4", "animation, one frame"),
-            Bar("GulpIO2, JPEG", "GulpIO2", "animation, one frame"),
-        ),
+        *("benchmarks-frames.md", "A single frame at random", "us"),
+        *("animation, one frame", _FRAMES),
     ),
     Panel(
         "32 frames of a clip: µs a frame",
-        "benchmarks-frames.md",
-        "Clips: many frames with a stride",
-        "us",
-        (
-            Bar("bloscpack, lossless", "bloscpack, fast", "animation, 32 frames"),
-            Bar("h5py, lossless", "h5py, Blosc lz4", "animation, 32 frames"),
-            Bar("GulpIO2, JPEG", "GulpIO2", "animation, 32 frames"),
-            Bar("webdataset, JPEG", "webdataset, JPEG", "animation, 32 frames"),
-        ),
+        *("benchmarks-frames.md", "Clips: many frames with a stride", "us"),
+        *("animation, 32 frames", _FRAMES | _WEBDATASET),
     ),
     Panel(
         "Requests to open an array on S3",
-        "benchmarks-remote.md",
-        "Requests, S3",
-        "MB",
-        _bars("open", bloscpack="bloscpack", zarr="zarr", h5py="h5py"),
+        *("benchmarks-remote.md", "Requests, S3", "MB", "open", _REMOTE),
     ),
     Panel(
         "Wrong data, no error: of 500 bit flips",
-        "benchmarks.md",
-        "Bit flips",
-        "",
-        _bars("wrong, data", bloscpack="bloscpack", zarr="zarr", h5py="h5py"),
+        *("benchmarks.md", "Bit flips", "", "wrong, data", _REMOTE),
     ),
     Panel(
         "Size of a frame, kB",
-        "benchmarks-frames.md",
-        "Sizes of the files",
-        "kB",
-        (
-            Bar("bloscpack, lossless", "bloscpack, small", "animation"),
-            Bar("h5py, lossless", "h5py, Blosc zstd", "animation"),
-            Bar("bloscpack, JPEG", "bloscpack, JPEG", "animation"),
-            Bar("GulpIO2, JPEG", "GulpIO2", "animation"),
-            Bar("webdataset, JPEG", "webdataset, JPEG", "animation"),
-        ),
+        *("benchmarks-frames.md", "Sizes of the files", "kB", "animation", _SMALL | _WEBDATASET),
     ),
 )
 
@@ -139,18 +107,18 @@ def _text(x: float, y: float, text: str, style: str = "") -> str:
 def draw(panel: Panel, left: float, top: float) -> list[str]:
     """Return the elements of a panel."""
     table = cells(panel.page, panel.table)
-    figures = [number(table[bar.row][bar.column], panel.unit) for bar in panel.bars]
+    figures = [number(table[row][panel.column], panel.unit) for row in panel.rows.values()]
     largest = max(value for value, _ in figures)
     elements = [
         _text(left, top + 14, panel.title, ' font-weight="bold"'),
         _text(left, top + 32, panel.page, ' font-size="10.5"'),
     ]
-    for index, (bar, (value, label)) in enumerate(zip(panel.bars, figures, strict=True)):
+    for index, (name, (value, label)) in enumerate(zip(panel.rows, figures, strict=True)):
         y = top + HEAD + index * ROW
-        is_ours = bar.label.startswith("bloscpack")
+        is_ours = name.startswith("bloscpack")
         width = BAR * value / largest
         weight = ' font-weight="bold"' if is_ours else ""
-        elements.append(_text(left + LABEL - 6, y + 11, bar.label, f' text-anchor="end"{weight}'))
+        elements.append(_text(left + LABEL - 6, y + 11, name, f' text-anchor="end"{weight}'))
         elements.append(
             f'<rect x="{left + LABEL:g}" y="{y:g}" width="{width:.1f}" height="14" rx="2" '
             f'fill="{OURS if is_ours else THEIRS}"/>'
@@ -166,7 +134,7 @@ def chart() -> str:
         line = PANELS[start : start + 3]
         for index, panel in enumerate(line):
             elements += draw(panel, index * (PANEL + GAP), top)
-        top += HEAD + ROW * max(len(panel.bars) for panel in line) + 14
+        top += HEAD + ROW * max(len(panel.rows) for panel in line) + 14
     body = "\n".join(elements)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" '

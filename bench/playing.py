@@ -4,11 +4,10 @@ Clips of 320 x 240 RGB frames are read over HTTP from the server of the page, by
 same process; both share one processor. Stores: lossless with either preset, and JPEG frames. The
 pixels received are compared with the clip before anything is timed. With ``--first``, measure the
 first picture of a store of more than 1 GB instead, by a new server in a process of its own.
-``python bench/playing.py [--json | --first]``
+``python bench/playing.py [--first]``
 """
 
 import http.client
-import json
 import multiprocessing
 import os
 import platform
@@ -148,9 +147,6 @@ def main() -> None:
             with bp.frames.create(path, **options) as store:
                 store.append("clip", clip)
             results[name] = measure(path)
-    if "--json" in sys.argv:
-        print(json.dumps({"version": __version__, "frames": NFRAMES, "results": results}))
-        return
     print(
         f"bloscpack {__version__}, Python {platform.python_version()}, {platform.machine()}, "
         f"one processor, {NFRAMES} frames of 320 x 240 RGB, {ROUNDS} rounds"

@@ -3,11 +3,9 @@
 The first figure is processor time on one thread. Its ratio to that of the preset "fast" is in
 `decode_cost` of clips (`bloscpack/frames/store/clip.py`), and `LEAST_NBYTES` in
 `bloscpack/storage/batch.py` is from the others. Clips are 320 x 240 RGB frames, in the page cache;
-reads with one and with two threads take turns. ``python bench/threads.py [--json]``
+reads with one and with two threads take turns. ``python bench/threads.py``
 """
 
-import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -67,22 +65,15 @@ def measure(path: Path, count: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    found = {}
-    as_json = parser.parse_args().json
     with tempfile.TemporaryDirectory() as folder:
         for kind, options in KINDS.items():
             path = Path(folder) / f"{kind}.blp"
             with bp.frames.create(path, **options) as store:
                 store.append("clip", make_clip(kind))
             for count in COUNTS:
-                found[f"{kind}, {count} frames"] = line = measure(path, count)
-                if not as_json:
-                    text = ", ".join(f"{value:.3g} {name}" for name, value in line.items())
-                    print(f"{kind}, {count} frames: {text}")
-    if as_json:
-        print(json.dumps(found, indent=1))
+                found = measure(path, count)
+                text = ", ".join(f"{value:.3g} {name}" for name, value in found.items())
+                print(f"{kind}, {count} frames: {text}")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from arrays.contenders import JPEGXL, PCODEC, Codec
+from arrays.contenders import Codec
 from arrays.data import Sample
 
 _SIZE_NBYTES = 4  # of a picture, in front of it
 
 
 class PCodec(Codec):
-    name = PCODEC
     note = "pcodec at its default level: one dimension, items of 2 to 8 bytes"
     libraries = "pcodec {pcodec}"
     modules = ("pcodec",)
@@ -27,13 +26,11 @@ class PCodec(Codec):
 
 
 class PCodec12(PCodec):
-    name = "pcodec 12"
     note = "pcodec at its highest level"
     level = 12
 
 
 class OpenZL(Codec):
-    name = "OpenZL"
     note = "its generic graph on numbers of one dimension, with its defaults"
     libraries = "openzl {openzl}"
     modules = ("openzl.ext",)
@@ -53,7 +50,6 @@ class OpenZL(Codec):
 
 
 class FpZip(Codec):
-    name = "fpzip"
     note = "without loss: floats of 4 and 8 bytes, up to 4 dimensions"
     libraries = "fpzip {fpzip}"
     modules = ("fpzip",)
@@ -69,7 +65,6 @@ class FpZip(Codec):
 
 
 class JpegXL(Codec):
-    name = JPEGXL
     note = "lossless, effort 3, through imagecodecs: pictures of 8 and 16 bits, slice by slice"
     libraries = "imagecodecs {imagecodecs}"
     modules = ("imagecodecs",)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -44,17 +43,11 @@ class Contender(races.Contender):
 
     Attributes
     ----------
-    modules : tuple of str
-        What must be installed; the first is imported as `lib`.
     itemsizes : tuple of int
         Sizes of items that it takes.
     """
 
-    modules: tuple[str, ...] = ()
     itemsizes: tuple[int, ...] = (1, 2, 4, 8)
-
-    def __init__(self) -> None:
-        self.lib: Any = [*map(import_module, self.modules), None][0]
 
     def suited(self, sample: Sample) -> np.ndarray | None:
         """Return the array as the library takes it; None if it does not."""

@@ -5,7 +5,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from peers.whole import threads_name
-from race.page import DOCS, Lines, Page, Run, Table, by_case, cases_of, duration
+from race.page import Lines, Page, Run, Table, by_case, cases_of, duration
 from race.races import Case
 from race.timing import OURS
 
@@ -184,7 +184,7 @@ PAGE = Page(
     {"Contenders:": "notes"},
     tables_of,
     lambda run: [],
-    DOCS / "benchmarks-arrays.md",
+    "benchmarks-arrays.md",
     _REMARKS,
     (_PLOT, "arrays.plot"),
 )

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 from peers.with_bloscpack import chunk_places
-from race.timing import OURS, Loop, loop_of
+from race.timing import Loop, loop_of
 
 import bloscpack as bp
-from arrays.contenders import AUTO, BLOSC2, CUBE, ZARR, Contender
+from arrays.contenders import CUBE, Contender
 from arrays.data import Sample
 
 
 class Ours(Contender):
-    name = OURS
     note = "`bp.save` with its defaults, byte shuffle and zstd-3; `bp.load`, opening included"
     works = (CUBE,)
 
@@ -44,7 +43,6 @@ class Ours(Contender):
 
 
 class Auto(Ours):
-    name = AUTO
     note = '`bp.save(..., codec="auto")`, otherwise the same: array chunks'
 
     def options(self) -> dict[str, Any]:
@@ -52,7 +50,6 @@ class Auto(Ours):
 
 
 class Blosc2(Contender):
-    name = BLOSC2
     note = "`blosc2.asarray` with its defaults, byte shuffle and zstd-5"
     libraries = "blosc2 {blosc2}"
     modules = ("blosc2",)
@@ -70,7 +67,6 @@ class Blosc2(Contender):
 
 
 class ByteDelta(Blosc2):
-    name = "blosc2, bytedelta"
     note = "the filters byte shuffle and bytedelta, zstd-9"
 
     def options(self) -> dict[str, Any]:
@@ -79,7 +75,6 @@ class ByteDelta(Blosc2):
 
 
 class Zarr(Contender):
-    name = ZARR
     note = "format 3 with its defaults: Zstandard at level 0, no shuffle, chunks of its choice"
     libraries = "zarr {zarr}"
     modules = ("zarr",)
@@ -97,7 +92,6 @@ class Zarr(Contender):
 
 
 class ZarrBlosc(Zarr):
-    name = "zarr, Blosc"
     note = "its Blosc codec with byte shuffle and zstd-5"
     works = (CUBE,)
 
@@ -107,7 +101,6 @@ class ZarrBlosc(Zarr):
 
 
 class ZarrPCodec(Zarr):
-    name = "zarr, PCodec"
     note = "its serializer PCodec, level 8, of numcodecs; a single chunk, as it needs"
     libraries = "numcodecs {numcodecs}"
     modules = ("zarr", "zarr.codecs.numcodecs", "pcodec")
@@ -125,7 +118,6 @@ class ZarrPCodec(Zarr):
 
 
 class Hdf5(Contender):
-    name = "h5py, gzip"
     note = "byte shuffle and gzip-4, which every HDF5 has; chunks of its choice"
     libraries = "h5py {h5py}, hdf5plugin {hdf5plugin}"
     modules = ("h5py", "hdf5plugin")
@@ -148,7 +140,6 @@ class Hdf5(Contender):
 
 
 class Hdf5Blosc(Hdf5):
-    name = "h5py, Blosc"
     note = "the Blosc filter of hdf5plugin with byte shuffle and zstd-5; chunks of its choice"
     works = (CUBE,)
 
@@ -157,7 +148,6 @@ class Hdf5Blosc(Hdf5):
 
 
 class Tensorstore(Contender):
-    name = "tensorstore"
     note = "its zarr driver with its defaults, byte shuffle and lz4-5; one chunk"
     libraries = "tensorstore {tensorstore}"
     modules = ("tensorstore",)
@@ -184,7 +174,6 @@ class Tensorstore(Contender):
 
 
 class TensorstoreZstd(Tensorstore):
-    name = "tensorstore, zstd"
     note = "the same with zstd-5"
 
     def options(self) -> dict[str, Any]:
@@ -192,7 +181,6 @@ class TensorstoreZstd(Tensorstore):
 
 
 class Vortex(Contender):
-    name = "Vortex"
     note = "a file of one column, with its defaults"
     libraries = "vortex-data {vortex-data}"
     modules = ("vortex", "pyarrow")
@@ -214,6 +202,5 @@ class Vortex(Contender):
 
 
 class VortexCompact(Vortex):
-    name = "Vortex, compact"
     note = "the same with its compact encodings, pcodec and Zstandard"
     preset = "compact"

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 
 from race.page import (
-    DOCS,
     Lines,
     Page,
     Run,
@@ -168,6 +167,6 @@ PAGE = Page(
     {"Who takes part:": "notes"},
     tables_of,
     targets_of,
-    DOCS / "benchmarks-benzina.md",
+    "benchmarks-benzina.md",
     _REMARKS,
 )

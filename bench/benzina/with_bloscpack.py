@@ -9,7 +9,7 @@ from race.races import Contender, Task, exhaust, require
 from race.timing import Call, cycling
 
 from benzina.checks import read_wanted, require_batches, require_pictures
-from benzina.contenders import LOAD, OPEN, OURS, PACK, PARSE, SAMPLE, TARGETS
+from benzina.contenders import LOAD, OPEN, PACK, PARSE, SAMPLE, TARGETS
 from benzina.jpeg import DEVIATION, MEAN
 from bloscpack import benzina
 from bloscpack.benzina.mp4.format import THUMB
@@ -22,7 +22,6 @@ _NORM = tuple(1 / (255 * value) for value in DEVIATION)
 class Ours(Contender):
     """The loader, the dataset and `pack`."""
 
-    name = OURS
     note = (
         "`benzina.Loader` with torchvision's random crop and flip, bias and norm; `benzina.open`; "
         "`benzina.parse_sample`; `benzina.pack` of arrays in memory"

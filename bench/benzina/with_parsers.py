@@ -12,7 +12,7 @@ import numpy as np
 from race.races import Contender, Task, require
 from race.timing import Call, cycling
 
-from benzina.contenders import BYTES, OPEN, PARSE, PARSER, SAMPLE, TWIN
+from benzina.contenders import OPEN, PARSE, SAMPLE
 from bloscpack import benzina
 from bloscpack.benzina.mp4.format import THUMB
 
@@ -24,7 +24,6 @@ Find = Callable[[bytes], tuple[int, int]]
 class Bytes(Contender):
     """numpy.fromfile and os.pread at known places."""
 
-    name = BYTES
     note = "`numpy.fromfile` of the same bytes, and `os.pread` of a sample whose place is known"
     libraries = "numpy {numpy}"
     works = (OPEN, SAMPLE)
@@ -55,7 +54,6 @@ class Bytes(Contender):
 class Twin(Contender):
     """Our kernel in plain Python, from the tests."""
 
-    name = TWIN
     note = "the twin of our kernel that the tests compare it with"
     works = (PARSE,)
 
@@ -77,7 +75,6 @@ class Twin(Contender):
 class Parser(Contender):
     """All boxes as objects, and the extent of the thumbnail found in them."""
 
-    name = PARSER
     note = (
         "the parser of Benzina's authors: all boxes as objects, and the place of the thumbnail; of "
         "Benzina's own reader, which does not install, 80 us were measured"

@@ -13,7 +13,7 @@ from race.races import Contender, Task, exhaust
 from race.timing import Call
 
 from benzina.checks import Batch, require_batches
-from benzina.contenders import LOAD, PILLOW
+from benzina.contenders import LOAD
 from benzina.jpeg import DEVIATION, MEAN, load, path_of
 
 _MEAN = np.array(MEAN, np.float32)[:, None, None]
@@ -25,7 +25,6 @@ _AHEAD = 2
 class PillowThreads(Contender):
     """Each thread decodes, crops and normalizes pictures into their places in a batch."""
 
-    name = PILLOW
     note = (
         "open, convert, a random crop resized by Pillow's bilinear filter, flip, float32, mean and "
         "deviation; files of the same PSNR, on threads"

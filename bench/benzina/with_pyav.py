@@ -13,7 +13,7 @@ from race.races import Contender, Task, exhaust, require
 from race.timing import Call
 
 from benzina.checks import read_wanted, require_lumas
-from benzina.contenders import BARE, BARE_ONE, LOAD, PACK
+from benzina.contenders import BARE, LOAD, PACK
 from bloscpack import benzina
 from bloscpack.benzina.codec.picture import yuv_planes
 from bloscpack.benzina.mp4.format import THUMB
@@ -28,7 +28,6 @@ _TOLERANCE = 0.02
 class Bare(Contender):
     """A decoder for each thread, which stays open, and an encoder for each picture."""
 
-    name = BARE
     note = (
         "a decoder of PyAV for each thread, which stays open and is given payloads that are in "
         "memory, one after the other; an encoder for each picture, a YUV frame in memory, with no "
@@ -82,7 +81,6 @@ class Bare(Contender):
 class BareOne(Bare):
     """One at a time that uses all threads itself."""
 
-    name = BARE_ONE
     note = (
         "the same with one decoder, which decodes several pictures at once, and one encoder after "
         "the other, with the threads it makes for itself"

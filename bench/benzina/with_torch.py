@@ -11,7 +11,7 @@ from race.timing import Call
 from torch.utils.data import DataLoader, Dataset
 
 from benzina.checks import require_batches
-from benzina.contenders import LOAD, TORCH
+from benzina.contenders import LOAD
 from benzina.jpeg import DEVIATION, MEAN, load, path_of
 
 
@@ -39,7 +39,6 @@ class Files(Dataset[Any]):
 class TorchWorkers(Contender):
     """The usual script for torch, with torchvision's transforms in the place of ours."""
 
-    name = TORCH
     note = (
         "the same in a Dataset of torch, whose DataLoader has as many worker processes as others "
         "have threads, and keeps them"

@@ -1,6 +1,6 @@
 """First part of docs/benchmarks.md: its text and tables."""
 
-from race.page import DOCS, Lines, Page, Run, Table, cases_of, duration
+from race.page import Lines, Page, Run, Table, cases_of, duration
 from race.races import Case
 from race.timing import BARE, ORIGINAL, OURS
 
@@ -81,4 +81,4 @@ def _speed(case: Case, seconds: float) -> str:
     return f"{case.nbytes / seconds / 1e6:.0f}"
 
 
-PAGE = Page(lambda run: _INTRODUCTION, {}, tables_of, lambda run: [], DOCS / "benchmarks.md")
+PAGE = Page(lambda run: _INTRODUCTION, {}, tables_of, lambda run: [], "benchmarks.md")

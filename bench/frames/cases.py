@@ -1,7 +1,6 @@
 """Cases: clips and single frames read at random, and the sizes of files."""
 
 import io
-from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -10,27 +9,7 @@ from race.page import surroundings
 from race.races import Benchmark, Case, Races, file_system, random_places, remove, size_of
 
 from frames.codecs import race_codecs
-from frames.contenders import (
-    BARE_JPEG,
-    DECORD,
-    GULPIO2,
-    HDF5_LZ4,
-    LANCE,
-    LITDATA_RAW,
-    MEMMAP,
-    ONE_THREAD,
-    PNG,
-    PYAV,
-    STORE_FAST,
-    STORE_JPEG,
-    STORE_RAW,
-    STORE_SMALL,
-    STORE_VIDEO,
-    TABLE,
-    TORCHCODEC,
-    TORCHCODEC_OPENED,
-    Contender,
-)
+from frames.contenders import BARE_JPEG, BATCH, CLIP, ONE_THREAD, SINGLE, STORES, TABLE, Contender
 from frames.data import FULL, QUICK, Clip, jpeg_pixels, load_clips, make_depth_and_masks
 from frames.ingesting import race_ingest
 from frames.loading import measure_loading
@@ -38,13 +17,6 @@ from frames.opening import measure_opening
 from frames.videofiles import encode_mp4, jpeg_nbytes, psnr
 
 BARE = "bare decoding of "
-STORES = (STORE_JPEG, STORE_FAST, STORE_SMALL)
-VIDEO = STORE_VIDEO + ONE_THREAD
-_SINGLES = (
-    *(GULPIO2, *STORES, STORE_RAW, MEMMAP, PNG, HDF5_LZ4, "blosc2", "tensorstore", "zarrs"),
-    *(LANCE, LITDATA_RAW, VIDEO, TORCHCODEC, TORCHCODEC_OPENED, DECORD, PYAV),
-)
-_BATCHES = (STORE_RAW, STORE_FAST, MEMMAP)
 JPEG_420 = "JPEG 4:2:0 of the PSNR of the video"
 _PER_CALL = 16
 _SEED = 11
@@ -87,7 +59,7 @@ class Clips(Races):
 
     def write(self, contender: Contender, clip: Clip) -> Path:
         """Return the file or folder of a contender with a clip, written once."""
-        path = self.folder / f"{contender.files}, {clip.name}"
+        path = self.folder / f"{contender.files or contender.name}, {clip.name}"
         if not path.exists():
             contender.write(path, self.ids, clip.frames)
         return path
@@ -140,16 +112,10 @@ def race_clips(races: Clips) -> None:
         wanted = races.save_wanted(clip)
         for contender in races.contenders:
             races.write(contender, clip)
-        window, name = races.setting.window, clip.name
-        case = Case(f"clip/{name}", f"{name}, {window} frames", clip.frames[0].nbytes)
-        _race(races, case, clip, wanted, per_call=1, nframes=window)
-        case = Case(f"single/{name}", f"{name}, one frame", clip.frames[0].nbytes)
-        _race(races, case, clip, wanted, _SINGLES, STORES, per_call=_PER_CALL, nframes=_PER_CALL)
-        nclips = races.setting.batch
-        case = Case(f"batch/{name}", f"{name}, {nclips} clips", clip.frames[0].nbytes)
-        _race(
-            races, case, clip, wanted, _BATCHES, batch=nclips, per_call=1, nframes=nclips * window
-        )
+        name, nclips = clip.name, races.setting.batch
+        _race(races, CLIP, f"{races.setting.window} frames", clip, wanted)
+        _race(races, SINGLE, "one frame", clip, wanted)
+        _race(races, BATCH, f"{nclips} clips", clip, wanted, nclips)
         qualities[name] = {
             pixels: psnr(np.load(path), clip.frames)
             for pixels, path in wanted.items()
@@ -172,27 +138,17 @@ def _measure_sizes(races: Clips, clip: Clip, quality: float | None) -> dict[str,
 
 
 def _race(
-    races: Clips,
-    case: Case,
-    clip: Clip,
-    wanted: dict[str, Path],
-    names: Sequence[str] | None = None,
-    bare: Sequence[str] = (),
-    *,
-    per_call: int,
-    nframes: int,
-    batch: int = 0,
+    races: Clips, work: str, what: str, clip: Clip, wanted: dict[str, Path], batch: int = 0
 ) -> None:
-    """Read clips, single frames or batches at random, `bare` also from memory.
-
-    A call reads `nframes` frames by `per_call` reads.
-    """
-    places = races.places() if bare else races.windows()
+    """Read clips, single frames or batches of clips at random; frames of our stores also bare."""
+    is_single = work == SINGLE
+    places = races.places() if is_single else races.windows()
+    per_call = _PER_CALL if is_single else 1
     loops = {}
     for one in races.contenders:
-        if names is not None and one.name not in names:
+        if work not in one.works:
             continue
-        for is_bare in (False, True) if one.name in bare else (False,):
+        for is_bare in (False, True) if is_single and one.name in STORES else (False,):
             loops[BARE * is_bare + one.name] = races.worker(one.name, is_bare).prepare(
                 path=races.write(one, clip),
                 wanted=wanted[one.pixels],
@@ -201,7 +157,8 @@ def _race(
                 bare=is_bare,
                 batch=batch,
             )
-    races.hold(case, loops, nframes)
+    case = Case(f"{work}/{clip.name}", f"{clip.name}, {what}", clip.frames[0].nbytes)
+    races.hold(case, loops, per_call if is_single else races.setting.window * max(batch, 1))
 
 
 BENCHMARK = Benchmark(

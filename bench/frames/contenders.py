@@ -45,6 +45,7 @@ STORE_FAST = "bloscpack, fast"
 STORE_SMALL = "bloscpack, small"
 STORE_RAW = "bloscpack, raw"
 STORE_VIDEO = "bloscpack, video"
+STORES = (STORE_JPEG, STORE_FAST, STORE_SMALL)
 PYAV = "H.264, PyAV"
 TORCHCODEC = "H.264, torchcodec"
 TORCHCODEC_OPENED = "H.264, torchcodec, opened"
@@ -55,11 +56,13 @@ DATASETS = "Hugging Face datasets"
 MEMMAP = "numpy.memmap"
 HDF5_LZ4, HDF5_ZSTD = "h5py, Blosc lz4", "h5py, Blosc zstd"
 
+CLIP, SINGLE, BATCH, LOADING = "clip", "single", "batch", "loading"  # kinds of work
+
 TABLE = {
-    GULPIO2: "frames.with_gulpio2:GulpIO2",
-    GULPIO2_STACKED: "frames.with_gulpio2:GulpIO2Stacked",
-    BARE_JPEG: "frames.with_simplejpeg:BareJpeg",
-    BARE_JPEG + ONE_THREAD: "frames.with_simplejpeg:BareJpegOneThread",
+    GULPIO2: "frames.with_images:GulpIO2",
+    GULPIO2_STACKED: "frames.with_images:GulpIO2Stacked",
+    BARE_JPEG: "frames.with_images:BareJpeg",
+    BARE_JPEG + ONE_THREAD: "frames.with_images:BareJpegOneThread",
     GULP_SOURCE: "frames.with_bloscpack:Gulp",
     GULP_SOURCE + ONE_THREAD: "frames.with_bloscpack:GulpOneThread",
     GULP_DIRECTORY: "frames.with_bloscpack:GulpDirectory",
@@ -72,23 +75,23 @@ TABLE = {
     STORE_RAW: "frames.with_bloscpack:StoreRaw",
     STORE_VIDEO: "frames.with_bloscpack:StoreVideo",
     STORE_VIDEO + ONE_THREAD: "frames.with_bloscpack:StoreVideoOneThread",
-    TORCHCODEC: "frames.with_torchcodec:TorchCodec",
-    TORCHCODEC_OPENED: "frames.with_torchcodec:TorchCodecOpened",
-    DECORD: "frames.with_decord:Decord",
-    PYAV: "frames.with_pyav:PyAv",
-    MEMMAP: "frames.with_memmap:MemoryMap",
-    "webdataset, JPEG": "frames.with_webdataset:WebDataset",
-    PNG: "frames.with_png:PngFiles",
-    FFV1: "frames.with_ffv1:Ffv1",
-    HDF5_LZ4: "frames.with_h5py:Hdf5Lz4",
-    HDF5_ZSTD: "frames.with_h5py:Hdf5Zstd",
-    "blosc2": "frames.with_blosc2:Blosc2",
-    "tensorstore": "frames.with_tensorstore:Tensorstore",
-    "zarrs": "frames.with_zarrs:Zarrs",
-    LANCE: "frames.with_lance:Lance",
-    DATASETS: "frames.with_datasets:HuggingFace",
-    LITDATA_RAW: "frames.with_litdata:LitDataRaw",
-    LITDATA_JPEG: "frames.with_litdata:LitDataJpeg",
+    TORCHCODEC: "frames.with_video:TorchCodec",
+    TORCHCODEC_OPENED: "frames.with_video:TorchCodecOpened",
+    DECORD: "frames.with_video:Decord",
+    PYAV: "frames.with_video:PyAv",
+    MEMMAP: "frames.with_arrays:MemoryMap",
+    "webdataset, JPEG": "frames.with_images:WebDataset",
+    PNG: "frames.with_images:PngFiles",
+    FFV1: "frames.with_video:Ffv1",
+    HDF5_LZ4: "frames.with_arrays:Hdf5Lz4",
+    HDF5_ZSTD: "frames.with_arrays:Hdf5Zstd",
+    "blosc2": "frames.with_arrays:Blosc2",
+    "tensorstore": "frames.with_arrays:Tensorstore",
+    "zarrs": "frames.with_arrays:Zarrs",
+    LANCE: "frames.with_tables:Lance",
+    DATASETS: "frames.with_tables:HuggingFace",
+    LITDATA_RAW: "frames.with_tables:LitDataRaw",
+    LITDATA_JPEG: "frames.with_tables:LitDataJpeg",
 }
 _NCHECKED = 20
 _TOLERANCE = 2.0  # mean difference of the pixels of video, of 255
@@ -101,11 +104,12 @@ class Contender(races.Contender):
     Attributes
     ----------
     files : str
-        Contenders with the same value read the same files.
+        Contenders with the same value read the same files; by default those of its name.
     pixels : str
         What comes back: the "frames", the pixels of "jpeg" images or those of "video".
     """
 
+    works: tuple[str, ...] = (CLIP,)
     files = ""
     pixels = "frames"
 
@@ -165,16 +169,15 @@ class ClipFiles(Contender):
 
 
 class GulpClips(Contender):
-    """A Gulp directory, read by ``gd[id, slice]`` of GulpIO2, or of our module of its names."""
+    """A Gulp directory, read by ``gd[id, slice]`` of `lib`: GulpIO2, or our module of its names."""
 
     files = "gulp"
     pixels = "jpeg"
-    module: Any  # gulpio2 or bloscpack.gulp
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         path.mkdir()
         starts = range(0, len(ids), _ITEMS_PER_CHUNK)
-        chunks = self.module.GulpDirectory(str(path)).new_chunks(len(starts))
+        chunks = self.lib.GulpDirectory(str(path)).new_chunks(len(starts))
         for start, chunk in zip(starts, chunks, strict=True):
             with chunk.open("wb"):
                 for key in ids[start : start + _ITEMS_PER_CHUNK]:
@@ -182,7 +185,7 @@ class GulpClips(Contender):
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        directory = self.module.GulpDirectory(str(path))
+        directory = self.lib.GulpDirectory(str(path))
 
         def read(key: str, selection: slice) -> Frames:
             frames: list[np.ndarray] = directory[key, selection][0]

@@ -6,22 +6,10 @@ from functools import partial
 from operator import ge
 from typing import Any
 
-from race.page import (
-    DOCS,
-    Lines,
-    Page,
-    Run,
-    Table,
-    Target,
-    cases_of,
-    grid,
-    ratio_of,
-    timings,
-    with_ratio,
-)
+from race.page import Lines, Page, Run, Table, Target, cases_of, grid, ratio_of, timings, with_ratio
 from race.races import Case
 
-from frames.cases import BARE, JPEG_420, STORES, VIDEO
+from frames.cases import BARE, JPEG_420
 from frames.codecs import FAST, PNG_CV2, PNG_PILLOW, SMALL
 from frames.contenders import (
     BARE_JPEG,
@@ -39,6 +27,7 @@ from frames.contenders import (
     STORE_RAW,
     STORE_SMALL,
     STORE_VIDEO,
+    STORES,
     TABLE,
     TORCHCODEC,
 )
@@ -82,6 +71,7 @@ the page cache. Processor time is that of all threads and processes of a contend
   the proportional set size after the first pass: of the main process, and of the largest worker.
 """
 
+VIDEO = STORE_VIDEO + ONE_THREAD
 _OTHERS = ("depth, uint16", "mask, uint8", "mask, bool")
 # Label, contender, and how many times GulpIO2's frames per second it is to read.
 _CLIPS = (
@@ -237,8 +227,6 @@ def _processor(case: Case, name: str) -> str:
 
 
 def _memory(found: dict[str, dict[str, int]], name: str) -> str:
-    if name not in found:
-        return "-"
     main, worker = (found[name][which] / 1e6 for which in ("main", "worker"))
     return f"{main:.0f}, {worker:.0f}" if worker else f"{main:.0f}"
 
@@ -249,8 +237,6 @@ def _microseconds(case: Case, seconds: float) -> str:
 
 def _size_lines(sizes: dict[str, Any], base: str) -> Lines:
     def size(found: dict[str, float], name: str) -> str:
-        if name not in found:
-            return "-"
         share = f" ({found[name] / found[base]:.3f})" if base in found else ""
         return f"{found[name]:,.0f}{share}"
 
@@ -455,5 +441,5 @@ PAGE = Page(
     {"The clips:": "clips", "Who takes part:": "notes"},
     tables_of,
     targets_of,
-    DOCS / "benchmarks-frames.md",
+    "benchmarks-frames.md",
 )

@@ -15,23 +15,7 @@ from race.races import Case, Task, require, require_equal
 from race.timing import Loop, loop_of
 from race.worker import WorkerError
 
-from frames.contenders import (
-    DATASETS,
-    GULP_SOURCE,
-    GULPIO2,
-    LANCE,
-    LITDATA_JPEG,
-    LITDATA_RAW,
-    MEMMAP,
-    STORE_FAST,
-    STORE_JPEG,
-    STORE_RAW,
-    STORE_SMALL,
-    STORE_VIDEO,
-    TORCHCODEC,
-    Contender,
-    is_near,
-)
+from frames.contenders import GULPIO2, LOADING, STORE_FAST, Contender, is_near
 
 if TYPE_CHECKING:
     from frames.cases import Clips
@@ -39,8 +23,6 @@ if TYPE_CHECKING:
 WORKERS = 2
 # Batches of the store of the preset fast as NumPy arrays, on as many threads.
 THREADS_FAST = f"{STORE_FAST}, FrameBatches"
-_OURS = (GULP_SOURCE, STORE_JPEG, STORE_FAST, STORE_SMALL, STORE_RAW, STORE_VIDEO)
-_THEIRS = (GULPIO2, MEMMAP, LANCE, DATASETS, LITDATA_RAW, LITDATA_JPEG, TORCHCODEC)
 _ALL_METHODS = (GULPIO2, STORE_FAST)  # the others take part with the first only
 _TIMEOUT = 240  # seconds
 _PASSES = 8  # over the clips, in a turn
@@ -83,7 +65,7 @@ def measure_loading(races: "Clips") -> None:
         return
     clip, setting = races.clips[0], races.setting
     wanted = races.save_wanted(clip)
-    chosen = {one.name: one for one in races.contenders if one.name in (*_OURS, *_THEIRS)}
+    chosen = {one.name: one for one in races.contenders if LOADING in one.works}
     if STORE_FAST in chosen:
         chosen[THREADS_FAST] = chosen[STORE_FAST]
     memory = races.found.setdefault("memory", {})
@@ -157,7 +139,7 @@ def make_loader(contender: Contender, task: Task) -> Any:
     dataset: Any
     if task["is_threaded"]:
         return FrameBatches(path, batch, clips=task["ids"], length=length, threads=WORKERS)
-    if contender.name in _OURS:
+    if contender.name.startswith("bloscpack"):
         dataset = FrameDataset(path, clips=task["ids"], length=length)
     else:
         dataset = WindowDataset(contender, task)

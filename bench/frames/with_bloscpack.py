@@ -9,17 +9,12 @@ from typing import Any
 import numpy as np
 
 import bloscpack as bp
-from bloscpack import gulp
 from bloscpack.gulp.clipsource import GulpSource
 from frames.contenders import (
-    GULP_DIRECTORY,
-    GULP_SOURCE,
-    ONE_THREAD,
-    STORE_FAST,
-    STORE_JPEG,
-    STORE_RAW,
-    STORE_SMALL,
-    STORE_VIDEO,
+    BATCH,
+    CLIP,
+    LOADING,
+    SINGLE,
     Contender,
     Frames,
     GulpClips,
@@ -29,28 +24,29 @@ from frames.contenders import (
 from frames.data import encode_frames
 from frames.videofiles import NOTE, encode_mp4
 
-_STORES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    STORE_JPEG: ("frame store of the same JPEG bytes", "jpeg", {"codec": "jpeg"}),
-    STORE_FAST: ("frame store, lossless, preset fast", "frames", {"preset": "fast"}),
-    STORE_SMALL: ("frame store, lossless, preset small", "frames", {"preset": "small"}),
-    STORE_RAW: (
-        "frame store, preset raw, all frames read and verified before",
-        "frames",
-        {"preset": "raw"},
-    ),
-    STORE_VIDEO: (f"frame store, {NOTE}", "video", {"codec": "video"}),
+_ALL, _MOST = (CLIP, SINGLE, BATCH, LOADING), (CLIP, SINGLE, LOADING)
+_RAW = "preset raw, all frames read and verified before"
+# Note, pixels, options and work of each store.
+_STORES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
+    "jpeg": ("frame store of the same JPEG bytes", "jpeg", {"codec": "jpeg"}, _MOST),
+    "fast": ("frame store, lossless, preset fast", "frames", {"preset": "fast"}, _ALL),
+    "small": ("frame store, lossless, preset small", "frames", {"preset": "small"}, _MOST),
+    "raw": (f"frame store, {_RAW}", "frames", {"preset": "raw"}, _ALL),
+    "video": (f"frame store, {NOTE}", "video", {"codec": "video"}, (CLIP, LOADING)),
 }
 
 
 class Store(Contender):
     """A frame store, one of `_STORES`; a read returns one array of the frames."""
 
-    def __init__(self, files: str, nthreads: int | None = None) -> None:
-        note, self.pixels, self._options = _STORES[files]
-        self.files, self.name, self._nthreads = files, files, nthreads
-        self.note = f"{note}, checksums compared; all processors"
+    def __init__(self, kind: str, nthreads: int | None = None) -> None:
+        super().__init__()
+        what, self.pixels, self._options, self.works = _STORES[kind]
+        self.files, self._nthreads = f"{kind} store", nthreads
+        self.note = f"{what}, checksums compared; all processors"
         if nthreads == 1:
-            self.name, self.note = f"{files}{ONE_THREAD}", "the same on one thread"
+            self.note = "the same on one thread"
+            self.works = (CLIP, SINGLE) if kind == "video" else (CLIP,)
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         clip = encode_frames(frames) if self.pixels == "jpeg" else frames
@@ -65,7 +61,7 @@ class Store(Contender):
     @contextmanager
     def _store(self, path: Path) -> Iterator[bp.frames.FrameStore]:
         with bp.frames.open(path, nthreads=self._nthreads) as store:
-            if self.files == STORE_RAW:  # chunks are verified once, when they are first read
+            if self.files == "raw store":  # chunks are verified once, when they are first read
                 for clip in store.values():
                     for number in range(len(clip)):
                         clip.read(number)
@@ -91,26 +87,25 @@ class Store(Contender):
             yield read
 
 
-StoreJpeg, StoreJpegOneThread = partial(Store, STORE_JPEG), partial(Store, STORE_JPEG, 1)
-StoreFast, StoreFastOneThread = partial(Store, STORE_FAST), partial(Store, STORE_FAST, 1)
-StoreSmall, StoreSmallOneThread = partial(Store, STORE_SMALL), partial(Store, STORE_SMALL, 1)
-StoreVideo, StoreVideoOneThread = partial(Store, STORE_VIDEO), partial(Store, STORE_VIDEO, 1)
-StoreRaw = partial(Store, STORE_RAW)
+StoreJpeg, StoreJpegOneThread = partial(Store, "jpeg"), partial(Store, "jpeg", 1)
+StoreFast, StoreFastOneThread = partial(Store, "fast"), partial(Store, "fast", 1)
+StoreSmall, StoreSmallOneThread = partial(Store, "small"), partial(Store, "small", 1)
+StoreVideo, StoreVideoOneThread = partial(Store, "video"), partial(Store, "video", 1)
+StoreRaw = partial(Store, "raw")
 
 
 class GulpDirectory(GulpClips):
     """A Gulp directory, read by the names of GulpIO2."""
 
-    name = GULP_DIRECTORY
     note = "GulpIO2's files and its ``gd[id, slice]``: a list of frames"
-    module = gulp
+    modules = ("bloscpack.gulp",)
 
 
 class Gulp(GulpDirectory):
     """A Gulp directory as a source of clips."""
 
-    name = GULP_SOURCE
     note = "GulpIO2's files through `bloscpack.frames.open`: one array; all processors"
+    works = (CLIP, LOADING)
     nthreads: int | None = None
 
     @contextmanager
@@ -127,6 +122,6 @@ class Gulp(GulpDirectory):
 class GulpOneThread(Gulp):
     """A Gulp directory as a source, on one thread."""
 
-    name = f"{GULP_SOURCE}{ONE_THREAD}"
     note = "the same on one thread"
+    works = (CLIP,)
     nthreads = 1

@@ -14,15 +14,15 @@ Append = Callable[[np.ndarray], object]
 
 TABLE = {
     "bloscpack": "peers.with_bloscpack:Ours",
-    "blosc2": "peers.with_blosc2:Blosc2",
-    "zarr": "peers.with_zarr:Zarr",
-    "zarr, crc32c": "peers.with_zarr:ZarrCrc32c",
-    "zarrs": "peers.with_zarr:Zarrs",
-    "zarrs, crc32c": "peers.with_zarr:ZarrsCrc32c",
-    "tensorstore": "peers.with_tensorstore:Tensorstore",
-    "h5py": "peers.with_h5py:Hdf5",
-    "h5py, fletcher32": "peers.with_h5py:Hdf5Fletcher32",
-    "numpy.save": "peers.with_numpy:Npy",
+    "blosc2": "peers.formats:Blosc2",
+    "zarr": "peers.formats:Zarr",
+    "zarr, crc32c": "peers.formats:ZarrCrc32c",
+    "zarrs": "peers.formats:Zarrs",
+    "zarrs, crc32c": "peers.formats:ZarrsCrc32c",
+    "tensorstore": "peers.formats:Tensorstore",
+    "h5py": "peers.formats:Hdf5",
+    "h5py, fletcher32": "peers.formats:Hdf5Fletcher32",
+    "numpy.save": "peers.formats:Npy",
 }
 
 
@@ -81,9 +81,3 @@ class Contender(races.Contender):
     def data_extents(self, path: Path) -> list[DataExtent]:
         """Return the places of the stored chunks."""
         raise NotImplementedError
-
-
-def chunk_files(path: Path) -> list[DataExtent]:
-    """Return the files of the chunks of a Zarr array, in order."""
-    found = sorted((path / "c").glob("*/*"), key=lambda file: int(file.parent.name))
-    return [DataExtent(file, 0, file.stat().st_size) for file in found]

@@ -2,19 +2,7 @@
 
 from collections.abc import Iterator
 
-from race.page import (
-    DOCS,
-    Lines,
-    Page,
-    Run,
-    Table,
-    Target,
-    case_of,
-    cases_of,
-    duration,
-    grid,
-    timings,
-)
+from race.page import Lines, Page, Run, Table, Target, case_of, cases_of, duration, grid, timings
 from race.races import Case
 from race.timing import BARE, ORIGINAL, OURS
 
@@ -111,7 +99,7 @@ def _cell(case: Case, name: str) -> str:
 
 
 def _size(found: dict[str, int], name: str) -> str:
-    return f"{found[name]:,} ({found[name] / found[OURS]:.3f})" if name in found else "-"
+    return f"{found[name]:,} ({found[name] / found[OURS]:.3f})"
 
 
 def _memory_lines(run: Run) -> Lines:
@@ -275,7 +263,7 @@ PAGE = Page(
     {"What each contender checks, with its defaults:": "notes"},
     tables_of,
     targets_of,
-    DOCS / "benchmarks.md",
+    "benchmarks.md",
     f"{_LIMITS}\n![Speeds and times of all contenders]({_PLOT})\n",
     (_PLOT, "peers.plot"),
 )

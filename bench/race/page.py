@@ -20,7 +20,7 @@ from bloscpack.parallel.threads import available_cpus
 from race.races import Case, Races
 from race.timing import NTHREADS, ORIGINAL
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 Run = dict[str, Any]
 Lines = list[tuple[str, ...]]
@@ -100,11 +100,12 @@ def by_case(head: str, cases: Sequence[Case], cell: Cell) -> Lines:
 
 
 def grid(head: str, columns: dict[str, Any], cell: Callable[[Any, str], str]) -> Lines:
-    """Return a column for each entry, and a line for each name that is in one of these dicts."""
-    dicts = [found for found in columns.values() if isinstance(found, dict)]
+    """Return a column for each dict, and a line for each name that is in one of them."""
+    names = dict.fromkeys(name for found in columns.values() for name in found)
     lines: Lines = [(head, *columns)]
-    for name in dict.fromkeys(name for found in dicts for name in found):
-        lines.append((name, *(cell(found, name) for found in columns.values())))
+    for name in names:
+        found_or_not = (cell(found, name) if name in found else "-" for found in columns.values())
+        lines.append((name, *found_or_not))
     return lines
 
 
@@ -207,8 +208,8 @@ class Page:
         Return those of a run; tables without lines are left out.
     remarks : str
         Markdown below the targets.
-    path : Path
-        The page, which may have parts of other benchmarks.
+    file : str
+        Name of the page in docs/, which may have parts of other benchmarks.
     plot : tuple of str, optional
         Name of a picture in the folder of the page, and the module whose ``draw`` returns it from a
         run, as a figure of matplotlib.
@@ -218,9 +219,14 @@ class Page:
     lists: dict[str, str]
     tables: Callable[[Run], list[Table]]
     targets: Callable[[Run], list[Target]]
-    path: Path
+    file: str
     remarks: str = ""
     plot: tuple[str, str] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The page."""
+        return _DOCS / self.file
 
     def markdown(self, run: Run) -> str:
         """Return the page of a run."""

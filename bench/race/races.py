@@ -15,7 +15,7 @@ import numpy as np
 
 import bloscpack
 from race.original import Original
-from race.timing import NTHREADS, ORIGINAL, Call, Loop, Timing, take_turns
+from race.timing import NTHREADS, ORIGINAL, Call, Loop, take_turns
 from race.worker import Worker, WorkerError, WorkerLoop
 
 _IN_MEMORY = Path("/dev/shm")
@@ -33,19 +33,25 @@ class Contender:
     Attributes
     ----------
     name : str
-        Its label in tables.
+        Its label in tables, which is its key in the table of contenders.
     note : str
         How it works and what it checks, for the page.
     libraries : str
         Text with the versions, as "zarr {zarr}".
     works : tuple of str
         Kinds of work that it takes part in, where a benchmark has several.
+    modules : tuple of str
+        What must be installed; imported when the contender is made, the first one as `lib`.
     """
 
     name = ""
     note = ""
     libraries = "bloscpack {bloscpack}"
     works: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.lib: Any = [*map(import_module, self.modules), None][0]
 
     def version(self) -> str:
         """Return names and versions of the libraries."""
@@ -54,6 +60,8 @@ class Contender:
 
 class _Versions(dict[str, str]):
     def __missing__(self, name: str) -> str:
+        if name == "HDF5":
+            return str(import_module("h5py").version.hdf5_version)
         return bloscpack.__version__ if name == "bloscpack" else version(name)
 
 
@@ -87,7 +95,7 @@ class Case:
     def median(self, name: str) -> float | None:
         """Return the median of a contender, None if it did not take part."""
         found = self.seconds.get(name)
-        return Timing(tuple(found)).median if found else None
+        return median(found) if found else None
 
     def best(self) -> dict[str, float]:
         """Return the seconds of the fastest round by contender."""
@@ -212,8 +220,8 @@ class Races:
         """
         self.say(case.title)
         case.skipped.update(dict.fromkeys(self.absent, "not there"))
-        timings = take_turns(loops, per_call, nrounds or self.setting.nrounds) if loops else {}
-        case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
+        if loops:
+            case.seconds = take_turns(loops, per_call, nrounds or self.setting.nrounds)
         for name, loop in loops.items():
             if isinstance(loop, WorkerLoop):  # the first two runs count the calls of a round
                 case.processor[name] = median(loop.processor[2:]) / per_call
@@ -266,9 +274,12 @@ def assemble(
     for name in table if names is None else names:
         module, _, kind = table[name].partition(":")
         try:
-            present.append(getattr(import_module(module), kind)())
+            contender = getattr(import_module(module), kind)()
         except ImportError as err:
             absent[name] = f"not installed ({err})"
+        else:
+            contender.name = name
+            present.append(contender)
     return present, absent
 
 

@@ -7,10 +7,8 @@ the time that it took there.
 
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import cycle
 from math import ceil
-from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -33,23 +31,6 @@ Loop = Callable[[int], float]
 _ROUND_SECONDS = 0.02
 _ROUNDS = 21
 _ROUNDS_OF_LONG_CALLS = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds per call, one figure per round."""
-
-    seconds: tuple[float, ...]
-
-    @property
-    def best(self) -> float:
-        """Seconds of the fastest round."""
-        return min(self.seconds)
-
-    @property
-    def median(self) -> float:
-        """Seconds of the middle round."""
-        return median(self.seconds)
 
 
 def loop_of(call: Call, clock: Callable[[], float] = perf_counter) -> Loop:
@@ -104,8 +85,8 @@ def cycling(get: Callable[[Any], object], items: list[Any], per_call: int) -> Ca
 
 def take_turns(
     loops: dict[str, Loop], per_call: int = 1, nrounds: int | None = None
-) -> dict[str, Timing]:
-    """Run every loop once per round, in an order that rotates; return the timings.
+) -> dict[str, list[float]]:
+    """Run every loop once per round, in an order that rotates; return a figure for each round.
 
     A figure is the seconds of one thing, of which a call does `per_call`. By default there are 21
     rounds, or 7 where a call takes long.
@@ -121,7 +102,7 @@ def take_turns(
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             seconds[name].append(loops[name](counts[name]) / (counts[name] * per_call))
-    return {name: Timing(tuple(values)) for name, values in seconds.items()}
+    return seconds
 
 
 def signal(nbytes: int, dtype: str) -> np.ndarray:

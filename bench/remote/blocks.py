@@ -16,7 +16,7 @@ import dask.array as da
 import distributed
 import numpy as np
 from peers.data import Spec
-from peers.with_zarr import create
+from peers.formats import Zarr, ZarrCrc32c
 from race.races import Case, Races, remove, require
 from race.timing import NTHREADS, loop_of
 
@@ -53,11 +53,11 @@ def read_ours(path: Path, rows: int) -> Any:
 
 
 def write_zarr(x: Any, path: Path, spec: Spec) -> object:
-    return x.to_zarr(create(path, x, spec, overwrite=True))
+    return x.to_zarr(Zarr().create(path, x, spec, overwrite=True))
 
 
 def write_zarr_checked(x: Any, path: Path, spec: Spec) -> object:
-    return x.to_zarr(create(path, x, spec, overwrite=True, is_checked=True))
+    return x.to_zarr(ZarrCrc32c().create(path, x, spec, overwrite=True))
 
 
 def read_zarr(path: Path, rows: int) -> Any:

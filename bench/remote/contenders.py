@@ -23,9 +23,9 @@ HDF5 = "h5py"
 TABLE = {
     OURS: "remote.with_bloscpack:Ours",
     STORE: "remote.with_bloscpack:OurStore",
-    ZARR: "remote.with_zarr:Plain",
-    SHARDED: "remote.with_zarr:Sharded",
-    HDF5: "remote.with_h5py:Hdf5File",
+    ZARR: "remote.formats:Plain",
+    SHARDED: "remote.formats:Sharded",
+    HDF5: "remote.formats:Hdf5File",
 }
 
 OPEN, ROW, ROWS, STRIDED, CLIP, ITERATE = "open", "row", "rows", "strided", "clip", "iterate"

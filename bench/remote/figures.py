@@ -3,19 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from race.page import (
-    DOCS,
-    Lines,
-    Page,
-    Run,
-    Table,
-    Target,
-    at_least,
-    by_case,
-    cases_of,
-    grid,
-    timings,
-)
+from race.page import Lines, Page, Run, Table, Target, at_least, by_case, cases_of, grid, timings
 from race.races import Case
 
 from remote.cases import COUNTS
@@ -110,8 +98,6 @@ def _counts(by_work: dict[str, Any]) -> Lines:
 
 
 def _count(found: dict[str, list[int]], name: str) -> str:
-    if name not in found:
-        return "-"
     nrequests, nbytes = found[name]
     return f"{nrequests:,} ({nbytes / 1e6:,.2f})"
 
@@ -156,6 +142,6 @@ PAGE = Page(
     {"Who reads from servers:": "notes", "Who works through Dask:": "dask_notes"},
     tables_of,
     targets_of,
-    DOCS / "benchmarks-remote.md",
+    "benchmarks-remote.md",
     _REMARKS,
 )

@@ -11,13 +11,12 @@ from peers.data import Spec
 from peers.with_bloscpack import Ours as OurFile
 
 import bloscpack as bp
-from remote.contenders import CLIP, OPEN, OURS, STORE, Contender
+from remote.contenders import CLIP, OPEN, Contender
 
 
 class Ours(Contender):
     """`bloscpack.open` of a URL."""
 
-    name = OURS
     note = (
         "a file of `bloscpack.save`, opened by `bloscpack.open` with its defaults: the checksum of "
         "each chunk is compared, and the version of the object with every answer"
@@ -38,7 +37,6 @@ class Ours(Contender):
 class OurStore(Ours):
     """`bloscpack.frames.open` of a URL."""
 
-    name = STORE
     note = (
         "the same frames as clips in a file of `bloscpack.frames.create`, with its defaults, which "
         "compress more and check each frame"

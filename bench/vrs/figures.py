@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from race.page import (
-    DOCS,
     Lines,
     Page,
     Run,
@@ -171,5 +170,5 @@ PAGE = Page(
     {"Who takes part:": "notes"},
     tables_of,
     targets_of,
-    DOCS / "benchmarks-vrs.md",
+    "benchmarks-vrs.md",
 )

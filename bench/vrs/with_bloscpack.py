@@ -8,17 +8,7 @@ from typing import Any
 import numpy as np
 
 from bloscpack import vrs
-from vrs.contenders import (
-    OURS,
-    OURS_ARRAYS,
-    OURS_PORTED,
-    PER_ARRAY,
-    READING,
-    WRITING,
-    Contender,
-    Write,
-    rows_of,
-)
+from vrs.contenders import PER_ARRAY, READING, WRITING, Contender, Write, rows_of
 from vrs.with_pyvrs import Ported
 
 
@@ -62,7 +52,6 @@ class OpenedArrays(Opened):
 class Ours(Contender):
     """`bloscpack.vrs`: records one by one, columns."""
 
-    name = OURS
     note = (
         "bloscpack.vrs: `for record in recording`, `recording[i]` and `stream.field(name)`; files "
         "by `vrs.create` with a Layout class, from dicts and arrays"
@@ -103,7 +92,6 @@ def _writer(stream_name: str, layout: Any, values: Any, rate: float, preset: str
 class OursArrays(Ours):
     """Frames through `stream.frames`."""
 
-    name = OURS_ARRAYS
     note = "`stream.frames[a:b]`, decoded on all threads"
     works = ("frames",)
     opened = OpenedArrays
@@ -112,7 +100,6 @@ class OursArrays(Ours):
 class OursPorted(Ours):
     """The reader named as that of pyvrs."""
 
-    name = OURS_PORTED
     note = "bloscpack.vrs.SyncVRSReader, whose records and blocks are those of pyvrs"
     works = READING
 

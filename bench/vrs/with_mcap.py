@@ -10,7 +10,7 @@ import numpy as np
 from mcap.reader import McapReader, make_reader
 from mcap.writer import CompressionType, Writer
 
-from vrs.contenders import MCAP, READING, WRITING, Contender, Write, rows_of
+from vrs.contenders import READING, WRITING, Contender, Write, rows_of
 from vrs.data import MOTION
 
 _MOTION = struct.Struct("<qf3f3f")
@@ -72,7 +72,6 @@ def _values(data: bytes) -> dict[str, Any]:
 class Mcap(Contender):
     """A file of one channel, chunks of the default size."""
 
-    name = MCAP
     note = (
         "messages of the same bytes without a schema, packed and unpacked by `struct`; one at "
         "random is found by its time; in place of a preset of Zstandard its own level, in chunks "

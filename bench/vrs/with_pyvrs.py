@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vrs.contenders import PER_ARRAY, READING, WHEEL, WHEEL_ARRAYS, Contender
+from vrs.contenders import PER_ARRAY, READING, Contender
 
 
 class Ported:
@@ -64,7 +64,6 @@ class PortedArrays(Ported):
 class Wheel(Contender):
     """Records one by one; the wheel has no other way."""
 
-    name = WHEEL
     note = "pyvrs.SyncVRSReader of the wheel, which reads our files; it writes no layouts of users"
     libraries = "vrs {vrs}"
     works = READING
@@ -83,7 +82,6 @@ class Wheel(Contender):
 class WheelArrays(Wheel):
     """Frames as arrays."""
 
-    name = WHEEL_ARRAYS
     note = "the same, its frames put together by np.stack"
     works = ("frames",)
     opened = PortedArrays

@@ -57,11 +57,10 @@ def test_the_page_is_written_from_a_run(run, quick_run, tmp_path):
 @pytest.fixture
 def task(bench, tmp_path):
     """A task for a reader of a small store."""
-    from frames.contenders import STORE_SMALL
     from frames.with_bloscpack import Store
 
     frames = np.random.default_rng(2).integers(0, 9, (8, 32, 48, 3), dtype=np.uint8)
-    Store(STORE_SMALL).write(tmp_path / "store.blp", ["a", "b"], frames)
+    Store("small").write(tmp_path / "store.blp", ["a", "b"], frames)
     np.save(tmp_path / "frames.npy", frames)
     return {
         "path": str(tmp_path / "store.blp"),

@@ -1,0 +1,155 @@
+"""Chunked arrays and mapped files, a chunk for each frame."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers.formats import HDF5_LIBRARIES, tensorstore_spec, zarr_metadata
+
+from frames.contenders import (
+    BATCH,
+    CLIP,
+    LOADING,
+    SINGLE,
+    ClipFiles,
+    Contender,
+    Frames,
+    ReadBatch,
+    ReadClip,
+)
+
+
+class MemoryMap(ClipFiles):
+    """A mapped file for each clip; a read copies the frames."""
+
+    works = (CLIP, SINGLE, BATCH, LOADING)
+    note = "a .npy file for each clip, mapped and copied to one array; one thread, no checksums"
+    suffix = ".npy"
+
+    def write_clip(self, path: Path, coded: np.ndarray) -> None:
+        np.save(path, coded)
+
+    def open_clip(self, path: Path) -> np.ndarray:
+        return np.load(path, mmap_mode="r")
+
+    def read_clip(self, clip: np.ndarray, selection: slice) -> np.ndarray:
+        return np.array(clip[selection])
+
+    @contextmanager
+    def open_batch(self, path: Path) -> Iterator[ReadBatch]:
+        clips = self.open_clips(path)
+
+        def read(requests: list[tuple[str, slice]]) -> np.ndarray:
+            parts = [clips[key][which] for key, which in requests]
+            batch = np.empty((len(parts), *parts[0].shape), parts[0].dtype)
+            for place, part in zip(batch, parts, strict=True):
+                place[...] = part
+            return batch
+
+        yield read
+
+
+class Blosc2(ClipFiles):
+    """A b2nd file for each clip."""
+
+    works = (CLIP, SINGLE)
+    note = "a b2nd file for each clip, chunk = frame, zstd-1, byte shuffle; no checksums"
+    libraries = "blosc2 {blosc2}"
+    modules = ("blosc2",)
+    suffix = ".b2nd"
+
+    def write_clip(self, path: Path, coded: np.ndarray) -> None:
+        zstd, shuffle = self.lib.Codec.ZSTD, self.lib.Filter.SHUFFLE
+        params = self.lib.CParams(codec=zstd, clevel=1, filters=[shuffle], typesize=1)
+        chunks = (1, *coded.shape[1:])
+        self.lib.asarray(coded, chunks=chunks, urlpath=str(path), mode="w", cparams=params)
+
+    def open_clip(self, path: Path) -> Any:
+        return self.lib.open(str(path), mode="r")
+
+
+class Tensorstore(ClipFiles):
+    """A Zarr array for each clip, by the zarr3 driver on files."""
+
+    works = (CLIP, SINGLE)
+    note = "a Zarr array for each clip, chunk = frame, zstd-1; threads as it chooses; no checksums"
+    libraries = "tensorstore {tensorstore}"
+    modules = ("tensorstore",)
+
+    def write_clip(self, path: Path, coded: np.ndarray) -> None:
+        metadata = zarr_metadata(coded, 1, {"name": "zstd", "configuration": {"level": 1}})
+        spec = {**tensorstore_spec(path), "metadata": metadata}
+        self.lib.open(spec, create=True).result().write(coded).result()
+
+    def open_clip(self, path: Path) -> Any:
+        return self.lib.open(tensorstore_spec(path), read=True).result()
+
+    def read_clip(self, clip: Any, selection: slice) -> Frames:
+        frames: np.ndarray = clip[selection].read().result()
+        return frames
+
+
+class Zarrs(ClipFiles):
+    """A Zarr array for each clip, by the codec pipeline of zarrs in zarr."""
+
+    works = (CLIP, SINGLE)
+    note = "zarr with the codec pipeline of zarrs: an array for each clip, chunk = frame, zstd-1"
+    libraries = "zarr {zarr}, zarrs {zarrs}"
+    modules = ("zarr", "zarrs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lib.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
+
+    def write_clip(self, path: Path, coded: np.ndarray) -> None:
+        zstd = self.lib.codecs.ZstdCodec(level=1)
+        chunks = (1, *coded.shape[1:])
+        self.lib.create_array(str(path), data=coded, chunks=chunks, compressors=[zstd])
+
+    def open_clip(self, path: Path) -> Any:
+        return self.lib.open_array(str(path), mode="r")
+
+
+class Hdf5Lz4(Contender):
+    """A dataset for each clip, with the Blosc filter of hdf5plugin, LZ4."""
+
+    works = (CLIP, SINGLE)
+    note = (
+        "a dataset for each clip, chunk = frame, level 5, byte shuffle; one array, frame by frame, "
+        "because a slice with a step takes it some 80 times as long; one thread"
+    )
+    libraries = HDF5_LIBRARIES
+    modules = ("h5py", "hdf5plugin")
+    codec, clevel = "lz4", 5
+
+    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
+        blosc = import_module("hdf5plugin").Blosc(cname=self.codec, clevel=self.clevel, shuffle=1)
+        with self.lib.File(path, "w") as file:
+            for key in ids:
+                file.create_dataset(key, data=frames, chunks=(1, *frames.shape[1:]), **blosc)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[ReadClip]:
+        with self.lib.File(path, "r") as file:
+            datasets = {key: file[key] for key in file}
+
+            def read(key: str, selection: slice) -> Frames:
+                dataset = datasets[key]
+                numbers = range(*selection.indices(len(dataset)))
+                frames = np.empty((len(numbers), *dataset.shape[1:]), dataset.dtype)
+                for place, number in enumerate(numbers):
+                    dataset.read_direct(frames, number, place)
+                return frames
+
+            yield read
+
+
+class Hdf5Zstd(Hdf5Lz4):
+    """Zstandard."""
+
+    works = (CLIP,)
+    note = "the same with level 1 of Zstandard"
+    codec, clevel = "zstd", 1

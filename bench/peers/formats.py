@@ -1,0 +1,329 @@
+"""Files of other formats."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peers.contenders import Append, Contender, DataExtent
+from peers.data import Spec
+
+HDF5_LIBRARIES = "h5py {h5py} (HDF5 {HDF5}, hdf5plugin {hdf5plugin})"
+
+
+class Blosc2(Contender):
+    """A b2nd file with the given chunks, and blocks of its own choice."""
+
+    note = "blocks of its own choice; it has no checksums"
+    libraries = "blosc2 {blosc2}"
+    modules = ("blosc2",)
+
+    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        cparams = self.lib.CParams(
+            codec=self.lib.Codec[spec.codec.upper()],
+            clevel=spec.clevel,
+            filters=[self.lib.Filter.SHUFFLE],
+            nthreads=self.lib.nthreads,
+        )
+        chunks = (spec.chunk_rows, *array.shape[1:])
+        self.lib.asarray(array, chunks=chunks, urlpath=str(path), mode="w", cparams=cparams)
+
+    def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
+        before = self.lib.set_nthreads(nthreads or self.lib.nthreads)
+        try:
+            found: np.ndarray = self.lib.open(str(path), mode="r")[:]
+            return found
+        finally:
+            self.lib.set_nthreads(before)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        yield self.lib.open(str(path), mode="r")  # closed with the last reference
+
+    @contextmanager
+    def appender(self, path: Path) -> Iterator[Append]:
+        array = self.lib.open(str(path), mode="a")
+
+        def append(rows: np.ndarray) -> None:
+            length = array.shape[0]
+            array.resize((length + len(rows), *array.shape[1:]))
+            array[length:] = rows
+
+        yield append
+
+    def data_extents(self, path: Path) -> list[DataExtent]:
+        """Return the chunks: they follow the header of the frame (c-blosc2, frame.h)."""
+        with path.open("rb") as stream:
+            head = stream.read(64)
+        header_len = int.from_bytes(head[11:15], "big")
+        cbytes = int.from_bytes(head[39:47], "big")
+        return [DataExtent(path, header_len, header_len + cbytes)]
+
+
+class Zarr(Contender):
+    """Zarr format 3 without checksums, the default: a folder with a file for each chunk."""
+
+    note = "format 3, a file for each chunk; no checksums, the default"
+    libraries = "zarr {zarr}"
+    modules: tuple[str, ...] = ("zarr",)
+
+    def create(self, path: Path, like: Any, spec: Spec, **options: Any) -> Any:
+        """Create an array with the shape and dtype of another, for its rows or for Dask's."""
+        codecs = self.lib.codecs
+        blosc = codecs.BloscCodec(cname=spec.codec, clevel=spec.clevel, shuffle="shuffle")
+        return self.lib.create_array(
+            str(path),
+            shape=like.shape,
+            dtype=like.dtype,
+            chunks=(spec.chunk_rows, *like.shape[1:]),
+            compressors=[blosc, codecs.Crc32cCodec()] if self.is_variant else [blosc],
+            **options,
+        )
+
+    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        with self.settings(None):
+            stored = self.create(path, array, spec)
+            if len(array):
+                stored[:] = array
+
+    def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
+        with self.settings(nthreads):
+            found: np.ndarray = self.lib.open_array(str(path), mode="r")[:]
+            return found
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        with self.settings(None):
+            array = self.lib.open_array(str(path), mode="r")
+        yield array
+
+    @contextmanager
+    def appender(self, path: Path) -> Iterator[Append]:
+        with self.settings(None):
+            array = self.lib.open_array(str(path), mode="r+")
+        yield array.append
+
+    def settings(self, nthreads: int | None) -> AbstractContextManager[Any]:
+        """Return the configuration, by default zarr's own."""
+        config: AbstractContextManager[Any] = self.lib.config.set(
+            {} if nthreads is None else {"async.concurrency": nthreads}
+        )
+        return config
+
+    def data_extents(self, path: Path) -> list[DataExtent]:
+        return _chunk_files(path)
+
+
+class ZarrCrc32c(Zarr):
+    """Zarr with the crc32c codec behind the compressor."""
+
+    note = "as zarr, with its crc32c codec"
+    is_variant = True
+
+
+class Zarrs(Zarr):
+    """Zarr with the codec pipeline of zarrs."""
+
+    note = "zarr with the codec pipeline of zarrs; no checksums, the default"
+    libraries = "zarrs {zarrs}"
+    modules = ("zarr", "zarrs")
+
+    def settings(self, nthreads: int | None) -> AbstractContextManager[Any]:
+        """Return the configuration that selects the pipeline."""
+        settings: dict[str, Any] = {"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}
+        if nthreads is not None:
+            settings["threading.max_workers"] = nthreads
+        config: AbstractContextManager[Any] = self.lib.config.set(settings)
+        return config
+
+
+class ZarrsCrc32c(Zarrs):
+    """Zarrs with the crc32c codec behind the compressor."""
+
+    note = "as zarrs, with zarr's crc32c codec"
+    is_variant = True
+
+
+class Tensorstore(Contender):
+    """Zarr format 3 by tensorstore, its zarr3 driver on files."""
+
+    note = "driver zarr3, a file for each chunk, each synced, the default; no checksums"
+    libraries = "tensorstore {tensorstore}"
+    modules = ("tensorstore",)
+
+    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        blosc = {"cname": spec.codec, "clevel": spec.clevel, "shuffle": "shuffle"}
+        blosc["typesize"] = array.dtype.itemsize
+        codec = {"name": "blosc", "configuration": blosc}
+        metadata = zarr_metadata(array, spec.chunk_rows, codec)
+        spec_of_new = {**tensorstore_spec(path), "metadata": metadata}
+        store = self.lib.open(spec_of_new, create=True).result()
+        if len(array):
+            store.write(array).result()
+
+    def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
+        context = None
+        if nthreads is not None:
+            context = self.lib.Context({"data_copy_concurrency": {"limit": nthreads}})
+        store = self.lib.open(tensorstore_spec(path), context=context, read=True).result()
+        found: np.ndarray = store.read().result()
+        return found
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        yield _Handle(self.lib.open(tensorstore_spec(path), read=True).result())
+
+    @contextmanager
+    def appender(self, path: Path) -> Iterator[Append]:
+        store = self.lib.open(tensorstore_spec(path), read=True, write=True).result()
+
+        def append(rows: np.ndarray) -> None:
+            nonlocal store
+            length = store.shape[0]
+            store = store.resize(exclusive_max=[length + len(rows), *store.shape[1:]]).result()
+            store[length:].write(rows).result()
+
+        yield append
+
+    def data_extents(self, path: Path) -> list[DataExtent]:
+        return _chunk_files(path)
+
+
+class _Handle:
+    """A TensorStore that reads when it is indexed, as arrays do."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.shape = store.shape
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        found: np.ndarray = self._store[index].read().result()
+        return found
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[row] for row in range(self._store.shape[0]))
+
+
+def tensorstore_spec(path: Path) -> dict[str, Any]:
+    """Return the spec of an array of Zarr format 3 in a folder."""
+    return {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(path)}}
+
+
+def zarr_metadata(array: np.ndarray, chunk_rows: int, codec: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of Zarr format 3 for an array in chunks of rows."""
+    shape = [chunk_rows, *array.shape[1:]]
+    return {
+        "shape": list(array.shape),
+        "data_type": array.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, codec],
+    }
+
+
+def _chunk_files(path: Path) -> list[DataExtent]:
+    """Return the files of the chunks of a Zarr array, in order."""
+    found = sorted((path / "c").glob("*/*"), key=lambda file: int(file.parent.name))
+    return [DataExtent(file, 0, file.stat().st_size) for file in found]
+
+
+class Hdf5(Contender):
+    """A chunked dataset without checksums, the default."""
+
+    note = "Blosc filter of hdf5plugin; no checksums of data, the default"
+    libraries = HDF5_LIBRARIES
+    modules = ("h5py", "hdf5plugin")
+    is_parallel = False
+
+    def write(self, path: Path, array: np.ndarray, spec: Spec, *, is_fixed: bool = False) -> None:
+        """Create a dataset that can grow, or one of fixed size."""
+        hdf5plugin = import_module("hdf5plugin")
+        blosc = hdf5plugin.Blosc(cname=spec.codec, clevel=spec.clevel, shuffle=1)
+        with self.lib.File(path, "w") as file:
+            file.create_dataset(
+                "array",
+                data=array,
+                chunks=(spec.chunk_rows, *array.shape[1:]),
+                maxshape=None if is_fixed else (None, *array.shape[1:]),
+                fletcher32=self.is_variant,
+                **blosc,
+            )
+
+    def write_fixed(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        self.write(path, array, spec, is_fixed=True)
+
+    def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
+        with self.open(path) as dataset:
+            found: np.ndarray = dataset[:]
+            return found
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        with self.lib.File(path, "r") as file:
+            yield file["array"]
+
+    @contextmanager
+    def appender(self, path: Path) -> Iterator[Append]:
+        with self.lib.File(path, "r+") as file:
+            dataset = file["array"]
+
+            def append(rows: np.ndarray) -> None:
+                length = len(dataset)
+                dataset.resize(length + len(rows), axis=0)
+                dataset[length:] = rows
+
+            yield append
+
+    def data_extents(self, path: Path) -> list[DataExtent]:
+        with self.open(path) as dataset:
+            low = dataset.id
+            chunks = [low.get_chunk_info(index) for index in range(low.get_num_chunks())]
+        return [DataExtent(path, one.byte_offset, one.byte_offset + one.size) for one in chunks]
+
+
+class Hdf5Fletcher32(Hdf5):
+    """A chunked dataset with HDF5's own checksum filter."""
+
+    note = "as h5py, with its fletcher32 filter"
+    is_variant = True
+
+
+class Npy(Contender):
+    """A .npy file, which needs its length at the start; mapped into memory for a part."""
+
+    note = "not compressed, no checksums; parts are read through mmap_mode"
+    libraries = "numpy {numpy}"
+    can_grow = False
+    is_parallel = False
+
+    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        with path.open("wb") as stream:  # np.save would add a suffix to a path
+            np.save(stream, array)
+
+    def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
+        return np.load(path)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        yield _Mapped(np.load(path, mmap_mode="r"))
+
+    def data_extents(self, path: Path) -> list[DataExtent]:
+        array = np.load(path, mmap_mode="r")
+        size = path.stat().st_size
+        return [DataExtent(path, size - array.nbytes, size)]
+
+
+class _Mapped:
+    """A memory map whose parts are read when it is indexed, as the others do."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self.shape = array.shape
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        return np.array(self._array[index])
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return map(np.array, self._array)
