@@ -121,8 +121,6 @@ class Figures:
 def _shared(case: Case, name: str) -> str:
     """Return the speed and how many times that of one thread it is."""
     seconds, alone = case.median(name), case.median(threads_name(name.rpartition(", ")[0], 1))
-    assert seconds is not None
-    assert alone is not None
     return f"{case.nbytes / seconds / 1e6:,.0f} ({alone / seconds:.2f})"
 
 

@@ -163,8 +163,7 @@ class Tensorstore(Contender):
         yield self.lib.open(self._spec(path), context=context).result()
 
     def read(self, handle: Any, like: np.ndarray) -> np.ndarray:
-        found: np.ndarray = handle.read().result()
-        return found
+        return handle.read().result()
 
     def cbytes(self, path: Path) -> int:
         return sum(entry.stat().st_size for entry in path.glob("[0-9]*"))
@@ -197,8 +196,7 @@ class Vortex(Contender):
 
     def read(self, handle: Any, like: np.ndarray) -> np.ndarray:
         column = handle.scan().read_all()
-        found: np.ndarray = column.to_numpy(zero_copy_only=False).reshape(like.shape)
-        return found
+        return column.to_numpy(zero_copy_only=False).reshape(like.shape)
 
 
 class VortexCompact(Vortex):

@@ -1,6 +1,6 @@
 """Page docs/benchmarks-benzina.md: its text, tables and targets."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from race.page import (
     Lines,
@@ -8,7 +8,6 @@ from race.page import (
     Run,
     Table,
     Target,
-    case_of,
     cases_of,
     ratio_of,
     timings,
@@ -111,12 +110,12 @@ def _sizes(run: Run) -> Lines:
 def targets_of(run: Run) -> list[Target]:
     """Return a line for each target whose work was run."""
     loading = cases_of(run, "load/")
-    sources: list[Iterator[Target]] = [
+    sources = [
         *(_beside_bare("loader", case, _LOADING) for case in loading),
-        _at_most(run, "index/tables", _beside_bytes),
-        _at_most(run, "sample/parse", _parsing),
+        *map(_beside_bytes, cases_of(run, "index/tables")),
+        *map(_parsing, cases_of(run, "sample/parse")),
         *(_beside_bare("packing", case, _PACKING) for case in cases_of(run, "pack")),
-        *(_beside_jpeg(case) for case in loading),
+        *map(_beside_jpeg, loading),
     ]
     return [target for source in sources for target in source]
 
@@ -136,24 +135,16 @@ def _beside_bare(work: str, case: Case, times: float) -> Iterator[Target]:
     yield Target.judged(work, target, f"{ratio:.2f} ({best})", ratio >= times)
 
 
-def _at_most(run: Run, key: str, judge: Callable[[Case], Target | None]) -> Iterator[Target]:
-    case = case_of(run, key)
-    if case is not None and (target := judge(case)) is not None:
-        yield target
+def _beside_bytes(case: Case) -> Iterator[Target]:
+    if (ratio := ratio_of(case, BYTES, OURS)) is not None:
+        work, target = f"open with {case.title}", f"<= {_TIMES:g} times numpy.fromfile"
+        yield Target.judged(work, target, f"{ratio:.2f}", ratio <= _TIMES)
 
 
-def _beside_bytes(case: Case) -> Target | None:
-    if (ratio := ratio_of(case, BYTES, OURS)) is None:
-        return None
-    work, target = f"open with {case.title}", f"<= {_TIMES:g} times numpy.fromfile"
-    return Target.judged(work, target, f"{ratio:.2f}", ratio <= _TIMES)
-
-
-def _parsing(case: Case) -> Target | None:
-    if (seconds := case.median(OURS)) is None:
-        return None
-    target, found = f"<= {_PARSING * 1e6:g} us", f"{seconds * 1e6:.2f} us"
-    return Target.judged("parse a sample", target, found, seconds <= _PARSING)
+def _parsing(case: Case) -> Iterator[Target]:
+    if (seconds := case.median(OURS)) is not None:
+        target, found = f"<= {_PARSING * 1e6:g} us", f"{seconds * 1e6:.2f} us"
+        yield Target.judged("parse a sample", target, found, seconds <= _PARSING)
 
 
 def _beside_jpeg(case: Case) -> Iterator[Target]:

@@ -83,8 +83,7 @@ class _Passes:
             return None
         if not hasattr(self._local, "rng"):
             self._local.rng = np.random.default_rng()
-        rng: np.random.Generator = self._local.rng
-        return rng
+        return self._local.rng
 
 
 def normalize(image: Image.Image, out: np.ndarray) -> None:

@@ -147,8 +147,7 @@ class ClipFiles(Contender):
 
     def read_clip(self, clip: Any, selection: slice) -> Frames:
         """Return frames of a clip; by default by indexing it."""
-        frames: Frames = clip[selection]
-        return frames
+        return clip[selection]
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         path.mkdir()
@@ -188,8 +187,7 @@ class GulpClips(Contender):
         directory = self.lib.GulpDirectory(str(path))
 
         def read(key: str, selection: slice) -> Frames:
-            frames: list[np.ndarray] = directory[key, selection][0]
-            return frames
+            return directory[key, selection][0]
 
         yield read
 

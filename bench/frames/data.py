@@ -102,8 +102,7 @@ def _static(nframes: int) -> np.ndarray:
 def _pan(nframes: int) -> np.ndarray:
     photo = load_photo()
     tool = FOLDER.parent / "tools" / "make_pan_frames.py"
-    frames: np.ndarray = runpy.run_path(str(tool))["pan"](photo, nframes)
-    return frames
+    return runpy.run_path(str(tool))["pan"](photo, nframes)
 
 
 _CLIPS: tuple[tuple[str, str, Callable[[int], np.ndarray]], ...] = (

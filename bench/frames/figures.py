@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from operator import ge
+from operator import ge, le
 from typing import Any
 
 from race.page import Lines, Page, Run, Table, Target, cases_of, grid, ratio_of, timings, with_ratio
@@ -121,8 +121,10 @@ def tables_of(run: Run) -> list[Table]:
         return Table(title, about, lines)
 
     def processor(title: str, about: str, start: str) -> Table:
-        lines = timings(cases_of(run, start), _processor)
-        return Table(f"{title}: processor time", about, lines if _has_processor(run, start) else [])
+        cases = cases_of(run, start)
+        is_known = any(case.processor for case in cases)
+        lines = timings(cases, _processor) if is_known else []
+        return Table(f"{title}: processor time", about, lines)
 
     nindexed = run["setting"]["nindexed"]
     return [
@@ -215,10 +217,6 @@ def tables_of(run: Run) -> list[Table]:
     ]
 
 
-def _has_processor(run: Run, start: str) -> bool:
-    return any(case.processor for case in cases_of(run, start))
-
-
 def _processor(case: Case, name: str) -> str:
     if name not in case.processor:
         return "-"
@@ -233,6 +231,10 @@ def _memory(found: dict[str, dict[str, int]], name: str) -> str:
 
 def _microseconds(case: Case, seconds: float) -> str:
     return f"{seconds * 1e6:.1f}"
+
+
+def _microseconds_more(seconds: float) -> str:
+    return f"{seconds * 1e6:+.1f} us"
 
 
 def _size_lines(sizes: dict[str, Any], base: str) -> Lines:
@@ -262,18 +264,8 @@ def _opening_lines(found: dict[str, dict[str, float]]) -> Lines:
 
 def targets_of(run: Run) -> list[Target]:
     """Return a line for each target whose work was run."""
-    return [
-        *_clips(run),
-        *_sizes(run),
-        *_decoding(run),
-        *_singles(run),
-        *_processor_targets(run),
-        *_video_sizes(run),
-        *_other_pixels(run),
-        *_opening(run),
-        *_ingest(run),
-        *_loading(run),
-    ]
+    kinds = (_clips, _sizes, _decoding, _singles, _processor_times, _video_sizes, _other_pixels)
+    return [target for kind in (*kinds, _opening, _ingest, _loading) for target in kind(run)]
 
 
 def _line(
@@ -284,25 +276,26 @@ def _line(
     show: Callable[[float], str] = "{:.2f}".format,
 ) -> Iterator[Target]:
     """Yield one target of several clips, if there are figures."""
-    if not found:
-        return
-    nmet = sum(map(is_met, found.values()))
-    met = {0: "no", len(found): "yes"}.get(nmet, f"{nmet} of {len(found)}")
-    shown = ", ".join(f"{clip} {show(value)}".strip() for clip, value in found.items())
-    yield Target(work, target, shown, met)
+    if found:
+        nmet = sum(map(is_met, found.values()))
+        met = {0: "no", len(found): "yes"}.get(nmet, f"{nmet} of {len(found)}")
+        shown = ", ".join(f"{clip} {show(value)}".strip() for clip, value in found.items())
+        yield Target(work, target, shown, met)
+
+
+def _by_clip(run: Run, start: str, figure: Callable[[Case], float | None]) -> dict[str, float]:
+    """Return a figure of each race, by clip, without those that are None."""
+    found = {case.key.partition("/")[2]: figure(case) for case in cases_of(run, start)}
+    return {clip: value for clip, value in found.items() if value is not None}
 
 
 def _ratios(run: Run, start: str, ours: str, other: str) -> dict[str, float]:
     """Return how many times as fast as another we are, by clip."""
-    return {
-        case.key.partition("/")[2]: ratio
-        for case in cases_of(run, start)
-        if (ratio := ratio_of(case, ours, other)) is not None
-    }
+    return _by_clip(run, start, lambda case: ratio_of(case, ours, other))
 
 
 def _times(work: str, found: dict[str, float], times: float, other: str) -> Iterator[Target]:
-    return _line(work, f">= {times:g} times {other}", found, lambda value: value >= times)
+    return _line(work, f">= {times:g} times {other}", found, partial(le, times))
 
 
 def _clips(run: Run) -> Iterator[Target]:
@@ -311,7 +304,7 @@ def _clips(run: Run) -> Iterator[Target]:
         if name in (GULP_SOURCE, STORE_JPEG):
             also["bare decoding"] = _ratios(run, "clip/", BARE_JPEG, GULPIO2).values()
         texts = [
-            f"{what}: {', '.join(f'{value:.2f}' for value in values)}"
+            f"{what}: {', '.join(map('{:.2f}'.format, values))}"
             for what, values in also.items()
             if values
         ]
@@ -324,47 +317,41 @@ def _sizes(run: Run) -> Iterator[Target]:
     coded = run.get("coded", {})
     for name, clip, share in _SIZES:
         sizes = run.get("sizes", {}).get(clip, {})
-        if name not in sizes or PNG not in sizes:
-            continue
-        found = sizes[name] / sizes[PNG]
-        text = f"{found:.3f}"
-        if pillow := coded.get(clip, {}).get(PNG_PILLOW):
-            text += f" ({sizes[name] / pillow:.3f} of Pillow's)"
-        work = f"size of {name}, {clip}"
-        yield Target.judged(work, f"<= {share:g} of PNG", text, found <= share)
+        if name in sizes and PNG in sizes:
+            found = sizes[name] / sizes[PNG]
+            text = f"{found:.3f}"
+            if pillow := coded.get(clip, {}).get(PNG_PILLOW):
+                text += f" ({sizes[name] / pillow:.3f} of Pillow's)"
+            work = f"size of {name}, {clip}"
+            yield Target.judged(work, f"<= {share:g} of PNG", text, found <= share)
 
 
 def _decoding(run: Run) -> Iterator[Target]:
     for name, other, times in _DECODING:
-        found = _ratios(run, "decode/", name, other)
-        for clip in _OTHERS:
-            found.pop(clip, None)
+        ratios = _ratios(run, "decode/", name, other)
+        found = {clip: ratio for clip, ratio in ratios.items() if clip not in _OTHERS}
         yield from _times(f"decoding on one thread, {name}", found, times, other)
 
 
 def _singles(run: Run) -> Iterator[Target]:
+    def more(case: Case, name: str) -> float | None:
+        ours, bare = case.median(name), case.median(BARE + name)
+        return None if ours is None or bare is None else ours - bare
+
     for name in STORES:
-        found = {}
-        for case in cases_of(run, "single/"):
-            ours, bare = case.median(name), case.median(BARE + name)
-            if ours is not None and bare is not None:
-                found[case.key.partition("/")[2]] = ours - bare
-        yield from _line(
-            f"single frame, {name}",
-            f"within {_SINGLE * 1e6:g} us of bare decoding",
-            found,
-            lambda value: value <= _SINGLE,
-            lambda value: f"{value * 1e6:+.1f} us",
-        )
+        found = _by_clip(run, "single/", partial(more, name=name))
+        target = f"within {_SINGLE * 1e6:g} us of bare decoding"
+        is_met, show = partial(ge, _SINGLE), _microseconds_more
+        yield from _line(f"single frame, {name}", target, found, is_met, show)
 
 
-def _processor_targets(run: Run) -> Iterator[Target]:
+def _processor_times(run: Run) -> Iterator[Target]:
+    def share(case: Case, name: str, other: str) -> float | None:
+        ours, base = case.processor.get(name), case.processor.get(other)
+        return ours / base if ours and base else None
+
     for what, start, name, other, limit in _PROCESSOR:
-        found = {
-            case.key.partition("/")[2]: case.processor[name] / case.processor[other]
-            for case in cases_of(run, start)
-            if case.processor.get(name) and case.processor.get(other)
-        }
+        found = _by_clip(run, start, partial(share, name=name, other=other))
         target = f"<= {limit:g} of the processor time of {other}"
         yield from _line(f"{what}, {name}", target, found, partial(ge, limit))
 
@@ -376,11 +363,9 @@ def _video_sizes(run: Run) -> Iterator[Target]:
             for clip, sizes in run.get("sizes", {}).items()
             if STORE_VIDEO in sizes and other in sizes
         }
-        label = "the mp4 files" if other == TORCHCODEC else other
-        target = f"<= {limit:g} of {label}"
-        yield from _line(
-            f"size of {STORE_VIDEO}", target, found, partial(ge, limit), "{:.3f}".format
-        )
+        target = f"<= {limit:g} of {'the mp4 files' if other == TORCHCODEC else other}"
+        is_met, show = partial(ge, limit), "{:.3f}".format
+        yield from _line(f"size of {STORE_VIDEO}", target, found, is_met, show)
 
 
 def _other_pixels(run: Run) -> Iterator[Target]:
@@ -398,20 +383,17 @@ def _other_pixels(run: Run) -> Iterator[Target]:
 
 
 def _opening(run: Run) -> Iterator[Target]:
-    ours = run.get("opening", {}).get(OURS)
-    if ours is None:
-        return
-    work = f"open a store of {100 * run['setting']['nindexed']:,} frames"
-    theirs = run["opening"].get(GULPIO2)
+    opening = run.get("opening", {})
+    work = f"open a store of {100 * run['setting']['nindexed']:,} frames" if opening else ""
     for target, unit, key, limit in (
         (f"<= {_OPEN * 1e3:g} ms", "ms", "seconds", _OPEN),
         (f"<= {_RESIDENT / 1e6:g} MB in all", "MB", "resident", _RESIDENT),
     ):
         factor = _OPENING[key][1]
-        found = f"{ours[key] * factor:.1f} {unit}"
-        if theirs is not None:
-            found += f" ({GULPIO2}: {theirs[key] * factor:.1f} {unit})"
-        yield Target.judged(work, target, found, ours[key] <= limit)
+        shown = {name: f"{one[key] * factor:.1f} {unit}" for name, one in opening.items()}
+        if OURS in opening:
+            found = shown[OURS] + (f" ({GULPIO2}: {shown[GULPIO2]})" if GULPIO2 in shown else "")
+            yield Target.judged(work, target, found, opening[OURS][key] <= limit)
 
 
 def _ingest(run: Run) -> Iterator[Target]:

@@ -9,20 +9,10 @@ import numpy as np
 
 from bloscpack.frames.video.videoencoder import encoded, numbered
 from bloscpack.media import image
-from frames.contenders import ClipFiles
 
 GOP, RATE = 8, 25
 _CRF = 18
 NOTE = f"a clip as H.264 by x264, crf {_CRF}, preset fast, groups of {GOP} frames, 4:2:0"
-
-
-class VideoFiles(ClipFiles):
-    """An mp4 file for each clip."""
-
-    files, pixels, suffix = "mp4", "video", ".mp4"
-
-    def encode(self, frames: np.ndarray) -> bytes:
-        return encode_mp4(frames)
 
 
 def encode_mp4(frames: np.ndarray) -> bytes:

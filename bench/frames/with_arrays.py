@@ -88,8 +88,7 @@ class Tensorstore(ClipFiles):
         return self.lib.open(tensorstore_spec(path), read=True).result()
 
     def read_clip(self, clip: Any, selection: slice) -> Frames:
-        frames: np.ndarray = clip[selection].read().result()
-        return frames
+        return clip[selection].read().result()
 
 
 class Zarrs(ClipFiles):

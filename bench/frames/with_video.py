@@ -68,8 +68,7 @@ class Decord(VideoFiles):
 
     def read_clip(self, clip: Any, selection: slice) -> np.ndarray:
         wanted = [*range(selection.start, selection.stop, selection.step or 1)]
-        frames: np.ndarray = clip.get_batch(wanted).asnumpy()
-        return frames
+        return clip.get_batch(wanted).asnumpy()
 
 
 class TorchCodec(VideoFiles):
@@ -95,8 +94,7 @@ class TorchCodec(VideoFiles):
 
     def read_clip(self, clip: Any, selection: slice) -> np.ndarray:
         wanted = [*range(selection.start, selection.stop, selection.step or 1)]
-        frames: np.ndarray = clip.get_frames_at(wanted).data.numpy()
-        return frames
+        return clip.get_frames_at(wanted).data.numpy()
 
 
 class TorchCodecOpened(TorchCodec):

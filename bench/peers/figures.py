@@ -103,25 +103,26 @@ def _size(found: dict[str, int], name: str) -> str:
 
 
 def _memory_lines(run: Run) -> Lines:
-    memory = run.get("memory", {})
-    lines: Lines = [("MiB above the start", "whole read", "write from a generator")]
-    for name in memory.get("read", {}):
-        found = [memory[action].get(name) for action in ("read", "write")]
-        cells = [
-            f"{grown / 2**20:.1f}" if isinstance(grown, int) else str(grown) for grown in found
-        ]
-        lines.append((name, *cells))
-    return lines
+    memory = run.get("memory", {"read": {}, "write": {}})
+    columns = {"whole read": memory["read"], "write from a generator": memory["write"]}
+    return grid("MiB above the start", columns, _grown)
+
+
+def _grown(found: dict[str, int | str], name: str) -> str:
+    grown = found[name]
+    return f"{grown / 2**20:.1f}" if isinstance(grown, int) else grown
 
 
 def _flip_lines(run: Run) -> Lines:
     flips = run.get("flips", {})
     outcomes = [*next(iter(flips.values()))["data"]] if flips else []
     columns = [(where, what) for where in _REGIONS for what in outcomes]
-    lines: Lines = [("one flip in a file", *(f"{what}, {where}" for where, what in columns))]
-    for name, found in flips.items():
-        lines.append((name, *(str(found[where][what]) for where, what in columns)))
-    return lines
+    heads = (f"{what}, {where}" for where, what in columns)
+    lines: Lines = [("one flip in a file", *heads)]
+    return lines + [
+        (name, *(str(found[where][what]) for where, what in columns))
+        for name, found in flips.items()
+    ]
 
 
 def _cut_lines(run: Run) -> Lines:

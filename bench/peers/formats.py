@@ -34,8 +34,7 @@ class Blosc2(Contender):
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
         before = self.lib.set_nthreads(nthreads or self.lib.nthreads)
         try:
-            found: np.ndarray = self.lib.open(str(path), mode="r")[:]
-            return found
+            return self.lib.open(str(path), mode="r")[:]
         finally:
             self.lib.set_nthreads(before)
 
@@ -91,8 +90,7 @@ class Zarr(Contender):
 
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
         with self.settings(nthreads):
-            found: np.ndarray = self.lib.open_array(str(path), mode="r")[:]
-            return found
+            return self.lib.open_array(str(path), mode="r")[:]
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
@@ -108,10 +106,7 @@ class Zarr(Contender):
 
     def settings(self, nthreads: int | None) -> AbstractContextManager[Any]:
         """Return the configuration, by default zarr's own."""
-        config: AbstractContextManager[Any] = self.lib.config.set(
-            {} if nthreads is None else {"async.concurrency": nthreads}
-        )
-        return config
+        return self.lib.config.set({} if nthreads is None else {"async.concurrency": nthreads})
 
     def data_extents(self, path: Path) -> list[DataExtent]:
         return _chunk_files(path)
@@ -136,8 +131,7 @@ class Zarrs(Zarr):
         settings: dict[str, Any] = {"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}
         if nthreads is not None:
             settings["threading.max_workers"] = nthreads
-        config: AbstractContextManager[Any] = self.lib.config.set(settings)
-        return config
+        return self.lib.config.set(settings)
 
 
 class ZarrsCrc32c(Zarrs):
@@ -169,8 +163,7 @@ class Tensorstore(Contender):
         if nthreads is not None:
             context = self.lib.Context({"data_copy_concurrency": {"limit": nthreads}})
         store = self.lib.open(tensorstore_spec(path), context=context, read=True).result()
-        found: np.ndarray = store.read().result()
-        return found
+        return store.read().result()
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
@@ -200,8 +193,7 @@ class _Handle:
         self.shape = store.shape
 
     def __getitem__(self, index: Any) -> np.ndarray:
-        found: np.ndarray = self._store[index].read().result()
-        return found
+        return self._store[index].read().result()
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[row] for row in range(self._store.shape[0]))
@@ -256,8 +248,7 @@ class Hdf5(Contender):
 
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
         with self.open(path) as dataset:
-            found: np.ndarray = dataset[:]
-            return found
+            return dataset[:]
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:

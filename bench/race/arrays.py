@@ -13,5 +13,4 @@ def load_array(path: Path = SHIPPED) -> np.ndarray:
     """Return the array of a compressed ``.npy`` file."""
     with path.open("rb") as stream:
         data = zstandard.ZstdDecompressor().stream_reader(stream).read()
-    array: np.ndarray = np.load(io.BytesIO(data))
-    return array
+    return np.load(io.BytesIO(data))

@@ -63,8 +63,6 @@ class Process:
             The process failed.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
         timer = None if self._timeout is None else Timer(self._timeout, self._process.kill)
         if timer is not None:
             timer.start()
@@ -91,7 +89,6 @@ class Process:
         if self._log.closed:
             return
         with self._log, self._process as process:
-            assert process.stdin is not None
             process.stdin.close()
 
 
@@ -117,8 +114,7 @@ class Worker(Process):
 
     def memory(self) -> list[int]:
         """Return the resident bytes of the process and of each of its helper processes."""
-        found: list[int] = self.ask(memory=True)
-        return found
+        return self.ask(memory=True)
 
 
 class WorkerLoop:

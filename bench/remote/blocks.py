@@ -8,6 +8,7 @@ the same. Results are compared before anything is timed.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,8 @@ def read_ours(path: Path, rows: int) -> Any:
     return from_bloscpack(path, rows * ROW_NBYTES)
 
 
-def write_zarr(x: Any, path: Path, spec: Spec) -> object:
-    return x.to_zarr(Zarr().create(path, x, spec, overwrite=True))
-
-
-def write_zarr_checked(x: Any, path: Path, spec: Spec) -> object:
-    return x.to_zarr(ZarrCrc32c().create(path, x, spec, overwrite=True))
+def write_zarr(x: Any, path: Path, spec: Spec, kind: type[Zarr] = Zarr) -> object:
+    return x.to_zarr(kind().create(path, x, spec, overwrite=True))
 
 
 def read_zarr(path: Path, rows: int) -> Any:
@@ -67,7 +64,7 @@ def read_zarr(path: Path, rows: int) -> Any:
 CONTENDERS = (
     Contender(OURS, write_ours, read_ours),
     Contender(ZARR, write_zarr, read_zarr),
-    Contender(ZARR_CHECKED, write_zarr_checked, read_zarr),
+    Contender(ZARR_CHECKED, partial(write_zarr, kind=ZarrCrc32c), read_zarr),
 )
 
 

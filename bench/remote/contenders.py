@@ -47,8 +47,7 @@ class Contender(races.Contender):
 
     def pick(self, array: Any, rows: list[int]) -> np.ndarray:
         """Return rows in the order of the list."""
-        found: np.ndarray = array[rows]
-        return found
+        return array[rows]
 
     def iterate(self, array: Any, nrows: int) -> Iterator[np.ndarray]:
         """Yield the first rows one by one; libraries without a cache read chunk after chunk."""

@@ -71,5 +71,4 @@ def make_frames(setting: Setting) -> np.ndarray:
 def pick_rows(setting: Setting) -> list[int]:
     """Return distinct rows in random order, the same for every call."""
     rng = np.random.default_rng(_SEED)
-    rows: list[int] = rng.permutation(setting.nrows)[: setting.npicked].tolist()
-    return rows
+    return rng.permutation(setting.nrows)[: setting.npicked].tolist()

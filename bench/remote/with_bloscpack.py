@@ -66,5 +66,4 @@ class _Clips:
         self.dtype = first.dtype
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        found: np.ndarray = self._store[str(rows.start)][:]
-        return found
+        return self._store[str(rows.start)][:]

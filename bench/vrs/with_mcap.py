@@ -24,8 +24,6 @@ class Opened:
     def __init__(self, stream: BinaryIO) -> None:
         self._reader: McapReader = make_reader(stream)
         summary = self._reader.get_summary()
-        assert summary is not None
-        assert summary.statistics is not None
         self._count = summary.statistics.message_count
         (channel,) = summary.channels.values()
         self._shape = tuple(map(int, channel.metadata.get("shape", "0").split()))

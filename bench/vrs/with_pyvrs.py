@@ -31,8 +31,7 @@ class Ported:
             yield record.metadata_blocks[0]
 
     def record(self, index: int) -> dict[str, Any]:
-        values: dict[str, Any] = self._reader[1 + index].metadata_blocks[0]
-        return values
+        return self._reader[1 + index].metadata_blocks[0]
 
     def field(self, name: str) -> np.ndarray:
         values = [record.metadata_blocks[0][name] for record in self._data()]
@@ -43,8 +42,7 @@ class Ported:
             yield record.image_blocks[0]
 
     def frame(self, index: int) -> np.ndarray:
-        image: np.ndarray = self._reader[1 + index].image_blocks[0]
-        return image
+        return self._reader[1 + index].image_blocks[0]
 
 
 class PortedArrays(Ported):
