@@ -366,7 +366,8 @@ def _landing_run(found: list[Piece], target: AnyArray) -> AnyArray | None:
         high = sum(place * scale for place, scale in zip(highs, scales, strict=True))
         if start < 0:
             start = following = low
-        # The piece fills all places from the lowest to the highest if they are as many as its items.
+        # The piece fills every place from the lowest to the highest if these are as many as its
+        # items.
         if piece.first != item or low != following or high - low != piece.last - piece.first:
             return None
         item, following = piece.last + 1, high + 1
