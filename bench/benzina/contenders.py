@@ -16,7 +16,6 @@ BARE = "PyAV, on threads"
 BARE_ONE = "PyAV, threads of its own"
 BYTES = "bytes"
 TWIN = "plain Python"
-PARSER = "pybenzinaparse"
 PILLOW = "JPEG, Pillow"
 TORCH = "JPEG, Pillow in DataLoader"
 
@@ -28,7 +27,7 @@ TABLE = {
     TORCH: "benzina.with_torch:TorchWorkers",
     BYTES: "benzina.with_parsers:Bytes",
     TWIN: "benzina.with_parsers:Twin",
-    PARSER: "benzina.with_parsers:Parser",
+    "pybenzinaparse": "benzina.with_parsers:Parser",
 }
 
 LOAD, OPEN, TARGETS, SAMPLE, PARSE, PACK = "load", "open", "targets", "sample", "parse", "pack"

@@ -38,7 +38,6 @@ PNG = "PNG files, cv2"
 FFV1 = "FFV1, PyAV"
 ONE_THREAD = ", 1 thread"
 GULP_SOURCE = "bloscpack, Gulp directory"
-GULP_DIRECTORY = "bloscpack.gulp.GulpDirectory"
 BARE_JPEG = "bare JPEG decoding"
 STORE_JPEG = "bloscpack, JPEG"
 STORE_FAST = "bloscpack, fast"
@@ -48,13 +47,8 @@ STORE_VIDEO = "bloscpack, video"
 STORES = (STORE_JPEG, STORE_FAST, STORE_SMALL)
 PYAV = "H.264, PyAV"
 TORCHCODEC = "H.264, torchcodec"
-TORCHCODEC_OPENED = "H.264, torchcodec, opened"
-DECORD = "H.264, decord"
-LITDATA_RAW, LITDATA_JPEG = "litdata, raw", "litdata, JPEG"
-LANCE = "lance"
-DATASETS = "Hugging Face datasets"
+LITDATA_JPEG = "litdata, JPEG"
 MEMMAP = "numpy.memmap"
-HDF5_LZ4, HDF5_ZSTD = "h5py, Blosc lz4", "h5py, Blosc zstd"
 
 CLIP, SINGLE, BATCH, LOADING = "clip", "single", "batch", "loading"  # kinds of work
 
@@ -65,7 +59,7 @@ TABLE = {
     BARE_JPEG + ONE_THREAD: "frames.with_images:BareJpegOneThread",
     GULP_SOURCE: "frames.with_bloscpack:Gulp",
     GULP_SOURCE + ONE_THREAD: "frames.with_bloscpack:GulpOneThread",
-    GULP_DIRECTORY: "frames.with_bloscpack:GulpDirectory",
+    "bloscpack.gulp.GulpDirectory": "frames.with_bloscpack:GulpDirectory",
     STORE_JPEG: "frames.with_bloscpack:StoreJpeg",
     STORE_JPEG + ONE_THREAD: "frames.with_bloscpack:StoreJpegOneThread",
     STORE_FAST: "frames.with_bloscpack:StoreFast",
@@ -76,21 +70,21 @@ TABLE = {
     STORE_VIDEO: "frames.with_bloscpack:StoreVideo",
     STORE_VIDEO + ONE_THREAD: "frames.with_bloscpack:StoreVideoOneThread",
     TORCHCODEC: "frames.with_video:TorchCodec",
-    TORCHCODEC_OPENED: "frames.with_video:TorchCodecOpened",
-    DECORD: "frames.with_video:Decord",
+    "H.264, torchcodec, opened": "frames.with_video:TorchCodecOpened",
+    "H.264, decord": "frames.with_video:Decord",
     PYAV: "frames.with_video:PyAv",
     MEMMAP: "frames.with_arrays:MemoryMap",
     "webdataset, JPEG": "frames.with_images:WebDataset",
     PNG: "frames.with_images:PngFiles",
     FFV1: "frames.with_video:Ffv1",
-    HDF5_LZ4: "frames.with_arrays:Hdf5Lz4",
-    HDF5_ZSTD: "frames.with_arrays:Hdf5Zstd",
+    "h5py, Blosc lz4": "frames.with_arrays:Hdf5Lz4",
+    "h5py, Blosc zstd": "frames.with_arrays:Hdf5Zstd",
     "blosc2": "frames.with_arrays:Blosc2",
     "tensorstore": "frames.with_arrays:Tensorstore",
     "zarrs": "frames.with_arrays:Zarrs",
-    LANCE: "frames.with_tables:Lance",
-    DATASETS: "frames.with_tables:HuggingFace",
-    LITDATA_RAW: "frames.with_tables:LitDataRaw",
+    "lance": "frames.with_tables:Lance",
+    "Hugging Face datasets": "frames.with_tables:HuggingFace",
+    "litdata, raw": "frames.with_tables:LitDataRaw",
     LITDATA_JPEG: "frames.with_tables:LitDataJpeg",
 }
 _NCHECKED = 20

@@ -30,19 +30,17 @@ from vrs.data import FIELD
 
 OURS = "bloscpack"
 OURS_ARRAYS = "bloscpack, arrays of 32 frames"
-OURS_PORTED = "bloscpack, SyncVRSReader"
 WHEEL = "vrs"
-WHEEL_ARRAYS = "vrs, arrays of 32 frames"
 MCAP = "mcap"
 
 PER_ARRAY = 32
 
 TABLE = {
     WHEEL: "vrs.with_pyvrs:Wheel",
-    WHEEL_ARRAYS: "vrs.with_pyvrs:WheelArrays",
+    "vrs, arrays of 32 frames": "vrs.with_pyvrs:WheelArrays",
     OURS: "vrs.with_bloscpack:Ours",
     OURS_ARRAYS: "vrs.with_bloscpack:OursArrays",
-    OURS_PORTED: "vrs.with_bloscpack:OursPorted",
+    "bloscpack, SyncVRSReader": "vrs.with_bloscpack:OursPorted",
     MCAP: "vrs.with_mcap:Mcap",
 }
 
