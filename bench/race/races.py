@@ -41,7 +41,7 @@ class Contender:
     works : tuple of str
         Kinds of work that it takes part in, where a benchmark has several.
     modules : tuple of str
-        What must be installed; imported when the contender is made, the first one as `lib`.
+        What must be installed; imported when the contender is made.
     """
 
     name = ""
@@ -51,7 +51,13 @@ class Contender:
     modules: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self.lib: Any = [*map(import_module, self.modules), None][0]
+        for module in self.modules:
+            import_module(module)
+
+    @property
+    def lib(self) -> Any:
+        """The first of `modules`; not an attribute, as modules cannot be pickled for a worker."""
+        return import_module(self.modules[0])
 
     def version(self) -> str:
         """Return names and versions of the libraries."""

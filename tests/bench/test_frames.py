@@ -1,6 +1,7 @@
 """The benchmarks of frames: they run, refuse wrong results, judge targets, and fill their page."""
 
 import json
+import pickle
 import sys
 
 import numpy as np
@@ -52,6 +53,16 @@ def test_the_page_is_written_from_a_run(run, quick_run, tmp_path):
     assert text.startswith("# Benchmarks of frames\n")
     assert "| open a store of 2,000 frames | <= 20 ms | " in text
     assert "## Clips: many frames with a stride\n" in text
+
+
+def test_spawned_workers_of_a_loader_get_the_contender(bench):
+    from frames.contenders import TABLE
+    from race.races import assemble
+
+    present, _ = assemble(TABLE)
+    assert present
+    for contender in present:
+        assert pickle.loads(pickle.dumps(contender)).name == contender.name
 
 
 @pytest.fixture
