@@ -415,6 +415,21 @@ class TestEncoding:
             assert (store.codec, store.encoder, store.gop, store.crf) == ("video", encoder, 4, 12)
         assert bp.verify(path).ok
 
+    def test_bits_are_spent_on_near_pixels(self, tmp_path: Path) -> None:
+        noise = np.random.default_rng(3).integers(-6, 7, (16, 96, 128, 3))
+        frames = np.clip(moving(16, 96, 128).astype(int) + noise, 0, 255).astype("u1")
+        options = {"crf": "18", "x264-params": f"{GOP}:bframes=3:b-adapt=0:mbtree=0:cabac=0"}
+        usual = write_video(tmp_path / "a.mp4", frames, codec="libx264", options=options)
+        with bp.frames.create(tmp_path / "s.blp", codec="video", crf=18, gop=8) as store:
+            store.append_video("usual", usual)
+            store.append("near", frames)
+            nbytes, errors = [], []
+            for clip in store.values():
+                nbytes.append(clip.cbytes)
+                errors.append(np.square(clip.read().astype(int) - frames).mean())
+        assert nbytes[1] < 0.95 * nbytes[0]
+        assert errors[1] < 1.02 * errors[0]
+
     def test_odd_sides_iterators_and_single_frames(self, tmp_path: Path) -> None:
         frames = moving(9, 33, 47)
         with bp.frames.create(tmp_path / "s.blp", codec="video", crf=4) as store:
