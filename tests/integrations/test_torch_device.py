@@ -150,7 +150,7 @@ class TestVideo:
     @pytest.mark.parametrize(
         ("codec", "options"),
         [
-            ("libx265", {"x265-params": "keyint=8:scenecut=0:open-gop=0:log-level=none:pools=1"}),
+            ("libx265", {"x265-params": "keyint=8:open-gop=0:cutree=0:log-level=none:pools=1"}),
             ("libvpx-vp9", {"g": "8", "lag-in-frames": "16", "auto-alt-ref": "1"}),
             ("libsvtav1", {"svtav1-params": "keyint=8:lp=1"}),
         ],
