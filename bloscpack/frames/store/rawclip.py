@@ -79,8 +79,11 @@ class RawClip(StoreClip):
                 )
             else:
                 numbers = np.array(indices, np.int64)
-            if self._copy_cached(numbers, frames) == len(numbers):
-                return frames
+            pieces = self._uncached_pieces(numbers, frames)
+            if pieces:
+                work = self.decode_cost * frames.nbytes
+                fetch(pieces, nthreads=self._store.nthreads, nbytes=work)
+            return frames
         return read_clip(self, selection, out=frames, nthreads=self._store.nthreads)
 
     def _read_one(self, index: int) -> AnyArray | None:
@@ -92,7 +95,7 @@ class RawClip(StoreClip):
         ):
             return None
         frame: AnyArray = np.empty(self._format.shape, self.dtype)
-        place = np.array([self._start + index * self._frame_nbytes], np.int64)
+        place = np.array([self._place_of(index)], np.int64)
         copied = self._source.copy_cached(place, self._frame_nbytes, _bytes_of(frame))
         return frame if copied else None
 
@@ -111,12 +114,19 @@ class RawClip(StoreClip):
         step = abs(indices.step) if group == 1 else 1
         return 0 not in verified[first : last + 1 : step]
 
-    def _copy_cached(self, indices: IntArray, frames: AnyArray) -> int:
-        """Copy frames to `frames` up to the first that is not in memory; return their number."""
+    def _uncached_pieces(self, indices: IntArray, frames: AnyArray) -> list[Piece]:
+        """Copy verified frames that are in memory, and return the pieces of the others.
+
+        A second thread does not make copies faster, and a piece for each frame would take as long
+        as its copy.
+        """
         if not frames.nbytes:
-            return len(indices)
-        nbytes = self._frame_nbytes
-        return self._source.copy_cached(self._start + indices * nbytes, nbytes, _bytes_of(frames))
+            return []
+        nbytes, out = self._frame_nbytes, _bytes_of(frames)
+        done = self._source.copy_cached(self._start + indices * nbytes, nbytes, out)
+        if done == len(indices):
+            return []
+        return [*self._direct_pieces(_runs(indices[done:].tolist()), out[done * nbytes :])]
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
         """Return the shape of the frames; all of their bytes are stored."""
@@ -171,18 +181,14 @@ class RawClip(StoreClip):
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
         """Return the pieces to fetch so that ``frames[k]`` becomes the frame ``indices[k]``.
 
-        Verified frames that are in memory are copied at once: a second thread does not make copies
-        faster, and a piece for each frame would take as long as its copy.
+        Verified frames that are in memory are copied at once.
         """
         if not frames.nbytes:
             return []
         numbers = indices.tolist()
-        if not self._is_verified(numbers):
-            return self._checked_pieces(_runs(numbers), _bytes_of(frames))
-        done = self._copy_cached(indices, frames)
-        if done == len(numbers):
-            return []
-        return [*self._direct_pieces(_runs(numbers[done:]), _bytes_of(frames[done:]))]
+        if self._is_verified(numbers):
+            return self._uncached_pieces(indices, frames)
+        return self._checked_pieces(_runs(numbers), _bytes_of(frames))
 
     def _direct_pieces(
         self, runs: Iterable[tuple[int, int, int]], out: memoryview
