@@ -109,11 +109,12 @@ def _recover_remote(
         from tempfile import TemporaryFile
 
     with closing(source), errors_at(source.name, whole=""):
-        folder = temporary_folder()
         if isinstance(dst, str | os.PathLike) and not is_url(dst):
             folder = os.path.dirname(os.path.realpath(dst))
             if not os.path.isdir(folder):
                 raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+        else:
+            folder = temporary_folder()
         with TemporaryFile(dir=folder) as copy:
             copy_to(source, copy, f"temporary file in {folder}")
             report = recover(copy, dst, nthreads=nthreads, progress=progress)

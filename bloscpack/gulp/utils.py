@@ -6,7 +6,6 @@ run. File names are taken literally, including ``[``, ``?`` and ``*``.
 
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedErr
 from ..media import image
 from ..media.video import is_available, read_video
 from ..notice import notice
-from ..parallel.imports import import_pillow, importing
+from ..parallel.imports import import_pillow
 from ..storage import disk
 from ..types import BytesLike, text_list
 from .chunk.ids import existing_ids
@@ -131,8 +130,7 @@ def temp_dir_for_bursting(shm_dir_path: Path = _SHARED_MEMORY) -> Iterator[str]:
         parent = None
     if parent is not None:
         os.makedirs(parent, exist_ok=True)
-    with importing:  # forks wait for it, as `tempfile` takes a lock when it is first used
-        folder = tempfile.mkdtemp(dir=parent)
+    folder = disk.make_temporary_folder(parent)
     try:
         yield folder
     finally:

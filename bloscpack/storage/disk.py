@@ -53,6 +53,14 @@ def temporary_folder() -> str:
         return gettempdir()
 
 
+def make_temporary_folder(parent: str | os.PathLike[str] | None = None, prefix: str = "tmp") -> str:
+    """Create a folder with a new name, by default in `temporary_folder`, and return its path."""
+    with importing:  # as in `temporary_folder`: names are made under the same lock
+        from tempfile import mkdtemp
+
+        return mkdtemp(prefix=prefix, dir=parent)
+
+
 def create(path: str) -> int:
     """Create a file and return its descriptor, open for reading and writing.
 

@@ -6,7 +6,6 @@ every file for another store, is a local temporary file first.
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -82,8 +81,7 @@ class Upload:
         self.name = shown(url)
         self._url = url
         self._options = dict(storage_options or {})
-        with importing:  # forks wait for it, as `tempfile` takes a lock when it is first used
-            folder = tempfile.mkdtemp(prefix="bloscpack-")
+        folder = disk.make_temporary_folder(prefix="bloscpack-")
         self.path = os.path.join(folder, "content")
         self._discard = finalize(self, _remove, folder, os.getpid())
 
