@@ -8,6 +8,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 # ext/NAME.pyx builds to bloscpack._ext.NAME; the value names the C libraries it links.
 EXTENSIONS = {
@@ -71,6 +72,14 @@ class BuildKernels(build_ext):
         self.parallel = self.parallel or True  # on all processors
 
     def build_extensions(self):
+        if self.editable_mode:
+            # The kernels stay in the source tree: another environment may have compiled them.
+            inputs = ["setup.py", *Path("ext").iterdir()]
+            self.extensions = [
+                each
+                for each in self.extensions
+                if newer_group(inputs, self.get_ext_filename(each.name))
+            ]
         try:
             from Cython.Build import cythonize
         except ImportError:
