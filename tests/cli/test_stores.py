@@ -8,6 +8,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.media import image
 
+from ..videofiles import moving, write_video
 from .conftest import Blpk, flip
 
 
@@ -40,9 +41,11 @@ def test_info_of_many_kinds(blpk: Blpk, tmp_path: Path) -> None:
     with bp.frames.create(tmp_path / "many.blp") as frames:
         for number in range(1, 14):
             frames.append(str(number), np.zeros((number, number), "u1"))
+        frames.append_video("walk", write_video(tmp_path / "walk.mp4", moving(4), codec="libx264"))
     lines = blpk("i", "many.blp").out.splitlines()
     assert sum("1 clip, " in line for line in lines) == 10
-    assert lines[-1] == "blpk:     and 3 more kinds"
+    assert lines[-2] == "blpk:     and 4 more kinds"
+    assert lines[-1].startswith("blpk: Video: h264, groups of at most 4 frames")
 
 
 def test_info_json(blpk: Blpk, store: Path) -> None:

@@ -34,10 +34,10 @@ def store_text(document: dict[str, Any]) -> Iterator[str]:
         frames = "frame" if form["nframes"] == 1 else "frames"
         counts = f"{form['nclips']} {clips}, {form['nframes']} {frames}"
         yield f"    {form['codec']} {form['dtype']} {_frame_shape(form)}: {counts}"
-    if video := document["video"]:
-        yield f"Video: {_video_text(video)}"
     if len(formats) > _SHOWN_FORMATS:
         yield f"    and {len(formats) - _SHOWN_FORMATS} more kinds"
+    if video := document["video"]:
+        yield f"Video: {_video_text(video)}"
     if attrs := document["attrs"]:
         yield "Attributes:"
         yield format_metadata(attrs, len(encode_json(attrs)))
