@@ -13,10 +13,8 @@ from race.timing import Loop, timed_loop
 
 import bloscpack as bp
 from bloscpack.frames import listing
-from bloscpack.gulp import GulpIngestor
-from bloscpack.gulp.adapters import Custom20BNCsvJpegAdapter
 from bloscpack.media import image
-from frames.contenders import GULPIO2
+from frames.contenders import GULP_SOURCE, GULPIO2
 from frames.data import encode_frames, jpeg_pixels
 
 if TYPE_CHECKING:
@@ -49,8 +47,9 @@ def race_ingest(races: "Clips") -> None:
     if races.has(GULPIO2):
         ways[GULPIO2] = (lambda target: by_gulpio2(table, root, target), again)
     ways[OURS_STORE] = (lambda target: to_store(root, target), once)
-    ways[OURS_GULP] = (lambda target: to_gulp(table, root, target, keep=True), once)
-    ways[OURS_GULP_AGAIN] = (lambda target: to_gulp(table, root, target, keep=False), again)
+    if races.has(GULP_SOURCE):
+        ways[OURS_GULP] = (lambda target: to_gulp(table, root, target, keep=True), once)
+        ways[OURS_GULP_AGAIN] = (lambda target: to_gulp(table, root, target, keep=False), again)
     for name, (ingest, wanted) in ways.items():
         target = races.folder / f"ingested by {name}"
         ingest(target)
@@ -79,10 +78,9 @@ def by_gulpio2(table: Path, root: Path, target: Path) -> None:
 
 
 def to_gulp(table: Path, root: Path, target: Path, *, keep: bool) -> None:
-    """Ingest by our adapter of the same name; `keep` stores images as they are."""
-    target.mkdir()
-    adapter = Custom20BNCsvJpegAdapter(str(table), str(root), str(target), keep_jpegs=keep)
-    GulpIngestor(adapter, target, _ITEMS_PER_CHUNK, WORKERS)()
+    from frames import with_gulp
+
+    with_gulp.ingest(table, root, target, _ITEMS_PER_CHUNK, WORKERS, keep=keep)
 
 
 def to_store(root: Path, target: Path) -> None:

@@ -12,12 +12,12 @@ from race.worker import last_line
 
 import bloscpack as bp
 from bloscpack.media import image
-from frames.contenders import GULPIO2
+from frames.contenders import GULP_SOURCE, GULPIO2
 
 if TYPE_CHECKING:
     from frames.cases import Clips
 
-OURS, OURS_GULP = "bloscpack, frame store", "bloscpack, Gulp directory"
+OURS = "bloscpack, frame store"
 _FRAMES_PER_CLIP = 100
 _CLIPS_PER_CHUNK = 100  # of a Gulp directory, the default
 _FRAME = 50
@@ -35,9 +35,8 @@ def measure_opening(races: "Clips") -> None:
     store, folder = races.folder / "million.blp", races.folder / "million"
     _write_store(store, ids, images)
     _write_gulp(folder, ids, images)
-    places = {OURS: store, OURS_GULP: folder}
-    if races.has(GULPIO2):
-        places[GULPIO2] = folder
+    readers = [name for name in (GULP_SOURCE, GULPIO2) if races.has(name)]
+    places = {OURS: store, **dict.fromkeys(readers, folder)}
     races.say("opening them")
     key, total = ids[len(ids) * 7 // 9], int(image.decode(images[_FRAME]).sum())
     found: dict[str, list[dict[str, float]]] = {name: [] for name in places}

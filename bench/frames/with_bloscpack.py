@@ -1,4 +1,4 @@
-"""Our frame store with three codecs, and Gulp directories."""
+"""Our frame store with each of its codecs."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 import bloscpack as bp
-from bloscpack.gulp.clipsource import GulpSource
 from frames.contenders import (
     BATCH,
     CLIP,
     LOADING,
     SINGLE,
     Contender,
-    Frames,
-    GulpClips,
     ReadBatch,
     ReadClip,
 )
@@ -92,36 +89,3 @@ StoreFast, StoreFastOneThread = partial(Store, "fast"), partial(Store, "fast", 1
 StoreSmall, StoreSmallOneThread = partial(Store, "small"), partial(Store, "small", 1)
 StoreVideo, StoreVideoOneThread = partial(Store, "video"), partial(Store, "video", 1)
 StoreRaw = partial(Store, "raw")
-
-
-class GulpDirectory(GulpClips):
-    """A Gulp directory, read by the names of GulpIO2."""
-
-    note = "GulpIO2's files and its ``gd[id, slice]``: a list of frames"
-    modules = ("bloscpack.gulp",)
-
-
-class Gulp(GulpDirectory):
-    """A Gulp directory as a source of clips."""
-
-    note = "GulpIO2's files through `bloscpack.frames.open`: one array; all processors"
-    works = (CLIP, LOADING)
-    nthreads: int | None = None
-
-    @contextmanager
-    def open(self, path: Path) -> Iterator[ReadClip]:
-        with GulpSource(path) as source:
-
-            def read(key: str, selection: slice) -> Frames:
-                (frames,) = source.read([(key, selection)], nthreads=self.nthreads)
-                return frames
-
-            yield read
-
-
-class GulpOneThread(Gulp):
-    """A Gulp directory as a source, on one thread."""
-
-    note = "the same on one thread"
-    works = (CLIP,)
-    nthreads = 1

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from race.timing import NTHREADS
 
-from bloscpack.gulp.clipsource import GulpSource
+import bloscpack as bp
 from frames.contenders import CLIP, LOADING, SINGLE, ClipFiles, Contender, GulpClips, ReadClip
 from frames.data import decode_frames, encode_frames
-from frames.with_bloscpack import GulpDirectory
+from frames.with_bloscpack import StoreJpeg
 
 
 class GulpIO2(GulpClips):
@@ -44,16 +44,16 @@ class BareJpeg(Contender):
     )
     libraries = "simplejpeg {simplejpeg}"
     modules = ("simplejpeg",)
-    files = "gulp"
+    files = StoreJpeg().files
     pixels = "jpeg"
     nthreads = NTHREADS
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        GulpDirectory().write(path, ids, frames)
+        StoreJpeg().write(path, ids, frames)
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        with GulpSource(path) as source:
+        with bp.frames.open(path) as source:
             images = {key: source[key].read_images() for key in source}
             shape = source[next(iter(images))].shape[1:]
         decode_jpeg = self.lib.decode_jpeg

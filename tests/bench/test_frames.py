@@ -7,12 +7,18 @@ import sys
 import numpy as np
 import pytest
 
+from ..test_layers import FILE_TYPES
+
 pytestmark = pytest.mark.slow
 
-WHO = ("bloscpack, Gulp directory", "bloscpack, JPEG", "bloscpack, small, 1 thread")
+WHO = (
+    *(["bloscpack, Gulp directory"] if "gulp" in FILE_TYPES else []),
+    "bloscpack, JPEG",
+    "bloscpack, small, 1 thread",
+)
 
 for needed in ("blosc", "zstandard", "simplejpeg", "PIL", "av"):
-    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[bench,gulp,video]'")
+    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[bench,image,video]'")
 
 
 @pytest.fixture(scope="module")
