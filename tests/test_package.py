@@ -211,5 +211,5 @@ def test_the_description_for_a_package_index_refers_to_no_file(sdist_path: Path)
     assert code.findall(text) == code.findall(page)
     assert re.findall(r"^#.*", text, re.MULTILINE) == re.findall(r"^#.*", page, re.MULTILINE)
     assert "compressed with\n[C-Blosc](https://www.blosc.org)" in text
-    assert "GulpIO2 directories" in text
+    assert "or Dask; Zarr and xarray read" in text
     assert not text.startswith("\n\n")

@@ -240,8 +240,6 @@ def test_options_of_datasets_are_for_datasets(dataset: Path, tmp_path: Path, to:
 def test_wrong_options(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="benzina, images"):
         bp.convert(dataset, tmp_path / "x", to="zip")
-    with pytest.raises(ValueError, match="quality is for a Gulp directory"):
-        bp.convert(dataset, tmp_path / "x.bzna", quality=90)
     with pytest.raises(ValueError, match="no lossless RGB"):
         bp.convert(dataset, tmp_path / "x.bzna", codec="av1")
     (tmp_path / "x.bzna").write_text("mine")

@@ -286,6 +286,14 @@ def test_options_that_make_no_sense(
     assert left_in(tmp_path) == ["gulp"]
 
 
+@pytest.mark.parametrize("quality", [0, 90])
+def test_quality_is_not_for_an_array(tmp_path: Path, quality: int) -> None:
+    np.save(tmp_path / "a.npy", np.arange(8.0))
+    with pytest.raises(ValueError, match="are not for an array"):
+        bp.convert(tmp_path / "a.npy", tmp_path / "b.blp", quality=quality)
+    assert left_in(tmp_path) == ["a.npy"]
+
+
 def test_a_store_without_clips(tmp_path: Path) -> None:
     bp.frames.create(tmp_path / "empty.blp").close()
     with pytest.raises(ValueError, match=r"empty.blp: no clips to convert"):

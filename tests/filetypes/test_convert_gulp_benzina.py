@@ -37,3 +37,5 @@ def test_dataset_to_gulp_needs_a_quality(tmp_path: Path) -> None:
     assert found == bp.Conversion("gulp", 4, 4, 0, lossless=False)
     with pytest.raises(ValueError, match="are for a Benzina dataset"):
         bp.convert(dataset, tmp_path / "x", to="gulp", crf=20)
+    with pytest.raises(ValueError, match="quality is for a Gulp directory"):
+        bp.convert(dataset, tmp_path / "x.bzna", quality=90)

@@ -71,7 +71,7 @@ def test_options_of_other_types(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="are for a Bloscpack file, not for npy"):
             bp.convert(tmp_path / "a.blp", tmp_path / "a.npy", to="npy", **options)
     with pytest.raises(ValueError, match="are not for an array"):
-        bp.convert(tmp_path / "a.blp", tmp_path / "a.npy", quality=90)
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.npy", preset="small")
     assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
 
 
