@@ -17,7 +17,7 @@ from bloscpack.gulp.clipmetadata import pack_entries, unpack_entries
 from bloscpack.media import image
 from bloscpack.storage import disk
 
-from ..conftest import ReferenceFolder, Warned
+from ..conftest import SMALL_FORMATS, ReferenceFolder, Warned, small_vectors
 from ..frames.memory_source import MemorySourceOfClips
 from .test_convert import jpegs, left_in, pixels
 
@@ -292,6 +292,13 @@ def test_quality_is_not_for_an_array(tmp_path: Path, quality: int) -> None:
     with pytest.raises(ValueError, match="are not for an array"):
         bp.convert(tmp_path / "a.npy", tmp_path / "b.blp", quality=quality)
     assert left_in(tmp_path) == ["a.npy"]
+
+
+@pytest.mark.parametrize("name", small_vectors("recording.vrs"))
+def test_quality_is_not_for_a_recording(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="recording"):
+        bp.convert(SMALL_FORMATS / name, tmp_path / "x.blp", quality=90)
+    assert left_in(tmp_path) == []
 
 
 def test_a_store_without_clips(tmp_path: Path) -> None:
