@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import benzina, vrs
+from bloscpack import vrs
 
 from ..conftest import SMALL_FORMATS, ReferenceFolder, small_vectors
 
@@ -315,8 +315,9 @@ def test_a_recording_shows_the_moment_of_the_cursor(visit: Any, tmp_path: Path) 
     assert HTML in page.inner_text("main")
 
 
-def test_a_gallery_is_filtered_and_shows_a_sample(visit: Any) -> None:
-    found = visit(FORMATS / small_vectors("h264.bzna")[0])
+@pytest.mark.parametrize("name", small_vectors("h264.bzna"))
+def test_a_gallery_is_filtered_and_shows_a_sample(visit: Any, name: str) -> None:
+    found = visit(FORMATS / name)
     page = found.page
     page.wait_for_selector("text=3 in all")
     page.get_by_label("Split").select_option("train")
@@ -328,7 +329,7 @@ def test_a_gallery_is_filtered_and_shows_a_sample(visit: Any) -> None:
     page.wait_for_function(
         "() => document.querySelector('section[aria-label=Sample] td:nth-child(2)') !== null"
     )
-    with benzina.open(FORMATS / "h264.bzna") as dataset:
+    with bp.benzina.open(FORMATS / name) as dataset:
         expected = dataset[2].read(0)
         page.wait_for_selector(f"section[aria-label=Sample] >> text={dataset[2].name}")
     page.wait_for_function(
