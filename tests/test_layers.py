@@ -98,6 +98,11 @@ ONLY_IN = {
     "tqdm": {"parallel.progressbar"},
     **{library: {"view.server"} for library in ("anyio", "starlette", "uvicorn")},
 }
+# Modules that import some names on first use, and declare them to the type checker.
+LAZY = {
+    "__init__",
+    "benzina.__init__",
+}
 # Modules that turn bytes into values and back, and touch nothing outside of them.
 PURE = {
     "array.chunkpieces",
@@ -602,9 +607,7 @@ def test_no_pickle_and_no_eval(module: str) -> None:
 def test_init_files_only_reexport(module: str) -> None:
     allowed = ast.Import | ast.ImportFrom | ast.Assign | ast.Expr
     for node in MODULES[module].body:
-        # The package imports some folders on first use and declares them to the type checker;
-        # so does a folder with modules that need torch.
-        is_lazy = module in ("__init__", "benzina.__init__")
+        is_lazy = module in LAZY
         if is_lazy and isinstance(node, ast.FunctionDef):
             assert node.name in ("__getattr__", "__dir__")
             continue
