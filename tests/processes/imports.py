@@ -15,7 +15,6 @@ from forks import in_child, wait_for
 from scenario import TIMEOUT_SECONDS
 
 import bloscpack as bp
-from bloscpack import benzina
 from bloscpack.parallel import imports
 from bloscpack.vrs.block import imagecodec
 
@@ -76,8 +75,8 @@ def ways(path: Path) -> dict[str, Callable[[], Any]]:
         "PIL": imports.import_pillow,
         "simplejpeg": imports.import_simplejpeg,
         "pillow_jxl": lambda: imagecodec._decode_jxl(b""),
-        "torch": lambda: benzina.DataLoader,
-        "torch on use": lambda: benzina.Loader(path, (8, 8), as_tensors=True),
+        "torch": lambda: bp.benzina.DataLoader,
+        "torch on use": lambda: bp.benzina.Loader(path, (8, 8), as_tensors=True),
         "array chunks": lambda: bp.load(ARRAY_CHUNKS),
         "temporary files": spool_slowly,
         "encoder of array chunks": lambda: bp.save(io.BytesIO(), np.arange(9), codec="auto"),
