@@ -283,7 +283,7 @@ class TestErrors:
         self.fails(path, ValueError, "needs chunks='auto'", access="rows")
         for name, value in {"crf": 3, "preset": "fast", "verbatim": True}.items():
             self.fails(path, ValueError, "are not for an array", **{name: value})
-        for name, value in {"preset": "", "tile": 64}.items():
+        for name, value in {"preset": ""}.items():
             self.fails(path, ValueError, "are not for an array", **{name: value})
         self.fails(path, NoSuchCodec, "codec 'hevc' does not exist", codec="hevc")
         self.fails([path, path], TypeError, "from one file")

@@ -237,6 +237,14 @@ def test_options_of_datasets_are_for_datasets(dataset: Path, tmp_path: Path, to:
         bp.convert(dataset, tmp_path / "x", to=to, crf=20)
 
 
+@pytest.mark.parametrize("tile", [0, 64])
+def test_tile_is_not_for_an_array(tmp_path: Path, tile: int) -> None:
+    np.save(tmp_path / "a.npy", np.arange(8.0))
+    with pytest.raises(ValueError, match="are not for an array"):
+        bp.convert(tmp_path / "a.npy", tmp_path / "b.blp", tile=tile)
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
 def test_wrong_options(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="benzina, images"):
         bp.convert(dataset, tmp_path / "x", to="zip")

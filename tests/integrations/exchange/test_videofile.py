@@ -99,7 +99,7 @@ def test_what_a_video_cannot_hold(store: Path) -> None:
         bp.convert(folder / "two.blp", folder / "b.mp4")
     with pytest.raises(ValueError, match=r"frames of uint8.*not uint16 of \(32, 48, 3\)"):
         bp.convert(f"{folder}/two.blp::/b", folder / "b.mp4")
-    with pytest.raises(ValueError, match="crf, codec and tile"):
+    with pytest.raises(ValueError, match=r"crf .*for mp4"):
         bp.convert(store, folder / "b.mp4", crf=3, codec="h264")
     bp.convert(f"{folder}/two.blp::/a", folder / "a.mp4")
     with pytest.raises(UnsupportedError, match="from a local file"):
