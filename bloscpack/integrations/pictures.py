@@ -15,7 +15,7 @@ from ..array.attrs import plain
 from ..exceptions import BloscpackError, UnsupportedError
 from ..filetypes.identify import identify, refuse_other_folder
 from ..filetypes.open import frames_of
-from ..filetypes.table import ARCHIVES, ARRAYS, on_use
+from ..filetypes.table import ARCHIVES, ARRAYS
 from ..format.filekind import HEAD_NBYTES, wrong_kind
 from ..notice import notice
 from ..storage.protocol import closed_on_error
@@ -23,7 +23,6 @@ from ..types import AnyArray
 
 # Stream, field, times in seconds, and numbers (N, k).
 Column: TypeAlias = tuple[str, str, AnyArray, AnyArray]
-_iter_columns = on_use("vrs.column.numberfields", "iter_columns")
 MAX_ARRAY_NBYTES = 1 << 30
 MAX_PICTURES = 1000
 """Arrays or clips of one file that are given to a viewer; it has no use for more layers."""
@@ -74,8 +73,8 @@ def pictures(path: Any) -> Iterator[tuple[Iterator[Picture], Iterator[Column]]]:
     """Open a file for the time of a ``with`` block: its pictures, and columns of a recording."""
     opened, found = open_pictures(path)
     with opened:
-        recording = getattr(opened, "recording", None)
-        yield found, iter(()) if recording is None else _iter_columns(recording)
+        columns = getattr(opened, "iter_columns", None)
+        yield found, iter(()) if columns is None else columns()
 
 
 def _each(opened: Any, make: Callable[[str, Any], Picture]) -> Iterator[Picture]:

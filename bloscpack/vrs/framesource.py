@@ -1,6 +1,6 @@
 """Frame source over a recording: one clip per stream that has images; see `frames.protocol`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..frames.protocol import KeyedSource, Request, read_batch
@@ -57,6 +57,12 @@ class RecordingSource(KeyedSource):
         with importing:
             from ..display.card import store_card
         return store_card(self)
+
+    def iter_columns(self) -> Iterator[tuple[str, str, AnyArray, AnyArray]]:
+        """Yield stream, field, times and numbers of each field that a viewer plots."""
+        with importing:
+            from .column.numberfields import iter_columns
+        return iter_columns(self.recording)
 
     def keys(self) -> Sequence[str]:
         """Return the ids of the streams that have images, sorted by type and instance."""

@@ -11,6 +11,7 @@ import bloscpack as bp
 from bloscpack import vrs
 from bloscpack.exceptions import NotFoundError
 from bloscpack.frames.protocol import FrameSource
+from bloscpack.integrations.pictures import pictures
 from bloscpack.types import AnyArray
 from bloscpack.vrs.framesource import RecordingSource
 
@@ -102,6 +103,20 @@ def test_opened_by_what_it_is(path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_fields_that_are_numbers_are_columns(tmp_path: Path) -> None:
+    motion = type("Motion", (vrs.Layout,), {"turn": vrs.Array("float", 3), "note": vrs.String()})
+    with vrs.create(tmp_path / "a.vrs") as recording:
+        imu = recording.stream("imu")
+        imu.define("data", motion)
+        for k in (2, 1):
+            imu.write("data", k / 4, {"turn": [k, 2, 3]})
+    with pictures(tmp_path / "a.vrs") as (found, columns):
+        assert list(found) == []
+        [(stream, field, times, numbers)] = columns
+    assert (stream, field, times.tolist()) == ("241-1", "turn", [0.25, 0.5])
+    assert numbers.tolist() == [[1, 2, 3], [2, 2, 3]]
+
+
 def test_used_in_a_forked_child(path: Path) -> None:
     with RecordingSource(path) as source:
         clip = source[IDS[1]]
