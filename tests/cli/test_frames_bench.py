@@ -12,7 +12,7 @@ import bloscpack as bp
 from bloscpack.cli.main import main
 from bloscpack.integrations import loaderspeed
 
-from ..conftest import SMALL_FORMATS
+from ..conftest import SMALL_FORMATS, small_vectors
 
 
 def bench(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -67,11 +67,9 @@ def test_strides_waste_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "times the bytes of the frames" in found["advice"][1]
 
 
-@pytest.mark.parametrize("name", ["recording.vrs", "gulp", "hevc.bzna"])
+@pytest.mark.parametrize("name", small_vectors("recording.vrs", "gulp", "hevc.bzna"))
 def test_other_sources(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = SMALL_FORMATS / name
-    if not path.exists():
-        pytest.skip(f"{name} is missing")
     pytest.importorskip("av" if name.endswith(".bzna") else "simplejpeg")
     found = bench(capsys, str(path), "--workers", "0", "--length", "1")
     assert found["samples_per_second"] > 0

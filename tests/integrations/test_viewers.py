@@ -11,20 +11,16 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import vrs
 from bloscpack.exceptions import BloscpackError, BloscpackWarning, FormatError, UnsupportedError
 from bloscpack.integrations import napari, rerun
 
 from ..conftest import PACKAGE, REPOSITORY
 from ..entrypoints import entry_points
+from ..test_layers import FILE_TYPES
 
 RAMP = np.arange(60, dtype="<f4").reshape(3, 4, 5)
 CLIP = np.arange(5 * 8 * 6 * 3, dtype="u1").reshape(5, 8, 6, 3)
 DEPTH = np.arange(5 * 8 * 6, dtype="<u2").reshape(5, 8, 6)
-
-
-class Motion(vrs.Layout):
-    turn = vrs.Array("float", 3)
 
 
 @pytest.fixture
@@ -188,13 +184,16 @@ class TestRerun:
         assert "/dropped/depth " in shown
         assert "Image:buffer" in shown
 
+    @pytest.mark.skipif("vrs" not in FILE_TYPES, reason="recordings are not read")
     def test_a_recording_has_images_and_columns(self, tmp_path: Path) -> None:
         pytest.importorskip("rerun", reason="needs rerun-sdk")
+        vrs = bp.vrs
+        motion = type("Motion", (vrs.Layout,), {"turn": vrs.Array("float", 3)})
         with vrs.create(tmp_path / "a.vrs") as recording:
             camera = recording.stream("RGB Camera Class")
             camera.define("data", vrs.Image("raw", 6, 8, "grey8"))
             imu = recording.stream("imu")
-            imu.define("data", Motion)
+            imu.define("data", motion)
             for k in range(7):
                 camera.write("data", k / 2, np.full((8, 6), k, "u1"))
                 imu.write("data", k / 4, {"turn": [k, 2, 3]})
