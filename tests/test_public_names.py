@@ -22,8 +22,8 @@ from .test_layers import FILE_TYPES
 FOLDERS = ("bloscpack", "bloscpack.frames", *(f"bloscpack.{name}" for name in FILE_TYPES))
 # Public modules, besides the folders themselves.
 PUBLIC_MODULES = {
-    *("abstract_io", "append", "args", "benzina", "defaults", "exceptions", "file_io", "frames"),
-    *("gulp", "integrations", "numpy_io", "vrs"),
+    *("abstract_io", "append", "args", "defaults", "exceptions", "file_io", "frames"),
+    *("integrations", "numpy_io", *FILE_TYPES),
     *("listing", "sampler", "adapters", "fileio", "sanity_utils", "utils", "pyvrs", "transforms"),
 }
 # These classes have the names of pyvrs's own.

@@ -223,6 +223,12 @@ def test_impossible_conversions(stored: Path, tmp_path: Path) -> None:
             bp.convert(source, tmp_path / name, **options)
 
 
+def test_verbatim_is_not_for_an_array(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(3))
+    with pytest.raises(ValueError, match=r"verbatim, .* are not for an array"):
+        bp.convert(tmp_path / "a.npy", tmp_path / "a.blp", to="array", verbatim=True)
+
+
 def test_damaged_recordings_leave_nothing(stored: Path, tmp_path: Path) -> None:
     data = bytearray((stored / "a.vrs").read_bytes())
     with vrs.open(stored / "a.vrs") as recording:
