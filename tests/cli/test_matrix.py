@@ -451,6 +451,11 @@ def test_urls(
     check(blpk(verb, server.url(name), *cell.arguments), tmp_path)
 
 
+@each_recording
+def test_the_images_of_a_recording_are_clips(blpk: Blpk, server: FileServer, name: str) -> None:
+    assert "kind: VRS recording\nclips: 1\n" in blpk("frames", "info", server.url(name)).out
+
+
 def test_patterns(blpk: Blpk, files: Path, server: FileServer) -> None:
     for where in (f"{files}/", server.url("")):
         ended = blpk("verify", f"{where}*.blp")

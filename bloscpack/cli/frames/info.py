@@ -26,11 +26,8 @@ from ..console.output import (
     results,
 )
 from ..console.status import ExitCode
-from .clips import clip_nbytes, kept_as, open_clips
+from .clips import clip_nbytes, kept_as, open_clip_input
 from .storeinfo import store_document, store_summary, store_text
-
-# By the class of the source; `gulp` and `benzina` are not imported here.
-_KINDS = {"FrameStore": "frame store", "GulpSource": "gulp directory", "Dataset": "Benzina dataset"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe a source."""
-    with open_clips(args.file_, args.nthreads) as source:
-        document = _describe(args.file_, source)
+    filetype, opened = open_clip_input(args.file_)
+    with frames_of(filetype, opened, nthreads=args.nthreads) as source:
+        kind = filetype.kind.name.partition(" ")[2].replace("Gulp", "gulp")  # without its article
+        document = _describe(args.file_, source, kind)
     if args.json:
         print_json("frames info", document)
     else:
@@ -57,8 +56,8 @@ def show_clip(args: argparse.Namespace, filetype: FileType, source: Any, inner: 
     """Describe one clip for ``blpk info``."""
     with frames_of(filetype, source, nthreads=args.nthreads) as clips:
         clip = clips[inner]
-        document = _describe(args.file_, Clips({inner: clip}, clips.name))
-        document |= {"kind": "clip", "cbytes": None, "attrs": clip.meta}
+        document = _describe(args.file_, Clips({inner: clip}, clips.name), "clip")
+        document |= {"cbytes": None, "attrs": clip.meta}
     if args.json:
         give_document(args, "info", document)
     elif is_for_people(args):
@@ -112,7 +111,7 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
     return ExitCode.OK
 
 
-def _describe(name: str, source: FrameSource) -> dict[str, Any]:
+def _describe(name: str, source: FrameSource, kind: str) -> dict[str, Any]:
     clips: Counter[tuple[Any, ...]] = Counter()
     frames: Counter[tuple[Any, ...]] = Counter()
     nbytes = 0
@@ -122,10 +121,9 @@ def _describe(name: str, source: FrameSource) -> dict[str, Any]:
         clips[form] += 1
         frames[form] += len(clip)
         nbytes += clip_nbytes(clip)
-    kind = type(source).__name__
     return {
         "path": shown_name(name),
-        "kind": _KINDS.get(kind, kind),
+        "kind": kind,
         "nclips": len(source),
         "nframes": frames.total(),
         "nbytes": nbytes,
