@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     check_input(name, "file")
     filetype, source = open_whole(name, "recovered")
     with closed_on_error(source):
-        if args.target == STDIO and filetype.name in ("gulp", "vrs"):
+        if args.target == STDIO and filetype.needs_path:
             raise UsageError(f"DST of {filetype.kind.name} must be a path, not '-'")
         if not filetype.is_folder:
             check_output(args.target, [name], console, force=args.force)

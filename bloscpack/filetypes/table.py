@@ -73,6 +73,7 @@ class FileType(NamedTuple):
     # Whether `verify` takes ``decode``: otherwise it decodes everything in any case.
     has_decode: bool = False
     unit: str = "chunk"  # of what `recover` counts
+    needs_path: bool = False  # whether `recover` writes to a path only, and not to a stream
     # Whether it is a folder; its functions take a `ListedFolder` instead of a source.
     is_folder: bool = False
     # Takes the source and the name of an array in it, and returns a source of it.
@@ -133,6 +134,7 @@ FILETYPES = (
         repair="recover writes a new directory of the whole items",
         has_decode=True,
         unit="item",
+        needs_path=True,
         is_folder=True,
         attrs_of=on_use("filetypes.converters.gulpcopy", "stored_attrs"),
         meta_of=on_use("filetypes.converters.gulpcopy", "stored_meta"),
@@ -147,6 +149,7 @@ FILETYPES = (
         "whole records",
         has_decode=True,
         unit="record",
+        needs_path=True,
         copy=on_use("filetypes.converters.vrscopy", "copy_to_store"),
     ),
     FileType(
