@@ -14,6 +14,8 @@ from typing import Any, ForwardRef, Literal, Union, get_args, get_origin
 
 import bloscpack
 
+from ..test_layers import FILE_TYPES
+
 PACKAGE = str(Path(bloscpack.__file__).parent)
 
 # Public modules, with the library that each of them needs.
@@ -22,7 +24,6 @@ MODULES = {
     "bloscpack.abstract_io": None,
     "bloscpack.append": None,
     "bloscpack.args": None,
-    "bloscpack.benzina": None,
     "bloscpack.benzina.transforms": None,
     "bloscpack.cli.main": None,
     "bloscpack.defaults": None,
@@ -31,7 +32,6 @@ MODULES = {
     "bloscpack.frames": None,
     "bloscpack.frames.listing": None,
     "bloscpack.frames.sampler": None,
-    "bloscpack.gulp": None,
     "bloscpack.gulp.adapters": None,
     "bloscpack.gulp.fileio": None,
     "bloscpack.gulp.sanity_utils": None,
@@ -44,12 +44,13 @@ MODULES = {
     "bloscpack.integrations.xarray": "xarray",
     "bloscpack.integrations.zarr": "zarr",
     "bloscpack.numpy_io": None,
-    "bloscpack.vrs": None,
     "bloscpack.vrs.pyvrs": None,
     "bloscpack.vrs.pyvrs.filter": None,
     "bloscpack.vrs.pyvrs.slice": None,
     "bloscpack.vrs.pyvrs.utils": None,
+    **{f"bloscpack.{folder}": None for folder in FILE_TYPES},
 }
+MODULES = dict(sorted(MODULES.items()))
 # Of this module only the entry point of the command is public.
 FEW_NAMES = {"bloscpack.cli.main": ["main"]}
 # Names that exist, or are listed, only where a library is installed.
