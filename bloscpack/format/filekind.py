@@ -214,7 +214,7 @@ def zip_kind(content: bytes) -> FileKind:
 
 def is_gulp(names: Iterable[str]) -> bool:
     """Return whether a folder has files of a Gulp directory."""
-    return any(_suffix(name) in _SUFFIXES for name in names)
+    return any(_SUFFIXES.get(_suffix(name)) is GULP_FILE for name in names)
 
 
 def not_gulp(names: Iterable[str]) -> NotBloscpackError:

@@ -21,6 +21,7 @@ from bloscpack.exceptions import (
     WrongKindError,
 )
 from bloscpack.filetypes import identify
+from bloscpack.format import filekind
 from bloscpack.format.filekind import DATASET, GULP_DIRECTORY, GULP_FILE, RECORDING, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
 from bloscpack.integrations.axislabels import Labels
@@ -139,6 +140,14 @@ def test_kinds_known_by_name_only() -> None:
     assert kind_of(MP4, "pictures.bzna") is DATASET
     assert kind_of(MP4, "https://host/pictures.bzna?key=1") is DATASET
     assert kind_of(MP4, "film.mp4") is VIDEO
+
+
+def test_a_folder_of_another_kind_without_a_magic_is_not_a_gulp_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(filekind._SUFFIXES, ".film", VIDEO)
+    assert not filekind.is_gulp(["a.film"])
+    assert filekind.is_gulp(["a.film", "data_0.gulp"])
 
 
 def folder_with(folder: Path, *names: str) -> Path:
