@@ -4,10 +4,10 @@ It is a separate program, so that a crash or unbounded memory use ends it and no
 
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
-KIND is ``files``, ``gridfiles`` (files with array chunks or a grid), ``chunks``, ``arrays`` (array
-chunks), ``archives``, ``stores``, ``recordings`` or ``datasets``. Faults go to standard output, one
-JSON object per line. The file PROGRESS holds the number of the current case, which identifies it
-after a crash. To repeat one case, run it with COUNT 1.
+KIND is the name of a function here without ``_case``: ``files``, ``gridfiles`` (files with array
+chunks or a grid), ``chunks``, ``arrays`` (array chunks), ``stores`` and so on. Faults go to
+standard output, one JSON object per line. The file PROGRESS holds the number of the current case,
+which identifies it after a crash. To repeat one case, run it with COUNT 1.
 """
 
 import gc
@@ -128,17 +128,7 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
 
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", BloscpackWarning)  # damage is expected here
-    cases = {
-        "files": files_case,
-        "gridfiles": gridfiles_case,
-        "chunks": chunks_case,
-        "arrays": arrays_case,
-        "archives": archives_case,
-        "stores": stores_case,
-        "recordings": recordings_case,
-        "datasets": datasets_case,
-    }
-    case = cases[kind]()
+    case: Case = globals()[f"{kind}_case"]()
     # Errors leave cycles, but looking for them at the usual rate takes a tenth of the time.
     gc.collect()
     gc.freeze()
