@@ -7,6 +7,7 @@ line ends the response. Without names, all ways for arrays and bytes are used; t
 stores, recordings and datasets must be named.
 """
 
+import importlib
 import json
 import os
 import resource
@@ -17,23 +18,23 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataset_entries import dataset_readers
 from entries import Reader, outcome, readers
-from recording_entries import recording_readers
-from store_entries import store_readers
 
 import bloscpack
 
-# One row for each kind of file: a function from a folder to its ways to read, by name.
-READERS = (
+# One for each kind of file: a function from a folder to its ways to read, by name. Those of a file
+# type are in a module of their own, such as `dataset_readers` in ``dataset_entries.py``.
+READERS: tuple[Callable[[Path], dict[str, Reader]], ...] = (
     readers,
-    store_readers,
-    recording_readers,
-    dataset_readers,
+    *(
+        getattr(importlib.import_module(path.stem), path.stem.replace("entries", "readers"))
+        for path in sorted(Path(__file__).parent.glob("*_entries.py"))
+    ),
 )
 
 ADDRESS_SPACE_NBYTES = 8 << 30
