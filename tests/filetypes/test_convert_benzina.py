@@ -246,7 +246,7 @@ def test_tile_is_not_for_an_array(tmp_path: Path, tile: int) -> None:
 
 
 def test_wrong_options(dataset: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="benzina, images"):
+    with pytest.raises(ValueError, match=r"one of .*benzina.* not .zip"):
         bp.convert(dataset, tmp_path / "x", to="zip")
     with pytest.raises(ValueError, match="no lossless RGB"):
         bp.convert(dataset, tmp_path / "x.bzna", codec="av1")
