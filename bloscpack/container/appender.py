@@ -8,6 +8,7 @@ the unit is a row of the grid, which is cut into its chunks when it is full.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
@@ -229,7 +230,7 @@ class Appender:
         nfull = 1 + (len(content) - room) // self._unit
         pieces = self._cut(content, room, nfull)
         if len(self._waiting) + nfull < self._batch:
-            self._waiting += map(bytes, pieces)
+            self._waiting += map(bytes, pieces)  # copies, as the caller may change its buffer
         else:
             self._write(chain(self._waiting, pieces), chooses=True)
         start = room + (nfull - 1) * self._unit
@@ -240,6 +241,7 @@ class Appender:
         batch = 1 if self._nthreads == 1 else 2 * self._nthreads
         batch = -(-batch // self._cutter.row_nchunks)
         if self._tries_blocks:
+            # Less content keeps C-Blosc's blocks, as in `save`, so wait until it is known.
             batch = max(batch, -(-MIN_SAMPLED_NBYTES // self._unit))
         return batch
 
@@ -264,17 +266,23 @@ class Appender:
             start = room + index * self._unit
             yield content[start : start + self._unit]
 
-    def _write(self, units: Iterable[BytesLike], *, chooses: bool = False) -> None:
-        """Compress and write full chunks; after an error the appender is broken."""
+    @contextmanager
+    def _breaks_on_error(self) -> Iterator[None]:
         try:
+            yield
+        except BaseException:
+            # Some chunks may be in the file already: another attempt would add them twice.
+            self.is_broken = True
+            raise
+
+    def _write(self, units: Iterable[BytesLike], *, chooses: bool = False) -> None:
+        """Compress and write full chunks."""
+        with self._breaks_on_error():
             pieces = chain.from_iterable(map(self._cutter.cut, units))
             if chooses:
                 pieces = self._with_blocks_chosen(pieces)
             for encoded in map_ordered(self._encode, pieces, self._nthreads):
                 self._growth.add(encoded)
-        except BaseException:
-            self.is_broken = True
-            raise
         self._waiting = []
 
     def _encode(self, content: BytesLike) -> Encoded:
@@ -284,7 +292,7 @@ class Appender:
 
     def _encode_tail(self) -> list[Encoded]:
         """Return the last chunk if it is not full, or those of the last row of a grid."""
-        if not self._tail and self._growth.nfull:
+        if not self._tail and self._growth.nfull:  # without content, a file has one empty chunk
             return []
         return list(map_ordered(self._encode, self._cutter.cut(self._tail), self._nthreads))
 
@@ -298,11 +306,8 @@ class Appender:
             return
         if self._waiting:
             self._write(self._waiting)
-        try:
+        with self._breaks_on_error():
             self._growth.commit(self._encode_tail(), metadata)
-        except BaseException:
-            self.is_broken = True
-            raise
         self._committed_tail = bytes(self._tail)
         self._is_dirty = False
 
@@ -314,11 +319,8 @@ class Appender:
         self._check_usable()
         if self._waiting:
             self._write(self._waiting)
-        try:
+        with self._breaks_on_error():
             return self._growth.view(self._encode_tail(), metadata)
-        except BaseException:
-            self.is_broken = True
-            raise
 
     def rollback(self) -> None:
         """Discard everything that was appended since the last commit."""
@@ -366,7 +368,7 @@ def params_like(header: ChunkHeader, is_full: bool) -> CodecParams:
             header.typesize,
         )
     codec = header.codec if header.codec in CODECS else DEFAULT_CODEC
-    typesize = max(header.typesize, 1)
+    typesize = max(header.typesize, 1)  # a header may have 0, which `CodecParams` refuses
     blocksize = header.blocksize if is_full or header.blocksize < header.nbytes else 0
     if header.is_split and codec != "zstd" and typesize <= MAX_SPLITS:
         blocksize //= typesize  # C-Blosc takes the size of one stream

@@ -34,7 +34,7 @@ _SMALL_BLOCKS = {
 }
 # Largest growth of the compressed size that small blocks may cause.
 _MAX_GROWTH = 1.028
-# Largest number of blocks per chunk; more are slower to write and gain little.
+# Largest number of blocks per chunk: more made writing a fifth slower, and rows little cheaper.
 _MAX_BLOCKS = 32
 # Smallest content for which sizes are tried, and size of the sample, in bytes.
 MIN_SAMPLED_NBYTES = 4 << 20
@@ -125,7 +125,7 @@ def read_blocks_into(
     offset, front = head
     try:
         low, high = extent_of_range(front, start, start + len(out))
-        if low == 0:
+        if low == 0:  # C-Blosc decodes this codec, and needs the whole chunk
             return False
         stored = source.read_at(offset + low, high - low)
         if len(stored) < high - low:

@@ -107,5 +107,6 @@ def read_run(
     for low, high, start, stop in plan_runs(bounds[:-1], bounds[1:], CHUNKS):
         stored = memoryview(source.read_at(start, stop - start))
         for offset, following in pairwise(bounds[low : high + 1]):
+            # Entries of a hostile table may be closer to each other than a digest is long.
             last = max(following - digest_size, offset) - start
             yield stored[offset - start : last], stored[last : following - start]

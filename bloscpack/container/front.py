@@ -47,6 +47,7 @@ def read_trailer(
 
 def is_bloscpack(source: ByteSource, head: BytesLike) -> bool:
     """Return whether a file is a Bloscpack file by its first bytes or, if damaged, its trailer."""
+    # A file that was cut off may have only a part of the magic.
     is_ours = len(head) > 0 and MAGIC.startswith(bytes(head[: len(MAGIC)]))
     return is_ours or read_trailer(source) is not None
 

@@ -113,7 +113,7 @@ class Growth:
         offsets = container.read_offsets()
         last = container.nchunks - 1
         stored = container.fetch(last)
-        if stored.offset != offsets[last]:
+        if stored.offset != offsets[last]:  # `fetch` finds it without the table if need be
             raise FormatError(
                 f"offset table: entry {last} is {offsets[last]}, but the last chunk is at "
                 f"{stored.offset}",
@@ -174,7 +174,7 @@ class Growth:
         if self._file is None:
             self._buffer += encoded[1:3]
             if self._position + nbytes > _HELD_NBYTES:
-                self._note(encoded, nbytes)
+                self._note(encoded, nbytes)  # before the buffer is written, which has the chunk
                 self._start_file(RESERVED_ENTRIES, self._section)
                 return
         else:
@@ -216,7 +216,7 @@ class Growth:
         parts += pack_trailer(head, entries, bytes(digests), end)
         size = self._position + sum(map(len, parts))
         file.write_at(self._position, *parts)
-        if file.size() > size:
+        if file.size() > size:  # readers look for the trailer at the end of the file
             file.truncate(size)
         # The next entry is spare and may hold anything; `Container.check_end` expects the mark.
         marked = UNUSED_ENTRY * min(header.max_app_chunks, 1)
@@ -249,6 +249,7 @@ class Growth:
         state = self._committed
         if state is None:
             return
+        # A move to a new file shifts all chunks, but the committed ones are in the old file.
         shift = state.data_offset - self._data_offset
         self._offsets = array("q", (offset + shift for offset in self._offsets[: state.nfull]))
         del self._digests[DIGEST_SIZE * state.nfull :]
@@ -438,13 +439,7 @@ def new_section(metadata: Any) -> bytes:
 
 
 def _known_digests(container: Container) -> bytearray:
-    """Return the digests of all chunks from the trailer; zeros without a trailer.
-
-    Raises
-    ------
-    FormatError
-        The digests in the trailer are damaged.
-    """
+    """Return the digests in the trailer, zeros without one; FormatError if they are damaged."""
     trailer = container.trailer
     if trailer is None:
         return bytearray(UNKNOWN_DIGEST * container.nchunks)

@@ -172,7 +172,7 @@ class Container:
             self._read_grid()
         size = self.source.size()
         if not self.source.has_latency or self._wants_trailer(size):
-            tail = head
+            tail = head  # of a small file, which has been read as a whole
             if size > len(head):
                 start = max(size - TAIL_NBYTES, 0)
                 tail = memoryview(self.source.read_at(start, size - start))
@@ -195,7 +195,7 @@ class Container:
             self._check_empty()
         nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
         self.nbytes = nbytes if self.grid is None else self.grid.nbytes
-        if self.nchunks > 1:
+        if self.nchunks > 1:  # with a byte for each; a hostile header may claim any number
             self._memory = ChunkMemory(min(self.nchunks, size // CHUNK_HEADER_SIZE))
         if self.nbytes > _MAX_NBYTES:
             raise FormatError(
@@ -276,7 +276,7 @@ class Container:
             before = file.before_append(replays=replays)
             if before is not None:
                 self.source = before
-            # A small file takes one call instead of two if its size is known.
+            # A small file takes one call instead of two if its size is known, as it is at first.
             is_known = before is None and 0 < file.stamp[0] < HEAD_NBYTES and attempt == 0
             try:
                 head = self._read_front(file.stamp[0] if is_known else HEAD_NBYTES)
@@ -626,6 +626,7 @@ class Container:
     def _fetch_run(self, first: int, stop: int) -> Iterator[tuple[memoryview, memoryview]]:
         """Return chunks and digests, as far as the table has their extents."""
         size = self.header.checksum.nbytes
+        # Without checksums, `_load` compares each chunk with the trailer.
         if not size or not self.header.offsets or not self._trusts_table:
             return iter(())
         try:

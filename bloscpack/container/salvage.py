@@ -85,6 +85,7 @@ class Salvage:
         last = self.chunks.get(self.nchunks - 1)
         if self.last_chunk == UNKNOWN:
             self.last_chunk = last.nbytes if last else self.chunk_size
+        # Sizes that the header does not have are known only now.
         for index in [one for one in self.chunks if not self._fits(one, self.chunks[one])]:
             del self.chunks[index]
 
@@ -206,13 +207,14 @@ class Salvage:
         strong = xxh3_64_digest(data)
         if self._is_whole(data, digest, strong, nbytes):
             return FoundChunk(position, cbytes, nbytes, strong)
+        # Without checksums, the bytes were decoded.
         self._wasted_left -= cbytes if self._row.nbytes else cbytes + nbytes
         return None
 
     def _is_whole(self, data: BytesLike, digest: BytesLike, strong: bytes, nbytes: int) -> bool:
         if strong in self._by_digest:
             return True
-        if self._knows_all:
+        if self._knows_all:  # it is of an earlier state of the file, even if it is whole
             return False
         if self._row.nbytes:
             return self._row.digest(data) == digest
@@ -264,6 +266,7 @@ class Salvage:
         index, end = 0, self._data_offset
         for run, first in zip(runs, self._find_firsts(runs), strict=True):
             if first is None or not self._has_room(first - index, end, run[0].offset):
+                # The digest places the others, below.
                 self.unplaced.extend(one for one in run if one.digest not in self._by_digest)
                 continue
             for number, chunk in enumerate(run):
@@ -292,7 +295,7 @@ class Salvage:
         if runs and firsts[-1] is None:
             firsts[-1] = self._first_from_end(runs[-1])
         if len(runs) == 1 and firsts[0] is None and len(runs[0]) == self.nchunks:
-            firsts[0] = 0
+            firsts[0] = 0  # all chunks are there, one after the other
         return firsts
 
     def _end_of(self, run: list[FoundChunk]) -> int:
