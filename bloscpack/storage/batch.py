@@ -93,6 +93,7 @@ def _plan(pieces: Sequence[Piece], nthreads: int) -> Iterator[_Call]:
             group = list(grouped)
             starts = [piece.offset for piece in group]
             stops = [piece.offset + piece.nbytes for piece in group]
+            # A direct piece has a buffer of its own, so it takes a call of its own.
             for low, high, start, stop in plan_runs(starts, stops, LOCAL, 1 if is_direct else most):
                 yield group[low:high], start, stop - start
 
@@ -106,7 +107,7 @@ def _read_pieces(pieces: list[Piece], start: int, nbytes: int) -> None:
             raise _cut_off(first, found)
         first.decode(into)
         return
-    if not isinstance(source, FileSource):
+    if not isinstance(source, FileSource):  # `read_into` may copy the bytes once more
         _decode(pieces, start, source.read_at(start, nbytes))
         return
     if nbytes > LOCAL.max_nbytes:  # a size from a damaged file may exceed the source

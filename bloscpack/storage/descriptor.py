@@ -28,7 +28,10 @@ def pread(number: int, nbytes: int, offset: int) -> bytes:
 
 
 def pread_more(number: int, nbytes: int, offset: int, data: bytes) -> bytes:
-    """Complete a short `pread`; `data` is the result of the first read."""
+    """Complete a short `pread`; `data` is the result of the first read.
+
+    Linux returns at most 2 GiB from a call.
+    """
     parts = []
     missing = nbytes
     while data:
@@ -42,7 +45,7 @@ def pread_into(number: int, view: memoryview, offset: int) -> int:
     """Fill `view` from `offset`; return the bytes read, fewer only at the end of the file."""
     done = 0
     while done < len(view):
-        if hasattr(os, "preadv"):
+        if hasattr(os, "preadv"):  # macOS has it since version 11
             step = os.preadv(number, [view[done:]], offset + done)
         else:
             data = os.pread(number, len(view) - done, offset + done)

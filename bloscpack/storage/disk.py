@@ -86,7 +86,7 @@ def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
     # A short write means a full disk, a limit or a signal: the next call raises the reason.
     while done < total:
         step = os.pwrite(fd, memoryview(data)[done:], offset + done)
-        if not step:
+        if not step:  # else the loop would not end
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         done += step
 
@@ -107,7 +107,7 @@ def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes
             # real problems too, such as a full disk.
             with suppress(OSError):
                 step = copy(source, target, nbytes, source_offset, offset)
-            if not step:
+            if not step:  # refused, or the source has ended, which the plain copy reports
                 copy = None
                 continue
         else:

@@ -126,7 +126,7 @@ class FileSource(ByteSource):
         """Return a copy; continue after a short read."""
         # This reference keeps the descriptor open during the read: see `Descriptor`.
         descriptor = self._descriptor or self._open_descriptor()
-        data = os.pread(descriptor, nbytes, offset)
+        data = os.pread(descriptor, nbytes, offset)  # as `pread`, but saves a call for each chunk
         if len(data) == nbytes:
             return data
         return pread_more(descriptor, nbytes, offset, data)

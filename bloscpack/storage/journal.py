@@ -285,14 +285,7 @@ def locked_error(path: str | None) -> LockedError:
 
 
 def _lock_current(path: str, locked_fd: int, *, replays: bool) -> int:
-    """Lock the file at `path` for `replacing`.
-
-    Returns
-    -------
-    int
-        Descriptor that holds a shared lock, or -1 if there is nothing to lock. The caller closes
-        it.
-    """
+    """Return a descriptor that holds a shared lock, to be closed; -1 without a file to lock."""
     for _ in range(LOCK_ATTEMPTS):
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -20,7 +20,7 @@ def as_bytes(buffer: Any) -> memoryview:
         raise TypeError("the buffer is not contiguous; copy it first")
     if view.format == "B" and view.ndim == 1:
         return view
-    return view.cast("B") if view.nbytes else memoryview(b"")
+    return view.cast("B") if view.nbytes else memoryview(b"")  # `cast` refuses shapes with a 0
 
 
 class MemorySource(ByteSource):

@@ -82,7 +82,7 @@ class PooledSource(FileSource):
 
     def release(self) -> None:
         """Close the file until the next read."""
-        self._descriptor = None
+        super().close()  # also drops a map, which has a descriptor of its own
 
     def close(self) -> None:
         """Close the file for good; idempotent."""

@@ -1,5 +1,6 @@
 """Sinks for new bytes: a file that appears whole, a part file, a stream, an object at a URL."""
 
+import io
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -81,7 +82,11 @@ class StreamSink(SpoolSink):
             for block in self.iter_blocks():
                 view = memoryview(block)
                 while view:  # a raw stream may take less than it is given
-                    view = view[self._stream.write(view) or 0 :]
+                    taken = self._stream.write(view)
+                    # Objects with a `write` of their own often take everything and return None.
+                    if taken is None and not isinstance(self._stream, io.RawIOBase):
+                        break
+                    view = view[taken or 0 :]
             self._stream.flush()
         self.abort()
 
@@ -132,7 +137,7 @@ class NewFile:
         self._pending = bytearray()
 
     def commit(self) -> None:
-        """Close the file without syncing it."""
+        """Close the file without syncing it: a part is compared with its record later."""
         self._flush()
         self._close()
 

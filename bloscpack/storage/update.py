@@ -165,7 +165,7 @@ class UpdateFile(ByteSource):
         try:
             with disk.naming(self.name):
                 remove_journal(self.path)
-        finally:
+        finally:  # if only the sync of the folder failed, there is nothing to roll back to any more
             self.has_journal = os.path.lexists(journal_path(self.path))
 
     def undo(self) -> None:
@@ -190,6 +190,7 @@ class UpdateFile(ByteSource):
         locked_fd = -1 if replaced is None else replaced._own()
         with disk.naming(self.name), replacing(target, locked_fd):
             disk.replace(self.path, target)
+            # Set before the sync: if that fails, `close` must not remove the file.
             self.path, self.is_temporary = target, False
             disk.sync_folder(os.path.dirname(target))
 
@@ -230,13 +231,7 @@ def forked_error(pid: int, name: str | None) -> LockedError:
 
 
 def _lock_named(fd: int, path: str, name: str, *, locking: bool) -> bool:
-    """Lock an open file and return whether the path still names it.
-
-    Raises
-    ------
-    LockedError
-        Another process has the lock.
-    """
+    """Lock an open file and return whether the path still names it; raises as `open` does."""
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         raise OSError(f"{name!r} is not a regular file: only those can be changed in place")
     if locking and not try_lock_for_writing(fd, name):

@@ -46,6 +46,30 @@ class ShortWriter(io.RawIOBase):
         return min(len(data), 100)
 
 
+class Silent:
+    """Object with a `write` that returns None, as those of some libraries do."""
+
+    def __init__(self) -> None:
+        self.taken = bytearray()
+
+    def write(self, data: memoryview) -> None:
+        assert len(self.taken) <= 2 << 20, "the same bytes are written again and again"
+        self.taken += data
+
+    def flush(self) -> None:
+        pass
+
+
+class Busy(ShortWriter):
+    """Raw stream that is not ready at every other call, as a pipe that does not block."""
+
+    ncalls = 0
+
+    def write(self, data: memoryview) -> int | None:  # type: ignore[override]
+        self.ncalls += 1
+        return super().write(data) if self.ncalls % 2 else None
+
+
 @pytest.fixture(params=["memory", "file", "new", "joined", "stream", "spool"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Made]:
     if request.param == "memory":
@@ -248,8 +272,11 @@ class TestStreamSink:
             sink.write(b"x")
         assert not stream.closed
 
-    def test_short_writes_lose_nothing(self) -> None:
-        stream = ShortWriter()
+    @pytest.mark.parametrize("kind", [ShortWriter, Busy, Silent])
+    def test_what_a_write_returns_loses_nothing(
+        self, kind: Callable[[], ShortWriter | Silent]
+    ) -> None:
+        stream = kind()
         with open_sink(stream) as sink:
             sink.write(CONTENT)
         assert bytes(stream.taken) == CONTENT

@@ -117,7 +117,7 @@ class S3Object:
         # The server sent the whole object, which is acceptable if it is small enough.
         length = answer.get("ContentLength")
         if not offset and (length is None or length <= nbytes):
-            data = await _body(body.read, nbytes + 1)
+            data = await _body(body.read, nbytes + 1)  # one more shows that there are others
             if len(data) <= nbytes:
                 return data, len(data) if length is None else int(length)
         raise no_ranges_error(self._name, length)
@@ -133,6 +133,7 @@ class HttpObject:
         self._url = url
         self._name = name
         options = dict(filesystem.kwargs)
+        # Unencoded, as a range would be one of the compressed bytes.
         self._headers = {**options.pop("headers", {}), "Accept-Encoding": "identity"}
         if "timeout" not in options and "timeout" not in filesystem.client_kwargs:
             options["timeout"] = aiohttp.ClientTimeout(
@@ -201,6 +202,7 @@ class OtherObject:
     async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
         """Fetch a part and the size and version of the object."""
         stop = offset + nbytes
+        # In this order, a change between the two requests shows in this version or in a later one.
         try:
             if is_first:
                 size, tag = await self._version()

@@ -94,6 +94,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         leave_alone(_clients)
         _clients, _clients_pid = {}, os.getpid()
     scheme = url.partition("://")[0]
+    # As text, since options may hold dicts.
     key = (scheme, repr(sorted(options.items(), key=lambda item: item[0])))
     if scheme in ("s3", "s3a"):
         # Retries happen in `retry.py`; by default botocore and s3fs would multiply them.
@@ -107,6 +108,8 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     try:
         if filesystem is None or "::" in scheme:
             with importing:  # fsspec imports s3fs and the like here
+                # Not from the cache of fsspec: the client is changed below, and the program may
+                # use the same one.
                 found = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
             filesystem, path = found
             if hasattr(filesystem, "close_session"):

@@ -68,7 +68,7 @@ async def get_all(
     try:
         return await asyncio.gather(*tasks)
     except BaseException:
-        for task in tasks:
+        for task in tasks:  # `gather` leaves those running that have not failed
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
