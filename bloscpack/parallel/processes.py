@@ -289,16 +289,24 @@ class Workers(Generic[Task, Part]):
 
     def _dispatch(self) -> None:
         """Send pending jobs to idle workers, starting more workers if needed."""
+        from multiprocessing.reduction import ForkingPickler
+
         while self._pending:
             worker = next((each for each in self._workers if each.job is None), None)
             if worker is None:
                 if len(self._workers) >= self._count:
                     return
                 worker = self._start()
-            worker.job = self._pending.popleft()
+            job = self._pending.popleft()
+            try:
+                message = ForkingPickler.dumps(job.task)
+            except Exception as err:
+                job._end(err)  # in its turn, as an error of the function
+                continue
+            worker.job = job
             # If it has exited, the next read from its pipe reports that.
             with suppress(OSError):
-                worker.pipe.send(worker.job.task)
+                worker.pipe.send_bytes(message)
 
     def _start(self) -> _Worker[Task, Part]:
         ours, theirs = self._context.Pipe()
@@ -311,7 +319,7 @@ class Workers(Generic[Task, Part]):
             ours.close()
             raise
         finally:
-            theirs.close()
+            theirs.close()  # else its pipe would stay open when the worker is killed
         worker: _Worker[Task, Part] = _Worker(process, ours)
         self._workers.append(worker)
         return worker
@@ -322,6 +330,7 @@ class Workers(Generic[Task, Part]):
 
         listening = self._workers
         if self._waiting_nbytes >= self._max_waiting_nbytes:
+            # If its turn comes before a worker is free for it, any message may free one.
             listening = [each for each in listening if each.job is job] or listening
         pipes = {each.pipe: each for each in listening}
         # A signal that arrives just before the system call, or in another thread, does not end the
@@ -351,9 +360,8 @@ class Workers(Generic[Task, Part]):
                 self._dispatch()
 
     def _remove_exited(self, worker: _Worker[Task, Part]) -> None:
-        """Remove a worker that has exited."""
         self._workers.remove(worker)
-        worker.process.join(_SECONDS_TO_END)
+        worker.process.join(_SECONDS_TO_END)  # else the exit code is that of the signal of `end`
         reason = _describe(worker.end())
         if not worker.is_ready:
             raise WorkerError(
@@ -391,7 +399,7 @@ def _work(function: Callable[[Any], Iterable[Any]], pipe: Any) -> None:
         pipe.send((_READY, None))
         while True:
             for message in _messages(function, pipe.recv()):
-                pipe.send(message)
+                pipe.send_bytes(message)
 
 
 def _end_with_program() -> None:
@@ -404,15 +412,18 @@ def _end_with_program() -> None:
         os._exit(1)
 
 
-def _messages(function: Callable[[Any], Iterable[Any]], task: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the parts of a task, then its end, with the error if it failed."""
+def _messages(function: Callable[[Any], Iterable[Any]], task: Any) -> Iterator[memoryview]:
+    """Yield the pickled parts of a task, then its end, with the error if it failed."""
+    from multiprocessing.reduction import ForkingPickler
+
+    end = None
     try:
         for part in function(task):
-            yield _PART, part
+            # Pickled here, so that a part that cannot be pickled is an error of its task.
+            yield ForkingPickler.dumps((_PART, part))
     except Exception as err:
-        yield _DONE, _portable(err)
-    else:
-        yield _DONE, None
+        end = _portable(err)
+    yield ForkingPickler.dumps((_DONE, end))
 
 
 def _portable(err: Exception) -> tuple[Exception, str]:

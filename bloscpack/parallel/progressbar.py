@@ -53,7 +53,8 @@ class ProgressBar:
             return
         self._due = now + _PERIOD
         columns = shutil.get_terminal_size().columns
-        self._draw(self.render(done, total, now - self._start, columns - 1, unit=self._unit))
+        width = columns - 1  # some terminals go to the next line after the last column
+        self._draw(self.render(done, total, now - self._start, width, unit=self._unit))
 
     def count_bytes(self) -> None:
         """Take all numbers for bytes from now on."""

@@ -62,8 +62,6 @@ class SlotMessage(NamedTuple):
 
 
 class _Slot:
-    """A slot of the worker."""
-
     def __init__(self, number: int, nbytes: int) -> None:
         self.number = number
         self.capacity = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -154,6 +152,7 @@ class SharedRing:
         if not hasattr(os, "memfd_create"):
             return None
         try:
+            # A new number, since the consumer may still map a slot that was closed.
             slot = _Slot(self._ntakes, nbytes)
         except (OSError, ValueError, OverflowError):  # no descriptor, or too large to be mapped
             return None
@@ -224,6 +223,7 @@ def attach(message: SlotMessage) -> ByteArray:
         memory[_IS_MAPPED] = 1
         _mapped[key] = memory
     array: ByteArray = np.frombuffer(memory, np.uint8, message.nbytes, _LENT_FROM)
+    # At exit the array is still alive, so the slot must not be filled again.
     weakref.finalize(array, _release, memory, os.getpid(), _nforks).atexit = False
     return array
 
@@ -257,8 +257,8 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # it is of another user
+        pass
     return True
 
 

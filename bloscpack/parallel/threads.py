@@ -107,15 +107,9 @@ def _imported(module: str, name: str) -> Callable[[], Any] | None:
 
 
 class _Helper(Thread):
-    """Helper thread of a crew.
+    """Helper thread of a crew."""
 
-    Attributes
-    ----------
-    is_interrupted : bool
-        Whether to stop waiting, because the caller was interrupted.
-    """
-
-    is_interrupted = False
+    is_interrupted = False  # whether to stop waiting, because the caller was interrupted
 
 
 def result_of(future: "Future[Result]") -> Result:

@@ -1,11 +1,13 @@
 """Work in processes: order, pickled arguments, errors, and clean-up."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -71,6 +73,19 @@ def test_an_error_comes_in_its_turn(nprocesses: int) -> None:
     assert next(results) == 0
     assert next(results) == 1
     with pytest.raises(KeyError, match="the third"):
+        next(results)
+
+
+def function_of(shared: None, item: int) -> object:
+    return (lambda: item) if item == 2 else item
+
+
+@pytest.mark.parametrize("items", [[0, 1, lambda: 2, 3], range(10)], ids=["sent", "returned"])
+def test_what_cannot_be_pickled_is_an_error_in_its_turn(items: Iterable[Any]) -> None:
+    results = map_in_processes(function_of, None, items, 2)
+    assert next(results) == 0
+    assert next(results) == 1
+    with pytest.raises((AttributeError, pickle.PicklingError), match="pickle"):
         next(results)
 
 
