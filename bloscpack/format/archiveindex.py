@@ -118,7 +118,7 @@ def check_name(name: Any) -> str:
         raise ValueError(
             f"the name {name[:40]!r}... has {nbytes} bytes; the limit is {MAX_NAME_NBYTES}"
         )
-    return str(name)
+    return str(name)  # of numpy's text, too, which is a str
 
 
 def archive_header() -> Header:

@@ -578,7 +578,7 @@ def _check_geometry(
     for side, step in zip(shape, block, strict=True):
         if not 1 <= step <= side:
             raise FormatError(f"array chunk plan: blocks of {block} in a chunk of {shape}")
-    if block[2] != shape[2] and block[:2] != (1, 1):
+    if block[2] != shape[2] and block[:2] != (1, 1):  # a slice must be one run of the content
         raise FormatError(f"array chunk plan: blocks of {block} cut several rows of {shape[2]}")
     itemsize, nbytes, blocksize = sizes
     point = nplanes * itemsize
@@ -622,6 +622,7 @@ def _unpack_plane(
 
 def _check_coder(what: str, coder: int, width: int, k: int, nvalues: int, values: bytes) -> None:
     if coder == Coder.BINS:
+        # A token is a byte, and frequent residuals get the numbers that buckets leave.
         room = 256 - (8 * width - k + 1 << k) if k < 8 * width else -1
         if nvalues > room:
             raise FormatError(f"{what}: {nvalues} frequent residuals with k {k}")

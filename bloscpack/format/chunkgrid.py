@@ -57,7 +57,7 @@ class ChunkGrid:
         if order == "F":
             shape, chunks = shape[::-1], chunks[::-1]
         grid = cls(tuple(shape), tuple(chunks), 0, order == "F")
-        grid.check()
+        grid.check()  # first, as `last_chunk` does not fit a wrong grid either
         nitems = prod(grid.lengths(grid.nchunks - 1))
         if bool(nitems) != bool(last_chunk) or (nitems and last_chunk % nitems):
             raise FormatError(
@@ -122,7 +122,7 @@ class ChunkGrid:
         """Return the position of chunk `index` in the grid."""
         found = []
         for count in self.counts[::-1]:
-            index, at = divmod(index, count or 1)
+            index, at = divmod(index, count or 1)  # without items there is one chunk all the same
             found.append(at)
         return tuple(found[::-1])
 
@@ -207,6 +207,7 @@ def _is_lengths(value: Any, least: int) -> bool:
     return (
         isinstance(value, list)
         and len(value) <= MAX_NDIM
+        # Not `isinstance`, which takes the true of JSON for a number.
         and all(type(one) is int and least <= one <= _MAX_NBYTES for one in value)
     )
 

@@ -463,6 +463,7 @@ def _expand(chunk: BytesLike, header: ChunkHeader) -> bytes:
     position = CHUNK_HEADER_SIZE + table.size
     for index, start in enumerate(table.unpack_from(view, CHUNK_HEADER_SIZE)):
         block_nbytes = min(header.blocksize, header.nbytes - index * header.blocksize)
+        # C-Blosc does not split a shorter last block.
         nstreams = header.typesize if may_split and block_nbytes == header.blocksize else 1
         if block_nbytes % nstreams:
             raise CodecError(

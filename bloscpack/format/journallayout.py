@@ -5,8 +5,9 @@
     journal = header(64) (offset(8) nbytes(8))*nregions bytes
 
 A region is a range of old bytes of the file. The first is the front, header and metadata section.
-The second, if present, extends from the end of the last full chunk to the end of the file. The
-spare entries of the offset table are not saved, as they were all -1.
+The last of several extends from the end of the last full chunk to the end of the file. Between them
+may be the entries of the last row of a chunk grid. The spare entries of the offset table are not
+saved, as they were all -1.
 
 An incomplete journal is ignored: its digest covers all of it, and it is synced before the file is
 changed. To find out whether a journal belongs to a file, a fingerprint of bytes that the append

@@ -10,7 +10,7 @@ bytes in, values out.
 """
 
 import json
-import zlib
+import zlib  # not zlib-ng, which compresses to other bytes than 0.16
 from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, NamedTuple
@@ -170,7 +170,7 @@ class MetadataHeader(NamedTuple):
         FormatError
             A field is out of its range.
         UnsupportedError
-            The serializer is not JSON, or an option bit is set.
+            The serializer is not JSON.
         """
         if len(view) - at < METADATA_HEADER_SIZE:
             raise TruncatedError(
@@ -260,7 +260,7 @@ def pack_section(
         compressed = zlib.compress(data, level)
         stored = len(compressed)
         too_good = _expands_too_far(meta_size, stored) or _has_too_many_values(data, stored)
-        if stored > meta_size or too_good:
+        if stored > meta_size or too_good:  # 0.16 keeps a stream of equal size, too
             codec = META_CODECS[0]
         else:
             data = compressed
