@@ -108,6 +108,7 @@ class Array:
         locking: bool = True,
     ) -> None:
         self._nthreads = nthreads
+        # `_is_seen`: whether `_container` has all rows that were appended by this handle.
         self._is_open = self._is_seen = True
         self._rows: RowAppender | None = None
         # Decoded on first use.
@@ -463,7 +464,7 @@ class Array:
         if out is not None:
             raise ValueError(f"out cannot be used for fields with on_error={on_error!r}")
         whole = self.read(on_error=on_error, fill_value=fill_value)
-        return whole[names].copy()
+        return whole[names].copy()  # a view would keep the other fields in memory
 
     def read_whole(self) -> AnyArray:
         """Return the whole array as a new, writable ndarray, in the order it was saved."""

@@ -69,6 +69,7 @@ def as_array(value: Any) -> AnyArray:
     unit = getattr(array, "unit", getattr(array, "units", None))
     if unit is not None and type(array) is not np.ndarray and array.dtype.names is None:
         _refuse(value, f"its unit {str(unit)!r:.80} is not stored; use x.value")
+    # What numpy does not know, such as a sparse matrix, becomes one object.
     if array.dtype == object and not array.ndim and not isinstance(value, np.ndarray):
         _refuse(value, "use x.toarray()" if hasattr(value, "toarray") else "")
     return array

@@ -90,6 +90,7 @@ class ManyArrays:
                 paths[number],
                 verify=self._verify,
                 nthreads=self._nthreads,
+                # In a mixed list they are for the URLs; in one without any they are refused.
                 storage_options=options if waits[number] or not any(waits) else None,
             )
             facts = array.shape, array.dtype, array.chunks, array.name or "memory"
@@ -302,6 +303,7 @@ class ManyArrays:
             number, rows, place, _ = shares[k]
             array = self.array(number)
             container, described = array._open_container(), array._described()
+            # An index array would make a copy of the places that is not written back.
             part = target[place] if isinstance(place, slice) else target[: len(rows)].copy()
             Gathering(container, described, (rows, *others), part, inner).read()
             if not isinstance(place, slice):

@@ -78,7 +78,7 @@ def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
         text = repr(dtype.descr if dtype.names is not None else dtype.str)
         if unpack_dtype(text) == dtype:
             return text, None
-    except (ValueError, FormatError):
+    except ValueError:  # fields that overlap or are out of order have no `descr`
         pass
     if _SCALAR.fullmatch(dtype.str) and dtype.names is None:
         return repr(dtype.str), _pack_logical(dtype)

@@ -225,13 +225,13 @@ class Gathering:
             if found:
                 _read_pieces_into(container, chunk, found, target)
 
+        # Of version 2, chunks before the last may be empty, and the last may exceed the others.
         chunks = [last]
         if size:
             chunks = list(dict.fromkeys(min(chunk, last) for chunk in runs(shape, sides, size)))
         self._run(read, chunks, min(len(chunks) * container.chunk_size, container.nbytes))
 
     def _read_grid(self, grid: GridPieces) -> None:
-        """Fill the target from the chunks of a grid."""
         container, chunks = self._container, grid.chunks()
         # Structured items are copied as void: copying by field would leave out the padding.
         target = self._target.view(np.dtype((np.void, self._itemsize)))
@@ -386,7 +386,7 @@ def as_target(out: Any, shape: tuple[int, ...], dtype: Dtype) -> AnyArray:
                 f"out must be writable, of shape {shape} and dtype {dtype}, "
                 f"not {out.shape} and {out.dtype}"
             )
-        return np.asarray(out)
+        return np.asarray(out)  # a matrix or a masked array would be filled in another way
     view = _writable_view(out)
     nbytes = prod(shape) * dtype.itemsize
     if view.nbytes != nbytes:

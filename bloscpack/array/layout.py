@@ -49,7 +49,7 @@ _SHUFFLES = {
     "none": Shuffle.NONE,
     "byte": Shuffle.BYTE,
     "bit": Shuffle.BIT,
-    0: Shuffle.NONE,
+    0: Shuffle.NONE,  # and False; 1 also stands for True
     1: Shuffle.BYTE,
     2: Shuffle.BIT,
 }
@@ -288,6 +288,7 @@ def divide(description: Description, chunks: Chunks, access: str | None) -> Chun
                     f"chunks of {lengths[:: -1 if fortran else 1]} items are {grid.chunk_nbytes} "
                     f"bytes; there may be at most {MAX_CHUNK_NBYTES}"
                 )
+            # Without items, the file does not say how large they are.
             return grid if prod(shape) else replace(grid, itemsize=0)
         chunks = lengths[0]
     return Chunking.of(prod(shape) * itemsize, chunk_nbytes(shape, itemsize, chunks))
@@ -368,6 +369,7 @@ def _cut_evenly(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     left = max(most, 1)
     # Short axes are not cut; the longer ones share what is left.
     for place, axis in enumerate(sorted(range(len(shape)), key=shape.__getitem__)):
+        # The root of 1000 is 9.999999999999998.
         edge = max(int(left ** (1 / (len(shape) - place)) + 1e-9), 1)
         count = ceil(shape[axis] / edge)
         lengths[axis] = -(-shape[axis] // count) if count else 1

@@ -341,6 +341,7 @@ class PartsJob:
                 progress=as_progress(progress),
             )
         except (FileNotFoundError, FileExistsError):
+            # A scheduler may run this again after it was done.
             if not is_joined(self._store, self._header, self._section, parts):
                 raise
 
@@ -415,11 +416,6 @@ class PartsJob:
         """Return (rows as an array of the job's dtype, first row, stop).
 
         `stop` is the expected end of the range; None accepts any range of whole chunks.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The rows do not fit.
         """
         array: AnyArray = np.asarray(as_array(rows))
         count = array.shape[self.axis] if array.ndim and self.shape else 1

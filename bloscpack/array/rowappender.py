@@ -6,7 +6,8 @@ Fortran order. So appending rows means appending their bytes and updating the sh
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from math import prod
 from threading import RLock
@@ -67,7 +68,7 @@ def _grid_rows(grid: ChunkGrid, metadata: Any) -> GridRows:
     itemsize = unpack_array_metadata(metadata)[0].itemsize
     if not itemsize or not prod(grid.shape[1:]):
         raise ValueError("rows without bytes cannot be appended")
-    grid = replace(grid, itemsize=itemsize)
+    grid = replace(grid, itemsize=itemsize)  # which the grid of a file without rows lacks
     grid.check()
     return GridRows(grid)
 
@@ -152,15 +153,13 @@ class RowAppender:
     def append(self, rows: Any) -> None:
         """Append rows, or one row. The caller may reuse their memory when this returns."""
         content = self._content_of(rows)
-        with self._lock:
-            self._check_open()
+        with self._alone():
             self._appender.append(content)
 
     def update_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Set some of the attrs, which must be JSON values."""
         attrs = json_values(dict(attrs), "attrs")  # raises before any change
-        with self._lock:
-            self._check_open()
+        with self._alone():
             if self._metadata is None:
                 raise ValueError("the file cannot store attrs: it has no metadata section")
             if not self._is_array and not isinstance(self._metadata, dict):
@@ -174,8 +173,7 @@ class RowAppender:
     def replace_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Replace all attrs."""
         attrs = json_values(dict(attrs), "attrs")
-        with self._lock:
-            self._check_open()
+        with self._alone():
             if not self.keeps_attrs:
                 raise ValueError("the file cannot store attrs: it has no metadata section")
             self._check_attrs(attrs)
@@ -186,8 +184,7 @@ class RowAppender:
 
     def flush(self) -> None:
         """Make appended rows durable; does nothing if nothing was appended."""
-        with self._lock:
-            self._check_open()
+        with self._alone():
             if self._rounding is not None:
                 self._rounding.record(self.attrs)
             encoded = self._encoded_attrs()
@@ -196,14 +193,13 @@ class RowAppender:
 
     def view(self, *, verify: Verify) -> Container:
         """Return a container that reads the file, including appended rows."""
-        with self._lock:
-            self._check_open()
+        with self._alone():
             metadata = self._described() if self._appender.has_grid else None
             return Container(self._appender.view(metadata), verify=verify)
 
     def abandon(self) -> None:
         """Close without flushing: rows appended since the last flush are discarded."""
-        with self._lock:
+        with self._lock if self._appender.is_mine else nullcontext():  # see `_alone`
             self._is_open = False
             self._appender.close()
 
@@ -213,11 +209,14 @@ class RowAppender:
         If flushing fails, rows appended since the last flush are discarded. In a forked child
         nothing is written, since the file belongs to the parent.
         """
+        if not self._appender.is_mine:
+            self.abandon()
+            return
         with self._lock:
             if not self._is_open:
                 return
             try:
-                if self._appender.is_mine and not self._appender.is_broken:
+                if not self._appender.is_broken:
                     self.flush()
             finally:
                 self.abandon()
@@ -255,6 +254,7 @@ class RowAppender:
             del metadata["attrs"]  # empty attrs are not stored
         elif "attrs" in metadata:
             metadata["attrs"] = json.loads(self._encoded_attrs())
+        # A copy: the caller may change nested values, and a commit compares with the last one.
         return json.loads(json.dumps(metadata))
 
     def _encoded_attrs(self) -> str:
@@ -262,15 +262,7 @@ class RowAppender:
         return encode_values(attrs, "attrs")
 
     def _content_of(self, rows: Any) -> memoryview:
-        """Return the bytes of `rows` in storage order.
-
-        Raises
-        ------
-        TypeError
-            Their dtype cannot be cast safely.
-        ValueError
-            Their shape does not fit the rows of this array.
-        """
+        """Return the bytes of `rows` in storage order; raises if they do not fit."""
         # One string may be a row, although `as_array` refuses strings.
         given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
         if given.dtype != self.dtype:
@@ -305,10 +297,15 @@ class RowAppender:
             f"convert them with astype"
         )
 
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise ValueError("I/O operation on a closed file")
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the lock of the open file."""
+        # First, as a thread that a forked child does not have may hold its copy of the lock.
         self._appender.check_mine()
+        with self._lock:
+            if not self._is_open:
+                raise ValueError("I/O operation on a closed file")
+            yield
 
 
 def described_rows(dtype: Dtype, shape: tuple[int | None, ...]) -> Description:

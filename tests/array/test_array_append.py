@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import signal
+import threading
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -338,12 +340,25 @@ class TestEnds:
         assert bp.load(path).tolist() == [*range(155)]
         assert os.listdir(path.parent) == ["a.blp"]
 
-    def test_a_forked_child_leaves_it_alone(self, path: Path) -> None:
+    @pytest.mark.parametrize("is_busy", [False, True])
+    def test_a_forked_child_leaves_it_alone(self, path: Path, is_busy: bool) -> None:
         bp.save(path, np.arange(100), chunks=10)
         a = bp.open(path, "a")
         a.append(np.arange(100, 125))
+        is_held, is_forked = threading.Event(), threading.Event()
+
+        def work() -> None:
+            with a._writable_rows()._lock:
+                is_held.set()
+                is_forked.wait()
+
+        thread = threading.Thread(target=work)
+        if is_busy:  # so that the child inherits a lock of a thread that it does not have
+            thread.start()
+            is_held.wait()
         child = os.fork()
         if child == 0:
+            signal.alarm(20)
             refused = 0
             try:
                 for call in (lambda: a.append([1]), a.flush, lambda: a.update_attrs({"a": 1})):
@@ -354,7 +369,10 @@ class TestEnds:
                 a.close()
             finally:
                 os._exit(3 - refused)
+        is_forked.set()
         assert os.waitpid(child, 0)[1] == 0
+        if is_busy:
+            thread.join()
         with pytest.raises(LockedError):
             bp.open(path, "a")
         a.append(np.arange(125, 130))
