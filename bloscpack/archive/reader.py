@@ -12,6 +12,7 @@ from xxhash import xxh3_128_digest
 
 from ..array.array import Array
 from ..array.attrs import read_only
+from ..container.front import HEAD_NBYTES
 from ..container.identity import changed, place_of
 from ..container.reader import Verify
 from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError, WrongKindError
@@ -86,7 +87,7 @@ def read_front(source: ByteSource) -> tuple[dict[str, Any], int]:
     FormatError, UnsupportedError
         The metadata section is damaged.
     """
-    head = source.read_at(0, 4096)
+    head = source.read_at(0, HEAD_NBYTES)
     meta = MetadataHeader.unpack(head, MAX_HEADER_SIZE, last_checksum=CHECKSUMS[-1].id)
     end = MAX_HEADER_SIZE + meta.section_size
     if end > len(head):
@@ -279,13 +280,7 @@ class Archive(Mapping[str, Array]):
 
 
 def _reopen(place: Any, identity: bytes, verify: Verify, nthreads: int | None) -> Archive:
-    """Reopen a pickled archive.
-
-    Raises
-    ------
-    FileChangedError
-        The file has changed since it was pickled.
-    """
+    """Reopen a pickled archive; FileChangedError if the file has changed since."""
     try:
         archive = Archive(place, verify=verify, nthreads=nthreads)
     except BloscpackError as err:

@@ -123,7 +123,7 @@ class Survey:
         while position < size:
             start, block = self._block
             if not start <= position < start + len(block) - rest:
-                start = max(self._holes.data_from(position) - rest, position)
+                start = self._holes.data_from(position)  # the magic has no zero bytes of a hole
                 block = bytes(self._source.read_at(start, _SCAN_NBYTES + rest))
                 self._block = start, block
             at = block.find(RECORD_MAGIC, max(position - start, 0))

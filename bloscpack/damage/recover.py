@@ -52,6 +52,7 @@ def recover(
             other = Salvage(source, recorded, nthreads=nthreads)
             if other.is_complete:
                 front, salvage = recorded, other
+        # A writer may have moved or rewritten what is missing: then it is not damaged.
         if not salvage.is_complete and source.is_changed():
             raise FileChangedError(
                 "the file was changed while it was searched; nothing was written"
@@ -132,6 +133,7 @@ class _Plan:
         if self._array is None or not row:
             return self._array and self._array[1]
         _, shape, is_fortran = self._array
+        # What is missing of the first row becomes zeros; of others it is cut off.
         rows = max(self.found // row, 1) if self.found else 0
         self.new_nbytes = rows * row
         if not shape:
@@ -354,8 +356,7 @@ def _write(
     )
     head = header.pack() + section
     sink.write(head)
-    sink.write(bytes(OFFSET_SIZE * chunking.nchunks))
-    write_unused(sink, OFFSET_SIZE * spare)
+    write_unused(sink, header.table_size)
     position = len(head) + header.table_size
     offsets: list[int] = []
     digests: list[bytes] = []

@@ -55,7 +55,7 @@ class Layout:
         self.offsets[:count] = earlier.offsets[:count]
         self.ends[:count] = earlier.ends[:count]
         self.digests[: DIGEST_SIZE * count] = earlier.digests[: DIGEST_SIZE * count]
-        return count - self.ends[:count].count(0)
+        return count - self.ends[:count].count(0)  # chunks that were damaged are looked at again
 
     def note(self, index: int, stored: StoredChunk) -> None:
         """Record the position and digest of a chunk; safe from many threads."""

@@ -140,6 +140,7 @@ class _Verification:
 
     def _open(self) -> Container | None:
         try:
+            # Through the overlay, it neither looks for a writer nor closes the source.
             return Container(with_front(self._source, b""))
         except (FormatError, UnsupportedError) as err:
             recorded = recorded_head(self._source)
@@ -152,11 +153,8 @@ class _Verification:
         self._compare_front(recorded, error)
         try:
             return Container(with_front(self._source, recorded))
-        except (
-            FormatError,
-            UnsupportedError,
-        ):  # large metadata have no copy, so they are damaged too
-            return None
+        except (FormatError, UnsupportedError):
+            return None  # large metadata have no copy, and are damaged too
 
     def _compare_front(self, recorded: bytes, error: BloscpackError) -> None:
         """Add damage for each part of the front that differs from the copy."""
@@ -276,7 +274,7 @@ class _Verification:
         """Compare the entries with the offsets of the chunks."""
         start = container.data_offset - container.header.table_size
         for index, (entry, offset) in enumerate(zip(table, self._layout.offsets, strict=False)):
-            if offset and entry != offset:
+            if offset and entry != offset:  # 0 is that of a damaged chunk
                 what = f"offset table: entry {index} is {entry}, the chunk is at {offset}"
                 at = start + OFFSET_SIZE * index
                 self._table.append(Damage(what, None, at, at + OFFSET_SIZE))
@@ -308,6 +306,7 @@ class _Verification:
         meta = container.metadata_header
         head = container.header.size + (meta.section_size if meta else 0)
         expected = trailer_nbytes(container.nchunks, head)
+        # A trailer begins with the digest of chunk 0, even if the end of it is damaged.
         digests = bytes(self._layout.digests[:DIGEST_SIZE])
         begins = rest >= DIGEST_SIZE and container.source.read_at(end, DIGEST_SIZE) == digests
         if self._state != "stale" and rest == expected and (begins or self._state == "damaged"):
