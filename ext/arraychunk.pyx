@@ -361,7 +361,7 @@ cdef class Kernel:
         workspace = take_workspace()
         with nogil:
             if not workspace.prepare(self.block_points * step, False):
-                with gil:
+                with gil:  # the workspace is not put back, so that its memory is freed
                     return REFUSED_MEMORY
             for index in range(first, first + count):
                 at = get32(&ends[0] + 4 * index)
@@ -458,13 +458,14 @@ cdef class Kernel:
                 if <size_t> view.shape[0] != npoints * self.plan.itemsize:
                     raise ValueError(f"plane {plane}: {view.shape[0]} bytes of items")
                 items_of[plane] = &view[0]
+        # The limit is compared after each block, so there is room for one more.
         encoding = Encoding(self.nblocks if blocks is None else len(blocks),
                             limit + block_bound(&self.plan, self.block_points))
         for i in range(encoding.count):
             index = i if blocks is None else blocks[i]
             if index >= self.nblocks:
                 raise IndexError(index)
-            encoding.sizes[i] = index
+            encoding.sizes[i] = index  # replaced by its size when the block is encoded
         workspace = take_workspace()
         if not workspace.prepare(self.block_points * self.plan.itemsize * self.plan.nplanes, True):
             raise MemoryError("array chunk")

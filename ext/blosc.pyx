@@ -89,7 +89,6 @@ cdef class Workspace:
             self.scratch.dctx = ZSTD_createDCtx()
         if self.room < blocksize:
             free(self.scratch.streams)
-            # The filters read and write in steps of a vector.
             self.scratch.streams = <uint8_t *> malloc(3 * blocksize)
             self.room = blocksize if self.scratch.streams != NULL else 0
             self.scratch.bits = self.scratch.streams + blocksize
@@ -138,6 +137,7 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
     cdef size_t room = nbytes + BLOSC_MIN_HEADER_LENGTH
     cdef bytes chunk = PyBytes_FromStringAndSize(NULL, room)
     cdef char *dest = PyBytes_AS_STRING(chunk)
+    # C-Blosc changes block sizes outside of these bounds, and stores level 0 without blocks.
     if ((codec == b"zstd" or residual and codec == b"lz4") and clevel > 0
             and max(MIN_BLOCK, typesize) <= blocksize <= nbytes):
         blocksize -= blocksize % <size_t> typesize
@@ -324,7 +324,7 @@ def decompress_blocks_into(const uint8_t[::1] head not None, const uint8_t[::1] 
     workspace = take_workspace()
     with nogil:
         if chunk.flags & FLAG_MEMCPY == 0 and not workspace.prepare(chunk.blocksize, False):
-            with gil:
+            with gil:  # the workspace is not put back, so that its memory is freed
                 return REFUSED_MEMORY
         done = decode_range(&chunk, start, room, &out[0], &workspace.scratch)
     put_back(workspace)

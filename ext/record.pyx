@@ -258,7 +258,7 @@ cdef size_t encode_lz4(const uint8_t *source, size_t nbytes, int level, uint8_t 
         length = min(nbytes - done, <size_t> 1 << (2 * block_id + 8))
         if room - position <= 4:
             return 0
-        limit = min(room - position - 4, length - 1)
+        limit = min(room - position - 4, length - 1)  # LZ4 fails unless it saves a byte
         if level > 0:
             stored = LZ4_compress_HC(<const char *> source + done, <char *> out + position + 4,
                                      <int> length, <int> limit, level)

@@ -205,7 +205,7 @@ def picture(const uint8_t[:, :] y not None, const uint8_t[:, :] u, const uint8_t
         raise ValueError("the output has the height and width of the clean aperture, and 3 channels")
     job.geometry.nearest = False
     for i in range(9):
-        job.geometry.homography[i] = i % 4 == 0
+        job.geometry.homography[i] = i % 4 == 0  # the identity
     take_floats(job.colours.matrix, matrix, 12, "matrix")
     for i in range(3):
         job.colours.bias[i] = job.colours.scale[i] = job.colours.outside[i] = 0
