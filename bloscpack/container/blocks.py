@@ -7,7 +7,7 @@ has already been compared, or verification is off.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..exceptions import BloscpackError, FormatError
+from ..exceptions import BloscpackError, FormatError, TruncatedError
 from ..format.codec import (
     MAX_SPLITS,
     ChunkHeader,
@@ -19,8 +19,10 @@ from ..format.codec import (
 )
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSource
+from ..storage.runs import LOCAL
 from ..types import BytesLike
 from .chunk import PROBE_NBYTES
+from .chunktable import check_room
 
 if TYPE_CHECKING:
     from ..format.arraychunk import BlockRun
@@ -95,7 +97,7 @@ def read_head(source: ByteSource, offset: int, nbytes: int) -> bytes:
     header = ChunkHeader.unpack(head)
     size = header.head_size(head)
     if size > len(head):
-        head = source.read_at(offset, size)
+        head = _read_part(source, offset, 0, size)
     if header.nbytes != nbytes:
         raise FormatError(
             f"decoded size is {header.nbytes} bytes, expected {nbytes}", offset=offset
@@ -127,9 +129,7 @@ def read_blocks_into(
         low, high = extent_of_range(front, start, start + len(out))
         if low == 0:  # C-Blosc decodes this codec, and needs the whole chunk
             return False
-        stored = source.read_at(offset + low, high - low)
-        if len(stored) < high - low:
-            return False
+        stored = _read_part(source, offset, low, high)
         decode_blocks_into(front, stored, low, start, out)
     except BloscpackError:
         return False
@@ -146,10 +146,18 @@ def read_runs_into(
     offset, front = head
     try:
         for run in runs:
-            stored = source.read_at(offset + run.low, run.high - run.low)
-            if len(stored) < run.high - run.low:
-                return False
-            decode_run_into(front, stored, run, out)
+            decode_run_into(front, _read_part(source, offset, run.low, run.high), run, out)
     except BloscpackError:
         return False
     return True
+
+
+def _read_part(source: ByteSource, offset: int, low: int, high: int) -> BytesLike:
+    """Return bytes `low` to `high` of the chunk at `offset`; TruncatedError without them."""
+    nbytes = high - low
+    if nbytes > LOCAL.max_nbytes:  # the read allocates them, and a hostile chunk may claim 4 GiB
+        check_room(source, "chunk", offset + low, nbytes)
+    stored = source.read_at(offset + low, nbytes)
+    if len(stored) < nbytes:
+        raise TruncatedError(f"chunk: found {len(stored)} of {nbytes} bytes", offset=offset + low)
+    return stored
