@@ -129,6 +129,8 @@ class Recording(RecordSequence):
     its path and options.
     """
 
+    _kind = "recording"
+
     def __init__(self, content: Content, nthreads: int | None) -> None:
         self._content = content
         self._decoders = content.keep_decoders()
@@ -169,12 +171,6 @@ class Recording(RecordSequence):
         if isinstance(index, str):
             return self.streams[index]
         return super().__getitem__(index)
-
-    def _row(self, index: int) -> int:
-        count = len(self._content.table)
-        if not -count <= index < count:
-            raise IndexError(f"record {index} of a recording of {count}")
-        return index if index >= 0 else index + count
 
     @property
     def rows(self) -> IntArray:

@@ -33,7 +33,8 @@ class RecordSequence(Sequence[Record]):
     """
 
     _content: Content
-    _decoders: Decoders
+    _decoders: Decoders  # the content refers to them only weakly
+    _kind = "selection"
 
     @property
     @abstractmethod
@@ -59,18 +60,14 @@ class RecordSequence(Sequence[Record]):
         """
         if isinstance(index, slice):
             return Selection(self._content, self.rows[index])
-        return self._read(self._row(operator.index(index)))
+        return self._content[self._row(operator.index(index))]
 
-    @abstractmethod
     def _row(self, index: int) -> int:
         """Return the `record_index` of the record at `index`, which may be negative."""
-
-    def _read(self, row: int) -> Record:
-        content = self._content
-        stream, record_type, version, timestamp, payload = content.reader.read(row)
-        key = stream, record_type, version
-        decoder = self._decoders.get(key) or content.decoder(key)
-        return Record(decoder, timestamp, row, payload)
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"record {index} of a {self._kind} of {count}")
+        return self.rows.item(index)
 
     def __iter__(self) -> Iterator[Record]:
         """Iterate over all records in order, reading some ahead.
@@ -81,12 +78,11 @@ class RecordSequence(Sequence[Record]):
             A record is damaged. Iteration ends there; the other records are readable by index.
         """
         decoders, content = self._decoders, self._content
-        for row, (stream, kind, version, timestamp, payload) in self._iter_stored():
+        for row, (stream, kind, version, timestamp, payload) in content.reader.iter_records(
+            self.rows
+        ):
             key = stream, kind, version
             yield Record(decoders.get(key) or content.decoder(key), timestamp, row, payload)
-
-    def _iter_stored(self) -> Iterator[tuple[int, tuple[int, int, int, float, bytes]]]:
-        return self._content.reader.iter_records(self.rows)
 
     def read_payload(self, index: int) -> bytes:
         """Return the decompressed payload of a record.
@@ -113,7 +109,7 @@ class RecordSequence(Sequence[Record]):
     @property
     def time_range(self) -> tuple[float, float] | None:
         """First and last time in seconds; None without records."""
-        times = self._content.table.timestamp[self.rows]
+        times = self.timestamps
         times = times[~np.isnan(times)]
         return (float(times.min()), float(times.max())) if len(times) else None
 
@@ -176,7 +172,7 @@ class RecordSequence(Sequence[Record]):
         found: set[int] = set()
         for name in _listed(names):
             text = stream_text(name)
-            if any(character in text for character in "*?["):
+            if is_pattern(text):
                 found.update(k for k, id_ in enumerate(ids) if fnmatchcase(id_, text))
             else:
                 found.add(find_stream(self._content, text))
@@ -210,7 +206,7 @@ class RecordSequence(Sequence[Record]):
         if found < 0:
             limit = "" if tolerance is None else f" within {tolerance} s"
             raise NotFoundError(f"no such record near {timestamp} s{limit}")
-        return self._read(found)
+        return self._content[found]
 
     def nearest_rows(
         self,
@@ -277,12 +273,6 @@ class Selection(RecordSequence):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def _row(self, index: int) -> int:
-        count = len(self._rows)
-        if not -count <= index < count:
-            raise IndexError(f"record {index} of a selection of {count}")
-        return self._rows.item(index)
-
 
 def stream_text(name: StreamName) -> str:
     """Return the id of a stream as text."""
@@ -290,6 +280,11 @@ def stream_text(name: StreamName) -> str:
     if text is None:
         raise TypeError(f"expected a stream or its id, not {type(name).__name__!r}")
     return str(text)
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether a text has wildcards, and may match any number of stream ids."""
+    return any(character in text for character in "*?[")
 
 
 def find_stream(content: Content, text: str) -> int:

@@ -169,6 +169,7 @@ class StreamClip(ShownClip):
         if not len(indices):
             return self
         self._places.load(self._members[indices])
+        # A copy: another thread may read a selection of another dtype from this clip.
         clip = object.__new__(StreamClip)
         clip.__dict__.update(self.__dict__)
         clip._dtype = clip._form(int(indices[0]))[1]
@@ -236,7 +237,7 @@ class StreamClip(ShownClip):
         def put(k: int, block: Block) -> None:
             self._put(block, frames[k, ...], indices, k)
 
-        peeked, self._peeked = self._peeked, None
+        peeked, self._peeked = self._peeked, None  # it keeps a whole payload in memory
         for k, number in enumerate(numbers.tolist()):
             form = self._regular(number)
             if form is None:
@@ -329,11 +330,12 @@ class StreamClip(ShownClip):
             raise
 
     def _put(self, block: Block, frame: AnyArray, indices: IntArray, k: int) -> None:
-        if _is_plain_jpeg(block):
-            info = image.probe(block.data)
-            if (info.shape, info.dtype) == (frame.shape, frame.dtype):
-                image.decode_into(block.data, frame, fast=False)
-                return
+        info = _header_of(block)
+        # Other images go through `Block.array`, which expands some of them and refuses others.
+        is_plain = info is not None and info.kind == "jpeg" and info.shape[2:] in ((), (3,))
+        if info and is_plain and (info.shape, info.dtype) == (frame.shape, frame.dtype):
+            image.decode_into(block.data, frame, fast=False)
+            return
         pixels = block.array()
         if (pixels.shape, pixels.dtype) != (frame.shape, frame.dtype):
             raise self._differs(indices, k, pixels.shape, pixels.dtype, frame[None])
@@ -370,22 +372,20 @@ def _copy_rows(form: ImageForm, frame: AnyArray, data: memoryview) -> None:
     frame[...] = form.view(data)
 
 
-def _is_plain_jpeg(block: Block) -> bool:
-    """Return whether the image is a JPEG that decodes to grey or RGB."""
+def _header_of(block: Block) -> image.ImageInfo | None:
+    """Return what the header of a JPEG or PNG image says; None for other images."""
     spec = block.spec
     if not isinstance(spec, ImageSpec) or spec.image_format not in _VERBATIM:
-        return False
-    info = image.probe(block.data)
-    return info.kind == "jpeg" and info.shape[2:] in ((), (3,))
+        return None
+    return image.probe(block.data)
 
 
 def _decoded_form(block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and dtype that `Block.array` returns, from the image header if possible."""
-    spec = block.spec
-    if not isinstance(spec, ImageSpec) or spec.image_format not in _VERBATIM:
+    info = _header_of(block)
+    if info is None:
         pixels = block.array()
         return pixels.shape, pixels.dtype
-    info = image.probe(block.data)
     # imagecodec.py expands grey with alpha to RGBA, and one bit per pixel to a byte.
     shape = (*info.shape[:2], 4) if info.shape[2:] == (2,) else info.shape
     return shape, np.dtype("u1") if info.dtype.kind == "b" else info.dtype

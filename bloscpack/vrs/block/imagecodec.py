@@ -200,6 +200,7 @@ def _last_frame(av: Any, name: str, frames: Sequence[BytesLike], spec: ImageSpec
             packet = av.Packet(bytes(data))
             packet.pts = packet.dts = number
         for frame in context.decode(packet):
+            # Decoders hold frames back, and may return them in another order.
             if frame.pts == len(frames) - 1:
                 last = frame
     if last is None:
@@ -210,6 +211,6 @@ def _last_frame(av: Any, name: str, frames: Sequence[BytesLike], spec: ImageSpec
             f" {spec.width}x{spec.height}",
             codec=name,
         )
-    if last.is_corrupt:
+    if last.is_corrupt:  # FFmpeg conceals missing parts instead of failing
         raise CodecError("video frame: damaged, or a frame before it is", codec=name)
     return last

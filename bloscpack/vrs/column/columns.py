@@ -28,7 +28,7 @@ from ..read.extents import Bytes, read_ragged, read_rows
 from ..read.record import Record
 from ..read.recordset import RecordSet
 from .fieldplace import FieldPlace, find_places
-from .ragged import Ragged, Strings
+from .ragged import Ragged, Strings, joined
 
 Column: TypeAlias = AnyArray | Ragged | Strings
 
@@ -156,7 +156,7 @@ def _fixed_rows(
     # Allocated only here, after every size was compared with bytes that were read.
     data = np.empty((len(indices), nbytes), np.uint8)
     data[np.searchsorted(indices, direct)] = gathered
-    data[np.searchsorted(indices, others)] = _joined(pieces)[1].reshape(len(others), nbytes)
+    data[np.searchsorted(indices, others)] = joined(pieces)[1].reshape(len(others), nbytes)
     return data
 
 
@@ -234,14 +234,8 @@ def _read_variable(
             rows = np.searchsorted(chosen, indices).tolist()
             for k, piece in zip(rows, _parts_of(content, bounds), strict=True):
                 pieces[k] = piece
-        ends, data = _joined(pieces)
+        ends, data = joined(pieces)
     return _arranged(records, parts[0][0].piece, chosen, ends, data)
-
-
-def _joined(pieces: Sequence[memoryview | bytes]) -> tuple[IntArray, Bytes]:
-    ends = np.zeros(len(pieces) + 1, np.int64)
-    np.cumsum([len(piece) for piece in pieces], out=ends[1:])
-    return ends, np.frombuffer(bytearray().join(pieces), np.uint8)
 
 
 def _parts_of(data: Bytes, ends: IntArray) -> list[memoryview]:
@@ -275,7 +269,7 @@ def _variable_bytes(
         pieces[targets[k]] = bytes(view[start : start + length])
 
     _take_blocks(records, place, others, take, nthreads)
-    return _joined(pieces)
+    return joined(pieces)
 
 
 def _outside(place: FieldPlace) -> FormatError:
@@ -306,7 +300,7 @@ def _gathered(
     if bool(wrong.any()):
         raise _outside(place).at(*records.where(int(indices[wrong.argmax()])))
     offsets = starts + layout.prefix_nbytes + own[:, 0]
-    return read_ragged(source, offsets, own[:, 1].copy(), nthreads=nthreads)
+    return read_ragged(source, offsets, own[:, 1], nthreads=nthreads)
 
 
 def _arranged(
@@ -322,7 +316,7 @@ def _arranged(
         if bool((lengths % element.nbytes).any()):
             whole = (lengths - lengths % element.nbytes).tolist()
             rows = _parts_of(data, ends)
-            ends, data = _joined([row[:n] for row, n in zip(rows, whole, strict=True)])
+            ends, data = joined([row[:n] for row, n in zip(rows, whole, strict=True)])
         base, shape = _item_of(element.dtype)
         return Ragged(ends // element.nbytes, _typed(data, base).reshape(-1, *shape))
     return _parsed(records, piece, chosen, ends, data)

@@ -1,6 +1,6 @@
 """Columns with rows of different lengths: one array of all values, and the offset of each row."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, overload
@@ -18,6 +18,14 @@ def _row(index: int, nrows: int) -> int:
     if not -nrows <= index < nrows:
         raise IndexError(f"row {index} of {nrows}")
     return index % nrows
+
+
+def joined(pieces: Sequence[memoryview | bytes]) -> tuple[Offsets, NDArray[np.uint8]]:
+    """Return the offset of each piece, (N + 1,), and the bytes of all pieces."""
+    ends = np.zeros(len(pieces) + 1, np.int64)
+    np.cumsum([len(piece) for piece in pieces], out=ends[1:])
+    # A bytearray, so that the column can be written to, like those that are gathered.
+    return ends, np.frombuffer(bytearray().join(pieces), np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +51,7 @@ class Strings:
     @classmethod
     def pack(cls, texts: list[str]) -> "Strings":
         """Pack the strings of a list."""
-        parts = [encode_text(text) for text in texts]
-        offsets = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([len(part) for part in parts], out=offsets[1:])
-        return cls(offsets, np.frombuffer(b"".join(parts), np.uint8))
+        return cls(*joined([encode_text(text) for text in texts]))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -104,10 +109,7 @@ class Ragged:
         k = _row(index, len(self))
         part = slice(int(self.offsets[k]), int(self.offsets[k + 1]))
         values = self.values[part]
-        if isinstance(values, Strings):
-            row: Any = values.tolist()
-        else:
-            row = values
+        row: Any = values.tolist() if isinstance(values, Strings) else values
         return row if self.keys is None else dict(zip(self.keys[part].tolist(), row, strict=True))
 
     def __iter__(self) -> Iterator[Any]:

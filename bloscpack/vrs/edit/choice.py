@@ -12,7 +12,7 @@ from ..format.description import Description, StreamTags, check_tag
 from ..format.format import RecordType, StreamId
 from ..format.recordindex import RecordTable
 from ..recording import Recording
-from ..sequence import RecordSequence, StreamName, TypeName, stream_text
+from ..sequence import RecordSequence, StreamName, TypeName, is_pattern, stream_text
 
 TagChanges: TypeAlias = Mapping[str, str | None]
 """Tags to set; None removes a tag."""
@@ -115,13 +115,8 @@ def changed_stream_tags(
     texts = {stream_id: str(stream_id) for stream_id in stream_ids}
     for name, tags in (changes or {}).items():
         text = stream_text(name)
-        is_pattern = any(character in text for character in "*?[")
-        found = [
-            id_
-            for id_, own in texts.items()
-            if own == text or (is_pattern and fnmatchcase(own, text))
-        ]
-        if not found and not is_pattern:
+        found = [id_ for id_, own in texts.items() if fnmatchcase(own, text)]
+        if not found and not is_pattern(text):
             raise NotFoundError(f"stream_tags: stream {text!r:.80} does not exist")
         for stream_id in found:
             known = changed.get(stream_id, StreamTags())

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...parallel.progressbar import as_progress
 from ...types import ProgressOption
 from ..export.contentchecksum import renumbered
 from ..format.payload import check_preset
@@ -169,13 +168,13 @@ def copy(
         )
         written = write_plan(
             plan,
-            os.path.realpath(dst),
+            dst,
             compression=compression,
             index=index,
             chunk_nbytes=chunk_nbytes,
             overwrite=overwrite,
             nthreads=nthreads,
-            progress=as_progress(progress),
+            progress=progress,
         )
         return CopyReport(
             tuple(written.paths),

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...exceptions import FileChangedError, UnsupportedError
 from ...storage import disk
-from ...storage.update import create_like, temporary_path
+from ...storage.sink import FileSink, committed
 from ...types import ProgressOption
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
@@ -145,7 +145,7 @@ def _is_right(recording: Recording, listing: Listing) -> bool:
     report = recording.report
     if report.index_fault is not None or report.gaps or report.nmissing:
         return False
-    found = RecordTable.from_entries(listing.entries, 0, offsets=listing.offsets)
+    found = RecordTable.from_entries(listing.entries, listing.offsets)
     found = found.take(np.flatnonzero(found.record_type != RecordType.TAGS))
     table = recording.table
     if len(found) > len(table):
@@ -194,18 +194,19 @@ def _append_index(
     )
     first = int(listing.offsets[0])
     if not header.first_record_offset and first == _description_end(header, listing):
-        first = 0
+        first = 0  # says that the records follow the description
     with _opened_to_write(target) as fd:
         if os.fstat(fd).st_size != source.size():
-            raise _changed(target)
+            raise _changed(target)  # a writer has appended records since the scan
         if header.index_offset >= end:
             # The old index is overwritten: until the new one is written, the header has none.
-            _write_offsets(fd, header._replace(index_offset=0))
+            disk.write_at(fd, _OFFSETS_AT, _pack_offsets(header._replace(index_offset=0)))
             disk.sync(fd)
         disk.write_at(fd, end, head, payload)
         disk.truncate(fd, end + len(head) + len(payload))
         disk.sync(fd)
-        _write_offsets(fd, header._replace(index_offset=end, first_record_offset=first))
+        new_header = header._replace(index_offset=end, first_record_offset=first)
+        disk.write_at(fd, _OFFSETS_AT, _pack_offsets(new_header))
         disk.sync(fd)
 
 
@@ -228,9 +229,8 @@ def _description_end(header: FileHeader, listing: Listing) -> int | None:
     return None
 
 
-def _write_offsets(fd: int, header: FileHeader) -> None:
-    offsets = header.index_offset, header.description_offset, header.first_record_offset
-    disk.write_at(fd, _OFFSETS_AT, _OFFSETS.pack(*offsets))
+def _pack_offsets(header: FileHeader) -> bytes:
+    return _OFFSETS.pack(header.index_offset, header.description_offset, header.first_record_offset)
 
 
 def _replace_head(target: str, source: ChunkedSource, header: FileHeader, listing: Listing) -> None:
@@ -253,20 +253,11 @@ def _replace_head(target: str, source: ChunkedSource, header: FileHeader, listin
         entries.nbytes,
     )
     records_at = len(front) + len(index) + len(payload)
-    temporary = temporary_path(target)
-    fd = create_like(temporary, target, target)
-    with disk.naming(target):
-        try:
-            disk.write_at(fd, 0, front, index, payload)
-            _write_offsets(fd, header._replace(first_record_offset=records_at))
-            disk.sync(fd)
-            disk.replace(temporary, target)
-        except BaseException:
-            disk.unlink(temporary)
-            raise
-        finally:
-            os.close(fd)
-        disk.sync_folder(os.path.dirname(target))
+    with committed(FileSink(target)) as sink:
+        for part in (front, index, payload):
+            sink.write(part)
+        sink.write_at(_OFFSETS_AT, _pack_offsets(header._replace(first_record_offset=records_at)))
+    # After the new index is in place: the old one may list a record in these bytes.
     if end < last.start + last.nbytes:
         _cut_off(last.source.name, last.nbytes, end - last.start)
 

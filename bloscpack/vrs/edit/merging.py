@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import NotFoundError
-from ...parallel.progressbar import as_progress
 from ...types import IntArray, ProgressOption
 from ..format.description import Description, StreamTags
 from ..format.format import StreamId
-from ..sequence import RecordSequence, StreamName, TypeName
+from ..sequence import RecordSequence, StreamName, TypeName, is_pattern
 from .choice import (
     Decimation,
     TagChanges,
@@ -124,13 +123,13 @@ def merge(
         plan = Plan(shares, order, list(joiner.stream_ids), description)
         written = write_plan(
             plan,
-            os.path.realpath(dst),
+            dst,
             compression=compression,
             index=index,
             chunk_nbytes=chunk_nbytes,
             overwrite=overwrite,
             nthreads=nthreads,
-            progress=as_progress(progress),
+            progress=progress,
         )
         total = sum(len(sequence._content.table) for sequence in sequences)
         return CopyReport(
@@ -257,9 +256,7 @@ def _decimation_in(sequence: RecordSequence, decimate: Decimation | None) -> Dec
         return decimate
     ids = {str(stream_id) for stream_id in sequence._content.table.streams}
     return {
-        name: interval
-        for name, interval in decimate.items()
-        if name in ids or any(character in name for character in "*?[")
+        name: interval for name, interval in decimate.items() if name in ids or is_pattern(name)
     }
 
 

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...exceptions import BloscpackError
+from ...parallel.progressbar import as_progress
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
 from ...storage.update import temporary_path
-from ...types import BytesLike, IntArray, Progress
+from ...types import BytesLike, IntArray, Progress, ProgressOption
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes
@@ -97,20 +98,21 @@ class _Recoded(NamedTuple):
 
 def write_plan(
     plan: Plan,
-    target: str,
+    dst: str | os.PathLike[str],
     *,
     compression: str | None,
     index: str,
     chunk_nbytes: int | None,
     overwrite: bool,
     nthreads: int | None,
-    progress: Progress | None,
+    progress: ProgressOption,
 ) -> Written:
-    """Write the recording of a plan to the path `target`, with links resolved.
+    """Write the recording of a plan to the path `dst`.
 
     `compression` is the preset for all payloads; None copies them as stored. After an error all new
     files are removed.
     """
+    target = os.path.realpath(dst)  # renaming replaces a link, not the file that it leads to
     check_target(target, chunked=chunk_nbytes is not None, overwrite=overwrite)
     description = pack_description(plan.description)
     entries = plan.entries()
@@ -119,7 +121,7 @@ def write_plan(
     if compression is not None:
         # The size of recompressed records is not known; their current size is a good estimate.
         room = min(room + room // 4 + 1024, classic_nbytes(len(entries), len(plan.stream_ids)))
-    del entries
+    del entries  # writing takes long, and needs no second index in memory
     try:
         file = RecordFile(
             temporary_path(target),
@@ -136,7 +138,7 @@ def write_plan(
     try:
         file.start(description, len(plan.stream_ids), room_nbytes=room)
         records = _recode(plan, compression, resolve_nthreads(nthreads, total))
-        _append(file, records, total, progress)
+        _append(file, records, total, as_progress(progress))
         file.close(plan.stream_ids)
     except BaseException:
         file.abort()
@@ -252,7 +254,7 @@ def _publish(made: list[str], target: str) -> list[str]:
         # Only the first file makes a recording of the others, so it is renamed last.
         for name in [*names[1:], target]:
             if name != target:
-                _check_absent(name)
+                _check_absent(name)  # `check_target` has looked for the first chunk only
             disk.replace(left[name], name)
             left[name] = name
         left.clear()

@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from ...types import Progress
-from ..format.description import StreamTags, encoded_tags
+from ..format.description import Description, StreamTags, encoded_tags
 from ..format.format import StreamId
 from ..read.content import Content
 from ..read.recordreader import StoredRecord
@@ -27,13 +27,8 @@ def content_checksum(content: Content, progress: Progress | None = None) -> str:
 
     `progress` is called every 64 records with (stored bytes of the records done, of all).
     """
-    streams = content.table.streams
-    return records_checksum(
-        _iter_reporting(content, progress),
-        streams,
-        [content.tags_of(ordinal) for ordinal in range(len(streams))],
-        content.description.file_tags,
-    )
+    records = _iter_reporting(content, progress)
+    return records_checksum(records, content.table.streams, content.description)
 
 
 def _iter_reporting(content: Content, progress: Progress | None) -> Iterator[StoredRecord]:
@@ -45,10 +40,7 @@ def _iter_reporting(content: Content, progress: Progress | None) -> Iterator[Sto
 
 
 def records_checksum(
-    records: Iterable[StoredRecord],
-    streams: Sequence[StreamId],
-    stream_tags: Sequence[StreamTags],
-    file_tags: Mapping[str, str],
+    records: Iterable[StoredRecord], streams: Sequence[StreamId], description: Description
 ) -> str:
     """Return the checksum of all records, in order of time.
 
@@ -62,8 +54,9 @@ def records_checksum(
             _HEADER.pack(timestamp, version, len(payload), *ids[stream], record_type)
         )
         payloads[stream].update(payload)
-    digests = [_tags_digest(file_tags)]
-    for ordinal, tags in enumerate(stream_tags):
+    digests = [_tags_digest(description.file_tags)]
+    for ordinal, stream_id in enumerate(streams):
+        tags = description.streams.get(stream_id, StreamTags())
         digests += _tags_digest(tags.vrs), _tags_digest(tags.user)
         digests += headers[ordinal].hexdigest(), payloads[ordinal].hexdigest()
     digests.append(xxhash.xxh64("".join(f"{id_}/" for id_ in ids).encode()).hexdigest())

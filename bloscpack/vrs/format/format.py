@@ -185,7 +185,7 @@ class FileHeader(NamedTuple):
         makes.
         """
         head = bytes(view[: len(MAGIC)])
-        if head != MAGIC[: len(head)]:
+        if head != MAGIC[: len(head)]:  # fewer bytes are a file that is cut off
             raise wrong_kind(view, "a VRS file")
         _magic, *numbers, end, version = unpack_fields(_FILE_HEADER, view, 0, "file header")
         if end != MAGIC_END:
@@ -282,16 +282,14 @@ class RecordHeader(NamedTuple):
 
         `offset` is the header's byte position.
         """
-        fault = header_fault(
-            self.size,
-            self.previous_size,
-            self.stream_id[0],
-            self.record_type,
-            self.compression,
-            self.uncompressed_size,
-        )
-        if fault:
+        if fault := self.fault():
             raise FormatError(f"record at byte {offset}: {fault[1]}", offset=offset, field=fault[0])
+
+    def fault(self) -> tuple[str, str] | None:
+        """Return (field, message) of the first implausible field, or None."""
+        return header_fault(
+            *self[:2], self.stream_id[0], self.record_type, self.compression, self.uncompressed_size
+        )
 
 
 def header_fault(

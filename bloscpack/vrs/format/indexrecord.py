@@ -52,9 +52,9 @@ def classic_index(
     `level` is that of Zstandard; None stores the index uncompressed.
     """
     if level is None or not len(entries):
-        return pack_index(entries, stream_ids, Compression.NONE), Compression.NONE, 0
-    packed = pack_index(entries, stream_ids, Compression.ZSTD, level)
-    return packed, Compression.ZSTD, classic_nbytes(len(entries), len(stream_ids))
+        return pack_index(entries, stream_ids, None), Compression.NONE, 0
+    nbytes = classic_nbytes(len(entries), len(stream_ids))
+    return pack_index(entries, stream_ids, level), Compression.ZSTD, nbytes
 
 
 def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int | None) -> int:

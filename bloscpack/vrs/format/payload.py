@@ -80,6 +80,7 @@ def encode_payload(payload: BytesLike, preset: str) -> tuple[Compression, BytesL
     nbytes = memoryview(payload).nbytes
     if compression is Compression.NONE or nbytes < MIN_COMPRESSED_NBYTES:
         return Compression.NONE, payload
+    # One byte less than the payload: a frame that is not smaller has no room.
     frame = _record.encode(compression, level, payload, nbytes - 1)
     if isinstance(frame, bytes):
         return compression, frame

@@ -214,11 +214,17 @@ def _parse_block(text: str) -> ContentBlock:
     return ContentBlock(content_type, size)
 
 
-def _until_empty(attributes: Iterator[str]) -> Iterator[str]:
-    for attribute in attributes:
-        if not attribute:
-            return
-        yield attribute
+def _read_attributes(
+    attributes: Iterator[str], readers: Mapping[str, tuple["_Reader", ...]]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in attributes:
+        if not text:
+            break
+        for read in readers.get(text[0], ()):
+            if read(text, found):
+                break
+    return found
 
 
 def _wrap(digits: str) -> int:
@@ -240,12 +246,7 @@ def _parse_image(first: str, attributes: Iterator[str]) -> ImageSpec:
     image_format = IMAGE_FORMATS.get(first, ImageFormat.UNDEFINED)
     if image_format == ImageFormat.UNDEFINED:
         return ImageSpec()
-    found: dict[str, Any] = {}
-    for text in _until_empty(attributes):
-        for read in _IMAGE_READERS.get(text[0], () if not text[0].isdigit() else _DIGIT_READERS):
-            if read(text, found):
-                break
-    return ImageSpec(image_format=image_format, **found)
+    return ImageSpec(image_format=image_format, **_read_attributes(attributes, _IMAGE_READERS))
 
 
 _Reader = Callable[[str, dict[str, Any]], bool]
@@ -321,18 +322,16 @@ def _read_sample_format(text: str, found: dict[str, Any]) -> bool:
     return True
 
 
-_DIGIT_READERS: tuple[_Reader, ...] = (_read_dimensions,)
 # Readers by the first character of an attribute: unknown attributes cost no pattern match.
 _IMAGE_READERS: dict[str, tuple[_Reader, ...]] = {
+    **dict.fromkeys("0123456789", (_read_dimensions,)),
     "p": (_read_pixel,),
     "s": (_number_reader("stride", _STRIDE), _number_reader("stride_2", _STRIDE_2)),
     "c": (_read_codec, _read_quality),
     "k": (_read_key_frame_timestamp, _read_key_frame_index),
 }
 _AUDIO_READERS: dict[str, tuple[_Reader, ...]] = {
-    "i": (_read_sample_format,),
-    "u": (_read_sample_format,),
-    "f": (_read_sample_format,),
+    **dict.fromkeys("iuf", (_read_sample_format,)),  # int16le, uint8, float32be
     # The reference has 8-bit fields for channels and stride.
     "c": (_number_reader("channel_count", _CHANNELS, 0xFF),),
     "r": (_number_reader("sample_rate", _RATE),),
@@ -347,12 +346,7 @@ def _parse_audio(first: str, attributes: Iterator[str]) -> AudioSpec:
     audio_format = AUDIO_FORMATS.get(first, AudioFormat.UNDEFINED)
     if audio_format == AudioFormat.UNDEFINED:
         return AudioSpec()
-    found: dict[str, Any] = {}
-    for text in _until_empty(attributes):
-        for read in _AUDIO_READERS.get(text[0], ()):
-            if read(text, found):
-                break
-    return AudioSpec(audio_format=audio_format, **found)
+    return AudioSpec(audio_format=audio_format, **_read_attributes(attributes, _AUDIO_READERS))
 
 
 def _image_attributes(spec: ImageSpec) -> Iterator[str]:

@@ -70,19 +70,16 @@ class IndexContent:
 def pack_index(
     entries: Entries,
     stream_ids: Iterable[StreamId],
-    compression: Compression = Compression.ZSTD,
-    level: int = ZSTD_LEVEL,
+    level: int | None = ZSTD_LEVEL,
 ) -> bytes:
     """Return the payload of a classic index of `entries` in file order.
 
-    Stream ids are stored sorted. `compression` is ``NONE`` or ``ZSTD``; the counts stay
+    Stream ids are stored sorted. `level` is that of Zstandard, None for none; the counts stay
     uncompressed. The record header of a compressed index has `classic_nbytes` as its uncompressed
     size.
     """
-    if compression not in (Compression.NONE, Compression.ZSTD):
-        raise ValueError(f"index compression {compression!r}: expected NONE or ZSTD")
     packed = np.ascontiguousarray(entries, INDEX_ENTRY).tobytes()
-    if compression == Compression.ZSTD:
+    if level is not None:
         packed = zstd.compress(packed, level)
     streams = np.array([tuple(stream_id) for stream_id in sorted(stream_ids)], _STREAM)
     counts = _COUNT.pack(len(streams)), _COUNT.pack(len(entries))
@@ -212,19 +209,10 @@ class RecordTable:
     def from_entries(
         cls,
         entries: Entries,
-        first_offset: int,
+        offsets: NDArray[np.int64],
         streams: Iterable[StreamId] = (),
-        *,
-        offsets: NDArray[np.int64] | None = None,
     ) -> "RecordTable":
-        """Return the table for entries in file order.
-
-        `streams` are listed with or without records. `offsets` are needed if the records are not
-        back to back from `first_offset`.
-        """
-        if offsets is None:
-            ends = np.cumsum(entries["size"], dtype=np.int64)
-            offsets = ends - entries["size"] + first_offset
+        """Return the table for entries in file order; `streams` are listed without records, too."""
         ids, stream = _find_streams(entries, streams)
         table = cls(
             np.ascontiguousarray(entries["timestamp"]),

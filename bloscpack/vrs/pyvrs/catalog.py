@@ -44,7 +44,7 @@ class Catalog:
     def __init__(self, recordings: Sequence[Recording]) -> None:
         self._recordings = list(recordings)
         self.file_tags: dict[str, str] = {}
-        for recording in reversed(self._recordings):
+        for recording in reversed(self._recordings):  # the first file has the last word
             self.file_tags.update(recording.file_tags)
         first = self._recordings[0]
         # File number and record of it, for each row; None for a single file.

@@ -221,8 +221,7 @@ def read_content(source: ChunkedSource, *, index: str, resync: bool) -> Content:
         notes.append(f"description: {fault}{used}")
     if len(source.parts) < nparts:
         notes.append(f"{nparts - len(source.parts)} numbered neighbours do not belong to the file")
-    report = Report(index_fault, tuple(listing.gaps), listing.nmissing, ())
-    return _assemble(source, header, description or Description(), listing, report, notes)
+    return _assemble(source, header, description or Description(), listing, index_fault, notes)
 
 
 def _unreachable(listed: str, source: ChunkedSource, nparts: int) -> FormatError:
@@ -245,17 +244,16 @@ def _assemble(
     header: FileHeader,
     description: Description,
     listing: Listing,
-    report: Report,
+    index_fault: str | None,
     notes: list[str],
 ) -> Content:
     streams = {*listing.stream_ids, *description.streams}
-    table = RecordTable.from_entries(listing.entries, 0, streams, offsets=listing.offsets)
+    table = RecordTable.from_entries(listing.entries, listing.offsets, streams)
     is_tags = table.record_type == RecordType.TAGS
     if is_tags.any():
         _apply_tags(RecordReader(source, table), np.flatnonzero(is_tags), description, notes)
         table = table.take(np.flatnonzero(~is_tags))
-    if notes:
-        report = Report(report.index_fault, report.gaps, report.nmissing, tuple(notes))
+    report = Report(index_fault, tuple(listing.gaps), listing.nmissing, tuple(notes))
     description = synthesise_serials(description)
     return Content(source, header, description, table, listing.kind, report)
 

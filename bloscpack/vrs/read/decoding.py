@@ -72,6 +72,7 @@ class _Walk:
 
     def __init__(self, record: Record) -> None:
         self.record = record
+        # A payload in reused memory is writable; the arrays of its blocks must not be.
         self.payload = memoryview(record.payload).toreadonly()
         self.at = 0
         self.blocks: list[Block] = []
@@ -125,11 +126,6 @@ class StreamDecoder:
         self._steps: tuple[_Step, ...] | None = None
         self._leading: tuple[DataLayout, ...] | None = None
         self._configured = _NO_CONFIGURATION
-
-    @property
-    def has_format(self) -> bool:
-        """Whether the stream defines the format of these records."""
-        return record_format_tag(self._type, self.format_version) in self._tags
 
     @property
     def layouts(self) -> dict[int, DataLayout]:
@@ -199,19 +195,21 @@ class StreamDecoder:
 
     def decode(self, record: Record, /) -> Decoded:
         """Return the blocks of a record, its note, and the number of payload bytes in blocks."""
-        walk = _Walk(record)
-        steps = self._plan()
-        if not steps:
-            unread = f"{walk.left} bytes unread" if self.has_format else "no format"
-            return (), unread if walk.left else None, 0
-        try:
-            for step in steps:
-                _READERS[step.content.content_type](self, walk, step)
-        except _StopError as stop:
-            note: str | None = f"block {step.index}: {stop}"
-        else:
-            note = f"{walk.left} bytes unread" if walk.left else None
+        walk, note = self._walk(record)
+        if note is None and walk.left:
+            tag = record_format_tag(self._type, self.format_version)
+            note = f"{walk.left} bytes unread" if tag in self._tags else "no format"
         return tuple(walk.blocks), note, walk.at
+
+    def _walk(self, record: Record) -> tuple[_Walk, str | None]:
+        """Locate the blocks of a record; return why that ended early, or None."""
+        walk = _Walk(record)
+        for step in self._plan():
+            try:
+                _READERS[step.content.content_type](self, walk, step)
+            except _StopError as stop:
+                return walk, f"block {step.index}: {stop}"
+        return walk, None
 
     def _take(
         self, walk: _Walk, kind: BlockKind, nbytes: int, spec: BlockSpec, frames: Any = None
@@ -276,6 +274,7 @@ class StreamDecoder:
 
     def _read_custom(self, walk: _Walk, step: _Step) -> None:
         spec = step.spec
+        # A size in the format counts first here; `_find_nbytes` asks the layout before it.
         nbytes = step.nbytes if step.nbytes is not None else self._find_nbytes(walk, step)
         if nbytes is None:
             self._skip(walk, step, spec)
@@ -294,7 +293,7 @@ class StreamDecoder:
         if nbytes is None or spec is None:
             self._skip(walk, step, base)
         elif spec.image_format == ImageFormat.VIDEO:
-            self._take_video(walk, step, nbytes, spec)
+            self._take_video(walk, nbytes, spec)
         else:
             self._take(walk, "image", nbytes, spec)
 
@@ -308,7 +307,7 @@ class StreamDecoder:
         else:
             self._take(walk, "image", spec.raw_nbytes, spec)
 
-    def _take_video(self, walk: _Walk, step: _Step, nbytes: int, spec: ImageSpec) -> None:
+    def _take_video(self, walk: _Walk, nbytes: int, spec: ImageSpec) -> None:
         if walk.before is not None:
             fields, view, at = walk.before
             key_frame = fields.key_frame(view, at)
@@ -372,13 +371,8 @@ class StreamDecoder:
 
     def fields(self, record: Record, /) -> list[BlockFields]:
         """Return the conventional values of a record's metadata blocks, the last block first."""
-        walk = _Walk(record)
-        try:
-            for step in self._plan():
-                _READERS[step.content.content_type](self, walk, step)
-        except _StopError:
-            pass  # The fields of the blocks before it are valid.
-        return walk.fields[::-1]
+        # If the walk ended early, the fields of the blocks before that place are valid.
+        return self._walk(record)[0].fields[::-1]
 
 
 def _spec_of(content: ContentBlock) -> ImageSpec | AudioSpec | CustomSpec:

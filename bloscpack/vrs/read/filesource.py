@@ -8,7 +8,7 @@ and the records show which neighbours belong to a recording: `ChunkedSource.keep
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, count
+from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
 from ...format.filekind import RECORDING
@@ -173,13 +173,9 @@ def chunk_path(path: str, number: int) -> str:
 
 def find_neighbours(path: str) -> list[str]:
     """Return the numbered neighbours of `path`, up to one that is a recording of its own."""
-    found = []
-    for number in count(1):
-        name = chunk_path(path, number)
-        if not os.path.isfile(name):
-            break
-        if kind_at(name) is RECORDING:
-            break
+    found: list[str] = []
+    # A chunk has no header: a file that begins like a recording belongs to no other.
+    while os.path.isfile(name := chunk_path(path, len(found) + 1)) and kind_at(name) != RECORDING:
         found.append(name)
     return found
 
@@ -187,7 +183,7 @@ def find_neighbours(path: str) -> list[str]:
 def _open_files(
     paths: Sequence[Any], storage_options: Mapping[str, Any] | None, *, is_explicit: bool
 ) -> ChunkedSource:
-    pool = FilePool()
+    pool = FilePool()  # there may be more chunks than a process may have open files
     sources: list[ByteSource] = []
     try:
         for path in paths:

@@ -22,7 +22,6 @@ from ..format.format import (
     FileHeader,
     RecordHeader,
     StreamId,
-    header_fault,
 )
 from ..format.recordindex import INDEX_ENTRY, SPLIT_VERSION, unpack_index
 from .filesource import ChunkedSource
@@ -225,15 +224,8 @@ def _check_nothing_follows(source: ChunkedSource, entries: AnyArray, end: int, n
 
 
 def _is_user_record(header: RecordHeader) -> bool:
-    type_id = header.stream_id[0]
-    return type_id not in (INDEX_TYPE_ID, DESCRIPTION_TYPE_ID) and not header_fault(
-        header.size,
-        header.previous_size,
-        type_id,
-        header.record_type,
-        header.compression,
-        header.uncompressed_size,
-    )
+    is_internal = header.stream_id[0] in (INDEX_TYPE_ID, DESCRIPTION_TYPE_ID)
+    return not is_internal and header.fault() is None
 
 
 def scan_listing(source: ChunkedSource, header: FileHeader, *, resync: bool) -> Listing:
@@ -247,7 +239,7 @@ def scan_listing(source: ChunkedSource, header: FileHeader, *, resync: bool) -> 
         strangers = None if source.is_explicit else _find_stranger(source, scan)
         if strangers is None:
             break
-        source.keep(strangers)
+        source.keep(strangers)  # and scan again: the last record may have led into these files
     entries = np.empty(len(scan.headers), INDEX_ENTRY)
     for name in INDEX_ENTRY.names or ():
         entries[name] = scan.headers[name]

@@ -96,7 +96,8 @@ class RecordReader:
             and type_id == stream[0]
             and instance_id == stream[1]
         ):
-            self._check_headers(np.frombuffer(data, RECORD_HEADER_DTYPE, 1), np.array([row]))
+            # Legacy type ids and NaN times differ here, but not in the slower comparison.
+            self.check_headers(np.frombuffer(data, RECORD_HEADER_DTYPE, 1), np.array([row]))
         return data, found
 
     def _payload_behind(self, row: int, data: bytes) -> bytes:
@@ -116,6 +117,7 @@ class RecordReader:
         size = self.table.size.item(row)
         offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
         stored_nbytes = size - RECORD_HEADER_SIZE
+        # The index may claim more than the file has: take memory only for what is there.
         there = min(stored_nbytes, max(0, self.source.size() - offset))
         with Scratch(there) as view:
             there = self.source.read_into(offset, view)
@@ -132,7 +134,7 @@ class RecordReader:
         if len(data) < RECORD_HEADER_SIZE:
             raise _cut_off(self.table.size.item(row), len(data)).at(*self.where(row))
         header = np.frombuffer(data, RECORD_HEADER_DTYPE)
-        self._check_headers(header, np.array([row]))
+        self.check_headers(header, np.array([row]))
         return int(header[0]["format_version"])
 
     def iter_records(self, rows: IntArray) -> Iterator[tuple[int, StoredRecord]]:
@@ -214,7 +216,7 @@ class RecordReader:
         )
         yield data, listed
         if ngood < nwhole:
-            self._check_headers(headers[ngood:], rows[ngood:])
+            raise self._contradiction(headers[ngood], rows.item(ngood))
         if nwhole < len(rows):
             row = int(rows[nwhole])
             left = max(0, len(data) - int(places[nwhole]))
@@ -243,8 +245,8 @@ class RecordReader:
         """Compare record headers, as read from the file, with `rows` of the table."""
         good = self._good_headers(headers, rows)
         if not good.all():
-            first = slice(int(good.argmin()), None)
-            self._check_headers(headers[first], rows[first])
+            first = int(good.argmin())
+            raise self._contradiction(headers[first], rows.item(first))
 
     def _good_headers(self, headers: AnyArray, rows: IntArray) -> AnyArray:
         """Return for each header whether it agrees with the table, bool (N,)."""
@@ -259,11 +261,8 @@ class RecordReader:
         good &= (there == listed) | (there.view(np.int64) == listed.view(np.int64))
         return good
 
-    def _check_headers(self, headers: AnyArray, rows: IntArray) -> None:
-        """Raise if the first of the headers contradicts the table."""
-        if self._good_headers(headers[:1], rows[:1])[0]:
-            return
-        row, header = int(rows[0]), headers[0]
+    def _contradiction(self, header: Any, row: int) -> FormatError:
+        """Return the error for a header that differs from `row` of the table."""
         table = self.table
         stream = table.streams[table.stream[row]]
         there = StreamId.from_stored(int(header["type_id"]), int(header["instance_id"]))
@@ -273,14 +272,13 @@ class RecordReader:
             ("stream", str(stream), str(there)),
             ("timestamp", float(table.timestamp[row]), float(header["timestamp"])),
         )
-        for field, listed, found in pairs:
-            if listed != found:
-                offset = int(table.offset[row])
-                raise FormatError(
-                    f"header at byte {offset}: {field} {found}, but the index has {listed}",
-                    offset=offset,
-                    field=field,
-                ).at(*self.where(row))
+        field, listed, found = next(pair for pair in pairs if pair[1] != pair[2])
+        offset = int(table.offset[row])
+        return FormatError(
+            f"header at byte {offset}: {field} {found}, but the index has {listed}",
+            offset=offset,
+            field=field,
+        ).at(*self.where(row))
 
     def decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
         """Decode the stored payload of the record at `row`, which an error names."""

@@ -95,7 +95,7 @@ class RecordSet:
         columns.nbytes[missing] = np.where(
             compressions != 0, headers["uncompressed_size"], columns.stored[missing]
         )
-        columns.known[missing] = True
+        columns.known[missing] = True  # last: other threads read the columns where it is set
 
     def where(self, index: int) -> tuple[str, str | None]:
         """Return the label of a record and the path, the arguments of ``err.at``."""

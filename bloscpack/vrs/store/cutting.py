@@ -83,18 +83,15 @@ def _kind_of(block: Block) -> tuple[Any, ...]:
             return "samples", dtype.str, spec.channel_count
     if block.kind != "image" or not isinstance(spec, ImageSpec):
         return "bytes", block.kind
-    if spec.image_format == ImageFormat.RAW:
-        try:
+    try:
+        if spec.image_format == ImageFormat.RAW:
             one = image_view(block.data, spec)
-        except BloscpackError:
-            return "bytes", block.kind
-        if one.size and len(block.data) == spec.raw_nbytes:
-            return "pixels", int(spec.pixel_format), one.shape, spec.row_nbytes, len(block.data)
-    elif spec.image_format in (ImageFormat.JPG, ImageFormat.PNG):
-        try:
+            if one.size and len(block.data) == spec.raw_nbytes:
+                return "pixels", int(spec.pixel_format), one.shape, spec.row_nbytes, len(block.data)
+        elif spec.image_format in (ImageFormat.JPG, ImageFormat.PNG):
             return "images", image.probe(block.data).dtype.str
-        except BloscpackError:
-            return "bytes", block.kind
+    except BloscpackError:
+        pass  # a damaged image is kept as it is
     return "bytes", block.kind
 
 

@@ -117,7 +117,7 @@ class StoredTable:
             entries["timestamp"][mine] = form.timestamps[self._row[mine]]
             entries["record_type"][mine] = form.record_type
             entries["type_id"][mine], entries["instance_id"][mine] = form.stream_id
-        self.table = RecordTable.from_entries(entries, 0, streams)
+        self.table = RecordTable.from_entries(entries, np.zeros(len(ranks), np.int64), streams)
 
     def __len__(self) -> int:
         return len(self._form)

@@ -37,10 +37,6 @@ class StoredColumn:
         if (self._clip.read_images([]) is not None) != isinstance(self, StoredImages):
             raise damaged(f"clip {self.id!r:.80}: images are needed, or not expected")
 
-    def _check_rows(self, count: int) -> None:
-        if count != self._nrows:
-            raise damaged(f"clip {self.id!r:.80} has {count} rows for {self._nrows} records")
-
     @property
     def row_nbytes(self) -> int:
         """Approximate bytes per record."""
@@ -56,7 +52,8 @@ class StoredFixed(StoredColumn):
 
     def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
         super().__init__(store, plan, nrows)
-        self._check_rows(len(self._clip))
+        if len(self._clip) != nrows:
+            raise damaged(f"clip {self.id!r:.80} has {len(self._clip)} rows for {nrows} records")
 
     @property
     def row_nbytes(self) -> int:
@@ -101,12 +98,8 @@ class StoredPixels(StoredFixed):
         return raw
 
 
-class StoredImages(StoredColumn):
+class StoredImages(StoredFixed):
     """JPEG and PNG images."""
-
-    def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
-        super().__init__(store, plan, nrows)
-        self._check_rows(len(self._clip))
 
     @property
     def row_nbytes(self) -> int:

@@ -100,9 +100,7 @@ class StoredRecording:
 
     def checksum(self, count: Counter | None = None) -> str:
         """Return the checksum of all records and tags: see `Recording.checksum`."""
-        tags = [self.description.streams.get(each, StreamTags()) for each in self.streams]
-        records = self._iter_in_time(count)
-        return records_checksum(records, self.streams, tags, self.description.file_tags)
+        return records_checksum(self._iter_in_time(count), self.streams, self.description)
 
     def _iter_in_time(self, count: Counter | None) -> Iterator[StoredRecord]:
         ordinals = {stream_id: k for k, stream_id in enumerate(self.streams)}

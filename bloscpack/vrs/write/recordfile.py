@@ -14,7 +14,7 @@ docs/formats/vrs.md. No function here may be called from two threads at once.
 import errno
 import os
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from struct import Struct
 
 import numpy as np
@@ -125,8 +125,12 @@ class RecordFile:
     def _write_header(self) -> None:
         self._write_head(0, self._header.pack())
 
+    def _naming(self, fd: int) -> AbstractContextManager[None]:
+        """Add the path of an open file of the recording to errors of the block."""
+        return disk.naming(self.paths[0] if fd == self._head else self.paths[-1])
+
     def _write_head(self, offset: int, *parts: BytesLike) -> None:
-        with disk.naming(self.paths[0]):
+        with self._naming(self._head):
             disk.write_at(self._head, offset, *parts)
 
     def start(self, description: bytes, nstreams: int, *, room_nbytes: int | None = None) -> None:
@@ -236,7 +240,7 @@ class RecordFile:
 
     def _write(self, *parts: BytesLike) -> None:
         try:
-            with disk.naming(self.paths[-1] if self._fd != self._head else self.paths[0]):
+            with self._naming(self._fd):
                 disk.write_at(self._fd, self._offset, *parts)
         except OSError:
             self._torn = self._has_failed = True
@@ -251,6 +255,7 @@ class RecordFile:
             self.write_out()
             self._cut()
             self._sync(self._fd)
+        # Created before the old one is closed: if this fails, the call can be retried.
         fd = self._create(chunk_path(self._path, len(self.paths)))
         if self._fd != self._head:
             os.close(self._fd)
@@ -259,7 +264,7 @@ class RecordFile:
     def _cut(self) -> None:
         """Remove the bytes that a failed write left behind the last record."""
         if self._torn:
-            with disk.naming(self.paths[-1] if self._fd != self._head else self.paths[0]):
+            with self._naming(self._fd):
                 disk.truncate(self._fd, self._offset)
             self._torn = False
 
@@ -306,7 +311,7 @@ class RecordFile:
         self._close_files()
 
     def _sync(self, fd: int) -> None:
-        with disk.naming(self.paths[-1] if fd != self._head else self.paths[0]):
+        with self._naming(fd):
             disk.sync(fd)
 
     def _finish_split(self) -> None:

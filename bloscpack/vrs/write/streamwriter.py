@@ -102,10 +102,6 @@ class StreamWriter:
         self._encoders: dict[tuple[object, int], RecordEncoder] = {}
         self.is_changed = True
 
-    def _add_vrs_tags(self, tags: Mapping[str, str]) -> None:
-        """Set tags of VRS itself: name, flavor, serial number, definitions."""
-        self._vrs_tags.update(tags)
-
     @property
     def vrs_tags(self) -> Mapping[str, str]:
         """Name, flavor, serial number, and the definitions of the records."""
@@ -275,7 +271,7 @@ class StreamWriter:
     ) -> None:
         try:
             is_time = isfinite(timestamp)
-        except OverflowError:
+        except OverflowError:  # an int that no float can hold
             is_time = False
         if not is_time:
             raise ValueError(f"timestamp {timestamp!r:.40}: expected a finite number of seconds")

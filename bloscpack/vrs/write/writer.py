@@ -229,7 +229,7 @@ class Writer:
         with self.lock:
             stream_id = self._free_id(type_id, instance_id)
             stream = StreamWriter(self, stream_id, compression)
-            stream._add_vrs_tags(made)
+            stream._vrs_tags.update(made)
             stream.tags.update(tags or {})
             self._streams[stream.id] = stream
         return stream
