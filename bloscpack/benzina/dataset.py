@@ -20,7 +20,7 @@ from ..storage.remote.prefetch import at_hand
 from ..storage.runs import LOCAL, Policy, plan_runs
 from ..types import AnyArray, IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
-from .datasetfile import Content, open_content
+from .datasetfile import Content
 from .mp4.format import INPUT
 from .mp4.movie import Movie
 from .mp4.track import DatasetTrack
@@ -90,11 +90,11 @@ def open(  # noqa: A001
     if max_pixels < 1:
         raise ValueError(f"max_pixels must be 1 or more, not {max_pixels}")
     source = open_source(path, storage_options)
-    content = open_content(source)
+    with closed_on_error(source, source.name):
+        content = Content(source)
+        content.declared = None if splits is None else resolve_splits(splits, len(content))
     content.nthreads = nthreads
     content.max_pixels = max_pixels
-    with closed_on_error(source):
-        content.declared = None if splits is None else resolve_splits(splits, len(content))
     place = source.place()
     if place is not None:
         options = {"splits": content.declared, "max_pixels": max_pixels, "nthreads": nthreads}

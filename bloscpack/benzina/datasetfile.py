@@ -13,7 +13,7 @@ import numpy as np
 
 from ..exceptions import FormatError, NotBloscpackError, UnsupportedError
 from ..format.filekind import DATASET, HEAD_NBYTES, VIDEO, is_mp4, kind_of, wrong_kind
-from ..storage.protocol import ByteSource, closed_on_error, errors_at
+from ..storage.protocol import ByteSource, errors_at
 from ..types import BytesLike, IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .mp4.bmff import BoxHeader, Read, Window, children, read_box
@@ -93,11 +93,8 @@ class Content:
         """Return the track with an entry per sample (or for the first samples only), or None."""
         track = self.tracks.get(name)
         if track is not None:
-            try:
+            with errors_at(self.source.name):
                 _check_entries(track, len(self))
-            except FormatError as err:
-                err.at(path=self.source.name)
-                raise
         return track
 
     @property
@@ -206,12 +203,6 @@ def _check_entries(track: DatasetTrack, count: int) -> None:
             f"track {track.name!r}: {len(track)} entries, but only {count} samples",
             field=track.name,
         )
-
-
-def open_content(source: ByteSource) -> Content:
-    """Return the content of a source; close the source on errors, which have the path."""
-    with closed_on_error(source, source.name):
-        return Content(source)
 
 
 def is_dataset(source: ByteSource, head: BytesLike) -> bool:

@@ -73,6 +73,7 @@ class IdTable:
     def __init__(self, names: NameTable) -> None:
         self._names = names
         count = names.nnames
+        # `hash` differs between processes. The table is built in each: it is never pickled.
         hashes = np.fromiter(map(hash, names.take(range(count))), np.int64, count)
         self._order: IntArray = np.argsort(hashes, kind="stable")
         self._hashes: IntArray = hashes[self._order]

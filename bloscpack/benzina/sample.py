@@ -187,8 +187,7 @@ class Sample(ShownClip):
         ImportError
             PyAV is missing.
         """
-        inner = self._track(track)
-        return self._planes(inner, self.data[inner.offset : inner.offset + inner.nbytes])
+        return self._planes(self._track(track), self.read_track(track))
 
     def decode(self, track: str = THUMB, *, out: Pixels | None = None) -> Pixels:
         """Decode the picture of a track, cropped to its clean aperture.

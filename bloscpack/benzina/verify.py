@@ -100,7 +100,7 @@ class _Verification:
             self._found.add(damage_of(err))
         else:
             self._verify_places(starts, sizes)
-            self._verify_samples(nbytes, nthreads, progress, decode=decode)
+            self._verify_samples(starts, sizes, nthreads, progress, decode=decode)
         notices = self._found.notices("sample")
         return Report(dataset.name, len(dataset), nbytes, self._found.damage, "absent", notices)
 
@@ -141,12 +141,17 @@ class _Verification:
                 self._found.add(self._with_id(damage))
 
     def _verify_samples(
-        self, total: int, nthreads: int | None, progress: Progress | None, *, decode: bool
+        self,
+        starts: IntArray,
+        sizes: IntArray,
+        nthreads: int | None,
+        progress: Progress | None,
+        *,
+        decode: bool,
     ) -> None:
         """Parse every sample, in threads."""
-        size, done = self._dataset.nbytes, 0
-        starts, sizes = self._dataset.tracks[INPUT].extents(slice(None))
-        is_there = starts + sizes <= size
+        total, done = int(sizes.sum()), 0
+        is_there = starts + sizes <= self._dataset.nbytes
 
         def verify_batch(first: int) -> Findings:
             picked = (first + np.flatnonzero(is_there[first : first + _BATCH])).tolist()

@@ -180,7 +180,7 @@ class Writer:
             The file cannot be written: the writer is aborted.
         """
         self._check_open()
-        return self._append(self.encode(picture, target, name), target, name)
+        return self.add_encoded(self.encode(picture, target, name), target, name)
 
     def encode(
         self, picture: Any, target: int | None = None, name: str | bytes | None = None
@@ -272,9 +272,6 @@ class Writer:
             The file cannot be written: the writer is aborted.
         """
         self._check_open()
-        return self._append(sample, target, name)
-
-    def _append(self, sample: BytesLike, target: int | None, name: str | bytes | None) -> int:
         target = _check_target(target)
         _pack_name(name)
         data = bytes(sample)
@@ -284,7 +281,7 @@ class Writer:
         if self._reference and THUMB not in tracks:
             raise FormatError(f"sample: no track {THUMB!r}, which the reference profile needs")
         with self._lock:
-            self._check_open()
+            self._check_open()  # again: another thread may have closed the writer
             ordinal = self._index.add(data, tracks.get(THUMB), target, name)
             with self._aborting():
                 self._sink.write(data)

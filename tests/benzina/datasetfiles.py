@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bloscpack.benzina.mp4.bmff import CONTAINERS, BoxHeader, reader_of, walk
+from bloscpack.benzina.mp4.bmff import BoxHeader, reader_of, walk
 from bloscpack.benzina.mp4.boxes import unpack_hdlr
 from bloscpack.benzina.mp4.format import INPUT, NAME, TARGET
 from bloscpack.benzina.mp4.moviewriter import HEAD_NBYTES, Extents, pack_head, pack_movie
@@ -43,7 +43,7 @@ def boxes(data: bytes, kind: bytes, track: str | None = None) -> list[BoxHeader]
     traks: list[BoxHeader] = []
     found: dict[str | None, list[BoxHeader]] = {None: []}
     here: list[BoxHeader] = []
-    for path, box in walk(reader_of(data), 0, len(data), CONTAINERS, to_end=True):
+    for path, box in walk(reader_of(data), 0, len(data), to_end=True):
         if box.kind == b"trak":
             here = []
             traks.append(box)
@@ -75,7 +75,7 @@ def with_entry(
 def replaced(data: bytes, old: BoxHeader, new: bytes) -> bytes:
     """Return a file with a box of its moov replaced; the moov follows the data it locates."""
     changed = data[: old.offset] + new + data[old.end :]
-    for _, box in walk(reader_of(data), 0, len(data), CONTAINERS, to_end=True):
+    for _, box in walk(reader_of(data), 0, len(data), to_end=True):
         if box.offset < old.offset and box.end >= old.end:
             nbytes = box.nbytes + len(new) - old.nbytes
             changed = patched(changed, box.offset, nbytes.to_bytes(4, "big"))

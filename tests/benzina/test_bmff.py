@@ -108,8 +108,6 @@ def test_walk_gives_paths() -> None:
         ((b"moov",), b"free", 42),
         ((), b"moov", 50),
     ]
-    only = walk(reader_of(data), 0, len(data), frozenset())
-    assert [box.kind for _, box in only] == [b"ftyp", b"moov", b"moov"]
 
 
 @pytest.mark.parametrize("kind", [b"moov", b"trak", b"stbl"])

@@ -53,7 +53,8 @@ _PARAMETERS = {
     HEVC: {HEVC_VPS, HEVC_SPS, HEVC_PPS},
     H264: {H264_SPS, H264_PPS},
 }
-DEFAULT_MAX_CONTEXTS = 8
+# Open decoders of a thread: one for each recent decoder configuration.
+_MAX_CONTEXTS = 8
 _MAX_SIZES = 8
 # In H.265 and H.264 a coding block has at most 64 by 64 pixels, and takes at least one bit in an
 # intra picture (H.265: 7.3.8.5, the prediction mode is coded in bypass bins; H.264: ten bins for
@@ -108,22 +109,13 @@ class _Layout(NamedTuple):
 class Decoder:
     """Decodes pictures one at a time; keeps decoders open.
 
-    Pictures of more than `max_pixels` are refused before decoding. A thread keeps `max_contexts`
-    decoders open, one for each recent decoder configuration. Safe in threads, each of which has
-    decoders of its own, and after a fork. Cannot be pickled: create one in each process.
+    Pictures of more than `max_pixels` are refused before decoding. Safe in threads, each of which
+    has decoders of its own, and after a fork. Cannot be pickled: create one in each process.
     """
 
-    def __init__(
-        self,
-        *,
-        max_pixels: int = DEFAULT_MAX_PIXELS,
-        max_contexts: int = DEFAULT_MAX_CONTEXTS,
-    ) -> None:
-        if max_pixels < 1 or max_contexts < 1:
-            raise ValueError("max_pixels and max_contexts must be 1 or more")
+    def __init__(self, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
         self._av = import_av()
         self._max_pixels = max_pixels
-        self._max_contexts = max_contexts
         self._local = threading.local()
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -210,7 +202,7 @@ class Decoder:
         context = contexts.get(key)
         if context is None:
             context = contexts[key] = self._new_context(kind, config, frame)
-            if len(contexts) > self._max_contexts:
+            if len(contexts) > _MAX_CONTEXTS:
                 contexts.popitem(last=False)
         else:
             contexts.move_to_end(key)
@@ -257,6 +249,7 @@ class Decoder:
         """
         if codec == H264:
             return None
+        # Not `_create`: only the header is read, which needs no hardware.
         decoder = self._av.CodecContext.create(_DECODERS[codec], "r")
         self._open(decoder, codec, config, {})
         size = _Size((decoder.width, decoder.height), (decoder.coded_width, decoder.coded_height))

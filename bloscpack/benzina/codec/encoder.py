@@ -226,11 +226,8 @@ class Encoder:
             context.time_base = Fraction(1, _RATE)
             context.gop_size, context.max_b_frames, context.thread_count = 1, 0, 1
             context.color_range = _FULL_RANGE
-            if self.lossless:
-                context.colorspace = _RGB_MATRIX
             if not self._like_reference:
-                context.color_primaries, context.color_trc = _PRIMARIES, _TRANSFER
-                context.colorspace = _RGB_MATRIX if self.lossless else _MATRIX
+                context.color_primaries, context.color_trc, context.colorspace, _ = self.colour
             if self.codec == HEVC:
                 # In FFmpeg's default, "hev1", the configuration need not have all parameter sets.
                 context.codec_tag = "hvc1"

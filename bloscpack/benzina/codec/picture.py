@@ -125,7 +125,7 @@ def _errors_of_pillow() -> Iterator[None]:
 def _decode(file: Any, max_pixels: int) -> Rgb:
     pillow = import_pillow()
     with importing:
-        pillow.init()
+        pillow.init()  # imports the readers that `OPEN` lists
     kinds = [kind for kind in _KINDS if kind in pillow.OPEN]
     with _errors_of_pillow(), pillow.open(file, formats=kinds) as image:
         return _from_image(image, max_pixels)

@@ -28,7 +28,7 @@ from ..transforms import (
     ConstantOOBTransform,
     ConstantWarpTransform,
 )
-from .batching import AnySample, Filler, Key, Picture, Plan
+from .batching import Filler, Key, Picture, Plan
 from .recipe import Recipe, TransformLike, as_transform, make_recipe
 
 try:
@@ -212,7 +212,8 @@ class _Unpacker:
         if isinstance(item, Sample):
             if self._archive is None:
                 return item, THUMB
-            return self._stored(index, partial(self._read, item.location, item.size)), THUMB
+            read = partial(self._read, item.location, item.size)
+            return _StoredSample(index, read, self._decoder), THUMB
         stored = getattr(item, "input", None)
         if stored is None:
             raise TypeError(
@@ -222,10 +223,8 @@ class _Unpacker:
         read = partial(bytes, stored)
         if self._archive is not None:
             read = partial(self._read, *stored.location)
-        return self._stored(index, read), getattr(item, "input_label", THUMB)
-
-    def _stored(self, index: int, read: Callable[[], bytes]) -> AnySample:
-        return _StoredSample(index, read, self._decoder)
+        sample = _StoredSample(index, read, self._decoder)
+        return sample, getattr(item, "input_label", THUMB)
 
     def _read(self, offset: int, nbytes: int) -> bytes:
         """Read a sample from a file other than the dataset's."""

@@ -207,16 +207,15 @@ def walk(
     read: Read,
     start: int,
     end: int,
-    containers: frozenset[bytes] = CONTAINERS,
     *,
     kinds: frozenset[bytes] | None = None,
     to_end: bool = False,
 ) -> Iterator[tuple[tuple[bytes, ...], BoxHeader]]:
     """Yield all boxes from `start` to `end` in file order, each after the types of its parents.
 
-    The walk descends into `containers`, boxes whose payload is boxes; of other types than `kinds`,
-    if given, boxes are skipped. `to_end` allows a size of 0 at the outermost level. FormatError if
-    containers are nested deeper than `MAX_DEPTH`.
+    The walk descends into `CONTAINERS`; of other types than `kinds`, if given, boxes are skipped.
+    `to_end` allows a size of 0 at the outermost level. FormatError if containers are nested deeper
+    than `MAX_DEPTH`.
     """
     path: tuple[bytes, ...] = ()
     levels = [children(read, start, end, kinds, to_end=to_end)]
@@ -227,7 +226,7 @@ def walk(
             path = path[:-1]
             continue
         yield path, header
-        if header.kind not in containers:
+        if header.kind not in CONTAINERS:
             continue
         if len(path) == MAX_DEPTH:
             raise FormatError(

@@ -144,12 +144,12 @@ def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader]:
         if box.kind == b"ftyp":
             brands = read_box(read, box, unpack_brands, _TEXT_LIMIT)
             kinds.discard(b"ftyp")
+        elif moov is not None:
+            raise FormatError(
+                f"second box 'moov' at offset {box.offset}; the first is at {moov.offset}",
+                offset=box.offset,
+            )
         else:
-            if moov is not None:
-                raise FormatError(
-                    f"second box 'moov' at offset {box.offset}; the first is at {moov.offset}",
-                    offset=box.offset,
-                )
             moov = box
     if moov is None:
         raise FormatError("no box 'moov': not a dataset, or one whose writing did not finish")
@@ -226,9 +226,7 @@ def _unpack_track(
 
 def _tables_of(read: Read, minf: BoxHeader | None) -> dict[bytes, BoxHeader]:
     """Return the known boxes of a track's tables, by type."""
-    if minf is None:
-        return {}
-    stbl = find_boxes(read, minf.payload_offset, minf.end, b"stbl").get(b"stbl")
+    stbl = _find_inside(read, minf, b"stbl")
     if stbl is None:
         return {}
     found: dict[bytes, BoxHeader] = {}
@@ -242,8 +240,17 @@ def _tables_of(read: Read, minf: BoxHeader | None) -> dict[bytes, BoxHeader]:
     return found
 
 
+def _find_inside(read: Read, box: BoxHeader | None, kind: bytes) -> BoxHeader | None:
+    """Return the box of a type inside of another, if both exist."""
+    if box is None:
+        return None
+    return find_boxes(read, box.payload_offset, box.end, kind).get(kind)
+
+
 _CHUNK_OFFSETS = frozenset((b"stco", b"co64"))
 _NOTHING = np.dtype([])
+# Boxes that are counted like the entries of a table; each takes at least its header.
+_BOXES = np.dtype((np.void, HEADER_NBYTES))
 _Entry = tuple[bytes, Extent, str, tuple[int, int], bytes, Extent]
 _NO_ENTRY: _Entry = (b"", Extent(0, 0), "", (0, 0), b"", Extent(0, 0))
 
@@ -258,15 +265,10 @@ def _data_references(read: Read, minf: BoxHeader | None) -> list[bytes] | None:
 
     Return None without a table of references; the samples are then in this file, too.
     """
-    if minf is None:
-        return None
-    dinf = find_boxes(read, minf.payload_offset, minf.end, b"dinf").get(b"dinf")
-    if dinf is None:
-        return None
-    dref = find_boxes(read, dinf.payload_offset, dinf.end, b"dref").get(b"dref")
+    dref = _find_inside(read, _find_inside(read, minf, b"dinf"), b"dref")
     if dref is None:
         return None
-    table = unpack_table(read, dref, np.dtype((np.void, HEADER_NBYTES)))
+    table = unpack_table(read, dref, _BOXES)
     found = []
     for box in children(read, table.offset, dref.end):
         flags = bytes(read(box.payload_offset, min(FULL_NBYTES, box.end - box.payload_offset)))
@@ -277,7 +279,7 @@ def _data_references(read: Read, minf: BoxHeader | None) -> list[bytes] | None:
 
 def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, name: str) -> None:
     """Refuse a track with samples that are encrypted, restricted or in another file."""
-    entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
+    entries = unpack_table(read, stsd, _BOXES)
     for entry in children(read, entries.offset, stsd.end):
         if entry.kind in PROTECTED_KINDS:
             raise UnsupportedError(
@@ -311,8 +313,7 @@ def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, 
 
 def _unpack_entry(read: Read, stsd: BoxHeader, handler: bytes) -> _Entry:
     """Return the fields of `TrackTable` from `entry_kind` to `config`."""
-    # An entry takes at least a box header.
-    entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
+    entries = unpack_table(read, stsd, _BOXES)
     if entries.count == 0:
         return _NO_ENTRY
     entry = next(children(read, entries.offset, stsd.end))

@@ -54,6 +54,7 @@ HEAD_NBYTES = 24 + 16
 _FTYP = pack_ftyp(b"isom", b"bzna", b"isom")
 _SAMPLE_MIME = b"video/mp4"
 _MIMES = {INPUT: _SAMPLE_MIME, TARGET: TARGET_MIME, NAME: NAME_MIME}
+# Boxes that describe one thumbnail: its size in the frame, and its bit rate.
 _NOT_IN_FILM = frozenset((b"clap", b"btrt"))
 # 512.0078125, as written by Benzina's tools, which put 512 into the fraction, too.
 _REFERENCE_SIDE = 512 << 16 | 512
