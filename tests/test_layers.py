@@ -225,6 +225,7 @@ THIN = {
     "frames.store.summary": "read from the index by several modules",
     "frames.verify": "each file type has one",
     "gulp.chunk.ids": "reads files; gulp.chunk.format is pure",
+    "gulp.chunk.serializer": "classes of GulpIO2, which programs may replace",
     "gulp.clipmetadata": "the part of clips that conversions share",
     "gulp.ingest.chunkwriter": "a class of GulpIO2, which programs may replace",
     "integrations.cluster": "imports Dask on use",

@@ -215,8 +215,7 @@ def resize_images(imgs: Iterable[Path], img_size: int = -1) -> Iterator[Frame]:
         A file is missing or not an image.
     """
     for path in imgs:
-        opened = _open_image(path)
-        yield resize_by_short_edge(opened, img_size) if img_size > 0 else _pixels(opened)
+        yield resize_by_short_edge(_open_image(path), img_size)
 
 
 def resize_by_short_edge(img: Any, size: int) -> Frame:
@@ -278,10 +277,6 @@ def _convert(img: Any) -> Any:
     """Convert a Pillow image to a mode that JPEG supports, if there is one."""
     mode = _CONVERSIONS.get(img.mode)
     return img if mode is None else img.convert(mode)
-
-
-def _pixels(img: Any) -> Frame:
-    return np.asarray(_convert(img))
 
 
 def remove_entries_with_duplicate_ids(

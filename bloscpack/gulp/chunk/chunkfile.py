@@ -174,6 +174,7 @@ class GulpChunk:
         file = self._file()
         with disk.naming(os.fsdecode(self.data_file_path)):
             file.flush()
+            # A file that the caller has set as `fp` may be in memory, without a descriptor.
             if any(file is opened for opened in self._opened):
                 disk.sync(file.fileno())
         self.serializer.dump(self.meta_dict, self.meta_file_path)
@@ -349,7 +350,7 @@ class GulpChunk:
             accepted = set(text_list("accepted_ids", accepted_ids))
             ids = [id_ for id_ in ids if id_ in accepted]
         if shuffle:
-            np.random.shuffle(ids)
+            np.random.shuffle(ids)  # programs seed it to repeat GulpIO2's order
         with self.open("rb"):
             for id_ in ids:
                 frames, meta_data = self.read_frames(id_)

@@ -2,12 +2,10 @@
 
 import os
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from typing import Any
 
-from ...storage import disk
 from ...storage.protocol import errors_at
-from ...storage.update import create_like, temporary_path
+from ...storage.sink import FileSink, committed
 from .format import check_meta_nbytes, dump_meta, load_meta
 from .pickledindex import dump_pickle, load_pickle
 
@@ -101,21 +99,6 @@ def _read(file_name: Path, load: Any) -> Any:
 
 
 def _replace(file_name: Path, data: bytes) -> None:
-    """Write a file under another name, sync it, rename it, sync the folder."""
-    target = os.fsdecode(os.path.realpath(file_name))
-    temporary = temporary_path(target)
-    name = os.fsdecode(file_name)
-    descriptor = create_like(temporary, target, name)
-    try:
-        with disk.naming(name):
-            try:
-                disk.write_at(descriptor, 0, data)
-                disk.sync(descriptor)
-            finally:
-                os.close(descriptor)
-            disk.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            disk.unlink(temporary)
-        raise
-    disk.sync_folder(os.path.dirname(target))
+    """Write a file that appears whole and durable, in place of an old one."""
+    with committed(FileSink(os.fsdecode(file_name))) as sink:
+        sink.write(data)
