@@ -34,6 +34,7 @@ from .args import (
     check_range,
 )
 from .fileappend import append_content, journaled, plan_append, rewrite_section
+from .pack import bytes_left
 
 
 def append(
@@ -70,9 +71,7 @@ def append(
         content: IO[bytes] = stream
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             content = io.BytesIO(stream.read())  # the length of a pipe is unknown
-        nbytes = content.seek(0, os.SEEK_END)
-        content.seek(0)
-        append_fp(original, content, nbytes, blosc_args)
+        append_fp(original, content, bytes_left(content), blosc_args)
 
 
 def append_fp(
@@ -133,6 +132,7 @@ def append_stream(
     plan = plan_append(container, new_size)
     params = _append_params(container, blosc_args)
     section = _grown_section(container, new_size)
+    # A file object has no journal: look for all that can fail before the first write.
     _check_content(new_content_fp, new_size)
     if new_size:
         append_content(
@@ -200,12 +200,7 @@ def _grown_section(container: Container, nbytes: int) -> bytes | None:
 
 def _check_content(content: IO[bytes], nbytes: int) -> None:
     """Check that `content` has `nbytes` left, if it is seekable."""
-    if not content.seekable():
-        return
-    position = content.tell()
-    left = content.seek(0, os.SEEK_END) - position
-    content.seek(position)
-    if left < nbytes:
+    if content.seekable() and (left := bytes_left(content)) < nbytes:
         raise ValueError(f"the new content has {left} bytes left, {nbytes} were promised")
 
 

@@ -44,7 +44,7 @@ __all__ = [
 SUFFIXES = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def _tenfold(n: int) -> int:
+def _tenfold(n: int) -> int:  # a lambda, as in 0.16, could not be pickled
     return 10 * n
 
 
@@ -193,7 +193,7 @@ class BloscpackArgs(Args):
         max_app_chunks: int | Callable[[int], int] = DEFAULT_MAX_APP_CHUNKS,
     ) -> None:
         self.offsets = offsets
-        self.checksum = "None" if checksum is None else checksum
+        self.checksum = "None" if checksum is None else checksum  # its name in 0.16
         self.max_app_chunks = max_app_chunks
 
 

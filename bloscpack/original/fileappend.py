@@ -114,6 +114,7 @@ def append_content(
 
     start = position = offsets[last] + len(filled)
     pieces = _pieces(content, plan.chunking)
+    # From here on the order of the writes matters: see the module.
     with _written_at(file, start) as target:
         for nbytes, stored in map_ordered(compress, pieces, resolve_nthreads(nthreads, total)):
             offsets.append(position)
@@ -195,7 +196,7 @@ class JournaledFile(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Write all of `data` at the current position."""
         if not self._file.has_journal:
-            self._begin()
+            self._begin()  # not earlier: an append that is refused leaves no trace
         self._file.write_at(self._position, data)
         self._position += len(data)
         return len(data)
@@ -205,6 +206,8 @@ class JournaledFile(io.RawIOBase):
         last = container.fetch(container.nchunks - 1).offset
         meta = container.metadata_header
         front = container.header.size + (meta.section_size if meta else 0)
+        # Header and metadata, and the last chunk with all behind it. Not the table: replaying makes
+        # its new entries spare again.
         extents = [(0, front), (last, self._file.size() - last)]
         self._file.begin(container.data_offset, extents)
 

@@ -188,6 +188,8 @@ _BLOSCPACK_ARGS = BloscpackArgs()
 _METADATA_ARGS = MetadataArgs()
 
 
+# Cached, for small arrays: this takes 6 us, and the section below 40 us. Typed: 8.0 equals 8, but
+# is refused.
 @lru_cache(maxsize=256, typed=True)
 def _codec_params(
     cname: str, clevel: int, shuffle: bool | int, typesize: int, item_typesize: int | None
@@ -255,7 +257,7 @@ def pack_ndarray(
 ) -> None:
     """Pack an array to `sink`; arguments and errors as for `pack_ndarray_to_file`."""
     itemsize = ndarray.dtype.itemsize
-    if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:
+    if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:  # not of the caller: fit it to the items
         chunk_size = max(itemsize, _DEFAULT_CHUNK_NBYTES // itemsize * itemsize)
     chunking = Chunking(*calculate_nchunks(ndarray.nbytes, chunk_size))
     if chunking.nchunks > 1 and chunking.chunk_size % itemsize:
@@ -280,8 +282,11 @@ def _regular_nbytes(stream: IO[bytes]) -> int | None:
         mode = os.fstat(stream.fileno()).st_mode
     except OSError:
         mode = stat.S_IFREG  # an object in memory has no descriptor
-    if not stat.S_ISREG(mode):
-        return None
+    return bytes_left(stream) if stat.S_ISREG(mode) else None
+
+
+def bytes_left(stream: IO[bytes]) -> int:
+    """Return the bytes of a seekable file object behind its current position."""
     position = stream.tell()
     nbytes = stream.seek(0, os.SEEK_END) - position
     stream.seek(position)
