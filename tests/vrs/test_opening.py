@@ -7,11 +7,30 @@ from pathlib import Path
 from struct import pack, pack_into
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bloscpack as bp
 from bloscpack import vrs
 from bloscpack.exceptions import BloscpackWarning, FormatError, TruncatedError
+from bloscpack.vrs.format.description import Description, pack_description
+from bloscpack.vrs.format.format import (
+    DESCRIPTION_TYPE_ID,
+    FILE_HEADER_SIZE,
+    INDEX_TYPE_ID,
+    RECORD_HEADER_SIZE,
+    Compression,
+    FileHeader,
+    RecordHeader,
+    StreamId,
+)
+from bloscpack.vrs.format.indexrecord import internal_header
+from bloscpack.vrs.format.recordindex import (
+    CLASSIC_VERSION,
+    INDEX_ENTRY,
+    classic_nbytes,
+    pack_index,
+)
 from bloscpack.vrs.recording import Recording
 
 from .recordingfiles import DATA, DBL_MAX, TAGS, Built, Rec, build, numbered, tags_payload
@@ -46,6 +65,30 @@ def test_whole_files(index: str, zstd: bool) -> None:
         kind = "scanned" if index == "none" else f"{form}{' zstd' * zstd}{place}"
         assert recording.index_kind == kind
         assert recording.report.is_clean == (index != "none")
+
+
+def test_offsets_beyond_4_gib(tmp_path: Path) -> None:
+    """Sizes of 32 bits add up to offsets of 64 bits; the file is mostly a hole."""
+    nbytes = (1 << 32) - 1
+    path, entries = tmp_path / "a.vrs", np.zeros(3, INDEX_ENTRY)
+    entries["timestamp"], entries["size"], entries["record_type"] = range(3), nbytes, 3
+    entries["type_id"], entries["instance_id"] = 1201, 1
+    payload = pack_index(entries, [StreamId(1201, 1)])
+    description = pack_description(Description())
+    first = FILE_HEADER_SIZE + RECORD_HEADER_SIZE + len(description)
+    end = first + 3 * nbytes
+    counts = len(payload), nbytes, Compression.ZSTD, classic_nbytes(3, 1)
+    with path.open("wb") as file:
+        file.write(FileHeader(1, index_offset=end).pack())
+        file.write(internal_header(DESCRIPTION_TYPE_ID, 2, len(description), 0) + description)
+        for k, previous in enumerate((first - FILE_HEADER_SIZE, nbytes, nbytes)):
+            file.seek(first + k * nbytes)
+            file.write(RecordHeader(nbytes, previous, StreamId(1201, 1), 1, k, 3).pack())
+        file.seek(end)
+        file.write(internal_header(INDEX_TYPE_ID, CLASSIC_VERSION, *counts) + payload)
+    with vrs.open(path, index="strict") as recording:
+        assert recording.table.offset.tolist() == [first + k * nbytes for k in range(3)]
+        assert recording.report.is_clean
 
 
 @each_kind
