@@ -27,6 +27,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """List the public names, without the submodules."""
+    # `sampler` is public, but imported on request: it is listed once it is there.
     return sorted(
         {*__all__, *({"sampler"} & globals().keys())}
         | {name for name in globals() if name.startswith("__")}

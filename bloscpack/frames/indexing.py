@@ -115,9 +115,9 @@ def _split(clip: Clip, selection: tuple[Any, ...]) -> tuple[FrameSelection, tupl
 
 
 def _is_plain(entry: Any) -> bool:
-    """Return whether an entry is an int, a slice or Ellipsis."""
     if entry is Ellipsis or isinstance(entry, slice):
         return True
+    # operator.index takes a bool, which numpy reads as a mask.
     if isinstance(entry, bool | np.ndarray):
         return False
     try:

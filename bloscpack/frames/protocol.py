@@ -318,7 +318,7 @@ def _selected_indices(picked: AnyArray, nframes: int) -> IntArray:
         if len(picked) != nframes:
             raise IndexError(f"a mask of {len(picked)} for {nframes} frames")
         return np.flatnonzero(picked).astype(np.int64)
-    if picked.dtype.kind in "iu" or not len(picked):
+    if picked.dtype.kind in "iu" or not len(picked):  # numpy makes floats of an empty list
         return _in_range(picked.astype(np.int64), nframes)
     raise _not_a_selection(picked)
 
@@ -376,6 +376,7 @@ def read_batch(
         return _read_each(planned, None, nthreads)
     ((shape, dtype),) = forms
     whole: AnyArray = np.empty((len(planned), *shape), dtype)
+    # The Ellipsis keeps a frame without axes an array that can be filled.
     _read_each(planned, [whole[k, ...] for k in range(len(planned))], nthreads)
     return whole
 

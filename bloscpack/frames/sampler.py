@@ -239,7 +239,7 @@ class ClipSampler:
         for start in range(0, count, _BLOCK):
             steps = np.arange(start, min(start + _BLOCK, count), dtype=np.uint64)
             positions = steps * np.uint64(self._world_size) + np.uint64(first)
-            positions %= np.uint64(self._length)
+            positions %= np.uint64(self._length)  # the first clips again, for equal shares
             if self._shuffle:
                 positions = permuted(positions, self._length, self._seed, epoch)
             for index in positions.tolist():

@@ -373,6 +373,25 @@ class TestRefused:
         with bp.frames.open(path) as store:
             check(store, 0, 1)
 
+    @pytest.mark.parametrize("change", ["append", "flush"])
+    def test_frames_that_change_the_store(self, path: Path, monkeypatch: Any, change: str) -> None:
+        monkeypatch.setattr(writer, "_WRITE_NBYTES", 100)
+        monkeypatch.setattr(frameencoding, "_BATCH_NBYTES", 1)
+        with bp.frames.create(path) as store:
+            fill(store, 1)
+
+            def frames() -> Iterator[Array]:
+                yield from clip(9, 40)
+                getattr(store, change)(*(["inner", clip(8)] if change == "append" else []))
+                yield from clip(9, 40)
+
+            with pytest.raises(ValueError, match="its frames must not change the store"):
+                store.append("outer", frames())
+            fill(store, 2)
+        assert bp.verify(path).ok
+        with bp.frames.open(path) as store:
+            check(store, 1, 2)
+
     def test_a_bad_image_among_good_ones(self, path: Path) -> None:
         image = pytest.importorskip("bloscpack.media.image")
         pytest.importorskip("simplejpeg")

@@ -64,7 +64,7 @@ class TestChain:
         store.close()
 
     def test_a_segment_holds_only_so_much(self, tmp_path: Path, monkeypatch: Any) -> None:
-        for limit, value in (("_MAX_CLIPS", 3), ("_MAX_CHUNKS", 9), ("_MAX_METAS_NBYTES", 70)):
+        for limit, value in (("MAX_CLIPS", 3), ("MAX_CHUNKS", 9), ("MAX_METAS_NBYTES", 70)):
             with monkeypatch.context() as patch:
                 patch.setattr(writer_module, limit, value)
                 path = tmp_path / limit

@@ -256,6 +256,17 @@ class TestSeries:
             ):
                 assert list(store) == list(other)
 
+    def test_new_files_have_the_options_and_attrs_of_the_first(self, tmp_path: Path) -> None:
+        frames = np.zeros((2, 8, 8, 3), "u1")
+        given = {"codec": "jpeg", "quality": 50, "attrs": {"a": 1}}
+        ingest({"0": frames}, tmp_path / "set.blp", max_bytes=1, **given)
+        ingest({"1": frames, "2": frames}, tmp_path / "set.blp", max_bytes=1)
+        paths = ingest({"3": frames}, tmp_path / "set.blp", max_bytes=1).paths
+        assert len(paths) == 4
+        for path in paths:
+            with bp.frames.open(path) as store:
+                assert (store.codec, store.quality, store.attrs) == ("jpeg", 50, {"a": 1})
+
     def test_a_file_of_a_series_is_missing(self, tmp_path: Path) -> None:
         paths = ingest(self.items(), tmp_path / "set.blp", max_bytes=5000).paths
         os.remove(paths[1])

@@ -84,7 +84,7 @@ class TestSound:
     def test_long_index(self, path: Path, monkeypatch: Any) -> None:
         """A segment has a limited size; those of the new store form a chain."""
         data = made(path, 10)
-        for limit, value in (("_MAX_CLIPS", 3), ("_MAX_CHUNKS", 8), ("_MAX_METAS_NBYTES", 30)):
+        for limit, value in (("MAX_CLIPS", 3), ("MAX_CHUNKS", 8), ("MAX_METAS_NBYTES", 30)):
             with monkeypatch.context() as patch:
                 patch.setattr(recoverstore, limit, value)
                 _, new = recovered(data)

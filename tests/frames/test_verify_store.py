@@ -23,6 +23,16 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "clips.blp"
 
 
+def test_an_empty_clip_hides_no_overlap() -> None:
+    first, empty, second = (
+        clipverifier.Place(*each) for each in ((0, 100, 300), (1, 150, 150), (2, 200, 250))
+    )
+    assert clipverifier.split_overlapping([second, empty, first]) == (
+        [first, empty],
+        [(second, first)],
+    )
+
+
 def extents(data: bytes, number: int) -> list[tuple[int, int]]:
     with bp.frames.open(data) as store:
         return store[name(number)].chunk_extents()

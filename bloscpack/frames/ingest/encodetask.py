@@ -66,6 +66,7 @@ def encode(task: EncodeTask) -> Iterator[Part]:
     encoder = Encoder(frames, task.options, task.nthreads, text)
     yield EncodedStart(encoder.is_raw)
     yield from _parts_of(encoder)
+    # Packed again: only now does the metadata of a video say whether it is damaged.
     text = pack_meta({**reading.meta, **task.item.meta})
     if encoder.header:
         text = join_text(text, encoder.header)
@@ -143,6 +144,7 @@ class EncodedItem:
         try:
             return next(self._parts, None)
         except Exception as err:
+            # An item that cannot be read is skipped; a store that cannot be written ends the run.
             raise ReadError from err
 
     @property

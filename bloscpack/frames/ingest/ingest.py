@@ -385,7 +385,7 @@ class _IngestRun:
             except ReadError as err:
                 cause = err.__cause__
                 if isinstance(cause, WorkerError):
-                    if not cause.started:
+                    if not cause.started:  # no item is to blame: no worker runs at all
                         raise cause from None
                     if attempt < _TRIES:
                         continue
@@ -403,6 +403,7 @@ class _IngestRun:
             self._unflushed = 0
 
     def _skip(self, item: Item, cause: BaseException | None) -> None:
+        # A missing library is not a fault of the item: all others would be skipped as well.
         if cause is None or isinstance(cause, ImportError):
             raise cause or ValueError(f"item {item.id!r} failed without a reason")
         if self._on_error == "raise":

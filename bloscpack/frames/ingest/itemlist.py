@@ -85,6 +85,7 @@ def _read_rows(name: str, path_column: str) -> Iterable[tuple[int, Any]]:
     if os.path.getsize(name) > _MAX_NBYTES:
         raise FormatError("the list is larger than 2 GiB")
     try:
+        # Spreadsheets write a byte order mark, which would be a part of the first column's name.
         with open(name, encoding="utf-8-sig", newline="") as file:
             text = file.read()
     except UnicodeDecodeError as err:
@@ -93,6 +94,7 @@ def _read_rows(name: str, path_column: str) -> Iterable[tuple[int, Any]]:
         return _parse_csv(text, "\t" if suffix == ".tsv" else None, path_column)
     try:
         if suffix != ".json":
+            # Not splitlines(): U+2028 and others are valid inside a string of JSON.
             lines = enumerate(text.split("\n"), 1)
             return [(number, json.loads(line)) for number, line in lines if line.strip()]
         found = json.loads(text)
@@ -104,7 +106,7 @@ def _read_rows(name: str, path_column: str) -> Iterable[tuple[int, Any]]:
 
 
 def _parse_csv(text: str, delimiter: str | None, path_column: str) -> list[tuple[int, Any]]:
-    if delimiter is None:
+    if delimiter is None:  # spreadsheets write semicolons where the comma is the decimal sign
         delimiter = max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[tuple[int, Any]] = []

@@ -296,7 +296,7 @@ def _content_of(path: str) -> bytes:
 
 
 def _relative(text: str, path: str) -> str:
-    """Return a message without the leading path, as the caller names the item."""
+    # The caller names the item.
     return text.removeprefix(f"{path}: ")
 
 
@@ -323,7 +323,7 @@ def _check_image(data: bytes, options: ReadOptions) -> None:
     if options.check:
         image.decode(data)
     # A truncated file has no end marker, except that of an embedded thumbnail.
-    elif kind == "png" and _PNG_END not in data[-64:] and data.rfind(_PNG_END) < 0:
+    elif kind == "png" and data.rfind(_PNG_END) < 0:
         raise FormatError("PNG: the file is truncated")
     elif kind == "jpeg" and not _has_end(data):
         raise FormatError("JPEG: the file is truncated")

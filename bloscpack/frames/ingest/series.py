@@ -53,10 +53,12 @@ class Series:
     def _start(self, overwrite: bool) -> FrameStore:
         """Return the store to append to."""
         if self.paths and not overwrite:
-            self._full += [FrameStore(path) for path in self.paths[:-1]]
+            for path in self.paths[:-1]:  # one by one, so that an error closes those before it
+                self._full.append(FrameStore(path))
             return FrameStore(self.paths[-1], "a", locking=self._locking)
         stale, self.paths, self._next_number = self.paths, [], 0
-        store = self._create(overwrite)
+        store = self._create(self._options, self._attrs, overwrite=overwrite)
+        # Only now: if the new store cannot be created, the old ones are still there.
         for path in set(stale) - set(self.paths):
             os.remove(path)
         return store
@@ -73,9 +75,11 @@ class Series:
         """Append a clip, to a new file if the last one is full."""
         limit = self._max_nbytes
         if limit is not None and self._last.cbytes >= limit and len(self._last):
+            # Those of the file before, as a run that continues a series may give none.
+            options, attrs = self.options, self._attrs or self._last.attrs
             self._last.close()
             self._full.append(FrameStore(self.paths[-1]))
-            self._last = self._create(overwrite=False)
+            self._last = self._create(options, attrs, overwrite=False)
         self._last._append_encoded(id_, clip)
 
     def flush(self) -> None:
@@ -114,15 +118,17 @@ class Series:
         stem, suffix = os.path.splitext(self._path)
         return f"{stem}-{number:0{_DIGITS}}{suffix}"
 
-    def _create(self, overwrite: bool) -> FrameStore:
+    def _create(
+        self, options: Options, attrs: Mapping[str, Any] | None, *, overwrite: bool
+    ) -> FrameStore:
         path = self._path
         if self._max_nbytes is not None:
             path = self._numbered(self._next_number)
             self._next_number += 1
         store = FrameStore.create(
             path,
-            **self._options._asdict(),
-            attrs=self._attrs,
+            **options._asdict(),
+            attrs=attrs,
             overwrite=overwrite,
             locking=self._locking,
         )

@@ -152,7 +152,6 @@ class StoreClip(ShownClip):
         return value
 
     def _meta_text(self) -> bytes:
-        """Return the metadata as JSON."""
         return self._index.meta(self._ordinal)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
@@ -247,7 +246,7 @@ class StoreClip(ShownClip):
             decode = partial(self._decode, index, reference=None, out=out)
         with Scratch(nbytes) as view:
             if source.read_into(self._offsets[index], view) < nbytes:
-                return None
+                return None  # `fetch` raises the error, with its place
             self._check(index, decode, view)
         return frame
 
@@ -356,7 +355,6 @@ class StoreClip(ShownClip):
         return header.nbytes
 
     def _chunk_nbytes(self, chunk: int) -> int:
-        """Return the decoded size of a chunk."""
         first = chunk * self._format.group
         return min(self._format.group, self._nframes - first) * self._frame_nbytes
 
@@ -551,7 +549,6 @@ class StoreClip(ShownClip):
                 out[place * nbytes : (place + 1) * nbytes] = target
 
     def _first_frame(self, chunk: int) -> int:
-        """Return the first frame of a chunk."""
         return chunk * self._format.group
 
     def _chunk_of(self, index: int) -> tuple[int, int, int]:

@@ -66,11 +66,15 @@ def split_overlapping(places: Iterable[Place]) -> tuple[list[Place], list[tuple[
     """
     apart: list[Place] = []
     others = []
+    last: Place | None = None  # not an empty clip, which may be at any offset
     for place in sorted(places, key=lambda each: (each.start, each.end)):
-        if apart and place.start < apart[-1].end and place.start < place.end:
-            others.append((place, apart[-1]))
-        else:
-            apart.append(place)
+        is_empty = place.start == place.end
+        if last is not None and place.start < last.end and not is_empty:
+            others.append((place, last))
+            continue
+        apart.append(place)
+        if not is_empty:
+            last = place
     return apart, others
 
 
@@ -133,12 +137,13 @@ class ClipVerifier:
         """Verify a clip; its frames may be read later, in a batch with other clips."""
         id_ = id_text(index, ordinal)
         try:
-            index.id(ordinal)
+            index.id(ordinal)  # raises if it is not UTF-8
             clip = open_clip(self._store, self._source, index, id_, ordinal)
         except BloscpackError as err:
             self.add(index, ordinal, err)
             return
         except ImportError as err:
+            # The library of its dtype or codec is missing: digests prove the bytes without it.
             self._compare_digests(index, ordinal, err)
             return
         try:

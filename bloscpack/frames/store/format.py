@@ -464,7 +464,7 @@ class Clips:
             and (offsets <= tail.offset).all()
             and ascends_to(id_ends, len(ids))
             and (hashes[:-1] <= hashes[1:]).all()
-            and all(row[1] for row in rows)
+            and all(row[1] for row in rows)  # `first_chunks` divides by them
         ):
             raise FormatError("index: a field of the clips is out of its range", offset=tail.offset)
         return self

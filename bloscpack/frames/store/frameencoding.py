@@ -95,11 +95,9 @@ class Options(NamedTuple):
         }
 
     def stored(self) -> dict[str, Any]:
-        """Return the fields that the metadata of a store keep.
-
-        Options that are as they were before there was a choice are left out.
-        """
+        """Return the fields that the metadata of a store keep."""
         fields = self._asdict()
+        # Options that were added later: without them, a store is the same bytes as before.
         for name in ("subsampling", "crf", "gop", "encoder"):
             if fields[name] == getattr(Options(), name):
                 del fields[name]
@@ -191,7 +189,7 @@ class Encoder:
         """Return the format of frames of this kind, or raise if they cannot be stored."""
         is_raw = self._options.preset == "raw"
         form = FrameFormat.raw(dtype, shape) if is_raw else FrameFormat.lossless(dtype, shape)
-        form.pack()
+        form.pack()  # raises if the index cannot name the dtype, before any frame is encoded
         return form
 
     def _batch_nframes(self) -> int:
@@ -249,13 +247,12 @@ class Encoder:
             self.nframes += len(batch)
 
     def _lossy(self, frames: Iterator[Any], nbytes: int) -> Iterator[tuple[bytes, int]]:
-        """Encode arrays as JPEG or video."""
         if self._options.codec == "video":
             return self._video(frames)
         return self._jpegs(frames, nbytes)
 
     def _jpegs(self, frames: Iterator[Any], nbytes: int) -> Iterator[tuple[bytes, int]]:
-        """Encode arrays as JPEG."""
+        # Of an iterable, only the size of the first frame is known.
         nthreads = resolve_nthreads(self._nthreads, _IMAGE_COST * max(nbytes, _BATCH_NBYTES))
         yield from self._images(
             map_ordered(
@@ -270,7 +267,6 @@ class Encoder:
         )
 
     def _video(self, frames: Iterator[Any]) -> Iterator[tuple[bytes, int]]:
-        """Encode arrays as video."""
         with importing:
             from ...media.videowriter import rate_of
             from ..video.format import join_text
@@ -286,7 +282,6 @@ class Encoder:
             self.text = join_text(self.text, self.header)
 
     def _images(self, images: Iterable[Any]) -> Iterator[tuple[bytes, int]]:
-        """Store images unchanged."""
         for stored in map(bytes, images):
             try:
                 info = image.probe(stored)
@@ -329,7 +324,7 @@ class EncodedVideo:
         self._copy = GroupCopy(source, name=name or name_of(source), max_gop=max_gop)
         self._meta = meta
         self._has_rate = has_rate
-        pack_meta(meta)
+        pack_meta(meta)  # raises before the video is decoded
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
         """Yield the stored bytes and the number of frames of each group."""
@@ -382,7 +377,7 @@ def recoded(
         from ...media.videowriter import RATE_KEY
         from ..video.groupcopy import name_of
         from ..video.videoencoder import encoded, opened_video
-    pack_meta(meta)
+    pack_meta(meta)  # raises before the video is decoded
     name = name_of(source)
     with opened_video(source, name) as (frames, time_base, rate):
         named = {RATE_KEY: round(rate, _RATE_DIGITS), **(meta or {})}

@@ -603,6 +603,7 @@ class FrameStore(ClipMapping):
     def __del__(self) -> None:
         # After a failed __init__ there may be no attributes.
         writer = getattr(self, "_writer", None)
+        # A forked child has a copy of the store; the parent will close it.
         if writer is None or not self._is_open or not writer.is_mine:
             return
         outcome = (
@@ -706,6 +707,7 @@ def _continued(
     """Return front and index of the current store, which must be a continuation of `index`."""
     front, before = _as_of(source, index.end, _identity_of(opened, front, index))
     later = Finder(source, source.size()).find()
+    # If a later index is damaged, the last intact one may be older than that of the open store.
     return front, later if later.nclips >= before.nclips else before
 
 

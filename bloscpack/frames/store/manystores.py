@@ -166,6 +166,7 @@ class ManyStores(ClipMapping):
 
     def _open_source(self, place: Any) -> ByteSource:
         is_path = isinstance(place, str | os.PathLike) and not is_url(place)
+        # The pool closes and reopens files by path, which only regular files survive.
         if is_path and stat.S_ISREG(os.stat(place).st_mode):
             return self._pool.open(place)
         return open_source(place, self._storage_options if is_url(place) else None)
@@ -223,7 +224,7 @@ class ManyStores(ClipMapping):
         if not isinstance(key, str):
             raise TypeError(f"an id must be a str, not {type(key).__name__}")
         for store in self._load().candidates(key):
-            with suppress(NotFoundError):
+            with suppress(NotFoundError):  # another id has the same hash
                 return store[key]
         raise NotFoundError(f"no clip {key!r:.80} among {len(self)}").at(path=self.name)
 
@@ -252,9 +253,16 @@ class ManyStores(ClipMapping):
             A file was replaced: open the files again.
         """
         stores = self._load().stores
-        for store in stores:
-            store.refresh()
-        self._tables = _build_tables(stores)
+        before = [dict(vars(store)) for store in stores]
+        try:
+            for store in stores:
+                store.refresh()
+            self._tables = _build_tables(stores)
+        except BaseException:
+            # `keys` reads the stores, and all else the tables: both are new, or neither.
+            for store, state in zip(stores, before, strict=True):
+                vars(store).update(state)
+            raise
 
     def close(self) -> None:
         """Close the files; idempotent."""

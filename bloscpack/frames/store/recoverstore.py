@@ -34,7 +34,7 @@ from .format import (
     store_header,
 )
 from .frameencoding import Options
-from .segments import Finder, Index, Segment
+from .segments import MAX_CHUNKS, MAX_CLIPS, MAX_METAS_NBYTES, Finder, Index, Segment
 from .storefront import Front, pack_front
 from .verify import standard_front, whole_segment
 
@@ -43,10 +43,6 @@ _FIRST_BLOCK_NBYTES = 1 << 12
 _BLOCK_NBYTES = 1 << 20
 # Limit on bytes read for damaged segments, in multiples of the file size: they may overlap.
 _MAX_VAIN = 4
-# Limits of a segment of the new index.
-_MAX_CLIPS = 1 << 20
-_MAX_CHUNKS = 1 << 24
-_MAX_METAS_NBYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +240,9 @@ class _NewIndex:
     def is_full(self) -> bool:
         """Whether the clips added so far should become a segment."""
         return (
-            len(self.offsets) >= _MAX_CLIPS
-            or len(self._cbytes) >= _MAX_CHUNKS
-            or self._texts_nbytes >= _MAX_METAS_NBYTES
+            len(self.offsets) >= MAX_CLIPS
+            or len(self._cbytes) >= MAX_CHUNKS
+            or self._texts_nbytes >= MAX_METAS_NBYTES
         )
 
     def add(self, clip: FoundClip, offset: int) -> None:
@@ -315,7 +311,7 @@ def _write(
             packed = index.pack(position)
             sink.write(packed)
             position += len(packed)
-    if index.offsets or not clips:
+    if index.offsets or not clips:  # a store without clips has a segment, too
         sink.write(index.pack(position))
     return nchunks
 

@@ -40,6 +40,10 @@ from .format import (
 TAIL_NBYTES = 1 << 16
 # Segments of fewer clips find ids with a dict, as there may be hundreds of these segments.
 _FEW_CLIPS = 64
+# Limit on a segment of many clips, so that none takes long to read.
+MAX_CLIPS = 1 << 20
+MAX_CHUNKS = 1 << 24
+MAX_METAS_NBYTES = 1 << 28
 # Limit on a search, in multiples of the file size: segments overlap, so bytes are read repeatedly.
 _MAX_SEARCH = 8
 _BLOCK_NBYTES = 1 << 20

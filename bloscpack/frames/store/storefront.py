@@ -63,6 +63,7 @@ class Front:
     def _read_metadata(self) -> dict[str, Any]:
         offset = self.header.size
         meta = self._metadata_header()
+        # No digest covers room after the data, and every byte of a store must be covered.
         if meta.max_meta_size != meta.meta_comp_size:
             raise FormatError(
                 f"metadata header: max_meta_size {meta.max_meta_size} is not meta_comp_size "

@@ -231,5 +231,6 @@ def whole_segment(source: ByteSource, tail: Tail) -> Segment | None:
 
 def _resembles_tail(view: bytes, end: int) -> bool:
     """Return whether the bytes before `end` are a tail whose magic is damaged."""
+    # The fields `offset` and `nbytes` of `Tail`, without its checks.
     offset, nbytes = (int.from_bytes(view[at : at + 8], "little") for at in (40, 48))
     return len(view) == TAIL_SIZE and offset + nbytes == end

@@ -35,17 +35,21 @@ from .format import (
     raw_padding,
 )
 from .frameencoding import EncodedClip, Encoder, Options, pack_meta
-from .segments import Finder, Segment, has_magic, merged
+from .segments import (
+    MAX_CHUNKS,
+    MAX_CLIPS,
+    MAX_METAS_NBYTES,
+    Finder,
+    Segment,
+    has_magic,
+    merged,
+)
 from .storefront import Front, pack_front
 
 # Stored bytes per write call.
 _WRITE_NBYTES = 1 << 20
 # Length of the chain from which segments are merged without a flush.
 _MAX_SINGLE = 256
-# Limit on a merged segment, so that none takes long to read.
-_MAX_CLIPS = 1 << 20
-_MAX_CHUNKS = 1 << 24
-_MAX_METAS_NBYTES = 1 << 28
 
 
 class StoreWriter:
@@ -65,6 +69,9 @@ class StoreWriter:
         self._has_rest = False  # whether bytes of a failed write may follow `_end`
         self._is_broken = False
         self._is_open = True
+        # Whether a clip is being written. The frames may come from a generator of the caller, which
+        # could append to the same store: the lock lets its thread pass, and this refuses it.
+        self._is_busy = False
         self._lock = RLock()
 
     @classmethod
@@ -156,11 +163,14 @@ class StoreWriter:
             self._cut_rest()
             if self.index.find(id_) >= 0:
                 raise ValueError(f"there is a clip {id_!r:.80} already")
+            self._is_busy = True
             try:
                 self._write_clip(id_, start())
             except BaseException:
                 self._cut()
                 raise
+            finally:
+                self._is_busy = False
             self._single += 1
             if self._single >= _MAX_SINGLE:
                 try:
@@ -316,9 +326,9 @@ class StoreWriter:
             if taken and (
                 tail.nclips > 2 * (nclips - tail.nclips)
                 or not tail.nclips
-                or nclips > _MAX_CLIPS
-                or nchunks > _MAX_CHUNKS
-                or nbytes > _MAX_METAS_NBYTES
+                or nclips > MAX_CLIPS
+                or nchunks > MAX_CHUNKS
+                or nbytes > MAX_METAS_NBYTES
             ):
                 break
             taken.append(segment)
@@ -339,7 +349,7 @@ class StoreWriter:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process opened the store; False in a forked child."""
+        """Whether this process opened the store, and not its parent."""
         return os.getpid() == self._pid
 
     def abandon(self) -> None:
@@ -355,6 +365,8 @@ class StoreWriter:
     def _check_usable(self) -> None:
         if not self._is_open:
             raise ValueError("I/O operation on a closed frame store: open the file again")
+        if self._is_busy:
+            raise ValueError("a clip is being appended: its frames must not change the store")
         self._check_whole()
 
     def _check_whole(self) -> None:

@@ -25,6 +25,8 @@ from ...types import BytesLike, IntArray
 
 MAX_GROUP = 255
 """Frames of a group, whose number is one byte of the index."""
+IDENTITY_MATRIX = (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
+"""Display matrix of a video that is not turned: 16.16 fixed point, the last column 2.30."""
 MAX_PIXELS = 1 << 26
 """Pixels of a frame."""
 MAX_TIME = 1 << 62
@@ -257,6 +259,7 @@ class VideoHeader:
                 f"video: version {version}, codec {codec} and flags {flags:#x} are not supported "
                 "here"
             )
+        # Every second number is a denominator.
         if not 0 < width * height <= MAX_PIXELS or not numbers[0] or not all(numbers[1::2]):
             raise FormatError(
                 f"video: {width} x {height} pixels, time base {numbers[0]}/{numbers[1]}",

@@ -23,6 +23,7 @@ from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
 from .format import (
     COST_UNIT,
+    IDENTITY_MATRIX,
     MAX_GROUP,
     MAX_PIXELS,
     MAX_TIME,
@@ -57,7 +58,6 @@ _SPOOL_NBYTES = 64 << 20
 _H264_SLICES = {1, 2, 5}
 _HEVC_FIRST_OTHER = 32
 _HEVC_FIRST_REFERENCE_ONLY = 16
-_NO_MATRIX = (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
 
 
 def refusal(name: str, reason: str) -> UnsupportedError:
@@ -103,7 +103,7 @@ class GroupCopy:
         return VideoHeader(
             **self._fields,
             cost=round(COST_UNIT * self._cost / max(1, self.nframes)),
-            matrix=() if self._matrix == _NO_MATRIX else self._matrix,
+            matrix=() if self._matrix == IDENTITY_MATRIX else self._matrix,
             times=np.array(self._pts, np.int64),
         )
 
@@ -293,13 +293,15 @@ class _WholeDecoder:
     def _copy(self, packet: Any) -> Packet:
         if packet.is_corrupt:
             raise FormatError(f"{self._name}: a packet is truncated")
-        if getattr(packet, "is_discard", False):
+        if packet.is_discard:
             raise refusal(self._name, "it has frames that its edit list hides")
+        # PyAV 15 cannot ask.
         if hasattr(packet, "has_sidedata") and packet.has_sidedata("new_extradata"):
             raise refusal(self._name, "the configuration of its codec changes midway")
         pts, dts = packet.pts, 0 if packet.dts is None else packet.dts
         if pts is None:
             raise refusal(self._name, "packets have no times")
+        # Readers refuse a column of 255 durations that add up to MAX_TIME or more.
         if not all(abs(each) < MAX_TIME >> 8 for each in (pts, dts, packet.duration or 0)):
             raise FormatError(f"{self._name}: a packet has the time {pts}")
         return Packet(bytes(packet), pts, dts, packet.duration or 0, packet.is_keyframe)

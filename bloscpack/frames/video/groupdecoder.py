@@ -65,9 +65,7 @@ class GroupDecoder:
         self._codec.thread_type = "NONE"
         limit = (config.width + _MARGIN) * (config.height + _MARGIN)
         self._codec.options = {"max_pixels": str(limit)}
-        if config.codec == VideoCodec.AV1:
-            self._codec.options |= {"max_frame_delay": "1"}
-        else:  # holes in a frame are errors
+        if config.codec != VideoCodec.AV1:  # holes in a frame are errors
             self._codec.options |= {"err_detect": "explode"}
         try:
             self._codec.open(strict=False)
@@ -204,7 +202,7 @@ def place_rgb(rgb: AnyArray, rotation: int, flipped: bool, outs: Collection[AnyA
 
 @functools.cache
 def _reformat_options() -> dict[str, int]:
-    """Return options for one thread, which older versions of PyAV do not know."""
+    """Return options for one thread, which PyAV 15 does not know."""
     reformat = import_av().video.reformatter.VideoReformatter.reformat
     return {"threads": 1} if "threads" in (reformat.__doc__ or "") else {}
 

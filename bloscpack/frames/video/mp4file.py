@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 from ...exceptions import UnsupportedError
 from ...storage import disk
 from ...storage.update import temporary_path
-from .format import Packet, VideoCodec, VideoHeader
+from .format import IDENTITY_MATRIX, Packet, VideoCodec, VideoHeader
 
 # Sample entry and configuration box by codec.
 _ENTRIES = {
@@ -25,13 +25,11 @@ _ENTRIES = {
     VideoCodec.AV1: (b"av01", b"av1C", {b"av01"}),
 }
 _BRANDS = (b"isom", b"iso4", b"mp41")  # iso4: signed composition offsets
-_MATRIX = (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
 _MAX_U32 = (1 << 32) - 1
 _NONE_LANGUAGE = 0x55C4  # "und"
 _FULL_RANGE = 2
 _DEPTHS = (("16", 16), ("14", 14), ("12", 12), ("10", 10), ("9", 9))
 _CHROMAS = {"420": 1, "422": 2, "444": 3}
-_PER_WRITE = 256
 
 
 class _Sample(NamedTuple):
@@ -71,6 +69,7 @@ def write_file(file: BinaryIO, header: VideoHeader, packets: Iterable[Packet]) -
     front = _box(b"ftyp", _BRANDS[0], pack(">I", 0x200), *_BRANDS)
     file.write(front)
     start = len(front) + 16
+    # Size 1: the size is in the 8 bytes after the type, and written when it is known.
     file.write(pack(">I4sQ", 1, b"mdat", 0))
     samples = []
     for data, pts, dts, duration, is_key in packets:
@@ -114,7 +113,7 @@ def _moov(header: VideoHeader, samples: list[_Sample], start: int) -> bytes:
         raise UnsupportedError("the first frame is shown before time 0, which mp4 files cannot do")
     duration = end
     size = _display_size(header)
-    matrix = pack(">9i", *(header.matrix or _MATRIX))
+    matrix = pack(">9i", *(header.matrix or IDENTITY_MATRIX))
     tkhd = _full_box(
         b"tkhd", 1, 3,
         pack(">QQIIQ", 0, 0, 1, 0, duration), bytes(8 + 2 + 2 + 2 + 2), matrix,
@@ -142,7 +141,7 @@ def _moov(header: VideoHeader, samples: list[_Sample], start: int) -> bytes:
     mvhd = _full_box(
         b"mvhd", 1, 0,
         pack(">QQIQ", 0, 0, timescale, duration), pack(">IH10x", 1 << 16, 1 << 8),
-        pack(">9i", *_MATRIX), bytes(24), pack(">I", 2),
+        pack(">9i", *IDENTITY_MATRIX), bytes(24), pack(">I", 2),
     )  # fmt: skip
     return _box(b"moov", mvhd, _box(b"trak", tkhd, _box(b"edts", elst), mdia))
 

@@ -50,7 +50,6 @@ _LIBRARIES = {
     "vp9": (_Library("libvpx-vp9", 63, True),),
     "av1": (_Library("libsvtav1", 63, False), _Library("libaom-av1", 63, True)),
 }
-ENCODERS = tuple(_LIBRARIES)
 
 
 class TimedFrame(NamedTuple):
