@@ -74,11 +74,11 @@ class FileNames:
 
 def _key(name: str) -> str:
     """Return a key that is equal for names that some file system treats as the same."""
+    # Canonical caseless matching (Unicode, D145): casefold may undo the first normalization.
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())
 
 
 def _portable(part: str) -> str:
-    """Return the part with everything replaced that some operating system refuses."""
     text = "".join("_" if not c.isprintable() or c in _REFUSED else c for c in _shorten(part))
     if text[0] in _NOT_FIRST:
         text = "_" + text[1:]
@@ -107,7 +107,6 @@ def _nbytes(text: str) -> int:
 
 
 def _without_suffix(name: str) -> str:
-    """Return a name without the suffix of a picture."""
     stem, dot, suffix = name.rpartition(".")
     if stem and f"{dot}{suffix}".casefold() in _PICTURE_SUFFIXES:
         # Without the suffix, the name may end in a dot or blank, or be a device name.

@@ -134,6 +134,7 @@ def check_scans(data: BytesLike) -> None:
         if marker in _FRAME_MARKERS:
             progressive, components = marker not in _SINGLE_SCAN_FRAMES, data[at + 9]
         elif marker == _SOS and (progressive or data[at + 4 : at + 5] != bytes((components,))):
+            # In coded data a 0xFF is followed by 0 or a restart marker, so these are scans.
             scans = bytes(data).count(b"\xff\xda")
             if scans > MAX_SCANS:
                 raise FormatError(f"JPEG: {scans} scans; at most {MAX_SCANS} are allowed")
@@ -252,6 +253,7 @@ def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
     _check_png(data)
     pillow = import_pillow()
     try:
+        # No other decoder of Pillow may get the bytes.
         with pillow.open(io.BytesIO(data), formats=["PNG"]) as image:
             pixels = np.asarray(image.convert("RGB") if image.mode == "P" else image)
     except MemoryError:
@@ -260,7 +262,7 @@ def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
         raise CodecError(f"PNG: {err}", codec="png") from err
     if pixels.shape != info.shape:
         raise CodecError(f"PNG: decoded to {pixels.shape}, not {info.shape}", codec="png")
-    return pixels.astype(info.dtype, copy=True)
+    return pixels.astype(info.dtype, copy=True)  # the array of Pillow's memory is read-only
 
 
 def encode_jpeg(
@@ -354,7 +356,7 @@ def encode_png(array: Array) -> bytes:
     content = pixels.astype(pixels.dtype.newbyteorder("<"), copy=False).tobytes()
     image = import_pillow().frombytes(mode, (width, height), content)
     if array.dtype == _BOOL:
-        image = image.convert("1")
+        image = image.convert("1")  # only 0 and 255, so nothing is dithered
     stream = io.BytesIO()
     image.save(stream, "PNG")
     return stream.getvalue()

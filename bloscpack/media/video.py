@@ -128,6 +128,7 @@ class VideoFrames(Iterator[Frame]):
         """Yield the packets of the video, and None at its end."""
         own = self._stream.index
         ends: dict[int, float] = {own: 0.0}
+        # Of all streams: Matroska declares the end of the longest one only.
         packets = self._container.demux()
         while True:
             try:
@@ -158,7 +159,6 @@ class VideoFrames(Iterator[Frame]):
         if name == _MATROSKA:
             if not self._container.duration:
                 return
-            # The end of the longest of all streams.
             seconds = float(Fraction(self._container.duration, self._av.time_base))
             tolerance = max(_MAX_MISSING_SECONDS, 2 * frame)
         elif name == _MOV:
@@ -215,8 +215,7 @@ class VideoFrames(Iterator[Frame]):
         clock = _Clock(rate, start, self.report.rate)
         last: Any = None
         for frame in self._decode():
-            # Older versions of PyAV have no `duration`.
-            duration = (getattr(frame, "duration", 0) or 0) * time_base
+            duration = (frame.duration or 0) * time_base
             time = None if frame.pts is None else frame.pts * time_base
             before, count = clock.copies(time, duration)
             for number in range(count):
@@ -349,7 +348,7 @@ class _Clock:
         if drift < 0 < end:
             drift = 0.0
         before, count = 0, 1
-        if end < -1.1:
+        if end < -1.1:  # this number and the others are ffmpeg's
             count = 0
         elif end > 1.1:
             count = min(round(end), _MAX_COPIES)

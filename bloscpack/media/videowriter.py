@@ -117,8 +117,6 @@ def write_gif(path: str, frames: Iterator[Pixels], rate: Fraction, crf: float) -
     """Write RGB frames of one size as a GIF that repeats; at least one. `crf` is ignored."""
     pillow = import_pillow()
     first = next(frames)
-    # GIF counts in hundredths of a second. Equal frames in a row would become one.
-    duration = max(20, 10 * round(100 / rate))
 
     def images() -> Iterator[Any]:
         for pixels in frames:
@@ -130,10 +128,26 @@ def write_gif(path: str, frames: Iterator[Pixels], rate: Fraction, crf: float) -
         "GIF",
         save_all=True,
         append_images=images(),
-        duration=duration,
+        duration=_gif_duration(rate),
         loop=0,
         optimize=False,
     )
+
+
+def gif_length(path: str, rate: Fraction) -> int:
+    """Return how many frames of this rate a GIF shows; Pillow stores equal ones in a row as one."""
+    total = 0
+    with import_pillow().open(path) as image:
+        for number in range(image.n_frames):
+            image.seek(number)
+            total += image.info["duration"]
+    return total // _gif_duration(rate)
+
+
+def _gif_duration(rate: Fraction) -> int:
+    """Return the milliseconds of a frame."""
+    # GIF counts in hundredths of a second, and browsers slow down frames of less than two.
+    return max(20, 10 * round(100 / rate))
 
 
 def _check_size(pixels: Pixels, first: Pixels) -> None:

@@ -19,7 +19,7 @@ from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
 from ...frames.indexing import IndexedClip
 from ...frames.protocol import FrameSelection, FrameSource, frame_indices
 from ...media.video import VideoFrames, read_video
-from ...media.videowriter import RATE_KEY, rate_of, rgb_frames, write_gif, write_mp4
+from ...media.videowriter import RATE_KEY, gif_length, rate_of, rgb_frames, write_gif, write_mp4
 from ...notice import notice
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
@@ -163,8 +163,11 @@ class VideoWriter:
         """Return a description of the first difference from the source, or None."""
         with closing(open_source(path)) as opened, open_mp4(opened, "", nthreads=None) as clips:
             written = clips[next(iter(clips))]
-            if written.shape[:3] != self._clip.shape[:3]:
-                return f"{written.shape[:3]} instead of {self._clip.shape[:3]}"
+            length, *size = written.shape[:3]
+            if self._write is write_gif:
+                length = gif_length(path, rate_of(self._clip.meta))
+            if (length, *size) != self._clip.shape[:3]:
+                return f"{(length, *size)} instead of {self._clip.shape[:3]}"
             for start in range(0, len(self._clip) if self.lossless else 0, _COMPARED_NFRAMES):
                 frames = slice(start, start + _COMPARED_NFRAMES)
                 if not np.array_equal(written[frames], self._clip[frames]):

@@ -67,6 +67,14 @@ def test_a_clip_becomes_a_video(suffix: str, size: tuple[int, int], tmp_path: Pa
     assert (again.clips, again.frames) == (1, 12)
 
 
+def test_a_gif_of_a_clip_that_stands_still(tmp_path: Path) -> None:
+    with bp.frames.create(tmp_path / "a.blp") as made:
+        made.append("still", frames(3).repeat(4, axis=0), {"fps": 20})
+    assert bp.convert(tmp_path / "a.blp", tmp_path / "a.gif").frames == 12
+    with Image.open(tmp_path / "a.gif") as image:
+        assert (image.n_frames, image.info["duration"]) == (3, 200)
+
+
 def test_a_gif_of_pillow_becomes_a_clip(tmp_path: Path) -> None:
     pixels = frames(5, 8, 12) // 64 * 80  # few colours: a palette has all of them
     first, *others = map(Image.fromarray, pixels)
