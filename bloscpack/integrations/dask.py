@@ -247,6 +247,7 @@ def save(
         storage_options=storage_options,
     )
     lengths = _part_lengths(array, job, nbytes_of(block))
+    # Not pure: equal arguments must not become the task of another call, whose work is done.
     begun = dask.delayed(_begin, pure=False)(job, _sample(array, job))
     if array.chunks != lengths:
         array = array.rechunk(lengths)

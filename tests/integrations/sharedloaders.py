@@ -90,6 +90,28 @@ class Ragged:
         return item
 
 
+class Conjugate:
+    """Transform to tensors that torch has and numpy lacks."""
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        small = torch.ones(3).to(torch.float8_e4m3fn)
+        return {**item, "frames": item["frames"].conj(), "small": small}
+
+
+def other_tensors(path: Path, method: str) -> None:
+    """Flags of tensors, and types that numpy lacks, arrive as they are in this process."""
+    frames = np.arange(12 * 90 * 90).reshape(12, 90, 90) * (1 + 2j)
+    with bp.frames.create(path) as store:
+        for number in range(NCLIPS):
+            store.append(f"clip {number}", frames + number, {"label": number})
+    here = loader(path, None, transform=Conjugate())
+    there = loader(path, method, transform=Conjugate(), timeout=60)
+    for found, expected in zip(there, here, strict=True):
+        expect(torch.equal(found["frames"], expected["frames"].resolve_conj()), "frames differ")
+        expect(found["small"].dtype == torch.float8_e4m3fn, "another dtype")
+        expect(torch.equal(found["small"].float(), expected["small"].float()), "values differ")
+
+
 def same_batches(path: Path, method: str) -> None:
     """Batches of workers are those of this process, and stay as they are while they are held."""
     write(path)

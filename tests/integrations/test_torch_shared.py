@@ -18,6 +18,7 @@ SCENARIOS = (
     "killed",
     "damaged",
     "pickled_items",
+    "other_tensors",
 )
 
 

@@ -139,7 +139,7 @@ def _datasets(file: Any) -> list[str]:
         if isinstance(node, h5py.Dataset) and not node.is_scale:
             found.append(name)
 
-    file.visititems(visit)
+    file.visititems(visit)  # follows neither soft links nor those to other files
     return found
 
 

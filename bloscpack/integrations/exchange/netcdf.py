@@ -85,7 +85,7 @@ def _dataset(source: ByteSource, group: str) -> Iterator[Any]:
             engine="h5netcdf" if is_hdf5 else "scipy",
             group=group or None,
             cache=False,
-            decode_timedelta=False,
+            decode_timedelta=False,  # numbers whose unit is "days" stay numbers
         )
     with closing(dataset):
         yield dataset

@@ -48,6 +48,7 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
         The series does not consist of equal pages, or a page has more than 1 GiB.
     """
     with errors_of(_WHAT, source.name):
+        # An OME-TIFF may name other files, which must not be opened.
         file = tifffile.TiffFile(io.BufferedReader(SourceStream(source)), _multifile=False)
     with closing(file):
         with errors_of(_WHAT, source.name), _complaints():

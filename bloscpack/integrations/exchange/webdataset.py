@@ -125,6 +125,7 @@ def open_webdataset(source: ByteSource, inner: str, *, nthreads: int | None) -> 
     end = 0
     with errors_of(_WHAT, source.name):
         stream = io.BufferedReader(SourceStream(source))
+        # Not compressed: members are read later, by their offsets.
         with tarfile.open(fileobj=stream, mode="r:") as archive:
             for member in archive:
                 end = member.offset_data + member.size

@@ -188,8 +188,9 @@ def _quiet() -> Iterator[None]:
 def _store(source: ByteSource | ListedFolder) -> Iterator[Any]:
     store: Any
     if not isinstance(source, ListedFolder):
+        # ZipStore takes paths only, but hands its path to zipfile, which takes streams.
         store = ZipStore(Path("archive.zip"), mode="r")
-        store.path = io.BufferedReader(SourceStream(source))  # opened by zipfile
+        store.path = io.BufferedReader(SourceStream(source))
     elif source.has_latency:
         store = FsspecStore.from_url(source.where, storage_options=source.options, read_only=True)
     else:

@@ -77,6 +77,7 @@ class JpegImages:
     def decode(self, device: torch.device) -> list[torch.Tensor]:
         """Return the frames in order, uint8 on the device."""
         library = _image_library()
+        # Copied: torch warns of bytes that must not be changed.
         files = [torch.frombuffer(bytearray(file), dtype=torch.uint8) for file in self.files]
         mode = library.ImageReadMode.UNCHANGED
         images = library.decode_jpeg(files, mode=mode, device=device)
@@ -152,14 +153,14 @@ class CodedBatch:
                     _put(frame, parts[number][place])
         except ImportError:
             raise
-        except (RuntimeError, ValueError, IndexError, NotImplementedError) as err:
+        except (RuntimeError, ValueError, IndexError) as err:
             raise CodecError(
                 f"{coded.label}: {device} cannot decode it: {err!s:.300}; {_FALLBACK}"
             ) from err
 
 
 def _put(frame: torch.Tensor, target: torch.Tensor) -> None:
-    if frame.shape != target.shape:
+    if frame.shape != target.shape:  # `copy_` would broadcast
         raise ValueError(f"a frame of {tuple(frame.shape)}, not {tuple(target.shape)}")
     target.copy_(frame)
 

@@ -127,7 +127,7 @@ class ItemReader:
             "id": clip.id,
             "index": ordinal,
             "start": start,
-            "seed": random_number(self._seed, epoch, ordinal, _SEED) >> 1,
+            "seed": random_number(self._seed, epoch, ordinal, _SEED) >> 1,  # fits int64
         }
         if self._label is not None or self._with_meta:
             self._describe(clip, item)
@@ -199,6 +199,7 @@ class Plan:
             shapes = [((len(forms), *shape), dtype)]
         else:
             shapes = forms
+        # Of Python's integers, as shapes from a damaged file could overflow others.
         sizes = [dtype.itemsize * int(np.prod(shape, dtype=object)) for shape, dtype in shapes]
         starts = [0]
         for size in sizes:

@@ -40,7 +40,7 @@ class Passes:
         for batch in batches:
             self._nreturned += 1
             yield batch
-            del batch
+            del batch  # its memory can be used for the next one, which is read now
         self._has_ended = True
 
     @property

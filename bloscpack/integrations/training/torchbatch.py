@@ -8,6 +8,7 @@ each is copied into a new file of shared memory, for which a file descriptor is 
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,13 +178,16 @@ def _packed(value: Any, ring: SharedRing, numbers: set[int]) -> Any:
         return value
     if value.device.type != "cpu" or value.layout != torch.strided or not value.numel():
         return value
+    # A conjugate or negative is a flag of the tensor, and not in its memory.
+    value = value.resolve_conj().resolve_neg()
     place = ring.place_of(value.data_ptr())
     if place is not None:
         number, offset = place
         numbers.add(number)
         return _Place(number, offset, value.dtype, tuple(value.shape), value.stride())
-    if value.numel() * value.itemsize <= _MAX_SMALL_NBYTES and value.dtype is not torch.bfloat16:
-        return _Values(value.numpy())
+    if value.numel() * value.itemsize <= _MAX_SMALL_NBYTES:
+        with suppress(TypeError):  # numpy lacks bfloat16 and floats of 8 bits
+            return _Values(value.numpy())
     return value
 
 
