@@ -39,6 +39,7 @@ class ArrayClip(IndexedClip):
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""
         indices, is_single = frame_indices(selection, len(self))
+        # `Rows` reads ranges only.
         first, last = (int(indices.min()), int(indices.max()) + 1) if len(indices) else (0, 0)
         found: AnyArray = np.ascontiguousarray(
             self._rows.read((slice(first, last),))[indices - first]

@@ -69,6 +69,33 @@ def test_a_store_to_a_store(tmp_path: Path) -> None:
             assert store.attrs == {"k": 1}
 
 
+@pytest.mark.parametrize("name", ["b.blp", "b.npy"])
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, name: str) -> None:
+    np.save(tmp_path / "a.npy", pixels(1, 4, 6, 5))
+    with pytest.raises(FileExistsError, match="exists already"):
+        bp.convert(
+            tmp_path / "a.npy",
+            tmp_path / name,
+            progress=lambda done, total: (tmp_path / name).write_text("precious") and None,
+        )
+    assert (tmp_path / name).read_text() == "precious"
+    assert left_in(tmp_path) == ["a.npy", name]
+
+
+def test_a_copy_is_synced_before_it_gets_its_name(tmp_path: Path, monkeypatch: Any) -> None:
+    calls: list[str] = []
+
+    def recorded(name: str) -> Any:
+        real = getattr(disk, name)
+        return lambda *args: (calls.append(name), real(*args))
+
+    for name in ("sync", "rename_new", "sync_folder"):
+        monkeypatch.setattr(disk, name, recorded(name))
+    np.save(tmp_path / "a.npy", pixels(1, 4, 6, 5))
+    bp.convert(tmp_path / "a.npy", tmp_path / "b.npy")
+    assert calls[:3] == ["sync", "rename_new", "sync_folder"]
+
+
 def test_several_stores_become_one(tmp_path: Path) -> None:
     for name in "ab":
         with bp.frames.create(tmp_path / name) as store:

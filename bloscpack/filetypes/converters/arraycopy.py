@@ -93,8 +93,8 @@ def _check_dtype(dtype: Dtype) -> None:
 def _write(
     source: ArraySource, path: str, keepbits: int | None, job: CopyJob, *, is_v3: bool
 ) -> None:
-    """Write a copy to a new file, and compare it."""
     rows, attrs = source.rows, source.attrs
+    # `parts` refuses another number in the attrs, and sets that of `keepbits` itself.
     if keepbits is not None and _is_rounded_further(attrs, keepbits):
         attrs = {key: value for key, value in attrs.items() if key != ATTRIBUTE}
     chunking: dict[str, Any] = {"chunks": None if is_v3 and source.band_nbytes else source.chunks}

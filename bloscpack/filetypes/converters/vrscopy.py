@@ -42,8 +42,9 @@ def copy_to_store(
             nthreads=job.nthreads,
             progress=job.progress,
         )
+        move = disk.replace if job.overwrite else disk.rename_new
         with replacing(job.target):
-            disk.replace(temporary, job.target)
+            move(temporary, job.target)
             disk.sync_folder(os.path.dirname(job.target))
         return Conversion("frames", made.clips, made.records, made.images)
 
@@ -67,6 +68,7 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
             check_target(name, name, is_folder=False, overwrite=False)
         # Only the first file makes a recording of the others, so it is renamed last.
         for path, name in reversed(list(zip(made.paths, names, strict=True))):
-            disk.replace(path, name)
+            move = disk.replace if job.overwrite and name == target else disk.rename_new
+            move(path, name)
         disk.sync_folder(os.path.dirname(target))
         return Conversion("vrs", made.clips, made.records, made.images)
