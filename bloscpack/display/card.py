@@ -348,7 +348,7 @@ def conversion_card(conversion: Any) -> str:
 
 
 def _guarded(make: Callable[[], Markup]) -> Markup:
-    """Return what `make` returns, or the message of its error on a line of its own."""
+    # The message of an error is on a line of its own.
     found = shown(make)
     return found if not found or found.startswith("<div") else Markup(f"<div>{found}</div>")
 

@@ -122,6 +122,15 @@ def colour_range(arrays: Iterable[AnyArray]) -> tuple[float, float]:
     return (low, high) if low <= high else (0.0, 0.0)
 
 
+def shares_of(values: AnyArray, low: float, high: float) -> AnyArray:
+    """Return where values are from `low`, 0, to `high`, 1; all 0 if these are equal."""
+    # Halves, as the difference of two finite numbers may be infinite.
+    span = high / 2 - low / 2
+    with np.errstate(invalid="ignore", over="ignore"):
+        shares: AnyArray = (values / 2 - low / 2) / span if span > 0 else values * 0
+    return shares
+
+
 def colour(
     values: AnyArray,
     height: int,
@@ -146,10 +155,7 @@ def colour(
         numbers = numbers * 255
     elif values.dtype != np.uint8:
         low, high = limits or colour_range([numbers])
-        with np.errstate(invalid="ignore", over="ignore"):
-            # Halves, as the difference of two finite numbers may be infinite.
-            span = high / 2 - low / 2
-            numbers = (numbers / 2 - low / 2) / span * 255 if span > 0 else numbers * 0
+        numbers = shares_of(numbers, low, high) * 255
     levels = np.clip(np.rint(np.where(is_finite, numbers, 0)), 0, 255).astype(np.uint8)
     pixels: Pixels
     if is_color or is_gray or values.dtype in (np.uint8, np.bool_):

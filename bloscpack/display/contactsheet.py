@@ -10,7 +10,7 @@ import numpy as np
 from ..format.filekind import JPEG, kind_of
 from ..storage.sink import open_sink
 from ..types import AnyArray
-from .colormap import Pixels, as_numbers, encode_png, resample
+from .colormap import Pixels, as_numbers, encode_png, resample, shares_of
 
 # Width in pixels of the gaps between and around tiles, and their gray value.
 _GAP, _GAP_VALUE = 4, 48
@@ -183,9 +183,7 @@ class _ColorMap:
         if self._dtype == np.bool_:
             tile = tile * 255
         elif self._is_scaled:
-            span = self._high - self._low
-            with np.errstate(invalid="ignore"):
-                tile = (tile - self._low) * (255 / span if span > 0 else 0)
+            tile = shares_of(tile, self._low, self._high) * 255
             tile = np.where(np.isfinite(tile), tile, 0)
         shown: Pixels = np.zeros((*tile.shape[:2], 3), np.uint8)
         rounded = np.clip(np.rint(tile), 0, 255).astype(np.uint8)

@@ -13,7 +13,7 @@ from ..exceptions import BloscpackError
 from .colormap import Pixels, encode_png
 
 _MAX_LENGTH = 200  # characters shown of a value
-_MAX_REPR = 10_000  # characters of a repr that are made at all
+_MAX_REPR = 10_000  # characters of a repr that are looked at
 
 # What reading a damaged or unreachable file raises, and what showing odd data does.
 ERRORS = (BloscpackError, OSError, ImportError, ValueError, TypeError, MemoryError, RecursionError)

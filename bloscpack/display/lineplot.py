@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import AnyArray
-from .colormap import as_numbers
+from .colormap import as_numbers, shares_of
 
 _WIDTH, _HEIGHT = 480, 96  # of the SVG, in pixels
 
@@ -20,11 +20,9 @@ class Columns(NamedTuple):
 
     def scaled(self, values: AnyArray) -> AnyArray:
         """Return values as shares of the range, from 0 to 1; NaN where there is none."""
-        span = self.top / 2 - self.bottom / 2
-        if not span > 0:
+        if not self.top > self.bottom:
             return np.where(np.isfinite(values), 0.5, np.nan)
-        shares: AnyArray = (values / 2 - self.bottom / 2) / span
-        return shares
+        return shares_of(values, self.bottom, self.top)
 
 
 def columns_of(values: AnyArray, count: int) -> Columns:

@@ -100,7 +100,7 @@ def window(array: Chunked, max_chunks: int = MAX_CHUNKS, max_nbytes: int = MAX_N
 
 def picture_axes(array: Chunked) -> tuple[int, int]:
     """Return the range of axes that are a picture, or a line."""
-    shape, last = array.shape, array.ndim if isinstance(array, np.ndarray) else len(array.shape)
+    shape, last = array.shape, len(array.shape)
     is_color = (
         last > 2
         and shape[-1] in (3, 4)

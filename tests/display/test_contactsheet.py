@@ -48,9 +48,16 @@ def test_numbers_are_scaled_by_their_range(dtype: str) -> None:
     frames = np.array([[[10, 20], [30, 60]], [[10, 35], [110, 10]]]).astype(dtype)
     sheet = contact_sheet(frames, columns=2, width=2 * (2 + GAP) + GAP)
     assert sheet.notes == [f"{np.dtype(dtype)} is shown from 10 (black) to 110 (white)"]
-    expected = np.rint((frames.astype("f8") - 10) * 2.55).astype("u1")
+    expected = np.rint((frames.astype("f8") - 10) / 100 * 255).astype("u1")
     assert np.array_equal(tile(sheet.pixels, 0, 0, 2, 2), gray(expected[0]))
     assert np.array_equal(tile(sheet.pixels, 0, 1, 2, 2), gray(expected[1]))
+
+
+def test_a_range_that_overflows() -> None:
+    frame = np.zeros((4, 4))
+    frame[0, 0], frame[3, 3] = 1.7e308, -1.7e308
+    pixels = contact_sheet([frame], columns=1, width=4 + 2 * 4).pixels[4:8, 4:8, 0]
+    assert (pixels[0, 0], pixels[3, 3], pixels[1, 1]) == (255, 0, 128)
 
 
 def test_holes_and_constants() -> None:
