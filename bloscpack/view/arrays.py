@@ -23,7 +23,7 @@ MAX_BINS = 4096
 MAX_CHUNKS = 2048
 MAX_PICTURE_NBYTES = 256 << 20
 _MAX_NAMES = 1000
-_MAX_CELLS = 40
+_MAX_CELLS = 20  # of a table, along each axis; CELLS in page/arrays.js
 _PARTS = ("real", "imag", "abs", "angle")
 
 
@@ -234,7 +234,7 @@ def table(file: ViewedFile, query: Query, work: Work) -> Answer:
     starts = {}
     for axis, prefix in ((rows, "row"), (cols, "col")):
         starts[axis] = start = query.integer(f"{prefix}_start", 0, 0, array.shape[axis] - 1)
-        place[axis] = slice(start, min(start + _MAX_CELLS // 2, array.shape[axis]))
+        place[axis] = slice(start, min(start + _MAX_CELLS, array.shape[axis]))
     work.step()
     found = np.asarray(array.read(tuple(place)))
     if rows == cols:

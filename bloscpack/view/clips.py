@@ -206,7 +206,8 @@ def frames(file: ViewedFile, query: Query, work: Work) -> Answer:
     step = query.integer("step", 1, 1, 1 << 30)
     is_raw = query.word("values", ("scaled", "raw")) == "raw"
     painter = Painter(file, clip, ordinal, work, is_raw=is_raw)
-    # Here, so that an error of the clip is an error of the request.
+    # Here, so that an error of the clip is an error of the request. Floats: a damaged shape may be
+    # beyond all integers of numpy.
     frame_nbytes = int(np.prod(clip.shape[1:], dtype="f8")) * clip.dtype.itemsize
     size = max(1, min(_MAX_GROUP, _GROUP_NBYTES // max(1, frame_nbytes)))
     return Answer(b"", FRAMES, _blocks(clip, range(start, stop, step), size, painter, work))

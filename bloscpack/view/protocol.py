@@ -96,6 +96,7 @@ class Query:
         """Return an integer in ``low <= value <= high``; without `default` it must be given."""
         text = self.text(name, None if default is None else str(default))
         try:
+            # Longer numbers are out of any range; `int` takes long for thousands of digits.
             value = int(text) if len(text) <= 20 else high + 1
         except ValueError:
             raise QueryError(f"parameter {name!r} must be an integer, not {text!r:.40}") from None

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..display.colormap import shares_of
 from ..types import AnyArray
 
 _NBINS = 64  # of a histogram
@@ -74,7 +75,7 @@ class Extremes:
         numbers, positions = numbers[is_finite], positions[is_finite]
         if not len(numbers):
             return
-        # In Python's integers this could overflow for 2**63 positions.
+        # By a float: the product of integers could overflow, as an array may have 2**63 items.
         bins = np.minimum((positions * (self._nbins / self._length)).astype(int), self._nbins - 1)
         starts = np.flatnonzero(np.diff(bins, prepend=-1))
         found = bins[starts]
@@ -125,9 +126,7 @@ def _histogram(finite: AnyArray, low: float, high: float) -> tuple[AnyArray, Any
 
 def to_bytes(values: AnyArray, low: float, high: float) -> AnyArray:
     """Return numbers as uint8, scaled from `low` (0) to `high` (255); NaN becomes 0."""
-    span = high - low
-    with np.errstate(invalid="ignore", over="ignore"):
-        scaled = (values.astype("f4") - np.float32(low)) * np.float32(255 / span if span > 0 else 0)
+    scaled = shares_of(values.astype("f8"), low, high) * 255
     scaled = np.nan_to_num(scaled, nan=0.0, posinf=255.0, neginf=0.0)
     shown: AnyArray = np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
     return shown

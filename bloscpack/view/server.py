@@ -155,6 +155,7 @@ class Guard:
         foreign = self._foreign(headers)
         if foreign:
             return 403, foreign
+        # Browsers send it with every POST; forms of other sites cannot leave it out.
         if scope["method"] == "POST" and b"origin" not in headers:
             return 403, "a POST request needs the header Origin"
         given = headers.get(b"authorization", [b""])
@@ -165,6 +166,7 @@ class Guard:
 
     def _foreign(self, headers: dict[bytes, list[bytes]]) -> str:
         """Return why a request is not one of this page; empty if it may be."""
+        # The name of a stranger's host may lead to 127.0.0.1, so that its page has our origin.
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
             return "the header Host names another server"
@@ -282,7 +284,7 @@ class Service:
             await anyio.to_thread.run_sync(answer, limiter=self.threads)
         if not outcome or not isinstance(outcome[0], _BlockResponse):
             self.nsteps += work.nsteps
-        return outcome[0] if outcome else Response(status_code=499)
+        return outcome[0] if outcome else Response(status_code=499)  # the client is gone
 
 
 @asynccontextmanager
@@ -469,7 +471,7 @@ class PageServer:
             server_header=False,
             lifespan="off",
             ws="none",
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=1,  # a stream of frames may last for hours
         )
         config.load()
         self._server = uvicorn.Server(config)

@@ -52,7 +52,7 @@ class Values:
                 raise QueryError(f"no field {name!r:.80}; there are: {field_names(array.dtype)}")
             self._names.append(name)
             dtype = dtype[name]
-            if dtype.shape and self._names and field.split("/")[len(self._names) :]:
+            if dtype.shape and field.split("/")[len(self._names) :]:
                 raise QueryError(f"field {name!r:.80} is an array of records, which are not shown")
         self.shape = (*array.shape, *dtype.shape)
         self.dtype = dtype.base

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.view.raster import to_bytes
 from bloscpack.view.slices import Values, field_names
 
 from .test_readers import FOLDER, TWINS, pytestmark
@@ -166,3 +167,30 @@ def test_an_invalid_dtype_is_an_error_of_the_file(tmp_path: Path, dtype: str) ->
     )
     (found,) = describe({"path": str(path)})
     assert found.get("error") == "format", found
+
+
+@pytest.mark.parametrize("limits", [(-1.7e308, 1.7e308), (0.0, 3e40), (-3.25, 7.5), (2.0, 2.0)])
+def test_pixels_are_those_of_the_server(limits: tuple[float, float]) -> None:
+    low, high = limits
+    values = np.array([*np.linspace(low / 2, high / 2, 9) * 2, np.nan, np.inf, -np.inf])
+    expected = to_bytes(values, low, high)
+    page = (FOLDER.parent.parent / "bloscpack" / "view" / "page").as_uri()
+    script = (
+        f'import {{ toBytes }} from "{page}/static/numbers.js";'
+        f'import {{ paint, table }} from "{page}/colors.js";'
+        f"const values = {[str(each).replace('inf', 'Infinity') for each in values]}.map(Number);"
+        f"const pixels = new Uint8Array(48); paint(values, {low}, {high}, 'gray', pixels);"
+        f"console.log(JSON.stringify([[...toBytes(values, {low}, {high})], [...pixels]]));"
+    )
+    found = subprocess.run(
+        ["node", "--input-type=module", "-e", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    sent, painted = json.loads(found.stdout)
+    assert sent == expected.tolist()
+    if high > low:
+        assert sent[:9:2] == [0, 64, 128, 191, 255]
+        assert painted[:36:4] == [0, 32, 64, 96, 128, 159, 191, 223, 255]

@@ -56,7 +56,7 @@ export async function getPacket(path, query, signal) {
     const Type = TYPES[dtype];
     const count = shape.reduce((product, each) => product * each, 1);
     const data = new Type(buffer, at, count);
-    at += Math.ceil(data.byteLength / 8) * 8;
+    at += Math.ceil(data.byteLength / 8) * 8; // typed arrays start at a multiple of their items
     return { shape, data };
   });
   return head;

@@ -35,11 +35,12 @@ export function table(name) {
 // Writes the colours of `values` into RGBA pixels.
 export function paint(values, low, high, name, pixels) {
   const colors = table(name);
-  const scale = high > low ? 255 / (high - low) : 0;
+  // Halves, as the difference of two finite numbers may be infinite.
+  const scale = high > low ? 255 / (high / 2 - low / 2) : 0;
   for (let k = 0; k < values.length; k++) {
     const value = values[k];
     if (Number.isFinite(value)) {
-      const at = 3 * Math.min(255, Math.max(0, Math.round((value - low) * scale)));
+      const at = 3 * Math.min(255, Math.max(0, Math.round((value / 2 - low / 2) * scale)));
       pixels[4 * k] = colors[at];
       pixels[4 * k + 1] = colors[at + 1];
       pixels[4 * k + 2] = colors[at + 2];

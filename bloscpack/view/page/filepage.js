@@ -21,7 +21,9 @@ export function showFile(body, file) {
         ["Type", info.kind_name],
         ["Content", info.content],
         ["Size", info.size === null ? "" : `${size(info.size)} (${info.size} bytes)`],
-        ["Decoded", info.nbytes === undefined ? "" : `${size(info.nbytes)}, ratio ${(info.nbytes / info.size).toFixed(2)}`],
+        // The size of a file behind a URL is not known.
+        ["Decoded", info.nbytes === undefined ? ""
+          : size(info.nbytes) + (info.size ? `, ratio ${(info.nbytes / info.size).toFixed(2)}` : "")],
         ["Chunks", info.nchunks],
         ["Checksum", info.header?.checksum],
         ["Trailer", info.trailer],

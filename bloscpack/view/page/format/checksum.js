@@ -25,6 +25,7 @@ export function crc32(bytes) {
 export function adler32(bytes) {
   let a = 1, b = 0;
   for (let i = 0; i < bytes.length;) {
+    // The sums of 3800 bytes stay below 2^31: engines add such integers without floats.
     const end = Math.min(i + 3800, bytes.length);
     for (; i < end; i++) b += a += bytes[i];
     a %= 65521;

@@ -101,6 +101,7 @@ export class Container {
     this.starts = [];
     this.sizes = [];
     while (h.nchunks >= 0 ? this.starts.length < h.nchunks : at < source.size) {
+      // Behind a URL, each takes a request, one after the other.
       need(this.starts.length < 4096 || !source.url, "unsupported", "too many chunks to find without an offset table");
       const head = this.headerAt(await source.read(at, Math.min(16, source.size - at)));
       need(at + head.cbytes + size <= source.size, "truncated", `the chunk at ${at} is cut`);

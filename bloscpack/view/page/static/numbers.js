@@ -15,8 +15,9 @@ export function limits(data) {
 
 // Returns numbers as bytes, from `low` (0) to `high` (255); NaN becomes 0.
 export function toBytes(data, low, high) {
-  const scale = Math.fround(high > low ? 255 / (high - low) : 0), start = Math.fround(low);
-  return Uint8ClampedArray.from(data, (value) => Math.fround(Math.fround(Math.fround(value) - start) * scale) || 0);
+  // Halves, as the difference of two finite numbers may be infinite.
+  const span = high / 2 - low / 2;
+  return Uint8ClampedArray.from(data, (value) => (span > 0 ? ((value / 2 - low / 2) / span) * 255 : 0) || 0);
 }
 
 export function histogram(data) {
