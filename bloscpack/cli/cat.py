@@ -110,10 +110,11 @@ def _open_part(args: argparse.Namespace, names: list[str]) -> Iterator[Part]:
         if folder != "array" and args.chunk is not None:
             raise UsageError(f"--chunk is for an array, and '{names[0]}' is {filetype.kind.name}")
         module = command_module(f"{folder}.cat")
+        # Context managers, which read nothing before they are entered: they close the source.
         if len(names) == 1:
             opened = module.open_part(args, filetype, source, inner)
         elif filetype.name in ("array", "frames"):
-            source.close()
+            source.close()  # only its type was needed: they open all files by name
             opened = module.open_parts(args, names, inner)
         else:
             raise WrongKindError(

@@ -8,6 +8,7 @@ from ..container.appender import DEFAULT_CODEC
 from ..filetypes.convert import convert
 from ..filetypes.table import TARGETS
 from ..format.codec import CODECS
+from ..storage.url import shown_name
 from .console.inputfile import check_input, readable
 from .console.options import add_force_option, add_json_option, count, positive
 from .console.output import Console, print_json, printable, result
@@ -168,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(
             "convert",
             {
-                "paths": args.sources,
+                "paths": [*map(shown_name, args.sources)],
                 "target": args.target,
                 "kind": copied.kind,
                 "clips": copied.clips,

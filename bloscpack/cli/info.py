@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
             result(printable(f"{shown_name(name)}:"))
         try:
             code = ExitCode(_show(args, name))
-        except BrokenPipeError:
+        except BrokenPipeError:  # an OSError too, but of our output: it ends the command
             raise
         except EXPECTED as err:
             code = exit_code(err)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from shlex import quote
-from typing import TextIO
+from typing import Any, TextIO
 
 from ..exceptions import BloscpackWarning
 from ..format.codec import BLOSC_VERSION
@@ -118,8 +118,7 @@ def _run(argv: list[str]) -> int:
     console.debug("command line arguments are: ")
     for name, value in sorted(vars(args).items()):
         if name != "run":
-            shown = [*map(shown_name, value)] if name == "files" else value
-            console.debug(f"    {name}: {shown_name(shown) if isinstance(shown, str) else shown}")
+            console.debug(f"    {name}: {_without_secrets(value)}")
     # Large enough that the size of the work never limits the number of threads.
     threads = resolve_nthreads(args.nthreads, ALL_THREADS)
     console.verbose(f"using {threads} thread{'s' if threads > 1 else ''}")
@@ -127,6 +126,13 @@ def _run(argv: list[str]) -> int:
     if code == ExitCode.OK:
         console.verbose("done")
     return code
+
+
+def _without_secrets(value: Any) -> Any:
+    """Return an argument, or several, with URLs as they are shown."""
+    if isinstance(value, list):
+        return [_without_secrets(each) for each in value]
+    return shown_name(value) if isinstance(value, str) else value
 
 
 def _advise(argv: Sequence[str], path: str) -> None:

@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output, [name], console, force=args.force)
     filetype, source, inner = open_item(name)
     with closed_on_error(source):
+        # A context manager, which reads nothing before it is entered: it closes the source.
         folder = "frames" if inner else _FOLDERS.get(filetype.name, "frames")
         opened = command_module(f"{folder}.sheet").open_tiles(args, filetype, source, inner)
     with opened as tiles:

@@ -102,7 +102,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(name: str, index: Index | None, nthreads: int | None) -> Shown:
-    """Read what is to be shown of a file."""
     outer, inner = split_inner(name)
     check_input(outer, "file")
     filetype, source = open_input(outer, folders=True)
@@ -114,7 +113,9 @@ def _read(name: str, index: Index | None, nthreads: int | None) -> Shown:
     if filetype is ARRAYS:
         with Array(source, nthreads=nthreads) as array:
             if inner:
-                raise ValueError(f"{outer}: a single array, which has no part {inner!r:.80}")
+                raise ValueError(
+                    f"{shown_name(outer)}: a single array, which has no part {inner!r:.80}"
+                )
             return _of_array(array, "", index)
     with closing(frames_of(filetype, source, nthreads=nthreads)) as clips:
         return _of_clips(clips, outer, inner, index)
@@ -122,11 +123,12 @@ def _read(name: str, index: Index | None, nthreads: int | None) -> Shown:
 
 def _only(names: Any, outer: str, what: str) -> str:
     """Return the only name, or raise an error that lists the first ones."""
+    outer = shown_name(outer)
     if len(names) == 1:
         return str(next(iter(names)))
     first = ", ".join(repr(each)[:80] for each, _ in zip(names, range(_MAX_NAMES), strict=False))
     raise ValueError(
-        f"{outer}: {len(names)} {what}; name one, such as '{shown_name(outer)}::/NAME', of: {first}"
+        f"{outer}: {len(names)} {what}; name one, such as '{outer}::/NAME', of: {first}"
     )
 
 
@@ -172,11 +174,14 @@ def _of_clips(clips: FrameSource, outer: str, inner: str, index: Index | None) -
         values = recording.streams[stream].field(field)
         if not isinstance(values, np.ndarray):
             raise ValueError(f"{inner!r:.80}: its values differ in length and cannot be shown")
-        chosen = values if index is None else values[index]
+        try:
+            chosen = values if index is None else values[index]
+        except IndexError as err:
+            raise ValueError(f"{inner!r:.80}: {err}") from None
         label = f"{stream} {field} of {len(values)} records"
         return _as_picture(np.atleast_1d(chosen), label)
     if not inner and not len(clips):
-        raise ValueError(f"{outer}: no clips to show")
+        raise ValueError(f"{shown_name(outer)}: no clips to show")
     clip = clips[inner or clips.keys()[0]]
     if not len(clip):
         raise ValueError(f"clip {clip.id!r:.80}: no frames to show")

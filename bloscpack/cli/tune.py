@@ -3,8 +3,9 @@
 import argparse
 
 from ..filetypes.identify import identify, split_inner
+from ..storage.url import shown_name
 from .commands import command_module
-from .console.inputfile import check_input, one_input, open_item, readable
+from .console.inputfile import check_input, one_input, readable
 from .console.options import STDIO, add_classic_option, add_json_option, byte_size
 from .console.output import Console, is_for_people, print_json, results
 from .console.status import ExitCode
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     check_input(name, "file")
     tuned = command_module(f"{_folder(name)}.tune").tune(args, console, name)
     if args.json:
-        print_json("tune", {"path": name, **trials_document(tuned)})
+        print_json("tune", {"path": shown_name(name), **trials_document(tuned)})
         return ExitCode.OK
     results(trials_text(tuned, is_for_people=is_for_people(args)))
     return ExitCode.OK
@@ -56,8 +57,6 @@ def _folder(name: str) -> str:
     source.close()
     if filetype is None:
         return "array"  # a file of another library, or one that its error names
-    source = open_item(name)[1]
-    source.close()
     if filetype.name == "vrs" and split_inner(name)[1]:  # the images of a stream
         return "frames"
     return _FOLDERS.get(filetype.name, "frames")

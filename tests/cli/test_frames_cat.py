@@ -60,6 +60,24 @@ def test_selections(
     assert np.array_equal(found, expected)
 
 
+def test_few_frames_are_read_at_once(
+    blpk: Blpk, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = CLIPS["walk"]
+    monkeypatch.setattr(cat, "_PIECE_NBYTES", 2 * frames[0].nbytes)
+    most = 0
+
+    class Counted(cat._Frames):
+        def _rest_of(self, frames: np.ndarray) -> np.ndarray:
+            nonlocal most
+            most = max(most, len(frames) if frames.strides[0] else 0)  # not those without items
+            return super()._rest_of(frames)
+
+    monkeypatch.setattr(cat, "_Frames", Counted)
+    ended = blpk("cat", f"{store}::/walk", ":,3,:2")
+    assert (ended.code, ended.raw, most) == (0, frames[:, 3, :2].tobytes(), 2)
+
+
 def test_text_and_json(blpk: Blpk, store: Path) -> None:
     ended = blpk("frames", "cat", store, "mask", "--select", "0", "--text")
     assert ended.out == np.array2string(CLIPS["mask"][0]) + "\n"

@@ -51,6 +51,24 @@ def test_the_range_is_said(blpk: Blpk, store: Path) -> None:
     ]
 
 
+def test_each_clip_of_several_dtypes_has_its_own_range(
+    blpk: Blpk, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    shades = np.arange(0, 256, 17, "u1").reshape(1, 4, 4)
+    with bp.frames.create(tmp_path / "many.blp") as store:
+        store.append("bytes", shades)
+        store.append("wide", (shades / 255 * 2 - 1) * 1.7e308)  # the range is beyond float64
+        store.append("holes", np.full((1, 4, 4), np.nan, "f4"))
+    ended = blpk("sheet", "many.blp", "x.png", "--columns", "1")
+    assert ended.err.splitlines()[1] == (
+        "blpk: clips differ in dtype: each frame is shown from its smallest to its largest value"
+    )
+    black = np.zeros_like(shades[0])
+    expected = contact_sheet([shades[0], shades[0], black], columns=1, width=40)
+    assert np.array_equal(opened((tmp_path / "x.png").read_bytes()), expected.pixels)
+    assert not recwarn.list
+
+
 def test_long_clips_are_thinned(blpk: Blpk, tmp_path: Path) -> None:
     with bp.frames.create(tmp_path / "long.blp") as store:
         store.append("long", pixels(1, 480, 2, 3))

@@ -61,6 +61,13 @@ def test_no_such_object(blpk: Blpk, server: FileServer) -> None:
         ("export", "--kerchunk"),
         ("compress", "info.txt", "-"),
         ("append", "-e", "-", "other.blp"),
+        ("tune",),
+        ("tune", "--json"),
+        ("-d", "convert", "--json", "-", "copy.npy"),
+        ("-d", "vrs", "copy", "-", "copy.vrs"),
+        ("frames", "create", "-", "new.blp"),
+        ("bzna", "pack", "-", "new.bzna"),
+        ("show", "--json"),
     ],
     ids=" ".join,
 )
@@ -69,6 +76,26 @@ def test_secrets_are_not_printed(blpk: Blpk, server: FileServer, argv: tuple[str
     words = [url if word == "-" else word for word in argv]
     found = blpk(*words, *([] if "-" in argv else [url]))
     assert "hush" not in found.err + found.raw.decode(errors="replace")
+
+
+def test_secrets_of_clips_and_archives_are_not_printed(
+    blpk: Blpk, server: FileServer, tmp_path: Path
+) -> None:
+    bp.savez(tmp_path / "two.blp", a=np.ones(3), b=np.ones(3))
+    with bp.frames.create(tmp_path / "clips.blp") as store:
+        store.append("a", np.zeros((4, 6), "f4"))
+    bp.frames.create(tmp_path / "empty.blp").close()
+    for name, argv in (
+        ("two.blp", ("show",)),
+        ("two.blp", ("tune",)),
+        ("empty.blp", ("show",)),
+        ("clips.blp", ("tune",)),
+        ("clips.blp", ("tune", "--json")),
+    ):
+        server.files[f"/{name}"] = (tmp_path / name).read_bytes()
+        url = server.url(f"{name}?key=hush").replace("//", "//me:hush@")
+        found = blpk(*argv, url)
+        assert "hush" not in found.err + found.raw.decode(), argv
 
 
 def test_outputs_are_local_files(blpk: Blpk, server: FileServer, ramp: Path) -> None:

@@ -141,6 +141,9 @@ def test_columns_of_a_recording(blpk: Blpk, name: str) -> None:
     ended = blpk("show", f"{path}::/214-1/gain")
     assert (ended.code, ended.out) == (1, "")
     assert "no field 'gain'; it has exposure, where, ticks, names" in ended.err
+    ended = blpk("show", f"{path}::/214-1/exposure", "999")
+    assert (ended.code, ended.out) == (1, "")
+    assert "'214-1/exposure': index 999 is out of bounds" in ended.err
 
 
 def test_errors_name_the_call(blpk: Blpk) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.cli.frames.storeinfo import store_document, store_text
 from bloscpack.media import image
 
 from ..videofiles import moving, write_video
@@ -46,6 +47,17 @@ def test_info_of_many_kinds(blpk: Blpk, tmp_path: Path) -> None:
     assert sum("1 clip, " in line for line in lines) == 10
     assert lines[-2] == "blpk:     and 4 more kinds"
     assert lines[-1].startswith("blpk: Video: h264, groups of at most 4 frames")
+
+
+def test_video_of_many_kinds(store: Path) -> None:
+    with bp.frames.open(store) as frames:
+        document = store_document("many.blp", frames)
+    document["formats"] = document["formats"][:1] * 11
+    document["video"] = {"codecs": ["h264"], "gop": 8, "decoded_per_frame": 4.5}
+    lines = [*store_text(document)]
+    at = lines.index("    and 1 more kinds")
+    assert lines[at - 1] == lines[at - 2]  # the last kind that is shown
+    assert lines[at + 1].startswith("Video: h264")
 
 
 def test_info_json(blpk: Blpk, store: Path) -> None:

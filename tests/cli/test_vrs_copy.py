@@ -7,6 +7,8 @@ import pytest
 
 import bloscpack.vrs as vrs
 from bloscpack.cli.vrs.copy import PRESETS
+from bloscpack.cli.vrs.extract import KINDS
+from bloscpack.vrs.export import extraction
 from bloscpack.vrs.format import payload
 
 from .conftest import Blpk
@@ -181,5 +183,6 @@ def test_fix_index(blpk: Blpk, yard: Path) -> None:
     assert Path("text").read_text() == "no recording"
 
 
-def test_presets_are_those_of_the_package() -> None:
+def test_choices_are_those_of_the_package() -> None:
     assert set(PRESETS) == set(payload.PRESETS)
+    assert KINDS == extraction.KINDS

@@ -45,8 +45,6 @@ def open_parts(args: argparse.Namespace, names: list[str], inner: str) -> Iterat
 
 
 class _Selected:
-    """Selection of an array."""
-
     def __init__(self, array: "Array | ManyArrays", text: str | None) -> None:
         self._array = array
         self._index = parse_selection_text(text)

@@ -5,6 +5,7 @@ from typing import Any
 
 from ...array.layout import AUTO
 from ...filetypes.convert import open_array
+from ...storage.url import shown_name
 from ..console.inputfile import readable
 from ..console.options import DEFAULT_SAMPLE
 from ..console.output import Console, pretty_size
@@ -19,11 +20,11 @@ def tune(args: argparse.Namespace, console: Console, name: str) -> Tuned:
     with console.progress(unit="trials") as progress:
         trials = run_trials(sample, progress)
     return Tuned(
-        _heading(name, sample),
+        _heading(shown_name(name), sample),
         sample.array.nbytes,
         trials,
         _call,
-        lambda settings: _command(name, sample, settings),
+        lambda settings: _command(shown_name(name), sample, settings),
         {
             "dtype": str(sample.array.dtype),
             "shape": sample.shape,

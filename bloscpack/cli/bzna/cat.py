@@ -8,6 +8,7 @@ import numpy as np
 
 from ...filetypes.table import FileType
 from ...storage.protocol import ByteSource
+from ...storage.url import shown_name
 from ..console.arrayout import Part, Whole
 from ..console.selection import parse_range
 from ..console.status import UsageError
@@ -27,7 +28,7 @@ def open_part(
         chosen = dataset[parse_range(args.selection, len(dataset), "samples")]
         if len(chosen) != 1:
             raise UsageError(
-                f"'{args.file_}': {len(chosen)} samples, and each is a file: give the number of "
-                "one, or its name behind '::/'; 'blpk bzna extract' writes many"
+                f"'{shown_name(args.file_)}': {len(chosen)} samples, and each is a file: give the "
+                "number of one, or its name behind '::/'; 'blpk bzna extract' writes many"
             )
         yield Whole(np.frombuffer(chosen[0].data, np.uint8))

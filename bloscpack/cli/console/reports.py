@@ -173,7 +173,7 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
         message: str | None = None
         try:
             code, found = check(name)
-        except BrokenPipeError:
+        except BrokenPipeError:  # an OSError too, but of our output: it ends the command
             raise
         except EXPECTED as err:
             code, found, message = exit_code(err), failed, describe(err)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from ...exceptions import BloscpackError, CodecError, FormatError, WrongKindError
+from ...storage.url import shown_name
 from .output import printable
 
 
@@ -59,7 +60,9 @@ def most_severe(codes: Iterable[ExitCode]) -> ExitCode:
 def describe(err: BaseException) -> str:
     """Return the message of an error as one printable line."""
     if isinstance(err, OSError) and not isinstance(err, BloscpackError) and err.strerror:
-        where = f"{err.filename}: " if err.filename is not None else ""
+        # A command for local files that is given a URL looks for a file of that name.
+        name = shown_name(err.filename) if isinstance(err.filename, str) else err.filename
+        where = f"{name}: " if name is not None else ""
         return printable(f"{where}{err.strerror}")
     if isinstance(err, MemoryError):
         return "not enough memory"

@@ -112,7 +112,9 @@ def _rich_table(
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name != names[-1])
     for row in rows:
         table.add_row(*map(Text, row))
-    # Into a text and not to standard output, whose encoding may lack some of the characters.
+    # Into a text and not to standard output, whose encoding may lack some of the characters. Rich
+    # would take that for a file, without colours, and would look at variables such as FORCE_COLOR
+    # itself: what `size` and `colors` found is passed instead.
     console = Console(
         file=io.StringIO(),
         width=size()[0] - 1,

@@ -47,8 +47,8 @@ def has_sixel() -> bool:
     except termios.error:
         return False
     try:
-        tty.setcbreak(fd)
-        sys.stdout.flush()
+        tty.setcbreak(fd)  # an answer does not end in a newline, and would be shown
+        sys.stdout.flush()  # what was printed stands before the question
         os.write(sys.stdout.fileno(), _DA1)
         match = _ANSWER.search(_read_answer(fd))
     except (OSError, termios.error):

@@ -67,8 +67,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Frames:
-    """Selected frames of a clip."""
-
     def __init__(self, clip: Clip, selection: Any, rest: Index = ()) -> None:
         try:
             indices, is_single = frame_indices(selection, len(clip))
@@ -81,11 +79,18 @@ class _Frames:
         self.dtype = clip.dtype
 
     @cached_property
+    def _frame_shape(self) -> tuple[int, ...]:
+        """Shape of the first selected frame, as images may differ in shape."""
+        if not len(self._indices):
+            return self._clip.shape[1:]
+        shape: tuple[int, ...] = self._clip.read(int(self._indices[0])).shape
+        return shape
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the selection by that of its first frame, as images may differ in shape."""
-        indices = self._indices
-        first = self._clip.read(int(indices[0])).shape if len(indices) else self._clip.shape[1:]
-        whole = first if self._is_single else (len(indices), *first)
+        """Shape of the selection by that of its first frame."""
+        first = self._frame_shape
+        whole = first if self._is_single else (len(self._indices), *first)
         like: AnyArray = np.broadcast_to(np.empty((), self.dtype), whole)
         shape: tuple[int, ...] = self._rest_of(like).shape
         return shape
@@ -96,9 +101,14 @@ class _Frames:
         return prod(self.shape) * self.dtype.itemsize
 
     @property
+    def _read_nbytes(self) -> int:
+        """Decoded bytes of the frames, which are read whole even if a part of each is selected."""
+        return len(self._indices) * prod(self._frame_shape) * self.dtype.itemsize
+
+    @property
     def is_large(self) -> bool:
         """Whether the frames are read in pieces."""
-        return self.nbytes > _PIECE_NBYTES and len(self._indices) > 1
+        return self._read_nbytes > _PIECE_NBYTES and len(self._indices) > 1
 
     @cached_property
     def stored_image(self) -> bytes | None:
@@ -116,7 +126,7 @@ class _Frames:
 
     def pieces(self) -> Iterator[AnyArray]:
         """Yield pieces of the selection, in order."""
-        step = max(1, _PIECE_NBYTES * len(self._indices) // self.nbytes)
+        step = max(1, _PIECE_NBYTES * len(self._indices) // self._read_nbytes)
         for start in range(0, len(self._indices), step):
             yield self._rest_of(self._clip.read(self._indices[start : start + step]))
 
@@ -151,6 +161,7 @@ def part_of(args: argparse.Namespace, clips: FrameSource, inner: str) -> Part:
     clip = only_clip(clips, inner)
     index = parse_selection_text(args.selection)
     if ... in index:
+        # Written out, as the first entry is of the clip and the others are of each frame.
         at = index.index(...)
         missing = max(0, len(clip.shape) - len(index) + 1)
         index = (*index[:at], *(slice(None),) * missing, *index[at + 1 :])

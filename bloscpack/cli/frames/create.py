@@ -315,7 +315,7 @@ def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable
 def _write(log: TextIO, remark: Remark) -> None:
     with disk.naming(log.name):
         log.write(json.dumps(_remark(remark)) + "\n")
-        log.flush()
+        log.flush()  # the log of an interrupted run is whole
 
 
 def _remark(remark: Remark) -> dict[str, Any]:

@@ -145,6 +145,6 @@ def _describe(name: str, source: FrameSource, kind: str) -> dict[str, Any]:
 def _stored_nbytes(name: str) -> int | None:
     """Return the size of a file, or of the files in a folder, or None for a pipe."""
     path = Path(name)
-    if path.is_dir():
+    if path.is_dir():  # gulp directories have no folders
         return sum(each.stat().st_size for each in path.iterdir() if each.is_file())
     return path.stat().st_size if path.is_file() else None

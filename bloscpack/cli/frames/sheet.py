@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...display.colormap import shares_of
 from ...display.contactsheet import MAX_FRAMES, is_cmyk, spread, width_of
 from ...exceptions import BloscpackError
 from ...filetypes.open import frames_of
@@ -80,7 +81,6 @@ def _named(clip: Clip) -> Iterator[None]:
 
 
 def _tiles(args: argparse.Namespace, clip: Clip) -> Tiles:
-    """Return the selected frames of a clip."""
     if args.select is None:
         numbers = spread(len(clip))
     else:
@@ -102,6 +102,7 @@ def _overview(args: argparse.Namespace, clips: FrameSource) -> Tiles:
         except IndexError as err:
             raise ValueError(f"clip: {err}") from None
     names = [ids[number] for number in chosen]
+    # A sheet has one scale: values of bytes and of floats would not be seen side by side on it.
     is_alike = len({clips[name].dtype for name in names}) == 1
 
     def middle() -> Iterator[AnyArray]:
@@ -120,7 +121,11 @@ def _to_bytes(frame: AnyArray) -> AnyArray:
     if frame.dtype == np.uint8:
         return frame
     values = np.abs(frame).astype("f8") if frame.dtype.kind == "c" else frame.astype("f8")
-    values = np.where(np.isfinite(values), values, np.nan)
-    low, high = np.nanmin(values), np.nanmax(values)
-    scaled: AnyArray = np.nan_to_num((values - low) * (255 / max(high - low, 1e-300)))
-    return np.rint(scaled).astype(np.uint8)
+    is_finite = np.isfinite(values)
+    finite = values[is_finite]
+    if not finite.size:
+        return np.zeros(frame.shape, np.uint8)
+    low = finite.min()
+    shares = shares_of(np.where(is_finite, values, low), low, finite.max())
+    scaled: AnyArray = np.rint(shares * 255).astype(np.uint8)
+    return scaled

@@ -101,6 +101,7 @@ def _trial(sample: ClipSample, settings: dict[str, Any]) -> Trial:
     keeps_images = settings == AS_STORED
     with TemporaryDirectory(prefix="blpk-tune-") as folder:
         path = os.path.join(folder, "trial.blp")
+        # The time of the processor, on one thread: what else the machine does is not counted.
         began = process_time()
         options = {key: value for key, value in settings.items() if key != "images"}
         with create_frames(path, nthreads=1, locking=False, **options) as store:

@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from ...filetypes.open import frames_of
+from ...storage.url import shown_name
 from ..console.inputfile import open_item
 from ..console.options import DEFAULT_SAMPLE
 from ..console.output import Console, pretty_size
@@ -18,6 +19,7 @@ def tune(args: argparse.Namespace, console: Console, name: str) -> Tuned:
         sample = take_frames(clips, args.sample or DEFAULT_SAMPLE, inner)
     with console.progress(unit="trials") as progress:
         trials = run_trials(sample, progress)
+    name = shown_name(name)
     return Tuned(
         _heading(name, sample),
         sample.nbytes,
@@ -58,4 +60,4 @@ def _command(name: str, settings: dict[str, Any], *, is_folder: bool) -> str:
         return command_text("convert", name, "OUT.blp", "--to", "frames", *preset)
     if not is_folder:
         return ""
-    return command_text("frames", "create", "OUT.blp", name, "--codec", "lossless", *preset)
+    return command_text("frames", "create", name, "OUT.blp", "--codec", "lossless", *preset)

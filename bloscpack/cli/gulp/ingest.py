@@ -197,7 +197,7 @@ def run(args: argparse.Namespace) -> int:
     from ...gulp.ingest.ingestor import IngestReport
 
     console = Console(args)
-    random.seed(args.seed)
+    random.seed(args.seed)  # the adapters shuffle by the global generator, as GulpIO2 does
     adapter = _make_adapter(KINDS[args.kind], args)
     if not len(adapter) and not args.allow_empty:
         raise ValueError(

@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         console.verbose(f"new file size: {double_pretty_size(nbytes)}")
         if metadata is not None:
+            # Under the lock, and first: an append whose metadata are refused would be undone.
             _check_rewrite(original, metadata)
         if chunk_size:
             report_chunks(console, max(nbytes - room, 0), chunk_size)
@@ -105,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
 def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
     """Open new content and return its size; a pipe is copied to a file first to find the size."""
     with open_stream(name) as stream:
+        # Of a file as standard input, a part may have been read: the rest has another size.
         if name != STDIO and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             yield stream, os.fstat(stream.fileno()).st_size
             return

@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dtype is not None:
         itemsize = args.dtype.itemsize
         args.typesize = typesize_of(args.dtype)
-        args.chunk_size = max(args.chunk_size // itemsize, 1) * itemsize
+        args.chunk_size = max(args.chunk_size // itemsize, 1) * itemsize  # whole items
         metadata, params = _plan_items(args, metadata)
         args.cname = params.codec
     blosc_args = blosc_args_from(args)

@@ -66,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _out_file(args: argparse.Namespace) -> str:
-    """Return the name of the output."""
     in_file: str = args.in_file
     out_file: str | None = args.out_file
     if in_file == STDIO:

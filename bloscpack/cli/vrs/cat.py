@@ -87,6 +87,8 @@ class _Payloads:
     def __init__(self, records: "RecordSequence") -> None:
         self._records = records
         self.dtype = _UINT8
+        # The payloads are decoded twice, as the header of an .npy file begins with their size, and
+        # as all of them may not fit into memory.
         self.nbytes = sum(len(payload) for payload in self._payloads())
         self.shape = (self.nbytes,)
 

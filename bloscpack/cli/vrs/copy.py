@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from ...storage.url import shown_name
 from ..console.options import STDIO, add_force_option, add_json_option, byte_size
 from ..console.output import Console, double_pretty_size, print_json, printable, result
 from ..console.outputfile import check_output
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ...vrs.edit.copying import CopyReport
     from ...vrs.recording import Recording
 
+# Those of vrs/format/payload.py, which is imported on use.
 PRESETS = (
     *("none", "fast", "tight"),
     *("zfaster", "zfast", "zlight", "zmedium", "zheavy", "zhigh", "ztight", "zmax"),
@@ -122,6 +124,7 @@ def copy_options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
         raise UsageError("a recording cannot be written to standard output: give a file")
     decimate = _decimation(args.decimate)
     check_output(args.target, args.sources, console, force=args.force)
+    # Removed first: a tag that is removed and set has the new value.
     stream_tags: dict[str, dict[str, str | None]] = {}
     for name, key in args.remove_stream_tag:
         stream_tags.setdefault(name, {})[key] = None
@@ -161,7 +164,7 @@ def report_copy(
     code = ExitCode.OK if is_whole else ExitCode.DAMAGED
     if args.json:
         document = {
-            "paths": args.sources,
+            "paths": [*map(shown_name, args.sources)],
             "target": args.target,
             "status": STATUS_NAMES[code],
             "written": list(report.paths),

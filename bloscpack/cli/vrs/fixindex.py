@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if STDIO in (args.target, args.file_) and (args.target in (None, STDIO)):
         raise UsageError("an index can only be written into a file: give its name, not '-'")
     check_input(args.file_, "file")
+    # A file is repaired by its name, and a copy may be made from a pipe.
     where = args.file_ if args.target is None else readable(args.file_)
     with closing(open_source(where)) as source:
         refuse_empty(args.file_, source)

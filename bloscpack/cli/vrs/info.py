@@ -47,13 +47,14 @@ def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
 
     with open_recording(args.file_, args.nthreads, Console(args), source) as recording:
         if args.json:
-            document = recording_document(recording)
-            fields = {"path": shown_name(args.file_), "kind": "recording", **document}
-            give_document(args, "vrs info" if source is None else "info", fields)
+            head = {"path": shown_name(args.file_), "kind": "recording"}
+            document = head | recording_document(recording)
+            give_document(args, "vrs info" if source is None else "info", document)
         elif source is not None and is_for_people(args):
             results(_summary(recording))
         else:
-            results(map(printable, _text(recording, fields=getattr(args, "fields", False))))
+            fields = getattr(args, "fields", False)  # 'blpk info' does not have the option
+            results(map(printable, _text(recording, fields=fields)))
     return ExitCode.OK
 
 

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         records = choose(recording, args)
         if args.json:
             print_json("vrs print", {"path": shown_name(args.file_), "records": documents()})
-            return code
+            return code  # as the last record left it
         for document in documents():
             results(map(printable, _text(document)))
     return code

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...storage.url import shown_name
 from ..console.output import Console, pretty_size
 from ..console.trialtable import Trial, Tuned, command_text, least_seconds
 from .recordings import open_recording
@@ -26,6 +27,7 @@ def tune(args: argparse.Namespace, console: Console, name: str) -> Tuned:
     with open_recording(name, args.nthreads) as recording:
         payloads = _take_payloads(recording, args.sample or _SAMPLE)
         nrecords = len(recording)
+    name = shown_name(name)
     nbytes = sum(map(len, payloads))
     if not nbytes:
         raise ValueError(f"{name}: no records to try settings on")
