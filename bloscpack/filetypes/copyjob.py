@@ -180,20 +180,12 @@ def _placed(job: CopyJob, *, is_ours: bool) -> Iterator[str]:
         yield temporary
         is_file = os.path.isfile(temporary)
         if is_file:  # other libraries leave that to the system, which may do it after the rename
-            _sync(temporary)
+            disk.sync_file(temporary)
         # A file that another program made since `check_target` is not replaced either.
         move = disk.rename_new if is_file and not job.overwrite else disk.replace
         with replacing(job.target) if is_ours else ExitStack():
             move(temporary, job.target)
             disk.sync_folder(os.path.dirname(job.target))
-
-
-def _sync(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        disk.sync(fd)
-    finally:
-        os.close(fd)
 
 
 def check_target(target: str, name: str, *, is_folder: bool, overwrite: bool) -> None:

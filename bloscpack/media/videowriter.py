@@ -2,6 +2,7 @@
 
 import errno
 import os
+import struct
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain
@@ -51,7 +52,9 @@ def save_video(
     try:
         rate = rate_of(clip.meta if fps is None else {RATE_KEY: fps})
         _WRITERS[kind](temporary, shown_frames(clip), rate, crf)
-        disk.replace(temporary, target)
+        disk.sync_file(temporary)
+        move = disk.replace if overwrite else disk.rename_new
+        move(temporary, target)
         disk.sync_folder(os.path.dirname(target))
     finally:
         if os.path.lexists(temporary):
@@ -123,15 +126,18 @@ def write_gif(path: str, frames: Iterator[Pixels], rate: Fraction, crf: float) -
             _check_size(pixels, first)
             yield pillow.fromarray(pixels)
 
-    pillow.fromarray(first).save(
-        path,
-        "GIF",
-        save_all=True,
-        append_images=images(),
-        duration=_gif_duration(rate),
-        loop=0,
-        optimize=False,
-    )
+    try:
+        pillow.fromarray(first).save(
+            path,
+            "GIF",
+            save_all=True,
+            append_images=images(),
+            duration=_gif_duration(rate),
+            loop=0,
+            optimize=False,
+        )
+    except (struct.error, OverflowError) as err:  # the time of a picture has 16 bits
+        raise ValueError("a GIF shows equal frames for at most 655 seconds; write mp4") from err
 
 
 def gif_length(path: str, rate: Fraction) -> int:

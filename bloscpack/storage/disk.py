@@ -148,6 +148,15 @@ def sync(fd: int) -> None:
     os.fsync(fd)
 
 
+def sync_file(path: str) -> None:
+    """Make the content of a file durable that a library wrote."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
 def sync_folder(folder: str) -> None:
     """Make creations, renames and removals in `folder` durable, if the system can."""
     try:

@@ -23,6 +23,7 @@ CALLS = (
     "sync",
     "sync_folder",
     "replace",
+    "rename_new",
     "unlink",
     "make_folder",
     "remove_folder",

@@ -68,7 +68,7 @@ class Recorder:
         elif name == "sync_folder":
             self.events.append(("sync_folder",))
             return None
-        elif name == "replace" and os.path.isfile(args[0]):
+        elif name in ("replace", "rename_new") and os.path.isfile(args[0]):
             self.events.append(("replace", *map(os.path.basename, args)))
         elif name == "unlink":
             REAL[name](*args)  # may raise if the file does not exist

@@ -10,6 +10,7 @@ import bloscpack as bp
 from bloscpack.exceptions import ChecksumMismatch
 from bloscpack.media.video import read_video
 from bloscpack.media.videowriter import shown_frames
+from bloscpack.storage import disk
 
 from ..conftest import REPOSITORY, small_vectors
 
@@ -71,6 +72,32 @@ def test_gif(tmp_path: Path) -> None:
     with pil.open(tmp_path / "a.gif") as image:
         assert (image.n_frames, image.size, image.info["duration"]) == (12, (48, 32), 50)
         assert np.array_equal(np.asarray(image.convert("L")), FRAMES[0])
+
+
+def test_a_gif_that_stands_still_for_too_long(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    clip = clip_of(np.zeros((70, 8, 8), "u1"), tmp_path)
+    with pytest.raises(ValueError, match="at most 655 seconds; write mp4"):
+        clip.to_gif(tmp_path / "a.gif", fps=0.1)
+    assert [path.name for path in tmp_path.iterdir()] == ["s.blp"]
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "a.gif"])
+def test_a_video_that_appears_while_it_is_written_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    clip = clip_of(FRAMES, tmp_path)
+    real = disk.sync_file
+
+    def appear(path: str) -> None:
+        real(path)
+        (tmp_path / name).write_text("precious")
+
+    monkeypatch.setattr(disk, "sync_file", appear)
+    with pytest.raises(FileExistsError):
+        (clip.to_mp4 if name == "a.mp4" else clip.to_gif)(tmp_path / name)
+    assert (tmp_path / name).read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "s.blp"]
 
 
 def test_frames_of_other_types_are_scaled_over_the_whole_clip(tmp_path: Path) -> None:
