@@ -151,6 +151,12 @@ def test_skipped_items_are_reported_logged_and_a_failure(blpk: Blpk, images: Pat
     assert "skipped: dog-a.png" in ended.err
 
 
+def test_a_log_that_cannot_be_written_is_refused_before_the_work(blpk: Blpk, images: Path) -> None:
+    ended = blpk("gulp", "ingest", "image-folder", images, "out", "--log", "missing/log")
+    assert (ended.code, "missing/log" in ended.err) == (1, True)
+    assert not Path("out").exists()
+
+
 def test_existing_items_are_refused_or_skipped(blpk: Blpk, images: Path) -> None:
     command = ("gulp", "ingest", "image-folder", "images", "out")
     assert blpk(*command).code == 0

@@ -1,13 +1,14 @@
 """Outputs of a command: a file, or ``-`` for standard output."""
 
 import errno
+import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ...exceptions import FileNotFound
 from ...storage import disk
@@ -33,6 +34,25 @@ def open_output(name: str, *, is_ordered: bool = False) -> Iterator[ByteSink]:
     else:
         with open_sink(binary_stdout() if name == STDIO else name) as committed:
             yield committed
+
+
+@contextmanager
+def json_log(name: str | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Open a log of JSON lines for a long command: yield the function that adds one.
+
+    The log of an interrupted command is whole. Without a name, there is none.
+    """
+    if name is None:
+        yield lambda fields: None
+        return
+    with open(name, "w", encoding="ascii") as file:
+
+        def add(fields: Mapping[str, Any]) -> None:
+            with disk.naming(name):
+                file.write(json.dumps(fields) + "\n")
+                file.flush()
+
+        yield add
 
 
 class PassSink:

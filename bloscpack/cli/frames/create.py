@@ -1,13 +1,12 @@
 """``blpk frames create``: add images, videos, arrays or other clips to a frame store."""
 
 import argparse
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
 from shlex import quote
-from typing import Any, TextIO
+from typing import Any
 
 from ...filetypes.open import open_frames
 from ...format.filekind import BLOSCPACK_KINDS
@@ -15,7 +14,6 @@ from ...frames import listing
 from ...frames.ingest.ingest import IngestReport, Remark, ingest
 from ...frames.ingest.items import Item
 from ...frames.store.frameencoding import CODECS, ENCODERS, PRESETS, SUBSAMPLINGS
-from ...storage import disk
 from ...storage.file import kind_at
 from ...storage.url import shown_name
 from ..console.options import (
@@ -26,6 +24,7 @@ from ..console.options import (
     positive,
 )
 from ..console.output import Console, message, pretty_size, print_json, printable, result
+from ..console.outputfile import json_log
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
 
@@ -185,7 +184,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     with ExitStack() as stack:
         items = _items(args, stack)
-        log = stack.enter_context(open(args.log, "w", encoding="ascii")) if args.log else None
+        log = stack.enter_context(json_log(args.log))
         progress = stack.enter_context(console.progress(unit="clips"))
 
         def report_remark(remark: Remark) -> None:
@@ -194,8 +193,7 @@ def run(args: argparse.Namespace) -> int:
                 message(printable(str(remark)))
             else:
                 console.note(printable(str(remark)))
-            if log is not None:
-                _write(log, remark)
+            log(_remark(remark))
 
         report = ingest(
             items,
@@ -310,12 +308,6 @@ def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable
     if kind == "images":
         return listing.images(name, outside=args.outside)
     return listing.folders(name, outside=args.outside)
-
-
-def _write(log: TextIO, remark: Remark) -> None:
-    with disk.naming(log.name):
-        log.write(json.dumps(_remark(remark)) + "\n")
-        log.flush()  # the log of an interrupted run is whole
 
 
 def _remark(remark: Remark) -> dict[str, Any]:

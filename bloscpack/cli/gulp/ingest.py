@@ -4,14 +4,14 @@ Each kind is one of the eight scripts of GulpIO2, with its options and defaults.
 """
 
 import argparse
-import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...parallel.threads import available_cpus
-from ...storage import disk
 from ...storage.url import shown_name
 from ..console.options import CommandParser, Subparsers, add_command, add_json_option, positive
 from ..console.output import Console, message, print_json, printable, result
+from ..console.outputfile import json_log
 from ..console.status import EXPECTED, ExitCode
 
 if TYPE_CHECKING:
@@ -207,19 +207,18 @@ def run(args: argparse.Namespace) -> int:
     if args.remove_duplicates:
         adapter.leave_out(existing_ids(args.output))
     report = IngestReport()
-    skipped: list[SkippedItem] = []
-    if len(adapter):
-        report = _ingest(console, adapter, args, skipped)
-    else:
-        console.note(f"{shown_name(args.input)}: nothing new to ingest")
-    _write_log(args.log, skipped)
+    with json_log(args.log) as log:
+        if len(adapter):
+            report = _ingest(console, adapter, args, log)
+        else:
+            console.note(f"{shown_name(args.input)}: nothing new to ingest")
     if args.json:
         print_json("gulp ingest", _document(args, report))
     else:
         chunks = len(report.chunks)
         text = f"{report.items} items, {report.frames} frames in {chunks} chunks"
         result(printable(f"{args.output}: {text}"))
-    if skipped and not args.allow_skipped:
+    if report.skipped and not args.allow_skipped:
         return ExitCode.FAILED
     is_enough = report.items or args.remove_duplicates or args.allow_empty
     return ExitCode.OK if is_enough else ExitCode.FAILED
@@ -244,12 +243,12 @@ def _ingest(
     console: Console,
     adapter: "ListedAdapter",
     args: argparse.Namespace,
-    skipped: "list[SkippedItem]",
+    log: Callable[[Mapping[str, Any]], None],
 ) -> "IngestReport":
     from ...gulp.ingest.ingestor import GulpIngestor
 
     def on_skip(item: "SkippedItem") -> None:
-        skipped.append(item)
+        log(item._asdict())
         message(printable(f"skipped: {item.id}: {item.reason}"))
 
     with console.progress(unit="chunks") as bar:
@@ -273,14 +272,6 @@ def _ingest(
             f"{args.output}: continued an ingest, interrupted after {report.nresumed} chunks"
         )
     return report
-
-
-def _write_log(name: str | None, skipped: "list[SkippedItem]") -> None:
-    if name is None:
-        return
-    with disk.naming(name), open(name, "w", encoding="ascii") as file:
-        for item in skipped:
-            file.write(json.dumps(item._asdict()) + "\n")
 
 
 def _document(args: argparse.Namespace, report: "IngestReport") -> dict[str, Any]:
