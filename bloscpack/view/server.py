@@ -395,17 +395,12 @@ async def _send_or_cancel(send: Send, body: bytes, work: Work, *, more: bool = T
 
 
 async def _page(request: Request) -> Response:
-    """Answer with a file of the page; only names in the package are known."""
+    """Answer with a file of the page; names that are not in the package are not found."""
     name = request.path_params.get("name", "index.html")
-    body = _page_files().get(name)
-    if body is None:
-        return _error("NotFoundError", "there is no such page", 404)
-    return Response(body, media_type=_PAGE_TYPES[os.path.splitext(name)[1]])
-
-
-def _page_files() -> dict[str, bytes]:
-    folder = Path(__file__).with_name("page")
-    return {each.name: each.read_bytes() for each in folder.iterdir() if each.suffix in _PAGE_TYPES}
+    for path in Path(__file__).with_name("page").iterdir():
+        if path.name == name and path.suffix in _PAGE_TYPES:
+            return Response(path.read_bytes(), media_type=_PAGE_TYPES[path.suffix])
+    return _error("NotFoundError", "there is no such page", 404)
 
 
 def create_application(session: Session, *, token: str, hosts: set[str]) -> Guard:
