@@ -33,6 +33,9 @@ from ...types import AnyArray, BytesLike
 
 # Frames that refer to each other; reading one needs at most 3 others, see `reference_of`.
 GROUP_FRAMES = 8
+# Frames of 320 x 240 would need 3 to 4 % fewer bytes than "small" with an ideal coder and the
+# median predictor of JPEG-LS, and 6 to 11 % with contexts of the neighbours. But that decodes one
+# pixel after the other.
 PRESETS = ("fast", "small")
 # Packed residuals have at least one byte for as many bytes of a frame.
 PACKED_EXPANSION = 32
