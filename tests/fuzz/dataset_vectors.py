@@ -13,7 +13,7 @@ from vectors import ReferenceFolder
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bloscpack import benzina
-from bloscpack.benzina.mp4.bmff import CONTAINERS, BoxHeader, reader_of, walk
+from bloscpack.benzina.mp4.bmff import BoxHeader, reader_of, walk
 from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 from tests.benzina import making
 from tests.benzina.datasetfiles import dataset_bytes
@@ -50,13 +50,13 @@ def _vector(name: str, data: bytes) -> DatasetVector:
             SampleFacts(each.location, each.location + each.size, each.target, each.name)
             for each in dataset.samples()
         )
-    found = [box for _, box in walk(reader_of(data), 0, len(data), CONTAINERS, to_end=True)]
+    found = [box for _, box in walk(reader_of(data), 0, len(data), to_end=True)]
     nouter = len(found)
     for each in samples[:4]:
         inside = data[each.start : each.end]
         found += [
             box._replace(offset=box.offset + each.start)
-            for _, box in walk(reader_of(inside), 0, len(inside), CONTAINERS, to_end=True)
+            for _, box in walk(reader_of(inside), 0, len(inside), to_end=True)
         ]
     return DatasetVector(name, data, samples, tuple(found), nouter)
 

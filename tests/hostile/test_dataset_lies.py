@@ -10,7 +10,7 @@ import pytest
 from crafted_datasets import EMPTY, even, filled, handler, movie, table, track, u32, with_a_hole
 from dataset_entries import changed, dataset_readers, sparse
 
-from bloscpack.benzina.mp4.bmff import CONTAINERS, pack_box, pack_large_header, reader_of, walk
+from bloscpack.benzina.mp4.bmff import pack_box, pack_large_header, reader_of, walk
 from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 from tests.benzina import making, vectors
 from tests.benzina.datasetfiles import boxes, dataset_bytes, patched
@@ -101,7 +101,7 @@ class TestBoxes:
         sample = base[facts["offset"] : facts["offset"] + facts["size"]]
         changes = {}
         for data, start in ((base, 0), (sample, facts["offset"])):
-            for _, box in walk(reader_of(data), 0, len(data), CONTAINERS, to_end=True):
+            for _, box in walk(reader_of(data), 0, len(data), to_end=True):
                 at = start + box.offset
                 lies = (0, 7, 8, box.nbytes - 1, box.nbytes + 1, U32)
                 changes |= {(at, lie): u32(lie) for lie in lies}

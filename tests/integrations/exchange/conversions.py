@@ -58,9 +58,8 @@ def assert_interrupted_run_leaves_nothing(source: Path, target: str, monkeypatch
     before = sorted(source.parent.iterdir())
     assert_interrupted_steps_leave_nothing(source, target, 3)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            copyjob.disk, "replace", lambda *names: (_ for _ in ()).throw(OSError("full"))
-        )
+        for name in ("replace", "rename_new"):  # of a folder, and of a file
+            patch.setattr(copyjob.disk, name, lambda *names: (_ for _ in ()).throw(OSError("full")))
         with pytest.raises(OSError, match="full"):
             bp.convert(source, source.parent / target)
     assert sorted(source.parent.iterdir()) == before
