@@ -20,7 +20,7 @@ PLACES = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
 )
-SUFFIXES = {".py", ".pyi", ".pyx", ".md"}
+SUFFIXES = {".h", ".js", ".md", ".pxd", ".py", ".pyi", ".pyx"}
 PHRASES = re.compile(
     r"(?<![Tt]here )\b(is|are|was) no\b(?! longer| more than| less than)"
     r"|(?<![Tt]here )\bis none\b|\bnone is\b"

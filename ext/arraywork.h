@@ -1,7 +1,7 @@
 /* Work integers of a block <-> its coded bytes, for one unsigned type of integers.
  *
  * Included once for each WORK of BITS bits; see docs/formats/arraychunk.md for predictors and coders. All
- * arithmetic is modulo 2^BITS, so that every step has an exact inverse, whatever the integers are.
+ * arithmetic is modulo 2^BITS, so that every step has an exact inverse for all integers.
  */
 
 #define WIDTH (BITS / 8)

@@ -85,7 +85,7 @@ cdef enum:
     MIN_SPLIT_NBYTES = 128
 
 
-# A chunk as far as its header tells.
+# The fields of a chunk's header, and those of its bytes that were read.
 cdef struct Chunk:
     const uint8_t *head  # header and block starts
     const uint8_t *data  # bytes `low` to `high` of the chunk
@@ -171,7 +171,7 @@ cdef inline bint decode_streams(const Chunk *chunk, size_t index, size_t nbytes,
         nsplits = splits_of(chunk.flags, chunk.typesize, nbytes)
     length = nbytes // nsplits
     if length * nsplits != nbytes:
-        return False  # the rest of the block would be memory that nobody wrote
+        return False  # the rest of the block would be uninitialized memory
     for split in range(nsplits):
         if (position < chunk.low or position > chunk.high
                 or chunk.high - position < STREAM_SIZE_NBYTES):
@@ -269,7 +269,7 @@ cdef enum:
     MATCH_NBYTES = 7
     SEARCH_STEP = 64
     LITERALS_HUFFMAN = 1
-    LZ4_MIN_GAIN = 8  # of so many bytes, one must be saved
+    LZ4_MIN_GAIN = 8  # one byte must be saved per this number
 
 
 cdef inline ZSTD_CCtx *create_encoder() noexcept nogil:

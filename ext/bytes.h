@@ -33,7 +33,7 @@ static int use_vectors(int most)
     return vectors = most < has ? most : has;
 }
 
-/* Rows of a band: of 8 rows every plane of bits is whole bytes, whatever the width. */
+/* Rows of a band: with 8 rows, a plane of bits of any width is whole bytes. */
 enum { BAND_ROWS = 8 };
 
 #define SWAP_WIDE(a, b, shift, mask)                                                       \
@@ -270,7 +270,7 @@ AVX2 static void decode_bands(uint8_t *residuals, const uint8_t *reference, uint
                 bytes_of_planes_gfni(stored + y * width / 8, stride, values[c], count / 8, zigzag);
             else
                 bytes_of_planes_avx2(stored + y * width / 8, stride, values[c], count / 8, zigzag);
-            /* What is no group of 8 at the end of a plane is kept behind its bits as it is. */
+            /* The last items of a plane, fewer than 8, follow its bits unchanged. */
             memcpy(values[c] + count / 8 * 8, stored + plane / 8 * 8, count % 8);
             if (zigzag)
                 unzigzag_bytes(values[c] + count / 8 * 8, count % 8);

@@ -143,8 +143,8 @@ static void bits_of_bytes(const uint8_t *bytes, uint8_t *restrict planes, size_t
     }
 }
 
-/* Of items, the 8 bit planes of each byte of them from the lowest on, then what is no group of 8
- * items, as it is. `bytes` has room for the items. */
+/* Write the 8 bit planes of each byte of the items, lowest byte and bit first, then the last items,
+ * fewer than 8, unchanged. `bytes` has room for the items. */
 VECTORISED static void planes_of_items(const uint8_t *items, uint8_t *restrict planes, size_t count,
                                        size_t itemsize, uint8_t *restrict bytes)
 {

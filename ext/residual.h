@@ -2,7 +2,7 @@
  *
  * Included once for each ITEM; see frame.pyx for what the filters are. Rows are `width` pixels of
  * `channels` items. All arithmetic is modulo the range of the item, so that every filter has an
- * exact inverse, whatever the items mean. Nothing here checks a size: the caller has.
+ * exact inverse for items of any type. Nothing here checks a size: the caller has.
  */
 
 #define JOIN_(a, b) a##_##b

@@ -7,7 +7,7 @@
  * are then sums of floats in one order; the compiler must not fuse them (-ffp-contract=off).
  *
  * Chroma samples of a subsampled plane are centred: luma coordinate X is chroma coordinate X/2 - 1/4,
- * clamped to the plane, whatever the clean aperture is.
+ * clamped to the plane; the clean aperture does not matter.
  */
 
 #ifndef BLOSCPACK_WARP_H

@@ -55,7 +55,7 @@ class Channel {
 async function withPicture(reply) {
   const blob = new Blob([reply.data], { type: reply.type });
   if (reply.type === "image/png") {
-    // The pixels as they are stored, whatever the profile of the screen.
+    // The pixels as they are stored, without a colour profile.
     return { ...reply, picture: await createImageBitmap(blob, { colorSpaceConversion: "none" }) };
   }
   const picture = new Image();
