@@ -2,19 +2,23 @@
 
 import asyncio
 import gc
+import os
 import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 pytest.importorskip("aiohttp")
 
+import fsspec
 from fsspec.asyn import get_loop
 
 from bloscpack.storage.file import open_source
 from bloscpack.storage.remote import client
+from bloscpack.storage.remote.backends import open_object
 
 from ..servers import FileServer, running
 
@@ -66,3 +70,54 @@ def test_a_client_is_closed_by_a_loop_that_was_busy_when_it_was_let_go(urls: lis
     busy.result()
     client.close_clients()
     assert session.closed
+
+
+def test_a_url_of_another_host_has_a_client_of_its_own() -> None:
+    """File systems such as SFTP and FTP take the host and the user from the URL."""
+    ftp = pytest.importorskip("fsspec.implementations.ftp")
+
+    class Hosts(ftp.FTPFileSystem):  # type: ignore[misc, name-defined]
+        protocol = "hosts"
+
+        def _connect(self) -> None:
+            pass
+
+        def __del__(self) -> None:
+            pass
+
+    fsspec.register_implementation("hosts", Hosts, clobber=True)
+    one = client.client("hosts://one/a", {})[0]
+    assert (one.host, client.client("hosts://two/a", {})[0].host) == ("one", "two")
+    assert client.client("hosts://one/b", {})[0] is one
+    users = [client.client(f"hosts://{user}:x@one/a", {})[0].cred[0] for user in ("ann", "bob")]
+    assert users == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("before", [[], ["s3://bucket/key"]])
+def test_a_version_in_the_url_of_an_object_is_requested(before: list[str]) -> None:
+    pytest.importorskip("s3fs")
+    client.close_clients()
+    for url in before:
+        client.client(url, {"anon": True})
+    found: Any = open_object("s3://bucket/key?versionId=abc", {"anon": True})
+    assert (found._key, found._version) == ("key", {"VersionId": "abc"})
+    found = open_object("s3://bucket/key", {"anon": True})
+    assert (found._key, found._version) == ("key", {})
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_does_not_wait_for_clients_that_its_parent_closes() -> None:
+    client.client("http://localhost/a", {})
+    closing: Future[None] = Future()  # stays unfinished, as in a child
+    client._closing.add(closing)
+    try:
+        child = os.fork()
+        if not child:
+            try:
+                client.client("http://localhost/a", {})
+                os._exit(closing in client._closing)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        client._closing.discard(closing)

@@ -1,4 +1,4 @@
-"""Clients of fsspec, cached by URL scheme and options, separately in each process.
+"""Clients of fsspec, cached by URL scheme, host and options, separately in each process.
 
 A forked child must neither use nor close the clients of its parent, as they share connections.
 
@@ -30,10 +30,10 @@ from ..runs import MAX_REQUESTS
 from ..url import shown
 from .errors import cause_of, message_of
 
-# Cached clients, by scheme and options; creating one takes about 0.1 s.
+# Largest number of cached clients; creating one takes about 0.1 s.
 _MAX_CLIENTS = 8
 
-# Clients of this process by scheme and options, most recently used last. `_not_ours` holds those of
+# Clients of this process by `_key_of`, most recently used last. `_not_ours` holds those of
 # the parent of a fork: a reference keeps them from being closed here.
 _clients: dict[tuple[Any, ...], Any] = {}
 _clients_pid = os.getpid()
@@ -93,9 +93,9 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     if _clients_pid != os.getpid():
         leave_alone(_clients)
         _clients, _clients_pid = {}, os.getpid()
+        _closing.clear()  # closed by a thread of the parent, so `close_clients` would wait in vain
     scheme = url.partition("://")[0]
-    # As text, since options may hold dicts.
-    key = (scheme, repr(sorted(options.items(), key=lambda item: item[0])))
+    given = options
     if scheme in ("s3", "s3a"):
         # Retries happen in `retry.py`; by default botocore and s3fs would multiply them.
         config = {
@@ -104,8 +104,9 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             **options.get("config_kwargs", {}),
         }
         options = {**options, "config_kwargs": config}
-    filesystem = _clients.get(key)
     try:
+        key = _key_of(scheme, url, given)
+        filesystem = _clients.get(key)
         if filesystem is None or "::" in scheme:
             with importing:  # fsspec imports s3fs and the like here
                 # Not from the cache of fsspec: the client is changed below, and the program may
@@ -131,6 +132,18 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     # The dict is replaced, not changed, as another thread may be using it.
     _clients = dict([*others.items()][1 - _MAX_CLIENTS :]) | {key: filesystem}
     return filesystem, path
+
+
+def _key_of(scheme: str, url: str, options: dict[str, Any]) -> tuple[str, ...]:
+    """Return the key of the client for a URL; those of a chain are not cached."""
+    from_url: dict[str, Any] = {}
+    if "::" not in scheme:
+        with importing:  # see `client`
+            # Host, port and user; also whether an s3fs client looks at versions.
+            from_url = fsspec.get_filesystem_class(scheme)._get_kwargs_from_urls(url)
+    # As text, since options may hold dicts.
+    both = (sorted(each.items(), key=lambda item: item[0]) for each in (from_url, options))
+    return (scheme, *map(repr, both))
 
 
 def kind_of(filesystem: Any) -> str:
