@@ -422,10 +422,16 @@ class ArrayChunkHead:
                 if found and found[-1][1] == first:
                     first = found.pop()[0]
                 found.append((first, stop))
-        return [
-            BlockRun(first, stop, self.extent(first)[0], self.extent(stop - 1)[1])
-            for first, stop in found
-        ]
+        return [BlockRun(first, stop, *self._extent_of_run(first, stop)) for first, stop in found]
+
+    def _extent_of_run(self, first: int, stop: int) -> tuple[int, int]:
+        """Return the stored range of blocks `first` to `stop`; those within may be damaged."""
+        low, high = self.extent(first)[0], self.extent(stop - 1)[1]
+        if low > high:
+            raise FormatError(
+                f"array chunk: blocks {first} to {stop - 1} are stored from {low} to {high}"
+            )
+        return low, high
 
     def _box_of(
         self, items: StridedItems

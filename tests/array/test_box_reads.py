@@ -201,3 +201,24 @@ def test_damage_in_a_block_that_is_needed_is_found(tmp_path: Path) -> None:
         for place in product((0, 1), (0, 3)):
             with pytest.raises(bp.exceptions.BloscpackError):
                 a[:, place[0], place[1]]
+
+
+@pytest.mark.parametrize("verify", [True, False, "always"])
+def test_blocks_whose_ends_do_not_ascend_are_found_as_damage(tmp_path: Path, verify: Any) -> None:
+    """Only the first and the last block of a run are looked at before it is read."""
+    noise = np.random.default_rng(0).integers(-3, 3, (8, 256, 256), "i2")
+    file, path = io.BytesIO(), tmp_path / "a.blp"
+    bp.save(file, np.cumsum(noise, axis=2, dtype="i2"), codec="auto", chunks=8, checksum=None)
+    with bp.open(file.getvalue()) as a:
+        stored = a._open_container().fetch(0)
+    head = ArrayChunkHead.unpack(bytes(stored.data))
+    size, low = head.header.cbytes, head.extent(0)[0]
+    assert head.plan.block == (1, 256, 256)
+    damaged = bytearray(file.getvalue())
+    table = stored.offset + head.plan.table_start()
+    # Block 1 begins near the end of the chunk, and block 3 ends near its beginning.
+    ends = (size - 5, size - 1, low + 1, low + 2)
+    damaged[table : table + 16] = b"".join(end.to_bytes(4, "little") for end in ends)
+    path.write_bytes(damaged)
+    with bp.open(path, verify=verify) as a, pytest.raises(bp.exceptions.BloscpackError):
+        a[1:4, 3:5, 3:5]
