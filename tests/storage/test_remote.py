@@ -205,6 +205,23 @@ class TestPrefetched:
         assert bytes(source.read_at(1_000_000, 10)) == DATA[1_000_000:1_000_010]
 
 
+def test_a_thread_may_look_for_bytes_that_another_one_releases(remote: Remote) -> None:
+    source = remote.open()
+    prefetch = source.prefetch([(1_000_000, 10), (2_000_000, 10)])
+    prefetch.wait()
+
+    class Offset(int):
+        """Offset whose first comparison lets the other thread run."""
+
+        def __lt__(self, other: int) -> bool:
+            prefetch.end()
+            return int(self) < other
+
+    (found,) = prefetch.around(Offset(2_000_005))  # type: ignore[attr-defined]
+    assert bytes(found[1][:10]) == DATA[2_000_000:2_000_010]
+    assert prefetch.around(2_000_005) == []  # type: ignore[attr-defined]
+
+
 each_fault = pytest.mark.parametrize("fault", ["drop", "short", "brief", "429", "500", "503"])
 
 

@@ -311,8 +311,8 @@ class RemotePrefetch(Prefetch):
         self._runs = runs
         self._pid = os.getpid()
         self._future = source.start(runs) if runs else None
-        self._starts: list[int] = []
-        self._parts: list[bytes] = []
+        # Starts and bytes of what has arrived; replaced as one, as other threads read them.
+        self._pieces: tuple[list[int], list[bytes]] = [], []
 
     def wait(self) -> None:
         """Wait until everything has arrived; raises as `RemoteSource.read_at` does."""
@@ -323,15 +323,15 @@ class RemotePrefetch(Prefetch):
             self._pid, self._future = os.getpid(), self._source.start(self._runs)
             future = self._future
         answers = result_of(future)
-        self._parts = self._source.checked(answers)
-        self._starts = [start for start, _ in self._runs]
+        self._pieces = [start for start, _ in self._runs], self._source.checked(answers)
         self._future = None
         self._source._prefetched[self] = None
 
     def around(self, offset: int) -> list[tuple[int, BytesLike]]:
         """Return the offset and bytes of the part that holds the byte at `offset`, if any."""
-        at = bisect_right(self._starts, offset) - 1
-        return [(self._starts[at], self._parts[at])] if at >= 0 else []
+        starts, parts = self._pieces
+        at = bisect_right(starts, offset) - 1
+        return [(starts[at], parts[at])] if at >= 0 else []
 
     def end(self) -> None:
         """Release everything; idempotent."""
@@ -339,6 +339,6 @@ class RemotePrefetch(Prefetch):
         if self._future is not None and self._pid == os.getpid():
             self._future.cancel()
         self._future = None
-        if len(self._parts) == 1:  # the next small selection is often nearby
-            self._source._remember(self._starts[0], self._parts[0])
-        self._starts, self._parts = [], []
+        (starts, parts), self._pieces = self._pieces, ([], [])
+        if len(parts) == 1:  # the next small selection is often nearby
+            self._source._remember(starts[0], parts[0])
