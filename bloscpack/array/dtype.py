@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import FormatError, ObjectNumpyArrayRejection
+from ..types import AnyArray
 
 Dtype = np.dtype[Any]
 
@@ -61,6 +62,7 @@ _CHARACTER_NBYTES = {"S": 1, "a": 1, "V": 1, "U": 4}
 _MAX_TEXT = 1 << 16
 _MAX_DEPTH = 32
 _MAX_REMEMBERED_TEXT = 1 << 10
+_U64_NBYTES = 8  # integers of this size may be too precise for a float
 
 
 @lru_cache(maxsize=256)
@@ -103,6 +105,29 @@ def unpack_scalar(name: str) -> Dtype:
     if not dtype.itemsize:
         raise FormatError(f"dtype: {name!r} has zero bytes", field="dtype")
     return dtype
+
+
+def cast_exactly(items: AnyArray, dtype: Dtype) -> AnyArray | None:
+    """Return `items` as `dtype`; None unless all values and the names of fields stay equal."""
+    if not np.can_cast(items.dtype, dtype, "safe") or _names(items.dtype) != _names(dtype):
+        return None
+    with np.errstate(all="ignore"):
+        cast: AnyArray = items.astype(dtype)
+        # numpy calls these casts safe, although large integers are rounded and late dates wrap.
+        if items.dtype.kind in "mM":
+            return cast if np.array_equal(cast.astype(items.dtype), items, equal_nan=True) else None
+        if items.dtype.kind in "iu" and items.dtype.itemsize == _U64_NBYTES and dtype.kind in "fc":
+            real = cast.real
+            most = float(np.iinfo(items.dtype).max)  # rounded up, to a value that wraps
+            if not ((real < most).all() and np.array_equal(real.astype(items.dtype), items)):
+                return None
+    return cast
+
+
+def _names(dtype: Dtype) -> Any:
+    """Return the names of the fields, and of their fields; numpy casts fields by position."""
+    base = dtype.base
+    return base.names and [(name, _names(base[name])) for name in base.names]
 
 
 def _unpack_text(text: str) -> Dtype:

@@ -33,7 +33,7 @@ from ..storage.url import is_url, refuse_options
 from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, ProgressOption, Shuffle, nbytes_of
 from .arraylike import as_array
 from .chunkpieces import rows_of_whole_chunks
-from .dtype import Dtype
+from .dtype import Dtype, cast_exactly
 from .layout import Chunks, SaveOptions, plan_layout
 
 # Ranges of missing rows listed in a message.
@@ -425,7 +425,8 @@ class PartsJob:
                 f"rows have shape {array.shape}; parts of an array of shape {self.shape} are "
                 f"cut along axis {self.axis} only"
             )
-        if array.dtype != self.dtype and not np.can_cast(array.dtype, self.dtype, "safe"):
+        cast = array if array.dtype == self.dtype else cast_exactly(array, self.dtype)
+        if cast is None:
             raise TypeError(
                 f"rows are {array.dtype}, which cannot be cast to {self.dtype} without loss; "
                 "convert them with astype"
@@ -443,9 +444,7 @@ class PartsJob:
                 f"rows {first} to {end} are not whole chunks: parts start and stop at multiples "
                 f"of {step} rows, or stop at the end, {self.nrows}; split() returns such ranges"
             )
-        if array.dtype != self.dtype:
-            array = array.astype(self.dtype)
-        return array, first, end
+        return cast, first, end
 
     def _stored(self, array: AnyArray) -> AnyArray:
         """Return rows with their axes as they are stored."""

@@ -26,7 +26,7 @@ from ..storage.protocol import closed_on_error
 from ..types import AnyArray, BytesLike
 from .arraylike import as_array
 from .arraymetadata import Description, check_nbytes, stored_view, unpack_array_metadata
-from .dtype import Dtype
+from .dtype import Dtype, cast_exactly
 from .layout import cut_grid, item_encoder
 
 
@@ -280,8 +280,9 @@ class RowAppender:
         return stored_view(stored, False).toreadonly()
 
     def _cast(self, given: AnyArray, *, is_array: bool) -> AnyArray:
-        if np.can_cast(given.dtype, self.dtype, "safe"):
-            return given.astype(self.dtype)
+        exact = cast_exactly(given, self.dtype)
+        if exact is not None:
+            return exact
         # Python numbers have no dtype: numpy makes [1] int64 and [0.1] float64, so these are
         # accepted if their values fit.
         if not is_array and given.dtype.kind in "biufc" and self.dtype.kind in "biufc":

@@ -51,6 +51,27 @@ def check_same(folder: Path, array: AnyArray, **options: Any) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["parts.blp", "saved.blp"]
 
 
+# Casts that numpy calls safe although values, or the names of fields, would change.
+LOSSY = [
+    (np.array([(1, 2)] * 2, [("y", "f4"), ("x", "f4")]), [("x", "f4"), ("y", "f4")]),
+    (
+        np.array([((1, 2),)] * 2, [("p", [("y", "f4"), ("x", "f4")])]),
+        [("p", [("x", "f4"), ("y", "f4")])],
+    ),
+    (np.array([1, 2**53 + 1]), "f8"),
+    (np.array([1, 2**63 - 1]), "c16"),
+    (np.array([1, 2**64 - 1], "u8"), ">f8"),
+    (np.array(["2020", "3000"], "M8[s]"), "M8[ns]"),
+]
+EXACT = [
+    (np.array([-(2**63), 2**53], ">i8"), "<f8"),
+    (np.array([1, 2**63], "u8"), "c16"),
+    (np.array(["2020", "NaT"], "M8[s]"), "M8[ns]"),
+    (np.array([(1, 2)] * 2, [("x", "i2"), ("y", "f4")]), [("x", "i4"), ("y", "f8")]),
+    (np.array([("a", 2)] * 2, [("x", "U1"), ("y", "f4")]), [("x", "U2"), ("y", "f4")]),
+]
+
+
 @pytest.fixture
 def job(tmp_path: Path) -> PartsJob:
     """Job of 8 chunks of 3 rows each, the last of 2."""
@@ -247,6 +268,28 @@ def test_rows_are_cast_without_loss(tmp_path: Path) -> None:
         job = bp.parts(tmp_path / "a.blp", shape=(4,), dtype="<i4")
         job.commit([job.write(0, np.arange(4, dtype=dtype))])
         assert bp.load(tmp_path / "a.blp").tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("rows", "dtype"), LOSSY)
+def test_rows_that_numpy_would_change_are_refused(tmp_path: Path, rows: Any, dtype: Any) -> None:
+    job = bp.parts(tmp_path / "a.blp", shape=(2,), dtype=dtype)
+    with pytest.raises(TypeError, match="without loss"):
+        job.write(0, rows)
+    bp.save(tmp_path / "b.blp", np.zeros(2, dtype))
+    with bp.open(tmp_path / "b.blp", "a") as a, pytest.raises(TypeError, match="without loss"):
+        a.append(rows)
+    assert (bp.load(tmp_path / "b.blp") == np.zeros(2, dtype)).all()
+
+
+@pytest.mark.parametrize(("rows", "dtype"), EXACT)
+def test_rows_that_numpy_casts_exactly_are_taken(tmp_path: Path, rows: Any, dtype: Any) -> None:
+    job = bp.parts(tmp_path / "a.blp", shape=(2,), dtype=dtype)
+    job.commit([job.write(0, rows)])
+    expected = rows.astype(dtype)
+    assert bp.load(tmp_path / "a.blp").tobytes() == expected.tobytes()
+    with bp.open(tmp_path / "a.blp", "a") as a:
+        a.append(rows)
+    assert bp.load(tmp_path / "a.blp").tobytes() == 2 * expected.tobytes()
 
 
 @pytest.mark.parametrize(
