@@ -144,12 +144,23 @@ def _values(what: str, data: Any, dtype: Any) -> AnyArray:
         longest = max((len(each) for each in values if isinstance(each, str)), default=0)
         itemsize = 4 * longest if wanted is None else wanted.itemsize
         if len(values) * itemsize <= _MAX_COORD_NBYTES:
-            found: AnyArray = np.array(values, wanted).reshape(objects.shape)
+            with np.errstate(over="raise"):
+                found: AnyArray = np.array(values, wanted).reshape(objects.shape)
             if found.dtype.kind in _KINDS and found.size == len(values):
+                if wanted is not None and _is_cut(values, longest, found):
+                    raise _fault(what, f"of values that do not fit dtype {dtype!r:.80}")
                 return found
-    except (TypeError, ValueError, OverflowError, RecursionError) as err:
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as err:
         raise _fault(what, f"not an array: {str(err)[:200]}") from err
     raise _fault(what, "not an array of numbers or texts, or too large")
+
+
+def _is_cut(values: list[Any], longest: int, found: AnyArray) -> bool:
+    """Return whether numpy has cut texts, or the fractions of numbers, to make `found`."""
+    if found.dtype.kind in "US":
+        room = found.dtype.itemsize // (4 if found.dtype.kind == "U" else 1)
+        return longest > room or not all(isinstance(each, str) for each in values)
+    return found.dtype.kind in "biu" and found.ravel().tolist() != values
 
 
 def pack_labels(
