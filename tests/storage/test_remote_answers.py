@@ -4,15 +4,20 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+import fsspec
 import pytest
+from fsspec.implementations.ftp import FTPFileSystem
 
-from bloscpack.exceptions import RemoteError, UnsupportedError
+from bloscpack.exceptions import FileChangedError, RemoteError, UnsupportedError
+from bloscpack.storage.file import open_source
 from bloscpack.storage.remote import retry
+from bloscpack.storage.remote.client import close_clients
 from bloscpack.storage.remote.errors import TransientError, translate
 from bloscpack.storage.remote.source import HEAD_NBYTES, RemoteSource
 
@@ -236,3 +241,36 @@ def test_a_body_without_end() -> None:
         assert ended.wait(120)
         thread.join(240)
     assert sent < 1 << 27
+
+
+@pytest.mark.parametrize("new", [DATA[:-1], DATA[::-1]])
+def test_a_listing_from_before_does_not_hide_a_change(new: bytes) -> None:
+    """The FTP client of fsspec keeps listings, and takes size and time of a file from them."""
+
+    class Cached(FTPFileSystem):  # type: ignore[misc]
+        protocol = "cachedftp"
+        content = (DATA, "20260101000000")
+
+        def _connect(self) -> None:
+            self.ftp = self
+
+        def __del__(self) -> None:
+            pass
+
+        def mlsd(self, path: str) -> list[tuple[str, dict[str, Any]]]:
+            data, time = self.content
+            return [("a", {"type": "file", "size": str(len(data)), "modify": time})]
+
+        def cat_file(self, path: str, start: int, end: int, **_: Any) -> bytes:
+            return self.content[0][start:end]
+
+    fsspec.register_implementation("cachedftp", Cached, clobber=True)
+    close_clients()  # one may be of the class of another run
+    source = open_source("cachedftp://host/a")
+    assert bytes(source.read_at(0, 10)) == DATA[:10]
+    Cached.content = (new, "20260101000001")
+    with pytest.raises(FileChangedError):
+        source.read_at(HEAD_NBYTES, 10)
+    with closing(open_source("cachedftp://host/a")) as again:
+        assert again.size() == len(new)
+        assert bytes(again.read_at(0, 10)) == new[:10]

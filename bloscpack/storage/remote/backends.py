@@ -45,6 +45,7 @@ _VERSION_KEYS = (
     "mtime",
     "LastModified",
     "last_modified",
+    "modify",
     "updated",
     "created",
 )
@@ -218,6 +219,7 @@ class OtherObject:
         return Answer(bytes(data), size, tag)
 
     async def _version(self) -> tuple[int, str]:
+        self._filesystem.invalidate_cache()  # some answer from a listing that they made earlier
         info = await self._call("info")
         if info.get("type") == "directory":
             raise IsADirectoryError
