@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -15,10 +16,12 @@ pytest.importorskip("aiohttp")
 
 import fsspec
 from fsspec.asyn import get_loop
+from fsspec.spec import AbstractFileSystem
 
 from bloscpack.storage.file import open_source
 from bloscpack.storage.remote import client
 from bloscpack.storage.remote.backends import open_object
+from bloscpack.storage.remote.retry import list_folder
 
 from ..servers import FileServer, running
 
@@ -121,3 +124,40 @@ def test_a_child_does_not_wait_for_clients_that_its_parent_closes() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
         client._closing.discard(closing)
+
+
+def test_a_synchronous_client_gets_one_request_at_a_time() -> None:
+    """FTP has one connection, whose replies would be mixed."""
+    content = bytes(1 << 20)
+    busy = []
+
+    class Slow(AbstractFileSystem):  # type: ignore[misc]
+        protocol = "slow"
+
+        def answer(self, answer: Any) -> Any:
+            busy.append(1)
+            time.sleep(0.002)
+            assert busy.pop() == 1
+            assert not busy, "another request is under way"
+            return answer
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            return self.answer({"name": path, "size": len(content), "type": "file", "mtime": 1})
+
+        def cat_file(self, path: str, start: int, end: int, **_: Any) -> bytes:
+            return self.answer(content[start:end])
+
+        def ls(self, path: str, **_: Any) -> list[dict[str, Any]]:
+            return self.answer([self.info("slow/a")])
+
+    fsspec.register_implementation("slow", Slow, clobber=True)
+    client.close_clients()
+    sources = [open_source("slow://a"), open_source("slow://b")]
+    # Those that are cancelled go on in their threads.
+    fetched = [each.prefetch([(200_000 * n, 10)]) for n in range(1, 5) for each in sources]
+    for each in fetched[::3]:
+        each.end()
+    assert list(list_folder("slow://", {})) == ["a"]
+    for each in fetched:
+        each.wait()
+    assert bytes(sources[0].read_at(200_000, 5)) == bytes(5)

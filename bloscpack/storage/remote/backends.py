@@ -4,7 +4,6 @@
 so that no extra request is needed for these.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
@@ -21,7 +20,7 @@ except ImportError as err:
 from ...exceptions import RemoteError, UnsupportedError
 from ..runs import MAX_REQUESTS
 from ..url import shown
-from .client import client, kind_of
+from .client import call_in_thread, client, kind_of
 from .errors import (
     OWN_ERRORS,
     cause_of,
@@ -231,7 +230,7 @@ class OtherObject:
     async def _call(self, method: str, **arguments: Any) -> Any:
         if self._is_async:
             return await getattr(self._filesystem, f"_{method}")(self._path, **arguments)
-        return await asyncio.to_thread(getattr(self._filesystem, method), self._path, **arguments)
+        return await call_in_thread(self._filesystem, method, self._path, **arguments)
 
 
 def tag_of(info: dict[str, Any]) -> str:

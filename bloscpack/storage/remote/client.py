@@ -13,7 +13,9 @@ import os
 import threading
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 try:
     import fsspec
@@ -38,6 +40,8 @@ _MAX_CLIENTS = 8
 _clients: dict[tuple[Any, ...], Any] = {}
 _clients_pid = os.getpid()
 _not_ours: list[Any] = []
+# Locks of synchronous clients, which may have one connection; used on the event loop only.
+_gates: "WeakKeyDictionary[Any, asyncio.Lock]" = WeakKeyDictionary()
 
 # Longest wait for clients to close, in seconds.
 _CLOSING_SECONDS = 10.0
@@ -93,6 +97,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     if _clients_pid != os.getpid():
         leave_alone(_clients)
         _clients, _clients_pid = {}, os.getpid()
+        _gates.clear()  # the parent may have held one
         _closing.clear()  # closed by a thread of the parent, so `close_clients` would wait in vain
     scheme = url.partition("://")[0]
     given = options
@@ -144,6 +149,24 @@ def _key_of(scheme: str, url: str, options: dict[str, Any]) -> tuple[str, ...]:
     # As text, since options may hold dicts.
     both = (sorted(each.items(), key=lambda item: item[0]) for each in (from_url, options))
     return (scheme, *map(repr, both))
+
+
+async def call_in_thread(filesystem: Any, method: str, *arguments: Any, **options: Any) -> Any:
+    """Call a method of a file system in a thread; of a synchronous one, one at a time."""
+    call = partial(asyncio.to_thread, getattr(filesystem, method), *arguments, **options)
+    if filesystem.async_impl:
+        return await call()
+    gate = _gates.setdefault(filesystem, asyncio.Lock())
+    await gate.acquire()
+
+    def release(done: "asyncio.Future[Any]") -> None:
+        gate.release()
+        if not done.cancelled():
+            done.exception()  # so that asyncio does not report it if the caller was cancelled
+
+    task = asyncio.ensure_future(call())
+    task.add_done_callback(release)
+    return await asyncio.shield(task)  # a thread goes on when its caller is cancelled
 
 
 def kind_of(filesystem: Any) -> str:

@@ -21,7 +21,7 @@ from ...parallel.threads import result_of
 from ..runs import MAX_REQUESTS
 from ..url import shown
 from .backends import Answer, RemoteObject, open_object
-from .client import client, kind_of
+from .client import call_in_thread, client, kind_of
 from .errors import TransientError, cause_of, s3_status, status_of, translate
 
 # Requests made before giving up, counting the first.
@@ -148,7 +148,7 @@ async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
         try:
             if filesystem.async_impl and "::" not in name:
                 return list(await filesystem._ls(path, detail=True))
-            return list(await asyncio.to_thread(filesystem.ls, path, detail=True))
+            return list(await call_in_thread(filesystem, "ls", path, detail=True))
         except Exception as err:
             raise translate(err, s3_status(err) or status_of(err), name) from cause_of(err)
 
@@ -215,7 +215,7 @@ async def call_with_retry(
 
     async def attempt() -> Any:
         try:
-            return await asyncio.to_thread(getattr(filesystem, method), *arguments, **options)
+            return await call_in_thread(filesystem, method, *arguments, **options)
         except Exception as err:
             raise translate(err, status_of(err), name) from cause_of(err)
 
