@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array.array import Array, open  # noqa: A004
+from ..array.array import Array
 from ..array.chunkpieces import rows_of_whole_chunks
 from ..array.layout import Chunks
 from ..array.parts import PartsJob
@@ -97,7 +97,7 @@ def from_bloscpack(
     """
     array = path
     if not isinstance(path, Array):
-        array = open(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
+        array = Array(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
     array.__reduce__()  # raises here if workers cannot open it, not in the middle of the work
     return da.from_array(
         array,

@@ -437,3 +437,9 @@ def test_without_dask(monkeypatch: Any) -> None:
     monkeypatch.delitem(sys.modules, "bloscpack.integrations.dask")
     with pytest.raises(ImportError, match=r"bloscpack\[dask\]"):
         bp.frames.map_clips("clips.blp", len)
+
+
+def test_an_archive_is_not_an_array(tmp_path: Path) -> None:
+    bp.savez(tmp_path / "a.blp", x=np.zeros(3))
+    with pytest.raises(bp.exceptions.WrongKindError, match="an archive of named arrays"):
+        from_bloscpack(tmp_path / "a.blp")
