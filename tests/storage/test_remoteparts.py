@@ -358,3 +358,20 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with bp.parts(url, shape=(3,), dtype="u1") as job:
         job.commit([job.write(0, np.arange(3, dtype="u1"))])
     assert os.listdir(tmp_path / "new") == ["a.blp"]
+
+
+@pytest.mark.parametrize("folder", ["a[1]", "b*"])
+def test_a_folder_whose_name_is_a_pattern(place: Place, folder: str) -> None:
+    """`rm` of fsspec removes what matches: nothing here, or parts in another folder."""
+    for name in (folder, "b2"):
+        if place.server is None:
+            place.filesystem().makedirs(f"{place.url}/{name}")
+        place.put(f"{name}/x", b"of others")
+    before = place.names()
+    with place.job(f"{folder}/a.blp", id="one") as job:
+        job.commit(all_written(job))
+    assert sorted(place.names()) == sorted([*before, f"{folder}/a.blp"])
+    job = place.job(f"{folder}/a.blp", id="one")
+    other = place.job("b2/a.blp", id="one")
+    job.abort(others=True)
+    other.commit(all_written(other))

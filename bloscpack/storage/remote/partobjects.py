@@ -8,6 +8,8 @@ include all earlier writes. S3 has no folders: a folder is all keys that begin w
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
+from glob import has_magic
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
@@ -152,11 +154,20 @@ class _Folders:
 
     def clear(self, folder: str) -> None:
         path = f"{self._parent}/{folder}"
-        for method, arguments in (("rm_file", (f"{path}/{_BEGUN}",)), ("rm", (path, True))):
-            try:
-                self._call(method, *arguments)
-            except FileNotFoundError:
-                continue
+        with suppress(FileNotFoundError):
+            self._call("rm_file", f"{path}/{_BEGUN}")
+        with suppress(FileNotFoundError):
+            if has_magic(path):  # `rm` of fsspec takes the path as a pattern
+                self._remove_files(path)
+            else:
+                self._call("rm", path, True)
+
+    def _remove_files(self, path: str) -> None:
+        for file in self._call("find", path):
+            with suppress(FileNotFoundError):
+                self._call("rm_file", file)
+        if has_folders(self._filesystem):
+            self._call("rmdir", path)
 
     def folders(self, prefix: str) -> Iterable[str]:
         try:
