@@ -132,7 +132,7 @@ class Writer:
         check_absent(path, storage_options, overwrite=overwrite)
         self._overwrite = overwrite
         self._path = os.fspath(path)
-        self._upload = upload_for(self._path, storage_options)
+        self._upload = upload_for(self._path, storage_options, overwrite=overwrite)
         if self._upload is not None:
             self._path, path = self._upload.name, self._upload.path
         try:

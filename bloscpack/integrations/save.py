@@ -238,11 +238,11 @@ def savez(
                 "overwrite must be True or False; give an array of this name in a mapping, such as "
                 "{'overwrite': array}"
             )
-        upload = upload_for(path, storage_options)
+        upload = upload_for(path, storage_options, overwrite=overwrite)
         where = path
         if upload is not None:
             stack.callback(upload.discard)
-            upload.check_absent(overwrite)
+            upload.check_absent()
             where, overwrite = upload.path, True
         with open_sink(where, overwrite=overwrite) as sink:
             writer = ArchiveWriter(sink, {} if attrs is None else attrs)

@@ -200,8 +200,12 @@ def committed(sink: Sink) -> Iterator[Sink]:
         raise
 
 
-def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> "Upload | None":
+def upload_for(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, overwrite: bool = True
+) -> "Upload | None":
     """Return a local file that is uploaded to a URL on commit; None for a path.
+
+    Without `overwrite`, an object that exists at the time of the commit is refused.
 
     Raises
     ------
@@ -214,7 +218,7 @@ def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> 
         with importing:  # loaded on use, like `tempfile`
             from .remote.upload import Upload
 
-        return Upload(where, storage_options)
+        return Upload(where, storage_options, overwrite=overwrite)
     refuse_options(where, storage_options)
     return None
 
@@ -239,9 +243,9 @@ def check_absent(
         with importing:  # loaded on use, like `tempfile`
             from .remote.upload import Upload
 
-        upload = Upload(where, storage_options)
+        upload = Upload(where, storage_options, overwrite=overwrite)
         try:
-            upload.check_absent(overwrite)
+            upload.check_absent()
         finally:
             upload.discard()
         return
@@ -284,6 +288,7 @@ def open_sink(
 
         with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
             yield sink
+            check_absent(where, storage_options, overwrite=overwrite)
         return
     refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):

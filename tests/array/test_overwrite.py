@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +160,37 @@ def test_an_array_is_not_an_option(tmp_path: Path) -> None:
         bp.save(tmp_path / "a.blp", FULL, overwrite=None)
     with bp.open(tmp_path / "a.blp") as archive:
         assert list(archive) == ["overwrite"]
+
+
+@pytest.mark.parametrize("make", ["save", "savez", "writer", "frames"])
+def test_an_object_made_since_the_check_is_kept(make: str) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    pytest.importorskip("aiohttp")
+    memory = fsspec.filesystem("memory")
+    url = f"memory://overwrite/{make}.blp"
+
+    def appear(*_: Any) -> None:
+        memory.pipe_file(url, b"precious")
+
+    def pairs() -> Iterator[tuple[str, Any]]:
+        appear()
+        yield "a", FULL
+
+    def write_while_it_appears() -> None:
+        if make == "save":
+            bp.save(url, FULL, overwrite=False, progress=appear)
+        elif make == "savez":
+            bp.savez(url, pairs(), overwrite=False)
+        elif make == "writer":
+            with bp.Writer(url, dtype="f8", overwrite=False) as writer:
+                writer.append(FULL)
+                appear()
+        else:
+            with bp.frames.create(url) as store:
+                store.append("a", np.zeros((2, 3), "u1"))
+                appear()
+
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        write_while_it_appears()
+    assert memory.cat_file(url) == b"precious"
+    memory.rm("/overwrite", recursive=True)

@@ -164,11 +164,11 @@ class FrameStore(ClipMapping):
     ) -> Self:
         """Create a store and open it for appending; see `bloscpack.frames.create`."""
         options = Options(codec, preset, quality, subsampling, crf, gop, encoder).check()
-        upload = upload_for(path, storage_options)
+        upload = upload_for(path, storage_options, overwrite=overwrite)
         self = cls.__new__(cls)
         try:
             if upload is not None:
-                upload.check_absent(overwrite)
+                upload.check_absent()
                 path = upload.path
             writer = StoreWriter.create(path, options, attrs, overwrite=overwrite, locking=locking)
         except BaseException:

@@ -76,8 +76,15 @@ class Upload:
     The folder of temporary files (``TMPDIR``) must have room for the whole file.
     """
 
-    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        overwrite: bool = True,
+    ) -> None:
         check_writable(url)
+        self._overwrite = overwrite
         self.name = shown(url)
         self._url = url
         self._options = dict(storage_options or {})
@@ -85,7 +92,7 @@ class Upload:
         self.path = os.path.join(folder, "content")
         self._discard = finalize(self, _remove, folder, os.getpid())
 
-    def check_absent(self, overwrite: bool) -> None:
+    def check_absent(self) -> None:
         """Refuse to replace an object unless `overwrite` is true; one request.
 
         Raises
@@ -93,12 +100,13 @@ class Upload:
         FileExistsError
             The object exists.
         """
-        if not overwrite and exists(self._url, self._options):
+        if not self._overwrite and exists(self._url, self._options):
             raise disk.exists_already(self.name)
 
     def commit(self) -> None:
-        """Upload the file and remove it, also after an error."""
+        """Upload the file and remove it, also after an error; raises as `check_absent` does."""
         try:
+            self.check_absent()  # it may have been made since
             if is_s3_url(self._url):
                 self._send_parts()
             else:
