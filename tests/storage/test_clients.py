@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -161,3 +162,8 @@ def test_a_synchronous_client_gets_one_request_at_a_time() -> None:
     for each in fetched:
         each.wait()
     assert bytes(sources[0].read_at(200_000, 5)) == bytes(5)
+
+
+def test_options_of_instances_of_fsspec_are_accepted(urls: list[str]) -> None:
+    with closing(open_source(urls[0], {"skip_instance_cache": True})) as source:
+        assert source.size() == 100

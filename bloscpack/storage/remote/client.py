@@ -116,7 +116,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             with importing:  # fsspec imports s3fs and the like here
                 # Not from the cache of fsspec: the client is changed below, and the program may
                 # use the same one.
-                found = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
+                found = fsspec.core.url_to_fs(url, **{**options, "skip_instance_cache": True})
             filesystem, path = found
             if hasattr(filesystem, "close_session"):
                 filesystem.close_session = _close_session
