@@ -33,13 +33,15 @@ _MAX_IDLE_TAKES = 16
 _SECONDS_TO_EXIT = 1.0
 # The first page of a slot holds flags, a byte each, and the rest is lent.
 _LENT_FROM = mmap.PAGESIZE
-# Who uses the slot: written by the worker when it sends it, and by the consumer afterwards.
-_USE = 0
-_FREE, _SENT, _ABANDONED = range(3)
 # Whether the consumer has mapped the slot, so that it needs the descriptor no more.
-_IS_MAPPED = 1
+_IS_MAPPED = 0
 # Whether the worker has closed the slot.
-_IS_CLOSED = 2
+_IS_CLOSED = 1
+# Who uses each message of the slot: written by the worker when it sends the message, and by the
+# consumer afterwards. A list of items of one batch has a message for each item.
+_USES = 2
+_FREE, _SENT, _ABANDONED = range(3)
+_MAX_MESSAGES = _LENT_FROM - _USES
 
 
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -57,6 +59,7 @@ class SlotMessage(NamedTuple):
     pid: int  # of the worker
     ring: bytes  # random, as a process may own several rings in turn
     number: int
+    use: int  # place of the flag of this message
     nbytes: int
     descriptor: Any  # for the first messages: a `multiprocessing.reduction.DupFd`
 
@@ -75,13 +78,22 @@ class _Slot:
         self.lent: weakref.ref[ByteArray] | None = None
         self.address = 0
         self.taken_at = 0
+        self.nmessages = 0  # since the slot was lent
 
     def is_idle(self) -> bool:
         """Return whether neither process uses the slot."""
-        return self.memory[_USE] != _SENT and (self.lent is None or self.lent() is None)
+        return not self._has(_SENT) and (self.lent is None or self.lent() is None)
+
+    def is_abandoned(self) -> bool:
+        """Return whether the slot must not be filled again. Ask after `is_idle`."""
+        return self._has(_ABANDONED)
+
+    def _has(self, use: int) -> bool:
+        return self.memory.find(bytes((use,)), _USES, _USES + self.nmessages) >= 0
 
     def lend(self, nbytes: int) -> ByteArray:
         array: ByteArray = np.frombuffer(self.memory, np.uint8, nbytes, _LENT_FROM)
+        self.nmessages = 0
         self.lent = weakref.ref(array)
         self.address = array.__array_interface__["data"][0]
         return array
@@ -131,7 +143,11 @@ class SharedRing:
         self._close_some()
         # The slot that was used last is most likely to be in the processor's cache.
         idle = sorted(
-            (slot for slot in self._slots.values() if slot.is_idle()),
+            (
+                slot
+                for slot in self._slots.values()
+                if slot.is_idle() and not slot.is_abandoned()
+            ),
             key=attrgetter("taken_at"),
             reverse=True,
         )
@@ -163,7 +179,7 @@ class SharedRing:
         """Close slots that the consumer gave up, and those unused for long."""
         for slot in list(self._slots.values()):
             is_old = self._ntakes - slot.taken_at > _MAX_IDLE_TAKES
-            if (is_old or slot.memory[_USE] == _ABANDONED) and slot.is_idle():
+            if slot.is_idle() and (is_old or slot.is_abandoned()):
                 self._close(slot)
 
     def _close(self, slot: _Slot) -> None:
@@ -171,17 +187,23 @@ class SharedRing:
         slot.close()
 
     def place_of(self, address: int) -> tuple[int, int] | None:
-        """Return the number of the slot that lends `address` now, and the offset in it, or None."""
+        """Return the number of the slot that lends `address` now, and the offset in it, or None.
+
+        None, too, if the slot cannot be sent again.
+        """
         # Copied, because another thread may take a slot.
         for slot in list(self._slots.values()):
             lent = None if slot.lent is None else slot.lent()
             if lent is not None and 0 <= address - slot.address < len(lent):
+                if slot.nmessages == _MAX_MESSAGES:
+                    return None
                 return slot.number, address - slot.address
         return None
 
     def send(self, number: int) -> SlotMessage:
         """Give the consumer a slot that is lent, and return the message to pickle for it.
 
+        A slot may be sent several times; it is in use until the arrays of all messages are gone.
         The message must be pickled for a queue or pipe of `multiprocessing`.
         """
         slot = self._slots[number]
@@ -191,8 +213,10 @@ class SharedRing:
         descriptor = None
         if not slot.memory[_IS_MAPPED]:
             descriptor = DupFd(slot.descriptor)
-        slot.memory[_USE] = _SENT
-        return SlotMessage(self.pid, self._token, number, len(lent), descriptor)
+        use = _USES + slot.nmessages
+        slot.memory[use] = _SENT
+        slot.nmessages += 1
+        return SlotMessage(self.pid, self._token, number, use, len(lent), descriptor)
 
 
 # Slots that this process has mapped, as a consumer: by worker, ring and number.
@@ -222,19 +246,23 @@ def attach(message: SlotMessage) -> ByteArray:
             os.close(descriptor)
         memory[_IS_MAPPED] = 1
         _mapped[key] = memory
+    elif message.descriptor is not None:  # another message mapped the slot since it was sent
+        with suppress(EOFError, OSError):
+            os.close(message.descriptor.detach())
     array: ByteArray = np.frombuffer(memory, np.uint8, message.nbytes, _LENT_FROM)
     # At exit the array is still alive, so the slot must not be filled again.
-    weakref.finalize(array, _release, memory, os.getpid(), _nforks).atexit = False
+    released = weakref.finalize(array, _release, memory, message.use, os.getpid(), _nforks)
+    released.atexit = False
     return array
 
 
-def _release(memory: mmap.mmap, pid: int, nforks: int) -> None:
-    """Return a slot to its worker, when the last array of it is gone.
+def _release(memory: mmap.mmap, use: int, pid: int, nforks: int) -> None:
+    """Return a message of a slot to its worker, when the last array of it is gone.
 
     If this process has forked since, the child may still read the slot. Then the worker drops it.
     """
     if os.getpid() == pid:
-        memory[_USE] = _FREE if nforks == _nforks else _ABANDONED
+        memory[use] = _FREE if nforks == _nforks else _ABANDONED
         drop_unused()
 
 

@@ -140,6 +140,19 @@ def same_batches(path: Path, method: str) -> None:
         expect(not maps(), f"{maps()} slots are left")
 
 
+def lists_of_items(path: Path, method: str) -> None:
+    """An item of a list stays as it is while others of its batch are dropped."""
+    write(path)
+    kept = []
+    for items in loader(path, method, collate_fn=list):
+        kept.append(items[-1])
+        del items
+    for item in kept:
+        first = item["label"] * NFRAMES + item["start"]
+        found = item["frames"][:, 1, 1, 1].tolist()
+        expect(found == [(first + k) % 256 for k in range(4)], f"{item['id']} was overwritten")
+
+
 def memory_is_reused(path: Path, method: str) -> None:
     """The memory that is mapped does not grow, and a held batch keeps its own."""
     write(path)

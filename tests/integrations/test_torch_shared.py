@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs m
 
 SCENARIOS = (
     "same_batches",
+    "lists_of_items",
     "memory_is_reused",
     "stops_early",
     "killed",

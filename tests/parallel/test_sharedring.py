@@ -92,6 +92,33 @@ def test_a_slot_is_mapped_once() -> None:
     assert ring.place_of(address(array) + len(array)) is None
 
 
+def test_a_slot_that_was_sent_twice_is_kept_for_both() -> None:
+    ring = SharedRing()
+    array = filled(ring, 1)
+    # Both leave before the first is mapped, as the items of a list do.
+    messages = [ForkingPickler.dumps(ring.send(1)) for _ in range(2)]
+    first, second = [attach(pickle.loads(each)) for each in messages]
+    place = address(array)
+    del array, first
+    others = [filled(ring, value) for value in (2, 3)]
+    assert place not in map(address, others)
+    assert (second == 1).all()
+    del second
+    assert address(filled(ring, 4)) == place
+
+
+def test_messages_of_a_slot_are_bounded() -> None:
+    ring = SharedRing()
+    array = filled(ring, 1)
+    received = sent(ring, array)
+    for _ in range(sharedring._MAX_MESSAGES - 1):
+        sent(ring, array)
+    assert ring.place_of(address(array)) is None  # pickled as any other
+    assert (array == 1).all()
+    del array, received
+    assert ring.place_of(address(filled(ring, 2))) is not None
+
+
 def test_the_number_of_slots_is_bounded() -> None:
     ring = SharedRing(most=2)
     held = [sent(ring, filled(ring, value)) for value in range(2)]
