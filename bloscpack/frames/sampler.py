@@ -184,9 +184,10 @@ class ClipSampler:
         self._length = length
         self._seed = _checked_seed(seed)
         self._shuffle = shuffle
-        self._rank = rank
-        self._world_size = world_size
-        self._batch_size = batch_size
+        # Python's integers: JSON cannot hold those of numpy, and these overflow.
+        self._rank = operator.index(rank)
+        self._world_size = operator.index(world_size)
+        self._batch_size = None if batch_size is None else operator.index(batch_size)
         self._drop_last = drop_last
         # Positions in the epoch, counted over all ranks: where the pass began. And the number of
         # clips that this rank has yielded in the pass.
@@ -260,7 +261,7 @@ class ClipSampler:
             raise ValueError(f"epoch must not be negative, got {epoch}")
         if epoch != self.epoch or self._has_begun:
             self._first = self._given = 0
-        self.epoch, self._has_begun = epoch, False
+        self.epoch, self._has_begun = operator.index(epoch), False
 
     def state_dict(self, seen: int | None = None) -> dict[str, Any]:
         """Return the position of the pass, as numbers that JSON can hold.
@@ -271,7 +272,7 @@ class ClipSampler:
             Number of clips of this pass that were used on each rank; by default all that were
             yielded. A ``DataLoader`` with workers takes some batches ahead: yielded but not used.
         """
-        given = self._given if seen is None else seen
+        given = self._given if seen is None else operator.index(seen)
         if not 0 <= given <= self._given:
             raise ValueError(f"seen is {given}, but this pass has yielded {self._given} clips")
         return {
@@ -308,4 +309,4 @@ class ClipSampler:
 def _checked_seed(seed: int) -> int:
     if not 0 <= seed <= MAX_SEED:
         raise ValueError(f"seed must be 0 to 2 ** 64 - 1, not {seed}")
-    return seed
+    return operator.index(seed)

@@ -1,5 +1,6 @@
 """Windows: which frames of a clip form an item of a dataset."""
 
+import operator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,8 +34,11 @@ class Windows:
     def __post_init__(self) -> None:
         for name in ("length", "stride", "hop"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+            if value is not None:
+                if value < 1:
+                    raise ValueError(f"{name} must be at least 1, not {value}")
+                # A random number of 64 bits times an integer of numpy overflows.
+                object.__setattr__(self, name, operator.index(value))
         for name, choices in (("start", _STARTS), ("short", _SHORTS)):
             if getattr(self, name) not in choices:
                 raise ValueError(

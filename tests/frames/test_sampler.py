@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.frames.sampler import ClipIndex, ClipSampler, permuted, random_number
+from bloscpack.frames.windows import Windows
 
 
 def order(length: int, seed: int, epoch: int = 0) -> list[int]:
@@ -244,6 +245,31 @@ def test_invalid_options(options: dict[str, int], message: str) -> None:
         ClipSampler(3, **options)
     with pytest.raises(ValueError, match="must not be negative"):
         ClipSampler(-1)
+
+
+def test_integers_of_numpy() -> None:
+    plain = ClipSampler(9, seed=3, rank=1, world_size=2, batch_size=2)
+    sampler = ClipSampler(
+        np.int64(9),  # type: ignore[arg-type]
+        seed=np.uint32(3),  # type: ignore[arg-type]
+        rank=np.int8(1),  # type: ignore[arg-type]
+        world_size=np.int8(2),  # type: ignore[arg-type]
+        batch_size=np.int8(2),  # type: ignore[arg-type]
+    )
+    sampler.set_epoch(np.int16(4))  # type: ignore[arg-type]
+    plain.set_epoch(4)
+    assert next(iter(sampler)) == next(iter(plain))
+    state = json.loads(json.dumps(sampler.state_dict()))
+    assert state == plain.state_dict()
+    sampler.load_state_dict(sampler.state_dict())
+
+
+def test_windows_of_integers_of_numpy() -> None:
+    plain = Windows(length=4, stride=2)
+    windows = Windows(length=np.int64(4), stride=np.int64(2))  # type: ignore[arg-type]
+    for drawn in (1 << 62, (1 << 63) - 1, (1 << 64) - 1):
+        assert windows.select(100, 0, drawn) == plain.select(100, 0, drawn)
+    assert plain.select(100, 0, 1 << 62)[0] == 23
 
 
 def test_an_index_is_an_int_that_travels() -> None:
