@@ -144,7 +144,7 @@ def lists_of_items(path: Path, method: str) -> None:
     """An item of a list stays as it is while others of its batch are dropped."""
     write(path)
     kept = []
-    for items in loader(path, method, collate_fn=list):
+    for items in loader(path, method, collate_fn=list, prefetch_factor=1):
         kept.append(items[-1])
         del items
     for item in kept:
