@@ -225,6 +225,30 @@ def test_collating_transformed_items(source: MemorySourceOfClips) -> None:
     assert isinstance(collate_clips(different)["frames"], list)
 
 
+def test_collating_leaves_other_data_sets_as_they_are() -> None:
+    rows, others = torch.zeros(6, 4), [torch.zeros(4) for _ in range(3)]
+    for items in ([rows[2], rows[3]], [rows[5]], [others[0]]):
+        collate_clips([{"x": each} for each in items])["x"].add_(1)
+    assert not rows.any()
+    assert not others[0].any()
+
+
+def test_collating_keeps_gradients_and_flags() -> None:
+    weights = torch.ones(2, 3, requires_grad=True)
+    collate_clips([{"x": row} for row in weights.unbind()])["x"].sum().backward()
+    assert weights.grad is not None
+    assert weights.grad.tolist() == [[1.0] * 3] * 2
+    values = torch.tensor([[1j, 2j], [3j, 4j]])
+    for rows in ([values[0].conj(), values[1]], [values[0], torch._neg_view(values[1])]):
+        assert torch.equal(collate_clips([{"x": row} for row in rows])["x"], torch.stack(rows))
+    sparse = torch.eye(3).to_sparse()
+    assert collate_clips([{"x": sparse}] * 2)["x"].to_dense().sum() == 6
+
+
+def test_collating_labels_above_int64() -> None:
+    assert collate_clips([{"x": 1 << 63}, {"x": 3}]) == {"x": [1 << 63, 3]}
+
+
 def test_transforms(source: MemorySourceOfClips) -> None:
     dataset = FrameDataset(source, length=2, transform=lambda item: item["frames"].float().mean())
     assert dataset[0].dtype == torch.float32

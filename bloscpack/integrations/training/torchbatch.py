@@ -92,18 +92,21 @@ def tensor_of(array: AnyArray) -> torch.Tensor:
 
 def collate(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return one batch of items; see `collate_clips`."""
-    batch = {name: _collated([item[name] for item in items]) for name in items[0]}
+    # A tensor that is alone in its memory may be one that another data set keeps.
+    in_place = len(items) > 1 or isinstance(items[0], SharedDict)
+    batch = {name: _collated([item[name] for item in items], in_place) for name in items[0]}
     return batch if get_worker_info() is None else SharedDict(batch)
 
 
-def _collated(values: list[Any]) -> Any:
+def _collated(values: list[Any], in_place: bool) -> Any:
     kinds = {type(value) for value in values}
     if kinds == {torch.Tensor}:
         if _are_alike(values):
-            joined = _joined(values)
+            joined = _joined(values) if in_place else None
             return torch.stack(values) if joined is None else joined
     elif kinds in ({bool}, {int}, {float}):
-        return torch.tensor(values)
+        with suppress(ValueError, RuntimeError):  # an integer above 2 ** 63
+            return torch.tensor(values)
     return values
 
 
@@ -130,21 +133,27 @@ def _are_alike(tensors: list[torch.Tensor]) -> bool:
 def _joined(tensors: list[torch.Tensor], *, contiguous: bool = False) -> torch.Tensor | None:
     """Stack tensors of one shape, in place or into the memory of a worker, or return None.
 
-    They stay where they are if they follow each other in memory.
+    They stay where they are if they follow each other in memory that holds nothing else, as the
+    frames of one read do. Parts of a larger tensor belong to the data set, and are copied.
     """
+    # The flags of a tensor are not in its memory, nor are the others' gradients in the first.
+    if any(
+        each.layout != torch.strided or each.requires_grad or each.is_conj() or each.is_neg()
+        for each in tensors
+    ):
+        return None
     first = tensors[0]
     step = first.numel()
     places = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-    offsets = [tensor.storage_offset() - first.storage_offset() for tensor in tensors]
+    offsets = [tensor.storage_offset() for tensor in tensors]
     do_follow = (
         len({tensor.stride() for tensor in tensors}) == len(places) == 1
         and step > 0
         and offsets == [step * k for k in range(len(tensors))]
+        and first.untyped_storage().nbytes() == len(tensors) * step * first.itemsize
     )
     if do_follow and (first.is_contiguous() or not contiguous):
-        return first.as_strided(
-            (len(tensors), *first.shape), (step, *first.stride()), first.storage_offset()
-        )
+        return first.as_strided((len(tensors), *first.shape), (step, *first.stride()))
     return _stacked_in_worker(tensors)
 
 
@@ -153,7 +162,7 @@ def _stacked_in_worker(tensors: list[torch.Tensor]) -> torch.Tensor | None:
     nbytes = len(tensors) * first.numel() * first.itemsize
     if allocate is None or nbytes <= _MAX_SMALL_NBYTES:
         return None
-    if any(each.requires_grad or each.device.type != "cpu" for each in tensors):
+    if any(each.device.type != "cpu" for each in tensors):
         return None
     memory = allocate(nbytes)
     if memory is None:
