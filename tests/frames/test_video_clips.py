@@ -1,11 +1,13 @@
 """Video in a store: packets are kept as they are, groups are closed, frames are those of FFmpeg."""
 
 import copy
+import io
 import json
 import os
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from bloscpack.cli.main import main
 from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
 from bloscpack.frames.store.videoclip import VideoClip
 from bloscpack.frames.video import groupdecoder
+from bloscpack.frames.video.mp4file import write_file
 from bloscpack.media.video import restore_scheduling
 
 from ..videofiles import MATRICES, Frames, moving, set_matrix, write_video
@@ -255,6 +258,36 @@ class TestExport:
         assert packets_of(target) == packets_of(source)
         assert facts_of(target) == facts_of(source)
         assert np.array_equal(frames_of(target), frames_of(source))
+
+    def test_a_file_that_appears_is_not_replaced(
+        self, clip: VideoClip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        target = tmp_path / "out.mp4"
+        packets = VideoClip.packets
+
+        def packets_while_it_appears(self: VideoClip) -> Iterator[Any]:
+            target.write_bytes(b"of another program")
+            return packets(self)
+
+        monkeypatch.setattr(VideoClip, "packets", packets_while_it_appears)
+        with pytest.raises(FileExistsError, match="overwrite=True"):
+            clip.to_mp4(target)
+        assert target.read_bytes() == b"of another program"
+        assert [path.name for path in tmp_path.glob("*out*")] == ["out.mp4"]
+        clip.to_mp4(target, overwrite=True)
+        assert len(packets_of(target)) == len(clip)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"width": 1 << 16}, {"time_base": Fraction(1 << 31, 7), "times": [1 << 60]}],
+    )
+    def test_fields_that_an_mp4_file_cannot_hold(
+        self, clip: VideoClip, changes: dict[str, Any]
+    ) -> None:
+        first = next(clip.packets())._replace(pts=changes.get("times", [0])[0])
+        packet = first._replace(dts=first.pts, duration=0)
+        with pytest.raises(UnsupportedError, match="does not fit into an mp4 file"):
+            write_file(io.BytesIO(), replace(clip.header, **changes), [packet])
 
     @pytest.mark.parametrize("start", [0, 500])
     def test_varying_times(self, start: int, tmp_path: Path) -> None:

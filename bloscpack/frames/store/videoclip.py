@@ -228,7 +228,7 @@ class VideoClip(StoreClip):
         if os.path.lexists(target) and not overwrite:
             name = os.fspath(path)
             raise FileExistsError(errno.EEXIST, "the file exists; overwrite=True replaces it", name)
-        write_mp4(target, self.header, self.packets())
+        write_mp4(target, self.header, self.packets(), overwrite=overwrite)
 
     def verify_chunk(self, chunk: int) -> None:
         """Decode every frame of a group without keeping any; raises as `read` does."""

@@ -40,11 +40,15 @@ class _Sample(NamedTuple):
     is_key: bool
 
 
-def write_mp4(path: str, header: VideoHeader, packets: Iterable[Packet]) -> None:
-    """Write a new file, which exists as a whole or not at all; an existing one is replaced.
+def write_mp4(
+    path: str, header: VideoHeader, packets: Iterable[Packet], *, overwrite: bool = False
+) -> None:
+    """Write a new file, which exists as a whole or not at all.
 
     Raises
     ------
+    FileExistsError
+        The file exists, and is not to be replaced.
     UnsupportedError
         The times do not fit into an mp4 file.
     OSError
@@ -57,7 +61,8 @@ def write_mp4(path: str, header: VideoHeader, packets: Iterable[Packet]) -> None
             write_file(file, header, packets)
             file.flush()
             os.fsync(file.fileno())
-        disk.replace(temporary, target)
+        move = disk.replace if overwrite else disk.rename_new
+        move(temporary, target)
         disk.sync_folder(os.path.dirname(target))
     finally:
         if os.path.lexists(temporary):
@@ -65,7 +70,13 @@ def write_mp4(path: str, header: VideoHeader, packets: Iterable[Packet]) -> None
 
 
 def write_file(file: BinaryIO, header: VideoHeader, packets: Iterable[Packet]) -> None:
-    """Write the file to a file object; see `write_mp4`."""
+    """Write the file to a file object; see `write_mp4`.
+
+    Raises
+    ------
+    UnsupportedError
+        The times or the size do not fit into an mp4 file.
+    """
     front = _box(b"ftyp", _BRANDS[0], pack(">I", 0x200), *_BRANDS)
     file.write(front)
     start = len(front) + 16
@@ -76,7 +87,11 @@ def write_file(file: BinaryIO, header: VideoHeader, packets: Iterable[Packet]) -
         file.write(data)
         samples.append(_Sample(len(data), pts, dts, duration, is_key))
     nbytes = sum(sample.nbytes for sample in samples)
-    file.write(_moov(header, samples, start))
+    try:
+        moov = _moov(header, samples, start)
+    except StructError as err:  # out of the range of a field
+        raise UnsupportedError("a time or the size does not fit into an mp4 file") from err
+    file.write(moov)
     file.seek(len(front))
     file.write(pack(">I4sQ", 1, b"mdat", 16 + nbytes))
 
@@ -150,11 +165,8 @@ def _runs(layout: str, numbers: list[int]) -> Iterator[bytes]:
     """Yield the table of how often each number follows in a row."""
     runs = [(len(list(group)), number) for number, group in groupby(numbers)]
     yield pack(">I", len(runs))
-    try:
-        for run in runs:
-            yield pack(layout, *run)
-    except StructError as err:  # out of its range
-        raise UnsupportedError("a time does not fit into an mp4 file") from err
+    for run in runs:
+        yield pack(layout, *run)
 
 
 def _numbers(numbers: Iterable[int]) -> Iterator[bytes]:
