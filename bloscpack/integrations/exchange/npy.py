@@ -17,7 +17,7 @@ from ...filetypes.copyjob import Conversion, CopyJob
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
 from .arrayfile import Add, copy_array
-from .library import refuse_inner
+from .library import errors_of, refuse_inner
 
 # numpy reads no header of more than 10,000 bytes.
 _HEAD_NBYTES = 16 << 10
@@ -78,13 +78,12 @@ def write_npy(stream: IO[bytes], source: ArraySource, add: Add) -> None:
 def _npy_rows(source: ByteSource) -> "ItemRows":
     """Parse the header of a ``.npy`` file."""
     stream = io.BytesIO(source.read_at(0, _HEAD_NBYTES))
-    try:
+    # Besides ValueError, numpy raises TokenError, TypeError and IndexError for damaged headers.
+    with errors_of(".npy file", source.name):
         version = npy.read_magic(stream)
         if version not in _HEADERS:
             raise UnsupportedError(f".npy file: version {version}").at(path=source.name)
         shape, is_fortran, dtype = _HEADERS[version](stream)
-    except ValueError as err:
-        raise FormatError(f".npy file: {err}").at(path=source.name, whole="") from err
     return ItemRows(source, stream.tell(), shape, dtype, is_fortran=is_fortran, what=".npy file")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
-from bloscpack.exceptions import BloscpackWarning, NotFoundError, UnsupportedError
+from bloscpack.exceptions import BloscpackWarning, FormatError, NotFoundError, UnsupportedError
 from bloscpack.filetypes import arraysource
 
 from ...strategies import dtypes, fill, shapes
@@ -73,6 +73,23 @@ def test_options_of_other_types(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="are not for an array"):
         bp.convert(tmp_path / "a.blp", tmp_path / "a.npy", preset="small")
     assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': (",
+        "{[]: 1}",
+        "{1: 2, 'a': 3}",
+        "{'descr': ('a',), 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': 'zz', 'fortran_order': False, 'shape': (1,)}",
+    ],
+)
+def test_damaged_headers(header: str, tmp_path: Path) -> None:
+    head = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little")
+    (tmp_path / "a.npy").write_bytes(head + header.encode() + bytes(64))
+    with pytest.raises(FormatError, match=r"a\.npy: \.npy file: "):
+        bp.convert(tmp_path / "a.npy", tmp_path / "a.blp")
 
 
 class TestClips:
