@@ -7,7 +7,7 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows
 from ...filetypes.copyjob import Conversion, CopyJob
+from ...notice import notice
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
 from .arrayfile import Add, copy_array
@@ -121,13 +122,41 @@ def _complaints() -> Iterator[None]:
 
 def copy_to_tiff(source: ArraySource, job: CopyJob) -> Conversion:
     """Copy an array to a TIFF file; an OME-TIFF if its name ends in ".ome.tif" or ".ome.tiff"."""
-    names = set(source.attrs) - _RESERVED
-    keeps = names & {"dims"} if _is_ome(job) else names
+    keeps = set(source.attrs) - _RESERVED
+    if _is_ome(job):
+        source = _with_ome_axes(source, job)
+        keeps = {"dims"}
     return copy_array("tiff", source.native(), job, _write, open_tiff, keeps=keeps)
+
+
+def _with_ome_axes(source: ArraySource, job: CopyJob) -> ArraySource:
+    """Return an array with the names of axes that its OME-TIFF will have."""
+    shape: tuple[int, ...] = source.rows.shape
+    is_rgb = _is_rgb(source)
+    default = _OME_AXES.get(len(shape) - is_rgb, "") + "S" * is_rgb
+    if _axes(source.attrs, len(shape)) or len(default) != len(shape):
+        return source
+    if "dims" in source.attrs:
+        notice("%s: axes of an OME-TIFF are letters, so dims are left out", job.name)
+    return source._replace(attrs={**source.attrs, "dims": list(default)})
 
 
 def _is_ome(job: CopyJob) -> bool:
     return job.target.lower().endswith((".ome.tif", ".ome.tiff"))
+
+
+def _is_rgb(source: ArraySource) -> bool:
+    shape, dtype = source.rows.shape, source.rows.dtype
+    return len(shape) > 2 and shape[-1] in (3, 4) and dtype in (np.uint8, np.uint16)
+
+
+def _axes(attrs: Mapping[str, Any], ndim: int) -> str:
+    """Return the names of axes in attrs, as TIFF has them; empty if it cannot have them."""
+    dims = attrs.get("dims")
+    if not isinstance(dims, list) or len(dims) != ndim:
+        return ""
+    is_letters = all(isinstance(each, str) and re.fullmatch("[A-Z]", each) for each in dims)
+    return "".join(dims) if is_letters else ""
 
 
 def _attrs(file: Any, series: Any, where: str | None) -> dict[str, Any]:
@@ -154,16 +183,12 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
         raise UnsupportedError(f"{_WHAT} cannot hold {rows.dtype} of shape {shape}").at(
             path=job.name
         )
-    is_rgb = len(shape) > 2 and shape[-1] in (3, 4) and rows.dtype in (np.uint8, np.uint16)
+    is_rgb = _is_rgb(source)
     is_ome = _is_ome(job)
-    dims = attrs.get("dims", [])
-    axes = "".join(dims) if all(len(each) == 1 and each.isupper() for each in dims) else ""
     metadata: dict[str, Any] = {} if is_ome else dict(attrs)
-    if is_ome:
-        axes = axes or (_OME_AXES.get(len(shape) - is_rgb, "") + "S" * is_rgb)
-        if 1 in shape:
-            raise UnsupportedError("an OME-TIFF has no axes of length 1").at(path=job.name)
-    if axes:
+    if is_ome and 1 in shape:
+        raise UnsupportedError("an OME-TIFF has no axes of length 1").at(path=job.name)
+    if axes := _axes(attrs, len(shape)):
         metadata["axes"] = axes
     with (
         errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError),

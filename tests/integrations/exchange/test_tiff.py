@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
+from bloscpack.exceptions import BloscpackError, BloscpackWarning, FormatError, UnsupportedError
 from bloscpack.filetypes import arraysource
 
 from ...strategies import SCALARS, fill
@@ -77,6 +77,36 @@ def test_ome(tmp_path: Path) -> None:
     bp.save(tmp_path / "c.blp", array[:1])
     with pytest.raises(UnsupportedError, match="no axes of length 1"):
         bp.convert(tmp_path / "c.blp", tmp_path / "c.ome.tif")
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((8, 20), "YX"), ((5, 8, 20), "TYX"), ((8, 9, 3), "YXS"), ((2, 5, 8, 20), "TCYX")],
+)
+def test_ome_without_names_of_axes(shape: Any, axes: str, tmp_path: Path) -> None:
+    array = fill(np.dtype("u1"), shape, 1)
+    bp.save(tmp_path / "a.blp", array)
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.ome.tif")
+    with tifffile.TiffFile(tmp_path / "a.ome.tif") as file:
+        assert file.series[0].axes == axes
+        assert_same(file.asarray(), array)
+
+
+def test_ome_with_other_names_of_axes(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.ones((3, 4), "u1"), attrs={"dims": ["depth", "time"]})
+    with pytest.warns(BloscpackWarning, match="dims are left out"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.ome.tif")
+    with tifffile.TiffFile(tmp_path / "a.ome.tif") as file:
+        assert file.series[0].axes == "YX"
+
+
+@pytest.mark.parametrize("dims", [3, [1, 2], ["Y"]])
+def test_an_attribute_with_the_name_of_dims(dims: Any, tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.ones((3, 4), "u1"), attrs={"dims": dims})
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.tif")
+    bp.convert(tmp_path / "a.tif", tmp_path / "b.blp")
+    with bp.open(tmp_path / "b.blp") as a:
+        assert a.attrs == {"dims": dims}
 
 
 @pytest.mark.parametrize(
