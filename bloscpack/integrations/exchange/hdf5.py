@@ -184,7 +184,8 @@ def _attrs(dataset: Any, where: str | None) -> dict[str, Any]:
             _check_place(scale, where)
             if scale.shape == (dataset.shape[axis],) and scale.nbytes <= _MAX_COORD_NBYTES:
                 values = scale.asstr()[:] if h5py.check_string_dtype(scale.dtype) else scale[:]
-                coords[dims[-1]] = (dims[-1:], _as_text(values), dict(_without_rest(scale)))
+                others = dict(_without_rest(scale)) | _rest(scale)
+                coords[dims[-1]] = (dims[-1:], _as_text(values), others)
     has_labels = bool(coords) or any(each.label for each in dataset.dims)
     name = dataset.name.rpartition("/")[2]
     attrs = _without_rest(dataset)
@@ -231,7 +232,10 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
                 dataset.dims[axis].label = each
                 coord = labels.coords.get(each)
                 if coord is not None and coord.values.dtype.kind in "biufU":
-                    _write_scale(dataset, axis, each, coord.values, coord.attrs)
+                    with errors_of(
+                        f"{_WHAT} cannot hold coordinates {each!r:.80}", job.name, UnsupportedError
+                    ):
+                        _write_scale(dataset, axis, each, coord.values, coord.attrs)
                     del rest["coords"][each]
             if not rest["coords"]:
                 del rest["coords"]
@@ -253,8 +257,9 @@ def _write_attrs(node: Any, attrs: Mapping[str, Any]) -> None:
 
 def _write_scale(dataset: Any, axis: int, name: str, values: Any, attrs: Mapping[str, Any]) -> None:
     """Attach a coordinate to an axis; another array of the group may have it already."""
-    if name in dataset.parent and dataset.parent[name].is_scale:
-        dataset.dims[axis].attach_scale(dataset.parent[name])
+    found = dataset.parent.get(name)
+    if isinstance(found, h5py.Dataset) and found.is_scale:
+        dataset.dims[axis].attach_scale(found)
         return
     text = values.dtype.kind == "U"
     scale = dataset.parent.create_dataset(
@@ -262,7 +267,7 @@ def _write_scale(dataset: Any, axis: int, name: str, values: Any, attrs: Mapping
         data=values.astype(object) if text else values,
         dtype=h5py.string_dtype() if text else None,
     )
-    scale.attrs.update(attrs)
+    _write_attrs(scale, attrs)
     scale.make_scale(name)
     dataset.dims[axis].attach_scale(scale)
 

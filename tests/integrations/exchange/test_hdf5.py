@@ -87,6 +87,26 @@ def test_labels(tmp_path: Path) -> None:
         assert_same_labelled(found, xarray.open_dataarray(tmp_path / "a.blp"))
 
 
+def test_attrs_of_coordinates(tmp_path: Path) -> None:
+    attrs = {"units": "m", "nested": {"y": [1, None]}, "CLASS": "x", "big": 1 << 70}
+    labels = {"dims": ["a"], "coords": {"a": {"data": [1, 2], "attrs": attrs}}}
+    bp.save(tmp_path / "a.blp", np.arange(2), attrs=labels)
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+    bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+    with bp.open(tmp_path / "b.blp") as a:
+        assert a.attrs["coords"]["a"]["attrs"] == attrs
+
+
+@pytest.mark.parametrize("other", ["x", "x/y"])
+def test_coordinates_with_the_name_of_another_array(other: str, tmp_path: Path) -> None:
+    labels = {"dims": ["x"], "coords": {"x": [1, 2]}}
+    bp.save(tmp_path / "one.blp", np.arange(2), attrs=labels)
+    with bp.open(tmp_path / "one.blp") as one:
+        bp.savez(tmp_path / "a.blp", {other: np.arange(3), "z": one})
+    with pytest.raises(UnsupportedError, match=r"a\.h5: .*cannot hold coordinates 'x'"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+
+
 def test_a_file_of_another_program(tmp_path: Path) -> None:
     """Two datasets in groups, chunked and compressed, big-endian, with labels and attributes."""
     array = fill(np.dtype(">i2"), (50, 40, 30), 1)
