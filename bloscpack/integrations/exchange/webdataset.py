@@ -177,6 +177,8 @@ def _clip(
         window = WindowSource(source, source.name or _WHAT, fields[arrays[0]])
         with open_npy(window, "", nthreads=1) as array:
             rows = array.rows
+            if not rows.shape:
+                raise ValueError("its array has no axes, and so no frames")
             if len(rows.shape) == 2:
                 rows = Rows((1, *rows.shape), rows.dtype, lambda part: array.rows[part[1:]][None])
             return id_, ArrayClip(id_, ArraySource(rows, attrs=meta))
