@@ -4,12 +4,12 @@ The checksum that ZIP has of each is compared before any item is read. Objects a
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from shutil import copyfileobj
 from tempfile import TemporaryFile
 from zipfile import ZipFile, ZipInfo
 
-from ...exceptions import UnsupportedError
+from ...exceptions import BloscpackError, UnsupportedError
 from ...filetypes.arraysource import ArraySource, SeveralArrays
 from ...filetypes.copyjob import Conversion, CopyJob, new_copy, refuse_difference
 from ...notice import notice
@@ -67,11 +67,15 @@ def _extracted(
     file: ZipFile, name: str, where: str | None, nthreads: int | None
 ) -> Iterator[ArraySource]:
     """Yield an array from a temporary file: in a ZIP file it can only be read in order."""
-    with TemporaryFile() as copy:
+    with TemporaryFile() as copy, ExitStack() as stack:
         with errors_of(f"{_WHAT}: array {name!r:.80}", where), file.open(name + _SUFFIX) as stream:
             copyfileobj(stream, copy, _BLOCK_NBYTES)  # compares the checksum at the end
-        with open_npy(open_source(copy), "", nthreads=nthreads) as array:
-            yield array
+        try:
+            array = stack.enter_context(open_npy(open_source(copy), "", nthreads=nthreads))
+        except BloscpackError as err:
+            err.at(f"array {name!r:.80}", where, whole="")
+            raise
+        yield array
 
 
 def copy_to_npz(source: ArraySource, job: CopyJob) -> Conversion:

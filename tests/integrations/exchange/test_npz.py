@@ -139,6 +139,14 @@ def test_objects_and_other_files_in_it(tmp_path: Path) -> None:
     assert list(bp.load(tmp_path / "b.blp")) == ["a"]
 
 
+def test_a_damaged_array_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.arange(3))
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as file:
+        file.writestr("b.npy", file.read("a.npy")[:-1])
+    with pytest.raises(FormatError, match=r"a\.npz: array 'b': \.npy file: found 23 of 24 bytes"):
+        bp.convert(tmp_path / "a.npz", tmp_path / "x.blp")
+
+
 @pytest.mark.parametrize(("one", "two"), [("a.npz", "b.blp"), ("b.blp", "c.npz")])
 def test_an_interrupted_run_leaves_nothing(
     one: str, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
