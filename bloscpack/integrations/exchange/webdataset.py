@@ -231,12 +231,17 @@ class TarWriter(StoreWriter):
 
 
 def _key(id_: str, keys: set[str]) -> str:
-    """Return a key for a clip, which has no dot in its name, and note it."""
-    folder, slash, name = id_.rpartition("/")
+    """Return a key for a clip, which has no dot in its name, and note it.
+
+    It is safe to extract: no part of it is "..".
+    """
+    folder, slash, name = id_.replace("\0", "_").rpartition("/")
+    parts = folder.strip("/").split("/")
+    folder = "/".join("_" if each in (".", "..") else each for each in parts)
     stem, _, suffix = name.rpartition(".")
     if stem and suffix.lower() in _IMAGES:
         name = stem
-    key = base = f"{folder.strip('/')}{slash}{name.replace('.', '_') or '_'}".lstrip("/")
+    key = base = f"{folder}{slash}{name.replace('.', '_') or '_'}".lstrip("/")
     number = 1
     while key in keys:
         number += 1

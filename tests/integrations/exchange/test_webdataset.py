@@ -122,6 +122,22 @@ def add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     archive.addfile(member, io.BytesIO(content))
 
 
+def test_ids_that_are_not_safe_to_extract(tmp_path: Path) -> None:
+    ids = ["../a", "b/../../c", "./d", "/e", "f\0g", "..", "h/i"]
+    with bp.frames.create(tmp_path / "a.blp") as made:
+        for each in ids:
+            made.append(each, np.zeros((2, 3, 4), "u1"))
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.tar")
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        names = [name for name in archive.getnames() if name.endswith(".npy")]
+    assert names == [
+        *("_/a.npy", "b/_/_/c.npy", "_/d.npy", "e.npy", "f_g.npy", "__.npy", "h/i.npy")
+    ]
+    bp.convert(tmp_path / "a.tar", tmp_path / "b.blp", to="frames")
+    with bp.frames.open(tmp_path / "b.blp") as store:
+        assert list(store) == ids
+
+
 def test_an_array_without_axes(tmp_path: Path) -> None:
     stream = io.BytesIO()
     np.save(stream, np.array(3))
