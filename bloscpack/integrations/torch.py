@@ -386,6 +386,8 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
         self._collate = collate_fn
         # Batches of the epoch, of all workers, that come before the next one of this worker.
         self._given = 0
+        # Those that the next pass leaves out, because they come before a place that was loaded.
+        self._skipped = 0
         self._has_ended = False
 
     def __len__(self) -> int:
@@ -396,17 +398,22 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
         """Yield the batches of this worker, in the rest of the epoch or the next one."""
         info = get_worker_info()
         worker, nworkers = (0, 1) if info is None else (info.id, info.num_workers)
-        given, self._given, self._has_ended = self._given, 0, False
+        skipped, self._skipped = self._skipped, 0
+        self._given, self._has_ended = skipped, False
         for number, indices in enumerate(self._sampler):
-            if number >= given and number % nworkers == worker:
+            if number >= skipped and number % nworkers == worker:
+                batch = self._collate(_items(self._dataset, indices))
                 self._given = number + 1
-                yield self._collate(_items(self._dataset, indices))
+                yield batch
+                del batch  # its memory can be used for the next one, which is read now
         self._given, self._has_ended = 0, True
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next pass."""
+        """Set the epoch of the next pass; see `ClipSampler.set_epoch`."""
+        if epoch != self._sampler.epoch:
+            self._skipped = 0
         self._sampler.set_epoch(epoch)
-        self._given, self._has_ended = 0, False
+        self._given, self._has_ended = self._skipped, False
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place in the epoch, in this process."""
@@ -419,7 +426,8 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
         if not isinstance(given, int) or given < 0:
             raise ValueError(f"not a state of a FrameStream: {state!r:.200}")
         self._sampler.load_state_dict(state)
-        self._given, self._has_ended = given, False
+        self._given = self._skipped = given
+        self._has_ended = False
 
 
 def _items(dataset: Any, indices: list[int]) -> list[Any]:

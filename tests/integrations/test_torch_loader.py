@@ -92,6 +92,49 @@ def test_a_stream_resumes() -> None:
         other.load_state_dict({})
 
 
+def test_a_pass_after_one_that_was_left() -> None:
+    stream = FrameStream(dataset(), 4, seed=2)
+    running = iter(stream)
+    for _ in range(2):
+        next(running)
+    running.close()  # type: ignore[attr-defined]
+    assert taken(stream) == two_epochs()[NBATCHES:]
+
+
+def test_the_epoch_of_a_stream_is_set_when_it_resumes() -> None:
+    stream = FrameStream(dataset(), 4, seed=2)
+    running = iter(stream)
+    for _ in range(2):
+        next(running)
+    for epoch, rest in ((0, two_epochs()[2:NBATCHES]), (1, two_epochs()[NBATCHES:])):
+        other = FrameStream(dataset(), 4)
+        other.load_state_dict(stream.state_dict())
+        other.set_epoch(epoch)
+        assert taken(other) == rest
+
+
+def test_a_batch_that_failed_is_not_left_out() -> None:
+    stream = FrameStream(_Failing(6), 2, shuffle=False)
+    with pytest.raises(OSError, match="item 3"):
+        taken(stream)
+    other = FrameStream(list(range(6)), 2, shuffle=False, collate_fn=as_ids)
+    other.load_state_dict(stream.state_dict())
+    assert [batch["id"] for batch in other] == [[2, 3], [4, 5]]
+
+
+class _Failing:
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> dict[str, int]:
+        if index == 3:
+            raise OSError("item 3")
+        return {"id": int(index)}
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 @pytest.mark.parametrize("kind", ["sampler", "stream"])
