@@ -158,7 +158,7 @@ class RecordSequence(Sequence[Record]):
             keep &= np.isin(table.stream[rows], self._match_streams(streams))
         if types is not None:
             keep &= np.isin(
-                table.record_type[rows], [find_record_type(kind) for kind in _listed(types)]
+                table.record_type[rows], [find_record_type(kind) for kind in listed(types)]
             )
         if after is not None:
             keep &= table.timestamp[rows] >= after
@@ -170,7 +170,7 @@ class RecordSequence(Sequence[Record]):
         """Return the sorted ordinals of the streams that match any of the names."""
         ids = [str(stream_id) for stream_id in self._content.table.streams]
         found: set[int] = set()
-        for name in _listed(names):
+        for name in listed(names):
             text = stream_text(name)
             if is_pattern(text):
                 found.update(k for k, id_ in enumerate(ids) if fnmatchcase(id_, text))
@@ -300,7 +300,7 @@ def find_stream(content: Content, text: str) -> int:
         ).at(path=content.source.name) from None
 
 
-def _listed(names: Any) -> list[Any]:
+def listed(names: Any) -> list[Any]:
     """Return a single name, or an iterable of names, as a list."""
     if isinstance(names, str | StreamId | RecordType) or not isinstance(names, Iterable):
         return [names]

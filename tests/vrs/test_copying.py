@@ -134,6 +134,15 @@ def test_filters(source: Path, tmp_path: Path, options: dict[str, Any]) -> None:
         )
 
 
+def test_names_from_an_iterator(source: Path, tmp_path: Path) -> None:
+    report = vrs.copy(source, tmp_path / "copy.vrs", streams=iter(["214-3"]), types=iter(["data"]))
+    with vrs.open(source) as before, vrs.open(tmp_path / "copy.vrs", index="strict") as copy:
+        assert report.nstreams == 1
+        assert list(copy.streams) == ["214-3"]
+        assert len(copy) == len(before.filter("214-3", "data"))
+        assert dict(copy.streams["214-3"].tags) == dict(before.streams["214-3"].tags)
+
+
 def test_a_trim_keeps_the_last_settings_before_it(source: Path, tmp_path: Path) -> None:
     vrs.copy(source, tmp_path / "copy.vrs", after=60.0, before=90.0)
     with vrs.open(source) as recording:

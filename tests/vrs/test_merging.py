@@ -184,6 +184,15 @@ def test_filters_apply_to_each_source(pair: list[Path], tmp_path: Path) -> None:
         assert len(recording) == 200
 
 
+def test_names_from_an_iterator(pair: list[Path], tmp_path: Path) -> None:
+    names, types = ["241-1", "214-3"], ["data"]
+    vrs.merge(pair, tmp_path / "a.vrs", streams=names, types=types)
+    vrs.merge(pair, tmp_path / "b.vrs", streams=iter(names), types=iter(types))
+    assert found_in(tmp_path / "a.vrs") == found_in(tmp_path / "b.vrs") != []
+    vrs.merge(pair, tmp_path / "c.vrs", streams=vrs.StreamId(241, 1))
+    assert {stream for stream, *_ in found_in(tmp_path / "c.vrs")} == {"241-1"}
+
+
 def test_a_stream_that_only_one_source_has(tmp_path: Path) -> None:
     first = write(tmp_path / "1.vrs", [Rec(0, b"a"), Rec(1, b"b")], {IMU: {}})
     second = write(tmp_path / "2.vrs", [Rec(0, b"c", CAMERA)], {CAMERA: {}})

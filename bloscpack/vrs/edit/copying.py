@@ -16,7 +16,7 @@ from ...types import ProgressOption
 from ..export.contentchecksum import renumbered
 from ..format.payload import check_preset
 from ..recording import open as open_recording
-from ..sequence import RecordSequence, StreamName, TypeName
+from ..sequence import RecordSequence, StreamName, TypeName, listed
 from .choice import (
     Decimation,
     TagChanges,
@@ -152,6 +152,8 @@ def copy(
     (10, 90)
     """
     check_options(compression, index, chunk_nbytes)
+    # Both functions below read the names, which an iterator yields only once.
+    streams = None if streams is None else listed(streams)
     with opened(src, nthreads) as sequence:
         content = sequence._content
         rows = choose_rows(

@@ -18,7 +18,7 @@ from ...exceptions import NotFoundError
 from ...types import IntArray, ProgressOption
 from ..format.description import Description, StreamTags
 from ..format.format import StreamId
-from ..sequence import RecordSequence, StreamName, TypeName, is_pattern
+from ..sequence import RecordSequence, StreamName, TypeName, is_pattern, listed
 from .choice import (
     Decimation,
     TagChanges,
@@ -95,6 +95,8 @@ def merge(
     check_options(compression, index, chunk_nbytes)
     if isinstance(sources, str | bytes | os.PathLike) or not len(sources):
         raise ValueError("sources: expected a list of at least one recording")
+    # Read for each source, but an iterator yields its items only once.
+    types = None if types is None else listed(types)
     with ExitStack() as stack:
         sequences = [stack.enter_context(opened(source, nthreads)) for source in sources]
         if isinstance(decimate, Mapping):
@@ -233,9 +235,8 @@ def _names_in(
     """Return the stream names that apply to each source; each must apply to at least one."""
     if streams is None:
         return [None] * len(sequences)
-    names = list(streams) if isinstance(streams, list | tuple | set | frozenset) else [streams]
     found: list[set[int]] = [set() for _ in sequences]
-    for name in names:
+    for name in listed(streams):
         errors = []
         for ordinals, sequence in zip(found, sequences, strict=True):
             try:
