@@ -214,8 +214,9 @@ def test_overwriting_removes_chunks_but_no_other_recording(tmp_path: Path) -> No
     (tmp_path / "a_4").rename(tmp_path / "b_1")
     with vrs.create(tmp_path / "b"):
         pass
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="b_1"):
         vrs.create(tmp_path / "b", overwrite=True, chunk_nbytes=1000)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "a_1", "b", "b_1"]
 
 
 def recording_stream(recording: vrs.Writer) -> vrs.StreamWriter:

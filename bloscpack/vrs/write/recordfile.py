@@ -95,10 +95,13 @@ class RecordFile:
         # The last write failed, and the caller has not retried: `leave` then writes nothing.
         self._has_failed = False
         self._pid = os.getpid()
-        if overwrite:
-            self._remove(path)
-        if chunk_nbytes is not None and os.path.lexists(chunk_path(path, 1)):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk_path(path, 1))
+        chunk = chunk_path(path, 1)
+        old = [path, *find_neighbours(path)] if overwrite and os.path.lexists(path) else []
+        # Before anything is removed: a caller that gets an error still has the old recording.
+        if chunk_nbytes is not None and chunk not in old and os.path.lexists(chunk):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk)
+        for name in old:
+            disk.unlink(name)
         self._head = self._fd = self._create(path)
         self._offset = 0
         try:
@@ -112,15 +115,6 @@ class RecordFile:
         fd = disk.create(path)
         self.paths.append(path)
         return fd
-
-    def _remove(self, path: str) -> None:
-        """Remove a file, and the files that readers would take for its chunks."""
-        try:
-            disk.unlink(path)
-        except FileNotFoundError:
-            return
-        for chunk in find_neighbours(path):
-            disk.unlink(chunk)
 
     def _write_header(self) -> None:
         self._write_head(0, self._header.pack())
