@@ -359,6 +359,21 @@ def test_chunks_that_are_replaced(source: Path, tmp_path: Path, name: str) -> No
     assert stranger.read_bytes() == b"a stranger"
 
 
+@pytest.mark.parametrize(
+    ("chunk_nbytes", "name"), [(None, "a.vrs"), (5000, "a.vrs"), (5000, "a.vrs_2")]
+)
+def test_a_file_that_appears_during_a_copy_stays(
+    source: Path, tmp_path: Path, chunk_nbytes: int | None, name: str
+) -> None:
+    def appear(done: int, total: int) -> None:
+        (tmp_path / name).write_bytes(b"mine")
+
+    with pytest.raises(FileExistsError, match=name):
+        vrs.copy(source, tmp_path / "a.vrs", chunk_nbytes=chunk_nbytes, progress=appear)
+    assert sorted(os.listdir(tmp_path)) == [name, source.name]
+    assert (tmp_path / name).read_bytes() == b"mine"
+
+
 @pytest.mark.parametrize("chunk_nbytes", [None, 5000])
 @pytest.mark.parametrize("kind", ["error", "crash", "torn"])
 def test_a_copy_is_there_whole_or_not_at_all(

@@ -144,7 +144,7 @@ def write_plan(
         file.abort()
         raise
     nbytes = sum(os.stat(path).st_size for path in file.paths)
-    return Written(_publish(file.paths, target), nbytes)
+    return Written(_publish(file.paths, target, overwrite=overwrite), nbytes)
 
 
 def _recode(plan: Plan, preset: str | None, nthreads: int) -> Iterator[_Recoded]:
@@ -235,16 +235,17 @@ def _files_of(target: str) -> list[str]:
     return [name for name in names if name is not None]
 
 
-def _publish(made: list[str], target: str) -> list[str]:
+def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
     """Rename the files of a recording to their final names, and return these.
 
     One file replaces another in one step. Of several, the old ones are removed first: the new ones
-    are durable then, under their temporary names.
+    are durable then, under their temporary names. Without `overwrite` no file is replaced, not even
+    one that another program made while the recording was written.
     """
     names = [chunk_path(target, number) for number in range(len(made))]
     left = dict(zip(names, made, strict=True))
     try:
-        replaced = _files_of(target)
+        replaced = _files_of(target) if overwrite else []
         if replaced:
             _take_mode(made, target)
         if len(made) > 1:
@@ -253,9 +254,9 @@ def _publish(made: list[str], target: str) -> list[str]:
             replaced = []
         # Only the first file makes a recording of the others, so it is renamed last.
         for name in [*names[1:], target]:
-            if name != target:
-                _check_absent(name)  # `check_target` has looked for the first chunk only
-            disk.replace(left[name], name)
+            # `check_target` has looked for the first chunk only, and some time ago.
+            move = disk.replace if overwrite and name == target else disk.rename_new
+            move(left[name], name)
             left[name] = name
         left.clear()
         for path in replaced[1:]:
