@@ -280,6 +280,11 @@ def test_wrong_records_write_nothing(tmp_path: Path) -> None:
                 stream.write(*arguments)
         with pytest.raises(ValueError, match="version 2 are defined"):
             stream.write("data", 1, {}, image, version=2)
+        for version in (-1, 1 << 32):
+            with pytest.raises(ValueError, match=f"version {version}: expected"):
+                stream.write_payload("data", 1, b"", version=version)
+        with pytest.raises(TypeError, match="float"):
+            stream.write_payload("data", 1, b"", version=1.5)  # type: ignore[arg-type]
         stream.write("data", 1, Imu(temperature=2), bytes(24))
     assert len(headers((tmp_path / "a.vrs").read_bytes())) == 4
 
@@ -376,6 +381,8 @@ def test_stored_payloads_are_written_unchanged(tmp_path: Path) -> None:
             stream.write_stored("state", 1, b"abc", 0, 4)
         with pytest.raises(ValueError, match="9"):
             stream.write_stored("state", 1, b"abc", 9, 4)
+        with pytest.raises(ValueError, match="nbytes -1"):
+            stream.write_stored("state", 1, b"abc", record.compression, -1)
     with vrs.open(tmp_path / "b.vrs") as ours:
         assert [bytes(each.payload) for each in ours] == [payload, b"abc"]
         assert (ours[0].format_version, ours[0].record_type) == (7, "state")

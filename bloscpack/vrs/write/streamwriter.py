@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from math import isfinite
+from operator import index
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -236,6 +237,8 @@ class StreamWriter:
             Size of the payload when decoded.
         """
         kind, view = find_record_type(record_type), as_bytes(stored, "payload")
+        if nbytes < 0:
+            raise ValueError(f"nbytes {nbytes}: expected 0 or more")
         if Compression(compression) == Compression.NONE and nbytes != view.nbytes:
             raise ValueError(f"uncompressed payload: {view.nbytes} bytes, expected {nbytes}")
         self._put(kind, timestamp, [view], view.nbytes, version, compression, nbytes)
@@ -273,6 +276,8 @@ class StreamWriter:
             is_time = isfinite(timestamp)
         except OverflowError:  # an int that no float can hold
             is_time = False
+        if not 0 <= index(version) <= _MAX_VERSION:
+            raise ValueError(f"version {version!r}: expected 0 to {_MAX_VERSION}")
         if not is_time:
             raise ValueError(f"timestamp {timestamp!r:.40}: expected a finite number of seconds")
         largest = max(nbytes + RECORD_HEADER_SIZE, uncompressed_size)
