@@ -68,6 +68,32 @@ def test_impossible_declarations(make: Any, match: str) -> None:
         make()
 
 
+def test_numbers_of_numpy() -> None:
+    width, height = np.array([[1920, 1080]], np.uint16)[0]
+    image = vrs.Image("raw", width, height, "rgb8")
+    assert image.block == vrs.Image("raw", 1920, 1080, "rgb8").block
+    pixels = np.zeros((1080, 1920, 3), np.uint8)
+    assert image.encode(pixels).nbytes == pixels.nbytes
+    samples = np.uint16(40_000)
+    audio = vrs.Audio("int16le", np.uint8(2), np.uint16(48_000), samples=samples)
+    assert audio.encode(np.zeros((samples, 2), np.int16)).nbytes == 160_000
+    wide = vrs.Audio("int16le", np.uint8(200))
+    assert wide.encode(np.zeros((3, 200), np.int16)).nbytes == 1200
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: vrs.Image("jpg", 4.0, 4),
+        lambda: vrs.Audio("int16le", 2, 44100.5),
+        lambda: vrs.Custom(size=1.5),
+    ],
+)
+def test_numbers_that_are_not_whole(make: Any) -> None:
+    with pytest.raises(TypeError, match="expected an integer"):
+        make()
+
+
 def test_an_image_is_not_copied() -> None:
     pixels = np.arange(24, dtype=np.uint16).reshape(4, 6)
     view = vrs.Image("raw", 6, 4, "grey16").encode(pixels)

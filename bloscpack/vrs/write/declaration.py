@@ -8,6 +8,7 @@ the memory layout of the file are not copied.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import index
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -66,15 +67,20 @@ def _check_array(array: Array, shape: tuple[int, ...], dtype: np.dtype[Any], wha
         raise ValueError(f"{what}: an array of shape {array.shape}, expected {shape}")
 
 
-def _check_number(name: str, value: int, limit: int = _UINT32) -> None:
-    if not 0 <= value <= limit:
-        raise ValueError(f"{name} {value}: expected 0 to {limit}")
+def _as_number(name: str, value: int, limit: int = _UINT32) -> int:
+    """Return an integer as an int, in which products of numpy's integers cannot overflow."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name} {value!r:.80}: expected an integer") from None
+    if not 0 <= number <= limit:
+        raise ValueError(f"{name} {number}: expected 0 to {limit}")
+    return number
 
 
-def _check_size(size: int | None) -> None:
-    """Raise ValueError if a block of `size` bytes, None if unknown, does not fit a record."""
-    if size is not None:
-        _check_number("size", size)
+def _as_size(size: int | None) -> int | None:
+    """Return the size of a block, None if unknown; ValueError if it does not fit a record."""
+    return None if size is None else _as_number("size", size)
 
 
 def _check_nbytes(view: memoryview, expected: int | None, what: str) -> memoryview:
@@ -133,6 +139,8 @@ class Image:
 
     Raises
     ------
+    TypeError
+        A number is not an integer.
     ValueError
         The format is unknown, or a number is out of range.
     """
@@ -152,12 +160,11 @@ class Image:
         key_frame_index: int = 0,
         size: int | None = None,
     ) -> None:
-        numbers = {"width": width, "height": height, "stride": stride, "stride_2": stride_2}
-        for name, number in (*numbers.items(), ("key_frame_index", key_frame_index)):
-            _check_number(name, number)
+        given = {"width": width, "height": height, "stride": stride, "stride_2": stride_2}
+        numbers = {name: _as_number(name, number) for name, number in given.items()}
         if codec_quality is not None and not is_quality_valid(codec_quality):
             raise ValueError(f"codec_quality {codec_quality}: expected 0 to 100")
-        _check_size(size)
+        size = _as_size(size)
         spec = ImageSpec(
             **numbers,
             pixel_format=_named(PIXEL_FORMATS, pixel_format, "pixel format"),
@@ -165,7 +172,7 @@ class Image:
             codec_name=codec_name,
             codec_quality=QUALITY_UNDEFINED if codec_quality is None else codec_quality,
             key_frame_timestamp=key_frame_timestamp,
-            key_frame_index=key_frame_index,
+            key_frame_index=_as_number("key_frame_index", key_frame_index),
         )
         self.block = ContentBlock(ContentType.IMAGE, size, image=spec)
         self._what = f"{spec.image_format} image"
@@ -175,7 +182,7 @@ class Image:
         self._is_dense = False
         self._nbytes = size
         if is_raw and (nbytes := spec.raw_nbytes) is not None:
-            _check_size(nbytes)
+            _as_size(nbytes)
             if size not in (None, nbytes):
                 raise ValueError(f"size {size}: the image has {nbytes} bytes")
             self._nbytes = nbytes
@@ -258,6 +265,8 @@ class Audio:
 
     Raises
     ------
+    TypeError
+        A number is not an integer.
     ValueError
         The format is unknown, or a number is out of range.
     """
@@ -273,11 +282,9 @@ class Audio:
         audio_format: str | AudioFormat = AudioFormat.PCM,
         size: int | None = None,
     ) -> None:
-        _check_number("channels", channels, 0xFF)
-        _check_number("rate", rate)
-        _check_number("samples", samples)
-        _check_number("stride", stride, 0xFF)
-        _check_size(size)
+        channels, rate = _as_number("channels", channels, 0xFF), _as_number("rate", rate)
+        samples, stride = _as_number("samples", samples), _as_number("stride", stride, 0xFF)
+        size = _as_size(size)
         spec = AudioSpec(
             _named(AUDIO_FORMATS, audio_format, "audio format"),
             _named(SAMPLE_FORMATS, sample_format, "sample format"),
@@ -293,7 +300,7 @@ class Audio:
         is_pcm = spec.audio_format == AudioFormat.PCM
         self._is_known = is_pcm and spec.min_frame_nbytes > 0
         nbytes = spec.pcm_nbytes if self._is_known else None
-        _check_size(nbytes)
+        _as_size(nbytes)
         if nbytes is not None and size not in (None, nbytes):
             raise ValueError(f"size {size}: the samples have {nbytes} bytes")
         self._nbytes = size if nbytes is None else nbytes
@@ -368,12 +375,14 @@ class Custom:
 
     Raises
     ------
+    TypeError
+        The size is not an integer.
     ValueError
         A record format cannot hold the name, or the size is out of range.
     """
 
     def __init__(self, custom_format: str = "", *, size: int | None = None) -> None:
-        _check_size(size)
+        size = _as_size(size)
         if custom_format_name(custom_format) != custom_format:
             raise ValueError(f"custom format {custom_format!r}: not a name for a record format")
         self.block = ContentBlock(ContentType.CUSTOM, size, custom_format=custom_format)
