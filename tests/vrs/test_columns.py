@@ -2,6 +2,7 @@
 
 import pickle
 import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from bloscpack.exceptions import (
     UnsupportedError,
 )
 from bloscpack.storage.memory import MemorySource
+from bloscpack.vrs.column.numberfields import NumberField, iter_columns, read_numbers
 from bloscpack.vrs.column.ragged import Ragged, Strings
 from bloscpack.vrs.format.format import RecordType
 from bloscpack.vrs.layout.datalayout import DataLayout
@@ -388,6 +390,41 @@ def test_a_field_of_a_gigabyte_in_small_records_is_refused_before_it_is_made() -
     stream = opened(formats, records).streams[STREAM]
     with pytest.raises(TruncatedError, match=rf"record \d of stream {STREAM}"):
         stream.field("big")
+
+
+class Number(vrs.Layout):
+    x = vrs.Value("uint32")
+
+
+class Text(vrs.Layout):
+    x = vrs.String()
+
+
+def test_numbers_of_versions_that_disagree(tmp_path: Path) -> None:
+    with vrs.create(tmp_path / "a.vrs") as recording:
+        stream = recording.stream("imu")
+        stream.define("data", Number, version=1)
+        stream.define("data", Text, version=2)
+        stream.define("data", Number, Number, version=3)
+        stream.write("data", 0, {"x": 3}, version=1)
+        stream.write("data", 1, {"x": "a"}, version=2)
+        stream.write("data", 2, {"x": 4}, {"x": 5}, version=3)
+    with vrs.open(tmp_path / "a.vrs") as read:
+        found = [
+            (name, times.tolist(), numbers.ravel().tolist())
+            for _, name, times, numbers in iter_columns(read)
+        ]
+        assert found == [("x", [0], [3]), ("x", [0, 2], [3, 4]), ("x", [2], [5])]
+        assert read_numbers(read.streams["241-1"], NumberField("data", "x"))[2] == [2, 3]
+    with vrs.create(tmp_path / "b.vrs") as recording:
+        texts = recording.stream("imu")
+        texts.define("data", Text)
+        texts.write("data", 0, {"x": "a"})
+    with (
+        vrs.open(tmp_path / "b.vrs") as read,
+        pytest.raises(ValueError, match="not a number or an array of numbers"),
+    ):
+        read_numbers(read.streams["241-1"], NumberField("data", "x"))
 
 
 def test_streams_and_selections_can_be_pickled() -> None:

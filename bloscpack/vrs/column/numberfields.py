@@ -67,14 +67,14 @@ def read_numbers(stream: Stream, field: NumberField) -> tuple[AnyArray, AnyArray
     numbers : ndarray
         Values, float64 ``(N, k)``; NaN where a version has fewer than others.
     missing : list of int
-        Versions of records that do not have the field.
+        Versions of records that do not have the field, or not as one field of numbers.
 
     Raises
     ------
     NotFoundError
         No definition has the field.
     ValueError
-        The field is not of numbers.
+        The field is not of numbers, or ambiguous, in every version.
     FormatError, CodecError
         A record is damaged.
     """
@@ -83,18 +83,29 @@ def read_numbers(stream: Stream, field: NumberField) -> tuple[AnyArray, AnyArray
     versions = stream.versions(kind)
     parts: dict[int, AnyArray] = {}
     missing: list[int] = []
+    fault: ValueError | None = None
     for version in np.unique(versions).tolist():
         try:
             values = stream.field(name, kind, block=block, version=version)
         except NotFoundError:
-            if not any(each[:2] == (kind, name) for each in number_fields(stream)):
+            if not (fault or any(each[:2] == (kind, name) for each in number_fields(stream))):
                 raise
+            missing.append(version)
+            continue
+        except BloscpackError:  # some are ValueErrors, too
+            raise
+        except ValueError as err:
+            fault = err  # several fields have this name
             missing.append(version)
             continue
         count = int((versions == version).sum())
         if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
-            raise ValueError(f"field {name!r:.80} is not a number or an array of numbers")
+            fault = ValueError(f"field {name!r:.80} is not a number or an array of numbers")
+            missing.append(version)
+            continue
         parts[version] = values.reshape(count, -1).astype("f8")
+    if fault is not None and not parts:
+        raise fault
     width = max((each.shape[1] for each in parts.values()), default=1)
     numbers: AnyArray = np.full((len(times), width), np.nan)
     for version, part in parts.items():
