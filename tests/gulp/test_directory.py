@@ -140,6 +140,20 @@ def test_an_id_that_is_there_is_not_written(folder: Path) -> None:
     assert list(GulpDirectory(folder).chunk_lookup) == ["a", "b", "c", "4", "e"]
 
 
+def test_an_id_whose_frames_were_refused_is_free(folder: Path) -> None:
+    first, second = GulpDirectory(folder).new_chunks(2)
+    with first.open("wb"):
+        first.append("d", {}, frames(1, 8, 8))
+        for id_ in ("d", "e"):
+            with pytest.raises(ValueError, match="JPEG stores"):
+                first.append(id_, {}, [np.zeros((8, 8, 5), np.uint8)])
+    with second.open("wb"):
+        with pytest.raises(DuplicateIdException):
+            second.append("d", {}, frames(1, 8, 8))
+        second.append("e", {}, frames(1, 8, 8))
+    assert list(GulpDirectory(folder).chunk_lookup) == ["a", "b", "c", "d", "e"]
+
+
 class Broken:
     """An adapter whose second item is not a dict."""
 

@@ -212,7 +212,12 @@ class GulpChunk:
             check(meta_data)
         self._claim_id(id_)
         # Encoded before the first write, so that an item is stored whole or not at all.
-        encoded = list(encode_frames(frames))
+        try:
+            encoded = list(encode_frames(frames))
+        except BaseException:
+            if id_ not in self.meta_dict:
+                self._owners.pop(id_, None)  # another chunk may store the item
+            raise
         self._append_meta(id_, meta_data)
         for data in encoded:
             self._write_frame(id_, data)
