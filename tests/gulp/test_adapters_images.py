@@ -205,6 +205,22 @@ def test_ids_that_collide_are_refused(tmp_path: Path) -> None:
         Custom20BNCsvJpegAdapter(tmp_path / "list.csv", tmp_path, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("adapter", "text", "match"),
+    [
+        (ImageListAdapter, b"a.jpg,x\nb.jpg,stra\xdfe\n", r"list\.txt: not UTF-8 text"),
+        (Custom20BNCsvJpegAdapter, b"a;stra\xdfe\n", r"list\.txt: not UTF-8 text"),
+        (Custom20BNCsvJpegAdapter, b"a;" + b"x" * 200_000, r"list\.txt: not CSV: field larger"),
+    ],
+)
+def test_lists_that_cannot_be_read_are_named(
+    tmp_path: Path, adapter: Any, text: bytes, match: str
+) -> None:
+    (tmp_path / "list.txt").write_bytes(text)
+    with pytest.raises(FormatError, match=match):
+        adapter(tmp_path / "list.txt", tmp_path, tmp_path)
+
+
 def test_lines_without_a_label_are_named(tmp_path: Path) -> None:
     listing = tmp_path / "list.txt"
     listing.write_text("a.jpg,x\nb.jpg\n")

@@ -122,6 +122,15 @@ def test_frames_are_upright_resized_and_at_the_rate(tmp_path: Path) -> None:
     assert len(next(iter(every.iter_data()))["frames"]) == 30
 
 
+def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
+    entries = [{"id": number, "template": str(number * 77_777)} for number in range(3000)]
+    data = bytearray(gzip.compress(json.dumps(entries).encode(), mtime=0))
+    data[2000:2100] = bytes(byte ^ 0x55 for byte in data[2000:2100])
+    (tmp_path / "list.json.gz").write_bytes(data)
+    with pytest.raises(FormatError, match=r"list\.json\.gz: not gzip"):
+        Custom20BNJsonVideoAdapter(tmp_path / "list.json.gz", tmp_path, tmp_path)
+
+
 def test_unreadable_videos_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "videos"
     video(folder / "good" / "x.mp4")

@@ -4,7 +4,10 @@ import csv
 import gzip
 import json
 import os
-from typing import Any
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 from ...exceptions import FormatError
 from ...storage.protocol import errors_at
@@ -24,7 +27,7 @@ def read_gz_json(path: Path) -> Any:
     with gzip.open(path, "rb") as file, errors_at(path, whole=""):
         try:
             return _load(file)
-        except (EOFError, gzip.BadGzipFile) as err:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as err:
             raise FormatError(f"not gzip: {err}") from err
 
 
@@ -53,10 +56,22 @@ def objects_of(path: Path, content: Any) -> dict[str, Entry]:
     return content
 
 
+@contextmanager
+def _open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
+    """Open a list for reading; text that cannot be read is a FormatError with the path."""
+    with open(path, newline=newline, encoding="utf-8-sig") as file:
+        try:
+            yield file
+        except UnicodeDecodeError as err:
+            raise FormatError(f"not UTF-8 text: {err.reason}").at(path=path, whole="") from err
+        except csv.Error as err:
+            raise FormatError(f"not CSV: {err}").at(path=path, whole="") from err
+
+
 def read_csv(path: Path, *, label: str | None = None) -> list[Entry]:
     """Return the rows ``id;label`` of a file; rows without a label get `label`."""
     entries = []
-    with open(path, newline="", encoding="utf-8-sig") as file:
+    with _open_text(path, newline="") as file:
         rows = csv.reader(file, delimiter=";")
         for row in rows:
             if len(row) == 1 and label is not None:
@@ -71,7 +86,7 @@ def read_csv(path: Path, *, label: str | None = None) -> list[Entry]:
 def read_image_list(path: Path) -> list[Entry]:
     """Return the lines ``path,label`` of a file, with blanks around both removed."""
     entries = []
-    with open(path, encoding="utf-8-sig") as file:
+    with _open_text(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
