@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bloscpack import vrs
-from bloscpack.exceptions import CodecError, NotFoundError
+from bloscpack.exceptions import CodecError, NotFoundError, UnsupportedError
 from bloscpack.vrs.format.format import Compression
 from bloscpack.vrs.read.recordreader import EncodedRecord
 from tests.faults.disk import Crash, StoppingDisk, installed
@@ -325,6 +325,19 @@ def test_what_was_lost_is_told(tmp_path: Path) -> None:
     assert payloads(tmp_path / "b.vrs") == expected
     assert len(report.notes) == 3
     assert "index rebuilt" in report.notes[0]
+
+
+def test_a_url_is_refused_without_its_secrets(source: Path) -> None:
+    url = "https://me:secret@host/a.vrs?sig=secret"
+    calls: list[Any] = [
+        lambda: vrs.copy(source, url),
+        lambda: vrs.merge([source, source], url),
+        lambda: vrs.create(url),
+    ]
+    for call in calls:
+        with pytest.raises(UnsupportedError, match="^https://host/a.vrs") as caught:
+            call()
+        assert "secret" not in str(caught.value)
 
 
 def test_a_copy_over_its_source(source: Path) -> None:

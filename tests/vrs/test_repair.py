@@ -301,6 +301,21 @@ def test_power_loss(tmp_path: Path, case: str) -> None:
                     assert len(recording) == len(expected)
 
 
+def test_a_recording_behind_a_url(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    path, _ = broken(tmp_path, "rest")
+    store = fsspec.filesystem("memory")
+    store.pipe("/repair/broken.vrs", path.read_bytes())
+    try:
+        with pytest.raises(UnsupportedError, match=r"^memory://repair/broken\.vrs: .*repaired"):
+            vrs.fix_index("memory://repair/broken.vrs")
+        vrs.fix_index("memory://repair/broken.vrs", tmp_path / "whole.vrs")
+        store.pipe("/repair/whole.vrs", (tmp_path / "whole.vrs").read_bytes())
+        assert vrs.fix_index("memory://repair/whole.vrs").action == "none"
+    finally:
+        store.rm("/repair", recursive=True)
+
+
 def test_a_file_that_grows_during_the_repair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,8 @@ def copy(
         A stream does not exist.
     FormatError, CodecError, UnsupportedError
         The source is damaged. Payloads are decoded only when they are recompressed.
+    UnsupportedError
+        `dst` is a URL.
     TypeError, ValueError
         An option is invalid, or a tag is not a str.
     OSError

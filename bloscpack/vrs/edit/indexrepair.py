@@ -18,6 +18,7 @@ import numpy as np
 from ...exceptions import FileChangedError, UnsupportedError
 from ...storage import disk
 from ...storage.sink import FileSink, committed
+from ...storage.url import refuse_url
 from ...types import ProgressOption
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
@@ -96,8 +97,8 @@ def fix_index(
     FormatError
         It is not a recording, or it has damage of another kind.
     UnsupportedError
-        The recording is in several files and damaged between records, or has numbered files beside
-        it that do not continue it: give `dst`.
+        The recording is in several files and damaged between records, has numbered files beside it
+        that do not continue it, or is behind a URL: give `dst`.
     FileChangedError
         The file changed during the call; nothing was done.
     FileExistsError
@@ -122,6 +123,7 @@ def fix_index(
         notes = tuple(recording.report.lines())
         if _is_right(recording, listing):
             return IndexRepair("none", len(recording), notes)
+        refuse_url(path, "repaired")
         if len(source.parts) < nfiles:
             # An index would leave these files out for good, though they may only be damaged.
             raise _in_several(source, "with neighbours that do not continue it")

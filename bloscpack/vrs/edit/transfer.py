@@ -31,7 +31,7 @@ from ..read.filesource import chunk_path
 from ..read.iteration import batches_by_size
 from ..read.recordreader import EncodedRecord
 from ..recording import open_quietly
-from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile
+from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile, refuse_url_as_target
 from ..write.writer import new_creation_id
 
 # Bytes between two calls of `progress`.
@@ -112,6 +112,7 @@ def write_plan(
     `compression` is the preset for all payloads; None copies them as stored. After an error all new
     files are removed.
     """
+    refuse_url_as_target(dst)
     target = os.path.realpath(dst)  # renaming replaces a link, not the file that it leads to
     check_target(target, chunked=chunk_nbytes is not None, overwrite=overwrite)
     description = pack_description(plan.description)

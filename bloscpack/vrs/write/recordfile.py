@@ -19,7 +19,9 @@ from struct import Struct
 
 import numpy as np
 
+from ...exceptions import UnsupportedError
 from ...storage import disk
+from ...storage.url import is_url, shown
 from ...types import BytesLike
 from ..format import zstd
 from ..format.description import DESCRIPTION_VERSION
@@ -51,6 +53,14 @@ _BUFFER_NBYTES = 1 << 20
 _LARGE_NBYTES = 1 << 16
 _ENTRY = Struct("<dIBiH")
 _TIGHT_ZSTD_LEVEL = 18
+
+
+def refuse_url_as_target(path: str | os.PathLike[str]) -> None:
+    """Raise UnsupportedError if `path` is a URL; as a path it would be named with its password."""
+    if is_url(path):
+        raise UnsupportedError(
+            "a recording cannot be written to a URL: write it to a file, and copy the file there"
+        ).at(path=shown(os.fspath(path)))
 
 
 class RecordFile:

@@ -46,7 +46,7 @@ from ..format.format import (
 )
 from ..format.payload import check_preset, encode_payload
 from ..format.typenames import TYPE_NAMES, type_name
-from .recordfile import RecordFile
+from .recordfile import RecordFile, refuse_url_as_target
 from .streamwriter import StreamWriter, Tags
 
 _CLOSED = "the recording is closed"
@@ -104,9 +104,12 @@ def create(
         The file exists, or a file that readers would take for one of its chunks.
     TypeError, ValueError
         A tag is not a str, or an option is out of range; no file is created.
+    UnsupportedError
+        The path is a URL.
     OSError
         The file cannot be created.
     """
+    refuse_url_as_target(path)
     if index not in ("end", "front"):
         raise ValueError(f"index {index!r}: expected 'end' or 'front'")
     codec, level = check_preset(index_compression)
