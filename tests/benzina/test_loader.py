@@ -89,6 +89,11 @@ def test_batches_of_a_dataset_in_order(mini: benzina.Dataset) -> None:
     assert found == expected + [-1] * (COUNT - len(expected))
 
 
+@pytest.mark.parametrize("shape", [(8, 9), [np.int64(8), 9], np.array([8, 9]), np.int32(8)])
+def test_shapes_of_numpy(mini: benzina.Dataset, shape: Any) -> None:
+    assert benzina.Loader(mini, shape).shape == ((8, 8) if np.ndim(shape) == 0 else (8, 9))
+
+
 def test_pixels_are_those_of_the_kernel(mini: benzina.Dataset) -> None:
     bias, norm = (10.0, 20.0, 30.0), (0.5, 0.25, 2.0)
     loader = benzina.Loader(mini, SHAPE, 5, bias=bias, norm=norm, oob=(1, 2, 3), threads=2)

@@ -160,6 +160,13 @@ def test_a_sample_that_comes_again_is_drawn_for_again(mini: benzina.Dataset) -> 
     assert not torch.equal(images[1], more[0])
 
 
+def test_indices_that_count_from_the_end(mini: benzina.Dataset) -> None:
+    last = len(mini) - 1
+    ((negative, _),) = crops(mini, 2, seed=4, sampler=[-1, last])
+    ((positive, _),) = crops(mini, 2, seed=4, sampler=[last, -1])
+    assert torch.equal(negative, positive)
+
+
 def test_collation_is_the_callers(mini: benzina.Dataset) -> None:
     def collate(aux: list[Any]) -> tuple[list[Any], str]:
         assert all(isinstance(each, tuple) for each in aux)

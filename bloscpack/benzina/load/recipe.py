@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, NamedTuple, TypeAlias
 
 from ..codec.colour import MATRIX_RGB, Coefficients, benzina_coefficients, coefficients
@@ -156,7 +157,14 @@ def _check_count(name: str, numbers: Sequence[float], count: int) -> Sequence[fl
 
 def _pair(shape: int | Sequence[int]) -> Shape:
     """Return (height, width); one number means both."""
-    pair = (shape, shape) if isinstance(shape, int) else tuple(shape)
-    if len(pair) != 2 or not all(isinstance(edge, int) and edge > 0 for edge in pair):
+    try:
+        height = width = index(shape)  # type: ignore[arg-type]
+    except TypeError:  # not one number
+        pair = tuple(shape)  # type: ignore[arg-type]
+        try:
+            height, width = map(index, pair)
+        except (TypeError, ValueError):
+            height = width = 0
+    if height < 1 or width < 1:
         raise ValueError(f"shape must be a positive int, or (height, width), not {shape!r:.80}")
-    return pair
+    return height, width

@@ -181,7 +181,8 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
             indices = [int(index) for index in batch]
             keys, pictures, aux = [], [], []
             for index in indices:
-                keys.append(Key(index, seen.item(index)))
+                # The same sample has the same numbers, also if its index counts from the end.
+                keys.append(Key(index % len(seen), seen.item(index)))
                 seen[index] += 1
                 item = self.dataset[index]
                 pictures.append(unpacker.picture(item, index))
