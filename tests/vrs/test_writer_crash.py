@@ -294,6 +294,45 @@ def test_a_forked_process_writes_nothing(tmp_path: Path) -> None:
         assert len(found) == 2
 
 
+FORKED_IN_A_BLOCK = """
+import os, signal, sys
+import bloscpack.vrs as vrs
+from bloscpack.exceptions import LockedError
+
+recording = vrs.create(sys.argv[1])
+stream = recording.stream("sample")
+stream.write_payload("data", 1, b"x")
+recording.flush()
+with recording.lock:  # as a thread that writes holds it
+    child = os.fork()
+if not child:
+    signal.alarm(20)
+    recording.lock.acquire(blocking=False)
+    for call in recording.flush, lambda: stream.write_payload("data", 2, b"y"):
+        try:
+            call()
+        except LockedError:
+            continue
+        os._exit(1)
+    getattr(recording, sys.argv[2])()
+    os._exit(0 if recording.closed else 2)
+assert os.waitpid(child, 0)[1] == 0
+with vrs.open(sys.argv[1]) as found:
+    assert (len(found), found.index_kind) == (1, "scanned")
+stream.write_payload("data", 2, b"y")
+recording.close()
+"""
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_a_forked_process_only_lets_go(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "a.vrs"
+    command = [sys.executable, "-W", "ignore", "-c", FORKED_IN_A_BLOCK, str(path), end]
+    subprocess.run(command, check=True, cwd=REPOSITORY, timeout=60)
+    with vrs.open(path, index="strict") as found:
+        assert [bytes(each.payload) for each in found] == [b"x", b"y"]
+
+
 def test_an_error_in_the_block_keeps_the_records(tmp_path: Path) -> None:
     with suppress(KeyError), vrs.create(tmp_path / "a.vrs") as recording:
         recording.stream("sample").write_payload("data", 1, b"x")

@@ -21,6 +21,7 @@ import numpy as np
 
 from ...exceptions import UnsupportedError
 from ...storage import disk
+from ...storage.update import forked_error
 from ...storage.url import is_url, shown
 from ...types import BytesLike
 from ..format import zstd
@@ -372,6 +373,16 @@ class RecordFile:
         self._write(header, payload)
         return self._offset
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked from that of the writer."""
+        return os.getpid() != self._pid
+
+    def check_process(self) -> None:
+        """Raise LockedError in a process that was forked from that of the writer."""
+        if self.is_forked:
+            raise forked_error(self._pid, self.paths[0])
+
     def leave(self) -> None:
         """Write the buffer, and close the files without an index.
 
@@ -379,7 +390,7 @@ class RecordFile:
         as the file belongs to its parent.
         """
         try:
-            if self._pid == os.getpid() and not self._has_failed:
+            if not (self.is_forked or self._has_failed):
                 self.write_out()
         finally:
             self._close_files()

@@ -176,6 +176,7 @@ class Writer:
         """Raise ValueError if the recording is closed."""
         if self._is_closed:
             raise ValueError(_CLOSED)
+        self._file.check_process()
 
     @property
     def closed(self) -> bool:
@@ -262,6 +263,7 @@ class Writer:
         uncompressed_size: int,
     ) -> None:
         """Append a record that `StreamWriter` has checked."""
+        self._file.check_process()  # before the lock, which a fork may have copied while it was held
         with self.lock:
             if stream.is_changed or not self._file.is_started:
                 self._write_tags(stream)
@@ -317,7 +319,10 @@ class Writer:
             They cannot be written; nothing is lost, and the call may be retried.
         ValueError
             The recording is closed.
+        LockedError
+            This process was forked from the one that writes the recording.
         """
+        self._file.check_process()
         with self.lock:
             self._check_open()
             self._write_all_tags()
@@ -331,7 +336,13 @@ class Writer:
         OSError
             Something cannot be written. The recording stays open, to be closed again or aborted.
             If it is neither, the records flushed so far can be read.
+
+        Notes
+        -----
+        A process that was forked from the writer's only lets go of the files, as does `abort`.
         """
+        if self._is_let_go():
+            return
         with self.lock:
             if self._is_closed:
                 return
@@ -341,10 +352,21 @@ class Writer:
 
     def abort(self) -> None:
         """Remove all files of the recording; has no effect after `close`."""
+        if self._is_let_go():
+            return
         with self.lock:
             if not self._is_closed:
                 self._is_closed = True
                 self._file.abort()
+
+    def _is_let_go(self) -> bool:
+        """Close the files of a forked copy of the writer; return whether this is one."""
+        if not self._file.is_forked:
+            return False
+        if not self._is_closed:
+            self._is_closed = True
+            self._file.leave()
+        return True
 
     def __enter__(self) -> Self:
         return self
