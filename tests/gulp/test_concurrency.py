@@ -12,6 +12,7 @@ import pytest
 
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp import clipsource as gulp_source
+from bloscpack.gulp.chunk.chunkfile import GulpChunk
 from bloscpack.gulp.clipsource import GulpSource
 from bloscpack.media import image
 
@@ -177,3 +178,31 @@ def test_a_clip_is_decoded_on_several_threads(
     monkeypatch.setattr(image, "decode", noted)
     assert len(GulpDirectory(tmp_path)["a"][0]) == 16
     assert len(used) == 2
+
+
+@pytest.mark.parametrize("flag", ["wb", "ab"])
+@pytest.mark.parametrize("is_error", [True, False])
+def test_a_child_that_leaves_the_block_of_a_writer(
+    tmp_path: Path, flag: str, is_error: bool
+) -> None:
+    """The chunk is the parent's: the child neither writes its buffer nor discards the items."""
+    paths = tmp_path / "data_0.gulp", tmp_path / "meta_0.gmeta"
+    child = -1
+    try:
+        chunk = GulpChunk(*paths)
+        with chunk.open(flag):
+            chunk.append("a", {}, frames(1, 40, 50))
+            child = os.fork()
+            if child:
+                assert os.waitpid(child, 0)[1] == 0
+                chunk.append("b", {}, frames(2, 40, 50))
+            elif is_error:
+                sys.exit()
+    finally:
+        if not child:
+            os._exit(0)
+    (chunk,) = GulpDirectory(tmp_path)
+    with chunk.open():
+        assert [len(chunk[id_][0]) for id_ in "ab"] == [1, 2]
+    places = [info for item in chunk.meta_dict.values() for info in item["frame_info"]]
+    assert paths[0].stat().st_size == sum(length for _, _, length in places)

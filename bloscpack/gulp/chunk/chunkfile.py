@@ -117,7 +117,8 @@ class GulpChunk:
         ----------
         flag : {"rb", "wb", "ab"}
             Read, overwrite or append. "wb" empties the chunk, including the index. At the end of
-            the block, written items are flushed; after an error they are discarded.
+            the block, written items are flushed; after an error they are discarded. A process that
+            was forked in the block does neither.
 
         Raises
         ------
@@ -130,19 +131,22 @@ class GulpChunk:
             raise NotImplementedError(f"This file does not support the mode: '{flag}'")
         file: IO[bytes] = open(self.data_file_path, flag)  # noqa: SIM115 - closed below
         self._opened.append(file)
+        pid = os.getpid()
         try:
             if flag == "wb":
                 self._clear_index()
             yield
-            if flag != "rb":
+            if flag != "rb" and os.getpid() == pid:
                 self.flush()
         except BaseException:
-            if flag != "rb":
+            if flag != "rb" and os.getpid() == pid:
                 self._roll_back(file, flag)
             raise
         finally:
             self._last = file
             self._opened.remove(file)
+            if os.getpid() != pid:
+                file.raw.close()  # type: ignore[attr-defined]  # drops the buffer, the parent's
             file.close()
 
     def _clear_index(self) -> None:
