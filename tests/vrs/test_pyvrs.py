@@ -1,6 +1,7 @@
 """Guarantees of pyvrs's readers beyond the wheel: pickles, threads, forks, damage, many files."""
 
 import asyncio
+import math
 import os
 import pickle
 import re
@@ -18,6 +19,8 @@ from bloscpack.exceptions import BloscpackError, FormatError
 from bloscpack.vrs import pyvrs
 from bloscpack.vrs.export.extraction import extract
 from bloscpack.vrs.pyvrs.framerate import estimate_frame_rate
+
+from .recordingfiles import Rec, build
 
 
 class Imu(vrs.Layout):
@@ -308,3 +311,12 @@ def test_one_text_is_not_a_list_of_its_letters(
         TypeError, match=f"{name} is a list, not a single str: \\['{re.escape(given)}'"
     ):
         call()
+
+
+def test_a_filter_without_limits_keeps_records_without_a_time(tmp_path: Path) -> None:
+    records = [Rec(time, b"x", stream=(241, 1)) for time in (0.0, math.nan, 2.0)]
+    (tmp_path / "a.vrs").write_bytes(build(records).data)
+    with pyvrs.SyncVRSReader(tmp_path / "a.vrs") as reader:
+        assert len(reader.filtered_by_fields(stream_ids="241-1")) == 3
+        assert len(reader.filtered_by_fields(min_timestamp=1)) == 2
+        assert len(reader.filtered_by_fields(max_timestamp=1)) == 2

@@ -56,8 +56,10 @@ class FilteredVRSReader(Rows, Queries):
         ordinals = [catalog.stream_ids.index(name) for name in chosen.stream_ids]
         kinds = [type_of(name) for name in chosen.record_types]
         fits = np.isin(catalog.stream, ordinals) & np.isin(catalog.record_type, kinds)
-        fits &= catalog.timestamp >= chosen.min_timestamp
-        fits &= catalog.timestamp <= chosen.max_timestamp
+        # Without a limit of the caller, the limits are the first and the last time. These may be
+        # NaN, which no time is less or greater than.
+        fits &= ~(catalog.timestamp < chosen.min_timestamp)
+        fits &= ~(catalog.timestamp > chosen.max_timestamp)
         return np.flatnonzero(fits)
 
     @property
