@@ -220,6 +220,14 @@ def test_an_error_on_a_device_names_its_sample(mini: benzina.Dataset) -> None:
         list(loader)
 
 
+def test_the_limit_of_pixels_is_that_of_the_dataset() -> None:
+    with benzina.open(vectors.FOLDER / MINI, max_pixels=1000) as dataset:
+        loader = benzina.Loader(dataset, 8, threads=1)
+        loader._device = torch.device("meta")  # any device but the CPU
+        with pytest.raises(UnsupportedError, match="limit of 1000 pixels"):
+            next(iter(loader))
+
+
 def benzina_error() -> type[Exception]:
     from bloscpack.exceptions import NotFoundError
 

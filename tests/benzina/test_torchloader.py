@@ -22,7 +22,7 @@ from bloscpack.benzina.transforms import (  # noqa: E402
     ConstantOOBTransform,
     RandomResizedCrop,
 )
-from bloscpack.exceptions import TruncatedError  # noqa: E402
+from bloscpack.exceptions import TruncatedError, UnsupportedError  # noqa: E402
 
 from ..conftest import REPOSITORY  # noqa: E402
 from . import vectors  # noqa: E402
@@ -191,6 +191,14 @@ def test_another_file_at_the_same_places(path: Path, mini: benzina.Dataset, tmp_
         next(batches)
     with pytest.raises(FileNotFoundError):
         next(iter(crops(mini, path=tmp_path / "none")))
+
+
+def test_the_limit_of_pixels_of_another_file(path: Path) -> None:
+    with benzina.open(path, max_pixels=1000) as dataset:
+        for other in (None, path):
+            loader = benzina.DataLoader(dataset, SHAPE, other, device="cpu")
+            with pytest.raises(UnsupportedError, match="limit of 1000 pixels"):
+                next(iter(loader))
 
 
 def test_transforms_may_be_set(mini: benzina.Dataset) -> None:

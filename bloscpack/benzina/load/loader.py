@@ -213,7 +213,8 @@ class Loader:
             return Filler(self._recipe, self.seed, epoch)
         with importing:
             from .ongpu import DeviceFiller
-        return DeviceFiller(self._recipe, self.seed, epoch, self._device)
+        limit = self.dataset._content.max_pixels
+        return DeviceFiller(self._recipe, self.seed, epoch, self._device, max_pixels=limit)
 
     def _plan(self, positions: list[int]) -> Plan:
         keys = [Key(int(position)) for position in positions]

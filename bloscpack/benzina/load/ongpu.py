@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...exceptions import BloscpackError, UnsupportedError
+from ..codec.codecconfig import DEFAULT_MAX_PIXELS
 from ..codec.colour import PLANES
 from ..codec.decoder import Decoder, is_full_range
 from ..codec.planes import HALVED, Aperture, Planes, check_padding
@@ -79,10 +80,11 @@ class DeviceDecoder:
     refused. Safe in threads; each thread has decoders of its own.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
         self._device = device
-        self._software = Decoder()
-        self._hardware = _HardwareDecoder(device) if device.type == "cuda" else None
+        self._software = Decoder(max_pixels=max_pixels)
+        is_cuda = device.type == "cuda"
+        self._hardware = _HardwareDecoder(device, max_pixels=max_pixels) if is_cuda else None
         self._lock = threading.Lock()
         self.ndecoded = self.nfallback = 0
 
@@ -127,8 +129,8 @@ def _to_device(planes: Planes, device: torch.device) -> DevicePlanes:
 class _HardwareDecoder(Decoder):
     """A decoder with its frames on a GPU."""
 
-    def __init__(self, device: torch.device) -> None:
-        super().__init__()
+    def __init__(self, device: torch.device, *, max_pixels: int) -> None:
+        super().__init__(max_pixels=max_pixels)
         self._device = device
 
     def _create(self, name: str) -> Any:
@@ -166,10 +168,18 @@ class DeviceFiller(Filler):
 
     max_task = _MAX_TASK
 
-    def __init__(self, recipe: Recipe, seed: int, epoch: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        seed: int,
+        epoch: int,
+        device: torch.device,
+        *,
+        max_pixels: int = DEFAULT_MAX_PIXELS,
+    ) -> None:
         super().__init__(recipe, seed, epoch)
         self._device = device
-        self._decoder = DeviceDecoder(device)
+        self._decoder = DeviceDecoder(device, max_pixels=max_pixels)
 
     def _new_images(self, count: int) -> Any:
         return torch.empty(

@@ -17,8 +17,10 @@ from ...exceptions import NotFoundError, TruncatedError
 from ...parallel.threads import ALL_THREADS, resolve_nthreads
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
+from ..codec.codecconfig import DEFAULT_MAX_PIXELS
 from ..codec.decoder import Decoder
 from ..codec.planes import Planes
+from ..dataset import Dataset
 from ..mp4.format import THUMB
 from ..mp4.samplelayout import InnerTrack, SampleLayout, parse_sample
 from ..sample import Sample
@@ -159,14 +161,17 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
         )
 
     def _batches(self, recipe: Recipe, epoch: int) -> Iterator[tuple[Any, ...]]:
+        limit = DEFAULT_MAX_PIXELS
+        if isinstance(self.dataset, Dataset):
+            limit = self.dataset._content.max_pixels
         if self.device.type == "cpu":
             filler = Filler(recipe, self.seed, epoch)
         else:
-            filler = DeviceFiller(recipe, self.seed, epoch, self.device)
+            filler = DeviceFiller(recipe, self.seed, epoch, self.device, max_pixels=limit)
         threads = resolve_nthreads(None, ALL_THREADS)
         archive = None if self.path is None else open_source(self.path)
         try:
-            plans = self._plans(archive)
+            plans = self._plans(_Unpacker(archive, limit))
             for images, aux in filler.batches(plans, threads, self.multibuffering):
                 yield torch.as_tensor(images), *aux
                 del images, aux  # so that their memory can be reused
@@ -174,8 +179,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
             if archive is not None:
                 archive.close()
 
-    def _plans(self, archive: ByteSource | None) -> Iterator[Plan]:
-        unpacker = _Unpacker(archive)
+    def _plans(self, unpacker: "_Unpacker") -> Iterator[Plan]:
         seen = np.zeros(len(self.dataset), np.uint32)
         for batch in self.batch_sampler:
             indices = [int(index) for index in batch]
@@ -204,9 +208,9 @@ def _device(device: Any) -> torch.device:
 class _Unpacker:
     """Extracts pictures, and the data beside them, from the items of a dataset."""
 
-    def __init__(self, archive: ByteSource | None) -> None:
+    def __init__(self, archive: ByteSource | None, max_pixels: int) -> None:
         self._archive = archive
-        self._decoder = Decoder()
+        self._decoder = Decoder(max_pixels=max_pixels)
 
     def picture(self, item: Any, index: int) -> Picture:
         """Return the picture of an item."""
