@@ -263,7 +263,8 @@ class Writer:
         uncompressed_size: int,
     ) -> None:
         """Append a record that `StreamWriter` has checked."""
-        self._file.check_process()  # before the lock, which a fork may have copied while it was held
+        # Before the lock, which a fork may have copied while it was held.
+        self._file.check_process()
         with self.lock:
             if stream.is_changed or not self._file.is_started:
                 self._write_tags(stream)
