@@ -143,11 +143,7 @@ class SharedRing:
         self._close_some()
         # The slot that was used last is most likely to be in the processor's cache.
         idle = sorted(
-            (
-                slot
-                for slot in self._slots.values()
-                if slot.is_idle() and not slot.is_abandoned()
-            ),
+            (slot for slot in self._slots.values() if slot.is_idle() and not slot.is_abandoned()),
             key=attrgetter("taken_at"),
             reverse=True,
         )
