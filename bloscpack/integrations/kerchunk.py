@@ -18,7 +18,7 @@ from ..array.array import Array
 from ..array.layout import auto_params
 from ..container.reader import Container
 from ..exceptions import FormatError, UnsupportedError
-from ..format.codec import ChunkHeader, CodecParams, encode
+from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from ..format.header import FEATURE_ARRAY_CHUNKS
 from ..parallel.progressbar import as_progress
 from ..storage.protocol import Extent, errors_at
@@ -269,7 +269,7 @@ def _table_extents(container: Container) -> Iterator[Extent]:
         _codec_of(last.header)
     extents = [(offset, following - offset - size) for offset, following in pairwise(offsets)]
     extents.append((last.offset, last.header.cbytes))
-    if last.offset != offsets[-1]:
+    if last.offset != offsets[-1] or min(nbytes for _, nbytes in extents) < CHUNK_HEADER_SIZE:
         raise FormatError(
             "offset table: the entries do not lead from the first chunk to the last",
             field="offsets",

@@ -270,6 +270,18 @@ class TestRefused:
         with pytest.raises(FormatError, match="offset table"):
             bp.kerchunk_references(path, verify=False)
 
+    def test_a_table_whose_chunks_have_no_room(self, tmp_path: Path) -> None:
+        """The entries ascend by one byte, without a trailer to check them against."""
+        path = tmp_path / "a.blp"
+        bp.pack_ndarray_to_file(RAMP, str(path), chunk_size=7 * RAMP[0].nbytes)
+        with bp.open(path) as array:
+            place, (first, *_) = array._container._table_offset, array._container.read_offsets()
+        data = bytearray(path.read_bytes())
+        struct.pack_into("<2q", data, place + 8, first + 1, first + 2)
+        path.write_bytes(data)
+        with pytest.raises(FormatError, match="offset table"):
+            bp.kerchunk_references(path, verify=False)
+
 
 class TestUrls:
     @either_way
