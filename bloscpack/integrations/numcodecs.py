@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..array.layout import auto_params, is_fortran, stored_bytes
+from ..exceptions import CodecError
 from ..format.codec import ChunkHeader, decode_into, encode
 from .zarrlayout import ARRAY_CHUNK_CODEC
 
@@ -96,6 +97,8 @@ class ArrayChunkCodec(Codec):  # type: ignore[misc]
         """
         chunk = ensure_contiguous_ndarray(buf).view(np.uint8).data
         header = ChunkHeader.unpack(chunk)
+        if header.cbytes != len(chunk):  # before memory is allocated by its decoded size
+            raise CodecError(f"the chunk has {header.cbytes} bytes; got {len(chunk)}")
         if out is None:
             out = np.empty(header.nbytes, np.uint8)
         decode_into(chunk, ensure_contiguous_ndarray(out).view(np.uint8).data)

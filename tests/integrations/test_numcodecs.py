@@ -3,6 +3,8 @@
 import json
 import pickle
 import random
+import struct
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,16 @@ class TestHostile:
                 codec.decode(chunk[:size])
         with pytest.raises(BloscpackError):
             codec.decode(chunk + b"\0")
+
+    def test_memory_is_not_allocated_for_a_cut_chunk(self, codec: Any) -> None:
+        head = struct.pack("<BBBBIII", 0x82, 1, 0, 1, 1 << 28, 1 << 18, 1 << 28)
+        tracemalloc.start()
+        try:
+            with pytest.raises(CodecError, match="got 116"):
+                codec.decode(head + bytes(100))
+            assert tracemalloc.get_traced_memory()[1] < 1 << 26
+        finally:
+            tracemalloc.stop()
 
     def test_mutations(self, codec: Any) -> None:
         """Every chunk gives items or an error of ours, and not more than its size allows."""
