@@ -4,6 +4,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -528,3 +529,15 @@ def test_urls(url: str) -> None:
 @pytest.mark.parametrize("path", ["a", "/a/b", "C:\\a", "C://a", "a:b", "//a", b"s3://a", None, 5])
 def test_paths(path: Any) -> None:
     assert not is_url(path)
+
+
+def test_an_empty_object_of_a_listing_has_not_changed(remote: Remote) -> None:
+    """Stores have no range of it to return, and then report no version."""
+    place = remote.open(b"", "empty").place()
+    for tag in ("", '"of the listing"'):
+        source = replace(place, tag=tag).open(fetches_head=False)
+        source.replacement()
+        assert bytes(source.read_at(0, 10)) == b""
+    remote.put("empty", DATA[:10])
+    with pytest.raises(FileChangedError):
+        source.replacement()
