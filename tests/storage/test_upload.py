@@ -368,3 +368,14 @@ def test_options_are_for_urls(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="storage_options"):
             write()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_version_of_an_object_is_not_written_to() -> None:
+    url = "s3://box/a?versionId=x"
+    for write in (
+        lambda: bp.save(url, np.zeros(3)),
+        lambda: bp.frames.create(url),
+        lambda: bp.parts(url, shape=(3,), dtype="u1"),
+    ):
+        with pytest.raises(UnsupportedError, match="leave \\?versionId= out"):
+            write()

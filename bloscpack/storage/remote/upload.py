@@ -49,7 +49,12 @@ def open_upload(
 
 
 def check_writable(url: str) -> None:
-    """Raise UnsupportedError if URLs of this scheme cannot be written to."""
+    """Raise UnsupportedError if the URL cannot be written to."""
+    if is_s3_url(url) and "?versionId=" in url:
+        raise UnsupportedError(
+            "a version of an object cannot be replaced: leave ?versionId= out of the URL to write "
+            "a new version"
+        ).at(path=shown(url))
     if url.startswith(("http://", "https://")):
         raise UnsupportedError(
             "nothing can be written to a web server: write a file and copy it to the folder that "
