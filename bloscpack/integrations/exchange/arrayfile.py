@@ -64,6 +64,8 @@ def copy_array(
     ------
     ValueError
         An option is not for this type.
+    UnsupportedError
+        The type cannot hold the name of the array.
     FormatError
         The source is damaged, or the copy differs from it.
     """
@@ -75,6 +77,8 @@ def copy_array(
         notice("%s: %s has no place for attributes: %s", job.name, kind, ", ".join(lost))
     kept = {key: value for key, value in source.attrs.items() if key not in lost}
     source = _canonical(source._replace(attrs=kept))
+    if names and not job.inner:
+        _check_name(kind, source, job.name)
     count = ByteCount(job, source.nbytes)
     with new_copy(job, is_folder=is_folder) as temporary:
         write(temporary, source, job, count.add)
@@ -173,6 +177,16 @@ class ArrayCount:
 
 def _canonical(source: ArraySource) -> ArraySource:
     return source._replace(attrs=canonical(source.attrs, source.rows.shape))
+
+
+def _check_name(kind: str, source: ArraySource, where: str) -> None:
+    """Refuse a name that would be another place in the copy."""
+    labels = labels_of(source.attrs, source.rows.shape)
+    if labels is not None and ("/" in labels.name or labels.name in (".", "..")):
+        raise UnsupportedError(
+            f"{kind} cannot hold an array of the name {labels.name!r:.80}; give its place in the "
+            "file, as FILE::/NAME"
+        ).at(path=where)
 
 
 def _difference(source: ArraySource, copy: ArraySource, inner: str, add: Add) -> str | None:

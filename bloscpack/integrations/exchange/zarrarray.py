@@ -1,7 +1,8 @@
 """Arrays in Zarr stores of format 2 and 3: folders, ZIP files, and folders behind URLs.
 
 An array with coordinates is a member of a group, beside them, as xarray has it; xarray then reads
-and writes the coordinates. Any other array is the root of its store.
+and writes the coordinates. An array with a name is a member of a group, too. Any other array is the
+root of its store.
 """
 
 import io
@@ -21,6 +22,7 @@ from ...filetypes.copyjob import Conversion, CopyJob
 from ...notice import notice
 from ...storage.folder.filelist import ListedFolder
 from ...storage.protocol import ByteSource
+from ..axislabels import DEFAULT_NAME
 from .arrayfile import Add, chunks_for, copy_array, copy_several_arrays
 from .arraylabels import attrs_with, labels_of
 from .library import SourceStream, chosen, errors_of
@@ -245,7 +247,8 @@ def _write(zarr_format: int, path: str, source: ArraySource, job: CopyJob, add: 
     rows = source.rows
     labels = labels_of(source.attrs, rows.shape)
     coords = labels.coords if labels else {}
-    name = job.inner or (labels.name if labels and coords else "")
+    has_name = labels is not None and (coords or labels.name != DEFAULT_NAME)
+    name = job.inner or (labels.name if labels is not None and has_name else "")
     attrs = dict(source.attrs if labels is None else labels.attrs)
     options: dict[str, Any] = {"zarr_format": zarr_format}
     if zarr_format == 2:

@@ -75,6 +75,32 @@ def test_labels(form: str, tmp_path: Path) -> None:
         assert_same_labelled(two, xarray.open_dataarray(tmp_path / "a.blp"))
 
 
+@each_form
+@pytest.mark.parametrize("labels", [{"name": "t"}, {"name": "t", "dims": ["a", "b"]}])
+def test_a_name_without_coordinates(form: str, labels: Any, tmp_path: Path) -> None:
+    array = np.arange(6).reshape(2, 3)
+    bp.save(tmp_path / "a.blp", array, attrs=labels | {"unit": "K"})
+    name, to = FORMS[form]
+    bp.convert(tmp_path / "a.blp", tmp_path / name, to=to)
+    bp.convert(tmp_path / name, tmp_path / "b.blp")
+    with bp.open(tmp_path / "b.blp") as a:
+        assert_same(a[...], array)
+        assert a.attrs == {"dims": ["dim_0", "dim_1"], "coords": {}, "unit": "K"} | labels
+
+
+@pytest.mark.parametrize("target", ["a.zarr", "a.zarr.zip", "a.h5", "a.nc"])
+@pytest.mark.parametrize("bad", ["q/r", "../r", "."])
+def test_a_name_that_is_a_place(bad: str, target: str, tmp_path: Path) -> None:
+    pytest.importorskip({"h5": "h5py", "nc": "h5netcdf"}.get(target[2:], "zarr"))
+    bp.save(tmp_path / "a.blp", np.arange(3), attrs={"name": bad, "dims": ["x"]})
+    with pytest.raises(UnsupportedError, match=r"a\..*cannot hold an array of the name .*::/NAME"):
+        bp.convert(tmp_path / "a.blp", tmp_path / target)
+    bp.convert(tmp_path / "a.blp", f"{tmp_path / target}::/r")
+    bp.convert(tmp_path / target, tmp_path / "b.blp")
+    with bp.open(tmp_path / "b.blp") as a:
+        assert a.attrs["name"] == "r"
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_store_of_xarray(zarr_format: Any, tmp_path: Path) -> None:
