@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.exceptions import BloscpackWarning, LockedError
+from bloscpack.exceptions import BloscpackWarning, LockedError, UnsupportedError
 from bloscpack.gulp import GulpDirectory, GulpIngestor
 from bloscpack.gulp.adapters import AbstractDatasetAdapter, ImageFolderAdapter, VideoFolderAdapter
 from bloscpack.gulp.gulperrors import DuplicateIdException
@@ -258,6 +258,32 @@ def test_a_damaged_journal_is_as_if_it_were_not_there(tmp_path: Path) -> None:
         report = GulpIngestor(Clips(clips("a")), folder, 1, 1)()
         assert (report.items, report.nresumed) == (1, 0)
         assert sorted(os.listdir(folder)) == ["data_0.gulp", "meta_0.gmeta"]
+
+
+def test_a_number_in_a_journal_does_not_become_a_path(tmp_path: Path) -> None:
+    folder, other = tmp_path / "gulp", tmp_path / "other.gulp"
+    other.write_bytes(b"precious")
+    items = Clips({**clips("a"), "b": OSError("stop")})
+    with pytest.raises(OSError, match="stop"):
+        GulpIngestor(items, folder, 1, 1)()
+    journal = folder / ".ingest" / "journal"
+    plan, done = map(json.loads, journal.read_text().splitlines())
+    done |= {"number": "/../../other", "nbytes": [other.stat().st_size, 1]}
+    journal.write_text(f"{json.dumps(plan)}\n{json.dumps(done)}\n")
+    (folder / "data_").mkdir()
+    with pytest.raises(DuplicateIdException, match="there already"):
+        GulpIngestor(items, folder, 1, 1)()
+    assert other.read_bytes() == b"precious"
+
+
+def test_files_behind_a_link_are_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").write_text("precious")
+    (tmp_path / "gulp").mkdir()
+    (tmp_path / "gulp" / ".ingest").symlink_to(tmp_path / "home")
+    with pytest.raises(UnsupportedError, match="remove the link"):
+        GulpIngestor(Clips(clips("a")), tmp_path / "gulp", 1, 1)()
+    assert os.listdir(tmp_path / "home") == ["letter"]
 
 
 def test_progress_counts_chunks(tmp_path: Path) -> None:

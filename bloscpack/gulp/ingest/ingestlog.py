@@ -11,7 +11,7 @@ import os
 import shutil
 from typing import Any, NamedTuple, Self
 
-from ...exceptions import LockedError
+from ...exceptions import LockedError, UnsupportedError
 from ...storage import disk
 from ...storage.disk import is_locking, try_lock_for_writing
 from ..chunk.format import chunk_names
@@ -41,6 +41,11 @@ class Done(NamedTuple):
     items: int
     frames: int
     skipped: list[list[str]]  # items that were skipped
+
+    def has_numbers(self) -> bool:
+        """Return whether its numbers are integers: they become names of files, from a journal."""
+        numbers = (self.position, self.number, self.items, self.frames, *self.nbytes)
+        return all(type(each) is int and each >= 0 for each in numbers)
 
 
 class Journal:
@@ -120,6 +125,10 @@ class Journal:
 
     def _open(self) -> int:
         """Open the file and lock it."""
+        if os.path.islink(self.scratch):  # what is in it is removed at the end
+            raise UnsupportedError(
+                "it is a link, and an ingest would remove the files there; remove the link"
+            ).at(path=self.scratch)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         while True:
             os.makedirs(self.scratch, exist_ok=True)
@@ -152,9 +161,11 @@ class Journal:
             lines: list[dict[str, Any]] = [json.loads(line) for line in data[:end].splitlines()]
             if not lines:
                 return None, [], 0
-            return Plan(**lines[0]), [Done(**line) for line in lines[1:]], end
+            plan, chunks = Plan(**lines[0]), [Done(**line) for line in lines[1:]]
+            are_numbers = all(chunk.has_numbers() for chunk in chunks)
         except (ValueError, TypeError, RecursionError):
-            return None, [], 0  # damaged: ignored
+            are_numbers = False
+        return (plan, chunks, end) if are_numbers else (None, [], 0)  # damaged: ignored
 
     def _remove_leftovers(self) -> None:
         """Remove unfinished chunks of an interrupted ingest."""
