@@ -77,7 +77,8 @@ class PartFolder:
         try:
             disk.make_folder(self._folder)
         except FileExistsError:
-            if not os.path.isdir(self._folder):
+            # A link may lead to a folder of other files, which `discard` would remove.
+            if os.path.islink(self._folder) or not os.path.isdir(self._folder):
                 raise
         except OSError as err:
             err.filename = self.name  # not the hidden folder, which means nothing to the caller
@@ -201,7 +202,10 @@ class JoinedFile(FileSink):
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder and the files in it."""
+    """Remove a folder and the files in it; of a link, only the link."""
+    if os.path.islink(folder):
+        disk.unlink(folder)
+        return
     try:
         names = os.listdir(folder)
     except FileNotFoundError:

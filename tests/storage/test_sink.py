@@ -317,3 +317,15 @@ class TestOpenSink:
     def test_what_is_no_place(self, where: object) -> None:
         with pytest.raises(TypeError, match="path or a binary file"), open_sink(where):
             pass
+
+
+def test_parts_are_neither_written_nor_removed_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").write_text("precious")
+    parts = PartFolder(tmp_path / "out", "id", overwrite=True)
+    Path(parts._folder).symlink_to(tmp_path / "home")
+    with pytest.raises(FileExistsError):
+        parts.begin()
+    parts.discard()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
+    assert (tmp_path / "home" / "letter").read_text() == "precious"
