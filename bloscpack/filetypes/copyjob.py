@@ -182,9 +182,9 @@ def _placed(job: CopyJob, *, is_ours: bool) -> Iterator[str]:
         if is_file:  # other libraries leave that to the system, which may do it after the rename
             disk.sync_file(temporary)
         # A file that another program made since `check_target` is not replaced either.
-        move = disk.rename_new if is_file and not job.overwrite else disk.replace
+        overwrite = job.overwrite or not is_file
         with replacing(job.target) if is_ours else ExitStack():
-            move(temporary, job.target)
+            disk.move(temporary, job.target, overwrite=overwrite)
             disk.sync_folder(os.path.dirname(job.target))
 
 

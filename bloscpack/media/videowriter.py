@@ -53,8 +53,7 @@ def save_video(
         rate = rate_of(clip.meta if fps is None else {RATE_KEY: fps})
         _WRITERS[kind](temporary, shown_frames(clip), rate, crf)
         disk.sync_file(temporary)
-        move = disk.replace if overwrite else disk.rename_new
-        move(temporary, target)
+        disk.move(temporary, target, overwrite=overwrite)
         disk.sync_folder(os.path.dirname(target))
     finally:
         if os.path.lexists(temporary):

@@ -207,6 +207,12 @@ def rename_new(source: str, target: str) -> None:
         os.unlink(source)
 
 
+def move(source: str, target: str, *, overwrite: bool) -> None:
+    """Rename a file; without `overwrite`, FileExistsError if the name exists."""
+    rename = replace if overwrite else rename_new
+    rename(source, target)
+
+
 def unlink(path: str) -> None:
     """Remove a file."""
     os.unlink(path)

@@ -183,9 +183,8 @@ class FileSink(NewFile):
             disk.sync(self._fd)
             self._close()
         check_absent(self.name, overwrite=self._overwrite)
-        rename = disk.replace if self._overwrite else disk.rename_new
         with disk.naming(self.name), replacing(self._target):
-            rename(self._path, self._target)
+            disk.move(self._path, self._target, overwrite=self._overwrite)
             disk.sync_folder(os.path.dirname(self._target))
 
 

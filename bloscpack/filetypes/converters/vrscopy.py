@@ -12,12 +12,11 @@ from typing import Any
 from ...frames.protocol import FrameSource
 from ...frames.store.framestore import FrameStore
 from ...storage import disk
-from ...storage.journal import replacing
 from ...storage.update import temporary_path
 from ...vrs.read.filesource import chunk_path
 from ...vrs.recording import open as open_recording
 from ...vrs.store import PRESET, is_recording_store, restore_recording, store_recording
-from ..copyjob import Conversion, CopyJob, check_target, vanishing
+from ..copyjob import Conversion, CopyJob, check_target, new_copy, vanishing
 
 
 def copy_to_store(
@@ -28,10 +27,9 @@ def copy_to_store(
         raise ValueError(
             "a recording is converted to a frame store; vrs.copy makes another recording of it"
         )
-    check_target(job.target, job.name, is_folder=False, overwrite=job.overwrite)
     with (
+        new_copy(job, is_ours=True) as temporary,
         open_recording(src, storage_options=storage_options) as recording,
-        vanishing(temporary_path(job.target)) as temporary,
     ):
         made = store_recording(
             recording,
@@ -42,11 +40,7 @@ def copy_to_store(
             nthreads=job.nthreads,
             progress=job.progress,
         )
-        move = disk.replace if job.overwrite else disk.rename_new
-        with replacing(job.target):
-            move(temporary, job.target)
-            disk.sync_folder(os.path.dirname(job.target))
-        return Conversion("frames", made.clips, made.records, made.images)
+    return Conversion("frames", made.clips, made.records, made.images)
 
 
 def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
@@ -68,7 +62,6 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
             check_target(name, name, is_folder=False, overwrite=False)
         # Only the first file makes a recording of the others, so it is renamed last.
         for path, name in reversed(list(zip(made.paths, names, strict=True))):
-            move = disk.replace if job.overwrite and name == target else disk.rename_new
-            move(path, name)
+            disk.move(path, name, overwrite=job.overwrite and name == target)
         disk.sync_folder(os.path.dirname(target))
         return Conversion("vrs", made.clips, made.records, made.images)

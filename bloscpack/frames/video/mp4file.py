@@ -61,8 +61,7 @@ def write_mp4(
             write_file(file, header, packets)
             file.flush()
             os.fsync(file.fileno())
-        move = disk.replace if overwrite else disk.rename_new
-        move(temporary, target)
+        disk.move(temporary, target, overwrite=overwrite)
         disk.sync_folder(os.path.dirname(target))
     finally:
         if os.path.lexists(temporary):

@@ -256,8 +256,7 @@ def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
         # Only the first file makes a recording of the others, so it is renamed last.
         for name in [*names[1:], target]:
             # `check_target` has looked for the first chunk only, and some time ago.
-            move = disk.replace if overwrite and name == target else disk.rename_new
-            move(left[name], name)
+            disk.move(left[name], name, overwrite=overwrite and name == target)
             left[name] = name
         left.clear()
         for path in replaced[1:]:
