@@ -26,6 +26,7 @@ from ..format.codec import (
 )
 from ..format.header import FEATURE_ARRAY_CHUNKS, Header
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
+from ..storage import disk
 from ..storage.overlay import OverlaySource
 from ..storage.protocol import closed_on_error
 from ..storage.update import UpdateFile
@@ -170,7 +171,7 @@ class Appender:
         LockedError
             A writer has the file to be replaced open.
         """
-        target = os.path.realpath(path)
+        target = disk.target_of(path)
         replaced = None
         if os.path.lexists(target):
             replaced = UpdateFile.open(path, locking=locking)

@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,7 +11,7 @@ from ..exceptions import FormatError
 from ..parallel.imports import importing
 from ..parallel.progressbar import ProgressBar
 from ..storage import disk
-from ..storage.journal import replacing
+from ..storage.sink import check_absent, open_path
 from ..storage.update import temporary_path
 from ..types import FramePreset, Progress
 
@@ -145,9 +145,16 @@ class CopyWriter(Protocol):
         """Return a description of the first difference from the source, or None."""
 
 
-def write_copy(kind: str, source: "FrameSource", writer: CopyWriter, job: CopyJob) -> Conversion:
+def write_copy(
+    kind: str,
+    source: "FrameSource",
+    writer: CopyWriter,
+    job: CopyJob,
+    *,
+    is_folder: bool = False,
+) -> Conversion:
     """Write a copy, compare it with the source, and move it to its place."""
-    with _placed(job, is_ours=kind == "frames") as temporary:
+    with _placed(job, is_folder=is_folder) as temporary:
         tally = Tally(job.progress, writer.total * (2 if job.verify else 1))
         writer.write(temporary, tally)
         if job.verify:
@@ -164,28 +171,23 @@ def refuse_difference(what: str | None, name: str | None) -> None:
 
 
 @contextmanager
-def new_copy(job: CopyJob, *, is_folder: bool = False, is_ours: bool = False) -> Iterator[str]:
-    """Yield a temporary path; what is there after the block becomes the destination.
-
-    `is_ours` says that it is a Bloscpack file, which another writer may have open.
-    """
+def new_copy(job: CopyJob, *, is_folder: bool = False) -> Iterator[str]:
+    """Yield a temporary path; what is there after the block becomes the destination."""
     check_target(job.target, job.name, is_folder=is_folder, overwrite=job.overwrite)
-    with _placed(job, is_ours=is_ours) as temporary:
+    with _placed(job, is_folder=is_folder) as temporary:
         yield temporary
 
 
 @contextmanager
-def _placed(job: CopyJob, *, is_ours: bool) -> Iterator[str]:
-    with vanishing(temporary_path(job.target)) as temporary:
+def _placed(job: CopyJob, *, is_folder: bool) -> Iterator[str]:
+    if not is_folder:
+        with open_path(job.name, overwrite=job.overwrite) as temporary:
+            yield temporary
+        return
+    with disk.vanishing(temporary_path(job.target)) as temporary:
         yield temporary
-        is_file = os.path.isfile(temporary)
-        if is_file:  # other libraries leave that to the system, which may do it after the rename
-            disk.sync_file(temporary)
-        # A file that another program made since `check_target` is not replaced either.
-        overwrite = job.overwrite or not is_file
-        with replacing(job.target) if is_ours else ExitStack():
-            disk.move(temporary, job.target, overwrite=overwrite)
-            disk.sync_folder(os.path.dirname(job.target))
+        disk.move(temporary, job.target, overwrite=True)  # of folders, only an empty one
+        disk.sync_folder(os.path.dirname(job.target))
 
 
 def check_target(target: str, name: str, *, is_folder: bool, overwrite: bool) -> None:
@@ -196,23 +198,7 @@ def check_target(target: str, name: str, *, is_folder: bool, overwrite: bool) ->
     has_folder = os.path.isdir(target)
     if has_folder and (not is_folder or os.listdir(target)):
         raise FileExistsError(f"{name!r} is a folder with files in it: name another, or remove it")
-    if os.path.lexists(target) and not has_folder:
-        if is_folder:
-            raise FileExistsError(f"{name!r} exists already, and is not a folder")
-        if not overwrite:
-            raise disk.exists_already(name)
-
-
-@contextmanager
-def vanishing(path: str) -> Iterator[str]:
-    """Yield a path; remove the file or folder there after the block."""
-    try:
-        yield path
-    finally:
-        if os.path.isdir(path):
-            with importing:  # on use: it takes milliseconds to load
-                from shutil import rmtree
-
-            rmtree(path)
-        elif os.path.lexists(path):
-            disk.unlink(path)
+    if not is_folder:
+        check_absent(name, overwrite=overwrite)
+    elif os.path.lexists(target) and not has_folder:
+        raise FileExistsError(f"{name!r} exists already, and is not a folder")

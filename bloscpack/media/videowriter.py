@@ -1,6 +1,5 @@
 """Writing frames as a video: H.264 in MP4, by PyAV, or an animated GIF, by Pillow."""
 
-import errno
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -13,8 +12,7 @@ import numpy as np
 from ..display.colormap import Pixels, colour, colour_range
 from ..display.contactsheet import is_cmyk
 from ..parallel.imports import import_av, import_pillow
-from ..storage import disk
-from ..storage.update import temporary_path
+from ..storage.sink import open_path
 from ..types import AnyArray
 
 RATE_KEY = "fps"
@@ -41,23 +39,11 @@ def save_video(
         raise ValueError(f"fps must be above 0 and at most {_MAX_RATE}, not {fps!r}")
     if not (isinstance(crf, int | float) and 0 <= crf <= _MAX_CRF):
         raise ValueError(f"crf must be 0 to {_MAX_CRF}, not {crf!r}")
-    name, target = os.fspath(path), os.path.realpath(path)
     if not len(clip):
         raise ValueError(f"clip {clip.id!r:.80} has no frames")
-    if os.path.lexists(target) and not overwrite:
-        raise FileExistsError(errno.EEXIST, "the file exists; overwrite=True replaces it", name)
-    if not os.path.isdir(os.path.dirname(target)):
-        raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(target))
-    temporary = temporary_path(target)
-    try:
-        rate = rate_of(clip.meta if fps is None else {RATE_KEY: fps})
+    rate = rate_of(clip.meta if fps is None else {RATE_KEY: fps})
+    with open_path(path, overwrite=overwrite) as temporary:
         _WRITERS[kind](temporary, shown_frames(clip), rate, crf)
-        disk.sync_file(temporary)
-        disk.move(temporary, target, overwrite=overwrite)
-        disk.sync_folder(os.path.dirname(target))
-    finally:
-        if os.path.lexists(temporary):
-            disk.unlink(temporary)
 
 
 def rate_of(meta: dict[str, Any]) -> Fraction:

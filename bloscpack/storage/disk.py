@@ -135,6 +135,22 @@ def set_mode(fd: int, mode: int) -> None:
             raise
 
 
+def set_owner(fd: int, status: os.stat_result) -> None:
+    """Give a file the owner and the group in `status`, each if this process may do so."""
+    made = os.fstat(fd)
+    # The group first: afterwards the file may belong to another user.
+    for new, old, owner in (
+        (status.st_gid, made.st_gid, (-1, status.st_gid)),
+        (status.st_uid, made.st_uid, (status.st_uid, -1)),
+    ):
+        try:
+            if new != old:
+                os.fchown(fd, *owner)
+        except OSError as err:
+            if err.errno not in (errno.EPERM, errno.EACCES, *_UNSUPPORTED):
+                raise
+
+
 def sync(fd: int) -> None:
     """Make the content of a file durable: on the drive, not in the cache of the drive."""
     if _FULL_SYNC is not None:
@@ -146,15 +162,6 @@ def sync(fd: int) -> None:
         else:
             return
     os.fsync(fd)
-
-
-def sync_file(path: str) -> None:
-    """Make the content of a file durable that a library wrote."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        sync(fd)
-    finally:
-        os.close(fd)
 
 
 def sync_folder(folder: str) -> None:
@@ -172,6 +179,22 @@ def sync_folder(folder: str) -> None:
             raise
     finally:
         os.close(fd)
+
+
+def target_of(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a file to write, with links resolved.
+
+    Raises
+    ------
+    IsADirectoryError
+        The name ends with a slash.
+    """
+    name = os.fsdecode(path)
+    if name.endswith(os.sep):
+        raise IsADirectoryError(
+            errno.EISDIR, "the name ends with a slash, so it names a folder, not a file", name
+        )
+    return os.path.realpath(name)
 
 
 def exists_already(name: str) -> FileExistsError:
@@ -218,15 +241,30 @@ def unlink(path: str) -> None:
     os.unlink(path)
 
 
-def make_folder(path: str) -> None:
-    """Create a folder.
+def make_folder(path: str, mode: int = 0o777) -> None:
+    """Create a folder; the umask restricts its permissions further.
 
     Raises
     ------
     FileExistsError
         The name exists.
     """
-    os.mkdir(path)
+    os.mkdir(path, mode)
+
+
+@contextmanager
+def vanishing(path: str) -> Iterator[str]:
+    """Yield a path; remove the file or folder there after the block."""
+    try:
+        yield path
+    finally:
+        if os.path.isdir(path):
+            with importing:  # on use: it takes milliseconds to load
+                from shutil import rmtree
+
+            rmtree(path)
+        elif os.path.lexists(path):
+            unlink(path)
 
 
 def remove_folder(path: str) -> None:

@@ -53,7 +53,7 @@ class PartFolder:
 
     def __init__(self, path: str | os.PathLike[str], id_: str, *, overwrite: bool) -> None:
         self.name = os.fsdecode(path)
-        self.target = os.path.realpath(self.name)
+        self.target = disk.target_of(self.name)
         self._overwrite = overwrite
         # A digest, as the name itself may have the maximum length already.
         folder, name = os.path.split(self.target)

@@ -3,7 +3,7 @@
 import io
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -12,13 +12,15 @@ from ..types import BytesLike
 from . import disk
 from .journal import check_unlocked, replacing
 from .protocol import ByteSink
-from .update import create_like, temporary_path
+from .update import create_like, make_like, temporary_path
 from .url import is_url, refuse_options
 
 if TYPE_CHECKING:
     from .remote.upload import Upload
 
 Sink = TypeVar("Sink", bound=ByteSink)
+
+_BLOCK_NBYTES = 1 << 20
 
 
 class SpoolSink:
@@ -27,7 +29,6 @@ class SpoolSink:
     name: str | None = None
 
     _MEMORY_NBYTES = 16 << 20
-    _BLOCK_NBYTES = 1 << 20
 
     def __init__(self) -> None:
         with importing:  # loaded on use: 3 ms, and rarely needed
@@ -51,7 +52,7 @@ class SpoolSink:
         """Yield everything that was written, in blocks of 1 MiB."""
         with disk.naming_temporary():  # seeking flushes the buffer
             self._spool.seek(0)
-        while block := self._spool.read(self._BLOCK_NBYTES):
+        while block := self._spool.read(_BLOCK_NBYTES):
             yield block
 
     def commit(self) -> None:
@@ -79,16 +80,20 @@ class StreamSink(SpoolSink):
     def commit(self) -> None:
         """Copy everything to the stream and flush it."""
         with disk.naming(self.name):
-            for block in self.iter_blocks():
-                view = memoryview(block)
-                while view:  # a raw stream may take less than it is given
-                    taken = self._stream.write(view)
-                    # Objects with a `write` of their own often take everything and return None.
-                    if taken is None and not isinstance(self._stream, io.RawIOBase):
-                        break
-                    view = view[taken or 0 :]
-            self._stream.flush()
+            _send(self.iter_blocks(), self._stream)
         self.abort()
+
+
+def _send(blocks: Iterable[bytes], stream: IO[bytes]) -> None:
+    for block in blocks:
+        view = memoryview(block)
+        while view:  # a raw stream may take less than it is given
+            taken = stream.write(view)
+            # Objects with a `write` of their own often take everything and return None.
+            if taken is None and not isinstance(stream, io.RawIOBase):
+                break
+            view = view[taken or 0 :]
+    stream.flush()
 
 
 class NewFile:
@@ -170,7 +175,7 @@ class FileSink(NewFile):
     def __init__(
         self, path: str | os.PathLike[str], folder: str | None = None, *, overwrite: bool = True
     ) -> None:
-        self._target = os.path.realpath(path)
+        self._target = disk.target_of(path)
         self._overwrite = overwrite
         check_unlocked(self._target)
         beside = self._target if folder is None else os.path.join(folder, "")
@@ -182,10 +187,15 @@ class FileSink(NewFile):
         with disk.naming(self.name):
             disk.sync(self._fd)
             self._close()
-        check_absent(self.name, overwrite=self._overwrite)
-        with disk.naming(self.name), replacing(self._target):
-            disk.move(self._path, self._target, overwrite=self._overwrite)
-            disk.sync_folder(os.path.dirname(self._target))
+        _put(self._path, self._target, self.name, overwrite=self._overwrite)
+
+
+def _put(path: str, target: str, name: str | None, *, overwrite: bool) -> None:
+    """Rename a synced file to its final name, durably."""
+    check_absent(name, overwrite=overwrite)
+    with disk.naming(name), replacing(target):
+        disk.move(path, target, overwrite=overwrite)
+        disk.sync_folder(os.path.dirname(target))
 
 
 @contextmanager
@@ -291,12 +301,9 @@ def open_sink(
         return
     refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):
-        try:
-            in_place = not stat.S_ISREG(os.stat(where).st_mode)
-        except FileNotFoundError:
-            in_place = False
-        if in_place:
-            with open(where, "wb") as stream, committed(StreamSink(stream)) as sink:
+        if is_in_place(where):
+            # Unbuffered, as closing a buffer would write again what the device has refused.
+            with open(where, "wb", buffering=0) as stream, committed(StreamSink(stream)) as sink:
                 yield sink
         else:
             with committed(FileSink(where, overwrite=overwrite)) as sink:
@@ -306,3 +313,74 @@ def open_sink(
             yield sink
     else:
         raise TypeError(f"expected a path or a binary file, not {type(where).__name__!r}")
+
+
+def is_in_place(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path names a device or a pipe, which is written in place."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+@contextmanager
+def open_path(
+    where: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool,
+) -> Iterator[str]:
+    """Yield the path of a new file for code that writes by path, and put the file into its place.
+
+    What is at the path at the end of the block gets the name `where`, or is uploaded there, or is
+    copied to a device or a pipe, in the same way as by `open_sink`, which also raises the same
+    errors. If the block raises, nothing is left.
+    """
+    check_absent(where, storage_options, overwrite=overwrite)
+    upload = upload_for(where, storage_options, overwrite=overwrite)
+    if upload is not None:
+        try:
+            yield upload.path
+            upload.commit()
+        finally:
+            upload.discard()
+        return
+    name = os.fsdecode(where)
+    if is_in_place(where):
+        with (
+            open(where, "wb", buffering=0) as stream,
+            disk.vanishing(disk.make_temporary_folder(prefix="bloscpack-")) as folder,
+        ):
+            path = os.path.join(folder, "content")
+            yield path
+            with disk.naming(name), open(path, "rb") as file:
+                _send(iter(lambda: file.read(_BLOCK_NBYTES), b""), stream)
+        return
+    target = disk.target_of(where)
+    check_unlocked(target)
+    # In a folder that others cannot enter, as the file to be replaced may be private.
+    with disk.vanishing(temporary_path(target)) as folder:
+        with disk.naming(name):
+            disk.make_folder(folder, 0o700)
+        path = os.path.join(folder, "content")
+        with _naming_inside(folder, name):
+            yield path
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            make_like(fd, target, name)
+            with disk.naming(name):  # the library that wrote it may have left that to the system
+                disk.sync(fd)
+        finally:
+            os.close(fd)
+        _put(path, target, name, overwrite=overwrite)
+
+
+@contextmanager
+def _naming_inside(folder: str, name: str) -> Iterator[None]:
+    """Set the file name of each OSError about a file in `folder` to `name`."""
+    try:
+        yield
+    except OSError as err:
+        if isinstance(err.filename, str) and err.filename.startswith(folder):
+            err.filename, err.filename2 = name, None
+        raise

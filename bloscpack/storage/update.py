@@ -36,20 +36,40 @@ def temporary_path(target: str) -> str:
 
 
 def create_like(path: str, target: str, name: str | None) -> int:
-    """Create a file at `path` with the permissions of `target`, if that exists."""
+    """Create a file at `path` that may replace `target`; see `make_like`."""
     try:
         fd = disk.create(path)
     except OSError as err:
         err.filename = name  # not the temporary name, which means nothing to the caller
         raise
     try:
-        with suppress(FileNotFoundError):
-            disk.set_mode(fd, stat.S_IMODE(os.stat(target).st_mode))
+        make_like(fd, target, name)
     except BaseException:
         os.close(fd)
         disk.unlink(path)
         raise
     return fd
+
+
+def make_like(fd: int, target: str, name: str | None) -> None:
+    """Give an open file the permissions of `target`, if that exists, and its owner if allowed.
+
+    Raises
+    ------
+    OSError
+        `target` is not a regular file, and so cannot be replaced; `name` is for the message.
+    """
+    try:
+        status = os.stat(target)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(
+            f"{name!r} is not a regular file: this type of file cannot be streamed to a device or "
+            "a pipe; write it under a new name"
+        )
+    disk.set_owner(fd, status)
+    disk.set_mode(fd, stat.S_IMODE(status.st_mode))  # last: another owner resets some of its bits
 
 
 class UpdateFile(ByteSource):

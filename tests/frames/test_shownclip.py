@@ -87,13 +87,13 @@ def test_a_video_that_appears_while_it_is_written_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     clip = clip_of(FRAMES, tmp_path)
-    real = disk.sync_file
+    real = disk.sync
 
-    def appear(path: str) -> None:
-        real(path)
+    def appear(fd: int) -> None:
+        real(fd)
         (tmp_path / name).write_text("precious")
 
-    monkeypatch.setattr(disk, "sync_file", appear)
+    monkeypatch.setattr(disk, "sync", appear)
     with pytest.raises(FileExistsError):
         (clip.to_mp4 if name == "a.mp4" else clip.to_gif)(tmp_path / name)
     assert (tmp_path / name).read_text() == "precious"

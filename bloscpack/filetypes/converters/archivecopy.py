@@ -7,12 +7,13 @@ from dataclasses import replace
 from ...archive.reader import Archive
 from ...archive.writer import ArchiveWriter
 from ...array.attrs import plain
+from ...storage.disk import vanishing
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
 from ...storage.remote.prefetch import copy_to
 from ...storage.sink import open_sink
 from ..arraysource import ArraySource, SeveralArrays
-from ..copyjob import Conversion, CopyJob, new_copy, vanishing
+from ..copyjob import Conversion, CopyJob, new_copy
 from .arraycopy import open_array, write_rounded
 
 
@@ -51,7 +52,7 @@ def copy_to_archive(arrays: SeveralArrays, job: CopyJob) -> Conversion:
     """
     job.refuse_options_of_clips({"codec"})
     nrows, lossless = 0, True
-    with new_copy(job, is_ours=True) as temporary, open_sink(temporary) as sink:
+    with new_copy(job) as temporary, open_sink(temporary) as sink:
         writer = ArchiveWriter(sink, arrays.attrs)
         for number, name in enumerate(arrays.names, 1):
             with (

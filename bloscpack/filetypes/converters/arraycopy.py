@@ -69,7 +69,7 @@ def copy_to_array(source: ArraySource, job: CopyJob, *, is_v3: bool = False) -> 
         The source is damaged, or the copy differs.
     """
     job.refuse_options_of_clips({"codec"})
-    with new_copy(job, is_ours=True) as temporary:
+    with new_copy(job) as temporary:
         lossless = write_rounded(source, temporary, job, is_v3=is_v3)
     return Conversion("array", 1, source.nrows, 0, lossless)
 

@@ -38,7 +38,7 @@ _ENCODING_COST = 5
 def copy_to_gulp(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all clips of a source to a new Gulp directory."""
     writer = GulpWriter(source, job.quality, job.videos_per_chunk, job.nthreads)
-    return write_copy("gulp", source, writer, job)
+    return write_copy("gulp", source, writer, job, is_folder=True)
 
 
 class GulpWriter(ClipWriter):

@@ -27,7 +27,7 @@ _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
 
 def copy_to_pictures(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all frames of a source to a new folder of pictures."""
-    return write_copy("images", source, PictureWriter(source, job.nthreads), job)
+    return write_copy("images", source, PictureWriter(source, job.nthreads), job, is_folder=True)
 
 
 class _Frame(NamedTuple):

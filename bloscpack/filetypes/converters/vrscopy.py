@@ -4,19 +4,20 @@
 several files is one name for each.
 """
 
-import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from ...exceptions import UnsupportedError
 from ...frames.protocol import FrameSource
 from ...frames.store.framestore import FrameStore
 from ...storage import disk
+from ...storage.sink import is_in_place, open_path
 from ...storage.update import temporary_path
 from ...vrs.read.filesource import chunk_path
 from ...vrs.recording import open as open_recording
 from ...vrs.store import PRESET, is_recording_store, restore_recording, store_recording
-from ..copyjob import Conversion, CopyJob, check_target, new_copy, vanishing
+from ..copyjob import Conversion, CopyJob, check_target, new_copy
 
 
 def copy_to_store(
@@ -28,7 +29,7 @@ def copy_to_store(
             "a recording is converted to a frame store; vrs.copy makes another recording of it"
         )
     with (
-        new_copy(job, is_ours=True) as temporary,
+        new_copy(job) as temporary,
         open_recording(src, storage_options=storage_options) as recording,
     ):
         made = store_recording(
@@ -50,18 +51,25 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
     target = job.target
     temporary = temporary_path(target)
     with ExitStack() as stack:
+        # Only the first file makes a recording of the others, so it gets its name last.
+        first = stack.enter_context(open_path(job.name, overwrite=job.overwrite))
 
         def paths(number: int) -> str:
-            return stack.enter_context(vanishing(chunk_path(temporary, number)))
+            if not number:
+                return first
+            return stack.enter_context(disk.vanishing(chunk_path(temporary, number)))
 
         made = restore_recording(
             source, paths, verify=job.verify, nthreads=job.nthreads, progress=job.progress
         )
-        names = [chunk_path(target, number) for number in range(len(made.paths))]
-        for name in names[1:]:
+        others = made.paths[1:]
+        if others and is_in_place(target):
+            raise UnsupportedError("a recording of several files cannot be streamed").at(
+                path=job.name
+            )
+        names = [chunk_path(target, number) for number in range(1, len(made.paths))]
+        for name in names:
             check_target(name, name, is_folder=False, overwrite=False)
-        # Only the first file makes a recording of the others, so it is renamed last.
-        for path, name in reversed(list(zip(made.paths, names, strict=True))):
-            disk.move(path, name, overwrite=job.overwrite and name == target)
-        disk.sync_folder(os.path.dirname(target))
+        for path, name in zip(others, names, strict=True):
+            disk.rename_new(path, name)
         return Conversion("vrs", made.clips, made.records, made.images)

@@ -4,7 +4,6 @@ Each group that a selection touches is one piece: one read, one digest, one run 
 its key frame to the last frame wanted. Packets of frames that nothing depends on are left out.
 """
 
-import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
@@ -224,11 +223,7 @@ class VideoClip(StoreClip):
             super().to_mp4(path, fps=fps, crf=18 if crf is None else crf, overwrite=overwrite)
             return
         self._store._check_open()
-        target = os.path.realpath(path)
-        if os.path.lexists(target) and not overwrite:
-            name = os.fspath(path)
-            raise FileExistsError(errno.EEXIST, "the file exists; overwrite=True replaces it", name)
-        write_mp4(target, self.header, self.packets(), overwrite=overwrite)
+        write_mp4(path, self.header, self.packets(), overwrite=overwrite)
 
     def verify_chunk(self, chunk: int) -> None:
         """Decode every frame of a group without keeping any; raises as `read` does."""

@@ -20,6 +20,7 @@ from xxhash import xxh3_64_digest
 
 from ...exceptions import CodecError, FormatError
 from ...notice import notice
+from ...storage import disk
 from ...storage.file import FileSource
 from ...storage.protocol import closed_on_error
 from ...storage.update import UpdateFile, forked_error
@@ -88,7 +89,7 @@ class StoreWriter:
 
         FileExistsError without `overwrite` if the file exists; LockedError if a writer has it open.
         """
-        name, target = os.fspath(path), os.path.realpath(path)
+        name, target = os.fspath(path), disk.target_of(path)
         if not overwrite and os.path.lexists(target):
             raise FileExistsError(
                 f"{name!r} exists already: open it with mode 'a' to append, or pass overwrite=True"

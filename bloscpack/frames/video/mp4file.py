@@ -13,8 +13,7 @@ from struct import pack
 from typing import BinaryIO, NamedTuple
 
 from ...exceptions import UnsupportedError
-from ...storage import disk
-from ...storage.update import temporary_path
+from ...storage.sink import open_path
 from .format import IDENTITY_MATRIX, Packet, VideoCodec, VideoHeader
 
 # Sample entry and configuration box by codec.
@@ -41,7 +40,11 @@ class _Sample(NamedTuple):
 
 
 def write_mp4(
-    path: str, header: VideoHeader, packets: Iterable[Packet], *, overwrite: bool = False
+    path: str | os.PathLike[str],
+    header: VideoHeader,
+    packets: Iterable[Packet],
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write a new file, which exists as a whole or not at all.
 
@@ -54,18 +57,8 @@ def write_mp4(
     OSError
         The file cannot be written.
     """
-    target = os.path.realpath(path)
-    temporary = temporary_path(target)
-    try:
-        with open(temporary, "xb") as file:
-            write_file(file, header, packets)
-            file.flush()
-            os.fsync(file.fileno())
-        disk.move(temporary, target, overwrite=overwrite)
-        disk.sync_folder(os.path.dirname(target))
-    finally:
-        if os.path.lexists(temporary):
-            disk.unlink(temporary)
+    with open_path(path, overwrite=overwrite) as temporary, open(temporary, "xb") as file:
+        write_file(file, header, packets)
 
 
 def write_file(file: BinaryIO, header: VideoHeader, packets: Iterable[Packet]) -> None:
