@@ -13,6 +13,7 @@ FRAMES := .venv-frames
 VRS := .venv-vrs
 BENZINA := .venv-benzina
 REMOTE := .venv-remote
+WHEEL := .venv-wheel
 # Only modules that are imported are compiled to bytecode: it takes a third of the time and of the size.
 # This bytecode must then be kept: tests start many processes, each of which would compile all again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,7 +28,7 @@ define environment
 endef
 
 .PHONY: demo test test-all check bench bench-peers bench-arrays bench-frames bench-vrs \
-	bench-benzina bench-remote docs sanitize baseline clean
+	bench-benzina bench-remote docs wheel sanitize baseline clean
 
 # Save a sensor array and a clip beside other formats; seek, slice, verify; pack FILE, if named.
 demo: $(DEMO)/.ready
@@ -61,6 +62,11 @@ check: $(CHECK)/.ready
 # --quiet, which hides them from --strict).
 docs: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
+
+# A source distribution, and a wheel built from it for this Python and platform, in dist/. The kernels
+# are compiled in a further environment, that of the build.
+wheel: $(WHEEL)/.ready
+	$(WHEEL)/bin/python -m build --outdir dist
 
 bench: $(BENCH)/.ready
 	$(BENCH)/bin/python -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)
@@ -123,6 +129,11 @@ $(DOCS)/.ready: pyproject.toml
 	$(DOCS)/bin/python $(PIP) --group docs
 	touch $@
 
+$(WHEEL)/.ready:
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python $(PIP) build
+	touch $@
+
 $(BENCH)/.ready: $(SOURCES)
 	$(call environment,bench)
 	touch $@
@@ -157,4 +168,5 @@ $(REMOTE)/.ready: $(SOURCES)
 
 clean:
 	rm -rf $(DEMO) $(TEST) $(ALL) $(CHECK) $(DOCS) $(BENCH) $(PEERS) $(ARRAYS) $(FRAMES) $(VRS) $(BENZINA) \
-		$(REMOTE) .oracle .gulp-oracle .vrs-oracle .benzina-oracle build bloscpack.egg-info bloscpack/_ext/*.so
+		$(REMOTE) $(WHEEL) .oracle .gulp-oracle .vrs-oracle .benzina-oracle build dist bloscpack.egg-info \
+		bloscpack/_ext/*.so
