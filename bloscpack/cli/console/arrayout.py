@@ -2,9 +2,9 @@
 
 import argparse
 import os
-import sys
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from numpy.lib import format as npy
 from ...media import image
 from ...storage.protocol import ByteSink
 from ...types import AnyArray
+from .arraytext import text_lines
 from .options import STDIO
 from .output import printable
 from .status import UsageError
@@ -114,7 +115,7 @@ class Whole:
 def write_part(sink: ByteSink, part: Part, progress: Any, form: str) -> None:
     """Write an array in a form returned by `form_of`."""
     if form == "text":
-        sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
+        _write_text(sink, part)
     elif form == "npy":
         _write_npy(sink, part, progress)
     elif form in IMAGES:
@@ -174,9 +175,7 @@ class _Writer:
         return len(data)
 
 
-def _text(array: AnyArray) -> str:
-    try:
-        text = np.array2string(array, threshold=sys.maxsize)
-    except SystemError as err:  # numpy raises it for a code point beyond Unicode
-        raise ValueError(f"the items cannot be printed: {err}") from err
-    return "".join(f"{printable(line)}\n" for line in text.split("\n"))
+def _write_text(sink: ByteSink, part: Part) -> None:
+    pieces = part.pieces if part.is_large else partial(iter, (part.read(),))
+    for line in text_lines(part.shape, pieces):
+        sink.write(f"{printable(line)}\n".encode("utf-8", "backslashreplace"))

@@ -128,7 +128,14 @@ class _Frames:
         """Yield pieces of the selection, in order."""
         step = max(1, _PIECE_NBYTES * len(self._indices) // self._read_nbytes)
         for start in range(0, len(self._indices), step):
-            yield self._rest_of(self._clip.read(self._indices[start : start + step]))
+            frames = self._clip.read(self._indices[start : start + step])
+            if frames.shape[1:] != self._frame_shape:
+                raise ValueError(
+                    f"clip {self._clip.id!r:.80}: frame {self._indices[0]} is of shape "
+                    f"{self._frame_shape}, frame {self._indices[start]} of {frames.shape[1:]}: "
+                    "read frames that differ one by one"
+                )
+            yield self._rest_of(frames)
 
     def _rest_of(self, frames: AnyArray) -> AnyArray:
         """Return what the entries behind the first select of a frame, or of each of several."""
