@@ -32,11 +32,11 @@ def text_lines(shape: tuple[int, ...], pieces: Callable[[], Iterable[AnyArray]])
         for piece in pieces():
             yield from _text(piece, " ").split("\n")
         return
-    telling = None
+    extremes = None
     for block in _blocks(pieces()):
-        both = _joined(telling, block)
-        telling = both[sorted(_telling(both))]
-    yield from _wrapped(shape, _words(telling, pieces()))
+        both = _joined(extremes, block)
+        extremes = both[sorted(_extremes(both))]
+    yield from _wrapped(shape, _words(extremes, pieces()))
 
 
 def _blocks(pieces: Iterable[AnyArray]) -> Iterator[AnyArray]:
@@ -51,11 +51,11 @@ def _joined(first: AnyArray | None, block: AnyArray) -> AnyArray:
     return block if first is None else np.concatenate([first, block])
 
 
-def _words(telling: AnyArray | None, pieces: Iterable[AnyArray]) -> Iterator[str]:
+def _words(extremes: AnyArray | None, pieces: Iterable[AnyArray]) -> Iterator[str]:
     """Yield each formatted item."""
-    skipped = 0 if telling is None else len(telling)
+    skipped = 0 if extremes is None else len(extremes)
     for block in _blocks(pieces):
-        text = _text(_joined(telling, block), _SEPARATOR)
+        text = _text(_joined(extremes, block), _SEPARATOR)
         yield from text[1:-1].split(_SEPARATOR)[skipped:]
 
 
@@ -90,17 +90,17 @@ def _wrapped(shape: tuple[int, ...], words: Iterable[str]) -> Iterator[str]:
             line = " " * (ndim - closed) + "[" * closed
 
 
-def _telling(values: AnyArray) -> set[int]:
+def _extremes(values: AnyArray) -> set[int]:
     """Return the indices of items from which the widths of all follow: a few for each field."""
     each = prod(values.shape[1:])
     values = values.reshape(-1)
     kind = values.dtype.kind
     if values.dtype.names is not None:
-        found = {index for name in values.dtype.names for index in _telling(values[name])}
+        found = {index for name in values.dtype.names for index in _extremes(values[name])}
     elif kind == "c":
-        found = _telling(values.real) | _telling(values.imag)
+        found = _extremes(values.real) | _extremes(values.imag)
     elif kind == "f":
-        found = {*_telling_floats(values)}
+        found = {*_extreme_floats(values)}
     elif kind in "iumM":
         is_time = values == values  # NaT is not
         found = {*_ends(np.flatnonzero(is_time), values), *_first(~is_time)}
@@ -109,7 +109,7 @@ def _telling(values: AnyArray) -> set[int]:
     return {index // each for index in found}
 
 
-def _telling_floats(values: AnyArray) -> Iterator[int]:
+def _extreme_floats(values: AnyArray) -> Iterator[int]:
     """Yield indices of floats: limits, signs, special values, and most digits of each notation."""
     is_finite = np.isfinite(values)
     finite = np.flatnonzero(is_finite)
