@@ -10,7 +10,7 @@ depends on its arguments only: not on the worker, the machine or earlier draws.
 import operator
 import os
 import struct
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ MAX_SEED = (1 << 64) - 1
 _ROUNDS = 8
 # Positions that are permuted per numpy call.
 _BLOCK = 4096
+_MISSING = object()
 
 
 def random_number(seed: int, *parts: int) -> int:
@@ -169,6 +170,8 @@ class ClipSampler:
         batch_size: int | None = None,
         drop_last: bool = False,
     ) -> None:
+        # Settings of the items, if they come from a dataset of ours; read when a state is made.
+        self._items: Callable[[], dict[str, Any]] = getattr(source_or_len, "_settings", dict)
         if isinstance(source_or_len, Sized | os.PathLike):
             _refuse_paths(source_or_len)
             length = len(source_or_len)
@@ -280,19 +283,33 @@ class ClipSampler:
             "epoch": self.epoch,
             "position": min(self._first + given * self._world_size, self._length),
             "length": self._length,
-            "shuffle": self._shuffle,
+            **self._settings(),
         }
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what decides the batches besides the numbers of a state."""
+        settings = {
+            "shuffle": bool(self._shuffle),
+            "drop_last": bool(self._drop_last),
+            "batch_size": self._batch_size,
+        }
+        items = self._items()
+        return {**settings, "items": items} if items else settings
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was called, also with another number of ranks.
 
+        The seed becomes that of the state. All other settings must be those of the state, also the
+        options of a `FrameDataset` that choose frames, so that the rest of the epoch is the same.
+
         Raises
         ------
         ValueError
-            The state is for another number of clips or another kind of order, or is not a state.
+            The state was made with other settings, which the message names; or it is not a state.
         """
         numbers = [state.get(name) for name in ("seed", "epoch", "position", "length")]
-        if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        others = state.keys() - self.state_dict(0) - {"items"}
+        if others or not all(isinstance(number, int) and number >= 0 for number in numbers):
             raise ValueError(f"not a state of a ClipSampler: {state!r:.200}")
         seed, epoch, position, length = map(int, numbers)  # type: ignore[arg-type]
         if length != self._length or position > length:
@@ -300,10 +317,25 @@ class ClipSampler:
                 f"the state is for position {position} of {length} clips, but there are "
                 f"{self._length}"
             )
-        if bool(state.get("shuffle")) != self._shuffle:
-            raise ValueError("the state was made with another value of 'shuffle'")
-        self._seed, self.epoch = _checked_seed(seed), epoch
+        seed = _checked_seed(seed)
+        check_settings(self._settings(), state)
+        self._seed, self.epoch = seed, epoch
         self._first, self._given, self._has_begun = position, 0, False
+
+
+def check_settings(settings: Mapping[str, Any], state: Mapping[str, Any], of: str = "") -> None:
+    """Raise ValueError unless a state was made with these settings; `of` is their place in it."""
+    for name, value in settings.items():
+        given = state.get(name, _MISSING)
+        if isinstance(value, dict) and isinstance(given, dict):
+            check_settings(value, given, f" of its {name}")
+        elif given is _MISSING:
+            raise ValueError(f"not a state of this loader: it lacks {name!r}{of}")
+        elif given != value:
+            raise ValueError(
+                f"the state was made with {name}={given!r:.80}{of}, but here it is {value!r:.80}: "
+                "resume with the settings of the state"
+            )
 
 
 def _checked_seed(seed: int) -> int:

@@ -104,6 +104,15 @@ class FrameBatches(Passes):
         """Source of the clips."""
         return self._reader.source
 
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was called, also with other threads or ranks.
+
+        The seed, of the order and of the windows, becomes that of the state. Errors are those of
+        `ClipSampler.load_state_dict`.
+        """
+        super().load_state_dict(state)
+        self._reader.seed = state["seed"]
+
     def __len__(self) -> int:
         """Return the number of batches of a whole epoch."""
         return len(self._sampler)

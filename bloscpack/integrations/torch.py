@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
-from ..frames.sampler import ClipIndex, ClipSampler
+from ..frames.sampler import ClipIndex, ClipSampler, check_settings
 from ..frames.windows import Short, Start
 from ..parallel.sharedring import drop_unused
 from ..types import FrameLayout
@@ -158,6 +158,11 @@ class FrameDataset:
     def __len__(self) -> int:
         """Return the number of items."""
         return len(self._reader)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what decides the items, for the state of a `ClipSampler`."""
+        reader = self._reader
+        return {**reader._settings(), "seed": reader.seed, "layout": self._layout}
 
     def __getitem__(self, index: int) -> Any:
         """Read one item."""
@@ -396,8 +401,7 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the batches of this worker, in the rest of the epoch or the next one."""
-        info = get_worker_info()
-        worker, nworkers = (0, 1) if info is None else (info.id, info.num_workers)
+        worker, nworkers = _worker()
         skipped, self._skipped = self._skipped, 0
         self._given, self._has_ended = skipped, False
         for number, indices in enumerate(self._sampler):
@@ -417,17 +421,34 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place in the epoch, in this process."""
-        state = {**self._sampler.state_dict(seen=0), "batches": self._given}
+        state = {
+            **self._sampler.state_dict(seen=0),
+            "batches": self._given,
+            "worker": list(_worker()),
+        }
         return {**state, "epoch": state["epoch"] + 1, "position": 0} if self._has_ended else state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was called, with the same number of workers."""
+        """Continue where `state_dict` was called, with the same number of workers.
+
+        A state that was made without workers counts all batches, and fits any number of them.
+        Errors are those of `ClipSampler.load_state_dict`.
+        """
         given = state.get("batches")
         if not isinstance(given, int) or given < 0:
             raise ValueError(f"not a state of a FrameStream: {state!r:.200}")
-        self._sampler.load_state_dict(state)
+        if state.get("worker") != [0, 1]:
+            check_settings({"worker": list(_worker())}, state)
+        own = {"batches", "worker"}
+        self._sampler.load_state_dict({k: v for k, v in state.items() if k not in own})
         self._given = self._skipped = given
         self._has_ended = False
+
+
+def _worker() -> tuple[int, int]:
+    """Return the number of this worker, and how many there are."""
+    info = get_worker_info()
+    return (0, 1) if info is None else (info.id, info.num_workers)
 
 
 def _items(dataset: Any, indices: list[int]) -> list[Any]:

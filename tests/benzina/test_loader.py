@@ -242,6 +242,9 @@ def test_a_state_of_something_else_is_refused(mini: benzina.Dataset) -> None:
         {},
         {**loader.state_dict(), "length": 5},
         {**loader.state_dict(), "shuffle": True},
+        random_loader(mini, 3).state_dict(),
+        random_loader(mini, padding="clean").state_dict(),
+        random_loader(mini, norm=0.5).state_dict(),
     ):
         with pytest.raises(ValueError):
             loader.load_state_dict(state)

@@ -214,19 +214,25 @@ def test_setting_another_epoch_forgets_the_position() -> None:
 def test_mismatched_states() -> None:
     sampler = ClipSampler(9)
     state = sampler.state_dict()
-    assert state == {"seed": 0, "epoch": 0, "position": 0, "length": 9, "shuffle": True}
+    numbers = {"seed": 0, "epoch": 0, "position": 0, "length": 9}
+    assert state == {**numbers, "shuffle": True, "drop_last": False, "batch_size": None}
     for wrong, message in [
         ({"length": 10}, "position 0 of 10 clips, but there are 9"),
         ({"position": 10}, "position 10 of 9"),
         ({"position": -1}, "not a state"),
         ({"epoch": "1"}, "not a state"),
         ({"seed": 1 << 64}, "seed must be"),
-        ({"shuffle": False}, "another value of 'shuffle'"),
+        ({"shuffle": False}, "made with shuffle=False, but here it is True"),
+        ({"drop_last": True}, "made with drop_last=True, but here it is False"),
+        ({"batch_size": 2}, "made with batch_size=2, but here it is None"),
+        ({"batches": 2}, "not a state"),
     ]:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict({**state, **wrong})
     with pytest.raises(ValueError, match="not a state"):
         sampler.load_state_dict({})
+    with pytest.raises(ValueError, match="it lacks 'batch_size'"):
+        sampler.load_state_dict({k: v for k, v in state.items() if k != "batch_size"})
     assert sampler.state_dict() == state
 
 

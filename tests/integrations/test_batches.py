@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, NotFoundError
@@ -27,10 +30,9 @@ def source() -> MemorySourceOfClips:
     return MemorySourceOfClips(clips, {id_: {"label": n} for n, id_ in enumerate(clips)})
 
 
-def batches(**options: Any) -> FrameBatches:
-    return FrameBatches(
-        source(), 3, **{"length": 2, "stride": 3, "seed": 4, "label": "label", **options}
-    )
+def batches(batch_size: int = 3, **options: Any) -> FrameBatches:
+    chosen = {"length": 2, "stride": 3, "seed": 4, "label": "label", **options}
+    return FrameBatches(source(), batch_size, **chosen)
 
 
 def plain(batch: dict[str, Any]) -> dict[str, Any]:
@@ -85,6 +87,50 @@ def test_it_resumes_after_any_batch() -> None:
         assert taken == passes
     with pytest.raises(ValueError, match="not a state"):
         loader.load_state_dict({})
+
+
+@given(stop=st.integers(0, 4), seed=st.integers(0, 3), epoch=st.integers(0, 2))
+@settings(max_examples=12, deadline=None)
+def test_another_seed_resumes_with_that_of_the_state(stop: int, seed: int, epoch: int) -> None:
+    whole = batches()
+    whole.set_epoch(epoch)
+    expected = [plain(batch) for _ in range(2) for batch in whole]
+    cut = batches()
+    cut.set_epoch(epoch)
+    taken = [plain(batch) for batch in islice(cut, stop)]
+    other = batches(seed=seed)
+    other.load_state_dict(json.loads(json.dumps(cut.state_dict())))
+    taken += [plain(batch) for batch in other]
+    while len(taken) < len(expected):
+        taken += [plain(batch) for batch in other]
+    assert taken == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"length": 4}, "length=2 of its items, but here it is 4"),
+        ({"stride": 1}, "stride=3 of its items, but here it is 1"),
+        ({"start": "center"}, "start='random' of its items, but here it is 'center'"),
+        ({"short": "wrap"}, "short='repeat_last' of its items"),
+        ({"clips": [f"clip {number}" for number in reversed(range(NCLIPS))]}, "digest of the ids"),
+        ({"label": dict.copy}, "label='label' of its items, but here it is 'function dict.copy'"),
+        ({"with_meta": True}, "with_meta=False"),
+        ({"shuffle": False}, "shuffle=True, but here it is False"),
+        ({"drop_last": True}, "drop_last=False"),
+        ({"batch_size": 4}, "batch_size=3, but here it is 4"),
+    ],
+)
+def test_a_state_of_other_settings_is_refused(options: dict[str, Any], message: str) -> None:
+    loader = batches()
+    next(iter(loader))
+    state = loader.state_dict()
+    other = batches(**options)
+    expected = [plain(batch) for batch in other]
+    other = batches(**options)
+    with pytest.raises(ValueError, match=message):
+        other.load_state_dict(state)
+    assert [plain(batch) for batch in other] == expected
 
 
 def test_memory_is_used_again_but_not_while_it_is_held() -> None:

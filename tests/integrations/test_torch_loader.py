@@ -9,9 +9,9 @@ pytest.importorskip("torch", reason="torch is not installed")
 
 from torch.utils.data import DataLoader
 
-from bloscpack.integrations.torch import ClipSampler, FrameLoader, FrameStream
+from bloscpack.integrations.torch import ClipSampler, FrameDataset, FrameLoader, FrameStream
 
-from .loaders import dataset, plain
+from .loaders import dataset, plain, source
 
 NBATCHES = 6  # of 21 clips
 
@@ -90,6 +90,29 @@ def test_a_stream_resumes() -> None:
         assert found + rest == two_epochs()
     with pytest.raises(ValueError, match="not a state of a FrameStream"):
         other.load_state_dict({})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 6}, "seed=5 of its items, but here it is 6"),
+        ({"stride": 1}, "stride=2 of its items, but here it is 1"),
+        ({"layout": "tchw"}, "layout='thwc' of its items"),
+    ],
+)
+def test_a_state_of_another_dataset_is_refused(options: dict[str, Any], message: str) -> None:
+    other = FrameDataset(source, **{"length": 3, "stride": 2, "seed": 5, **options})
+    for make in (FrameLoader, FrameStream, lambda of, n: ClipSampler(of, batch_size=n)):
+        state = make(dataset(), 4).state_dict()
+        with pytest.raises(ValueError, match=message):
+            make(other, 4).load_state_dict(state)
+        with pytest.raises(ValueError, match="batch_size=4, but here it is 3"):
+            make(dataset(), 3).load_state_dict(state)
+    state = FrameStream(dataset(), 4).state_dict()
+    with pytest.raises(ValueError, match="not a state of a ClipSampler"):
+        FrameLoader(dataset(), 4).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"worker=\[1, 2\], but here it is \[0, 1\]"):
+        FrameStream(dataset(), 4).load_state_dict({**state, "worker": [1, 2]})
 
 
 def test_a_pass_after_one_that_was_left() -> None:

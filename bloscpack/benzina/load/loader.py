@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from ...frames.sampler import ClipSampler
+from ...frames.sampler import ClipSampler, check_settings
 from ...parallel.imports import importing
 from ...parallel.threads import ALL_THREADS, resolve_nthreads
 from ..dataset import Dataset
@@ -237,17 +237,20 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last batch yielded, as numbers that JSON can store."""
-        return self._sampler.state_dict(self._nyielded)
+        return {**self._sampler.state_dict(self._nyielded), "items": self._settings()}
+
+    def _settings(self) -> dict[str, Any]:
+        return {**self._recipe.settings(), "track": str(self.track)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was called, with the seed of the state.
 
-        Batch size, number of threads and number of ranks may differ.
+        Number of threads and number of ranks may differ.
 
         Raises
         ------
         ValueError
-            The state is invalid, or of another number of samples or kind of order; or the
+            The state is invalid, or was made with other settings, which the message names; or the
             transforms draw in Benzina's order, and the state is in the middle of an epoch.
         """
         if self._recipe.is_in_order and 0 < state.get("position", 0) < state.get("length", 0):
@@ -255,6 +258,7 @@ class Loader:
                 "with compat='benzina' all samples of an epoch share one random stream: cannot "
                 "resume in the middle of an epoch"
             )
+        check_settings({"items": self._settings()}, state)
         self._sampler.load_state_dict(state)
         self.seed, self._nyielded = state["seed"], 0
 

@@ -1,7 +1,7 @@
 """The transforms of a loader, and the numbers they return for a sample."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import index
 from typing import Any, NamedTuple, TypeAlias
 
@@ -75,6 +75,10 @@ class Recipe:
         """Whether all samples of a pass share one random stream."""
         return self.compat is not None and self.is_random
 
+    def settings(self) -> dict[str, str]:
+        """Return the fields as text, for the state of a loader; of functions, their names."""
+        return {field.name: _text_of(getattr(self, field.name)) for field in fields(self)}
+
     def numbers(self, index: int, in_shape: Shape, rng: Any) -> Numbers:
         """Call the transforms for a sample, in the order of the reference.
 
@@ -147,6 +151,18 @@ def make_recipe(
 def as_transform(given: TransformLike, constant: Callable[[Any], Transform]) -> Transform:
     """Return a transform unchanged, or the constant one of numbers."""
     return given if callable(given) else constant(given)
+
+
+def _text_of(value: Any) -> str:
+    if not callable(value):
+        return str(value)
+    name = getattr(value, "__qualname__", type(value).__qualname__)
+    # The attributes of other classes may print as addresses, which differ between processes.
+    return (
+        f"{name} {vars(value)}"
+        if type(value).__module__ == SimilarityTransform.__module__
+        else str(name)
+    )
 
 
 def _check_count(name: str, numbers: Sequence[float], count: int) -> Sequence[float]:

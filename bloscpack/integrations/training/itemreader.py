@@ -6,10 +6,11 @@ workers, threads or machines. Nothing here imports a framework.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
 import numpy as np
+from xxhash import xxh3_64
 
 from ...exceptions import NotFoundError
 from ...filetypes.open import open_frames
@@ -67,7 +68,7 @@ class ItemReader:
         self._windows = Windows(length, stride, start, hop, short)
         self._label = label
         self._with_meta = with_meta
-        self._seed = seed
+        self.seed = seed
         self._nthreads = nthreads
         self.epoch = 0
         opened = self._where.source()
@@ -81,6 +82,7 @@ class ItemReader:
             ids = opened.keys() if self._clips is None else self._clips
             counts = [self._windows.count(len(opened[clip])) for clip in ids]
             self._ends = np.cumsum(counts, dtype=np.int64)
+        self._digest: str | None = None
         self._nclips = len(opened) if self._clips is None else len(self._clips)
 
     @property
@@ -93,6 +95,23 @@ class ItemReader:
         if self._ends is None:
             return self._nclips
         return int(self._ends[-1]) if len(self._ends) else 0
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what decides the items besides the seed, for the state of a `ClipSampler`."""
+        if self._digest is None:
+            digest = xxh3_64()
+            for id_ in self.source.keys() if self._clips is None else self._clips:
+                digest.update(id_.encode("utf-8", "surrogatepass") + b"\0")
+            self._digest = digest.hexdigest()
+        label = self._label
+        if callable(label):
+            label = f"function {getattr(label, '__qualname__', type(label).__qualname__)}"
+        return {
+            **asdict(self._windows),
+            "label": label,
+            "with_meta": self._with_meta,
+            "digest of the ids": self._digest,
+        }
 
     def plan(self, indices: Sequence[int]) -> "Plan":
         """Return the items with these numbers, and what to read for them."""
@@ -117,7 +136,7 @@ class ItemReader:
             position = int(np.searchsorted(self._ends, ordinal, side="right"))
             number = ordinal - (int(self._ends[position - 1]) if position else 0)
         clip = source[(source.keys() if self._clips is None else self._clips)[position]]
-        drawn = random_number(self._seed, epoch, ordinal, _START)
+        drawn = random_number(self.seed, epoch, ordinal, _START)
         try:
             start, selection = self._windows.select(len(clip), number, drawn)
         except ValueError as err:
@@ -127,7 +146,7 @@ class ItemReader:
             "id": clip.id,
             "index": ordinal,
             "start": start,
-            "seed": random_number(self._seed, epoch, ordinal, _SEED) >> 1,  # fits int64
+            "seed": random_number(self.seed, epoch, ordinal, _SEED) >> 1,  # fits int64
         }
         if self._label is not None or self._with_meta:
             self._describe(clip, item)

@@ -106,7 +106,8 @@ def _collated(values: list[Any], in_place: bool) -> Any:
             return torch.stack(values) if joined is None else joined
     elif kinds in ({bool}, {int}, {float}):
         with suppress(ValueError, RuntimeError):  # an integer above 2 ** 63
-            return torch.tensor(values)
+            # As torch's default_collate does: float32 would lose digits of times.
+            return torch.tensor(values, dtype=torch.float64 if kinds == {float} else None)
     return values
 
 
