@@ -215,6 +215,16 @@ def test_collating_a_batch_copies_nothing(source: MemorySourceOfClips, layout: s
         assert torch.equal(joined, torch.stack([item["frames"] for item in some]))
 
 
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, np.int64, np.bool_, int, bool])
+def test_numbers_are_collated_as_torch_does(kind: Any) -> None:
+    values = [kind(1700000000.125), kind(0)]
+    found = collate_clips([{"x": value} for value in values])["x"]
+    expected = torch.utils.data.default_collate(values)
+    assert found.dtype == expected.dtype
+    assert torch.equal(found, expected)
+    assert found.tolist() == values
+
+
 def test_collating_transformed_items(source: MemorySourceOfClips) -> None:
     items = FrameDataset(source, length=2).__getitems__([0, 1])
     mixed = [items[0], {**items[1], "frames": items[1]["frames"].clone()}]

@@ -108,6 +108,9 @@ def _collated(values: list[Any], in_place: bool) -> Any:
         with suppress(ValueError, RuntimeError):  # an integer above 2 ** 63
             # As torch's default_collate does: float32 would lose digits of times.
             return torch.tensor(values, dtype=torch.float64 if kinds == {float} else None)
+    elif len(kinds) == 1 and isinstance(values[0], np.number | np.bool_):
+        with suppress(TypeError):  # a dtype that torch does not have
+            return tensor_of(np.array(values))
     return values
 
 
