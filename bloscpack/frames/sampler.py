@@ -10,11 +10,11 @@ depends on its arguments only: not on the worker, the machine or earlier draws.
 import operator
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, Self
 
 import numpy as np
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64, xxh3_64_intdigest
 
 from ..storage.url import is_url
 
@@ -31,6 +31,14 @@ _MISSING = object()
 def random_number(seed: int, *parts: int) -> int:
     """Return a 64-bit random number for `seed` and `parts`, each less than 2 ** 64."""
     return xxh3_64_intdigest(struct.pack(f"<{len(parts)}Q", *parts), seed=seed)
+
+
+def digest_of(ids: Iterable[str]) -> str:
+    """Return a digest of ids in their order, for states that are resumed with the same clips."""
+    digest = xxh3_64()
+    for id_ in ids:
+        digest.update(id_.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
 
 
 def permuted(positions: _Positions, length: int, seed: int, epoch: int) -> _Positions:

@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
 import numpy as np
-from xxhash import xxh3_64
 
 from ...exceptions import NotFoundError
 from ...filetypes.open import open_frames
 from ...frames.protocol import Clip, FrameSource, Request, result_form
-from ...frames.sampler import ClipIndex, random_number
+from ...frames.sampler import ClipIndex, digest_of, random_number
 from ...frames.windows import Short, Start, Windows
 from ...storage.url import refuse_options
 from ...types import AnyArray, text_list
@@ -99,10 +98,7 @@ class ItemReader:
     def _settings(self) -> dict[str, Any]:
         """Return what decides the items besides the seed, for the state of a `ClipSampler`."""
         if self._digest is None:
-            digest = xxh3_64()
-            for id_ in self.source.keys() if self._clips is None else self._clips:
-                digest.update(id_.encode("utf-8", "surrogatepass") + b"\0")
-            self._digest = digest.hexdigest()
+            self._digest = digest_of(self.source if self._clips is None else self._clips)
         label = self._label
         if callable(label):
             label = f"function {getattr(label, '__qualname__', type(label).__qualname__)}"
