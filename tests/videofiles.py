@@ -9,7 +9,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from bloscpack.media.video import restore_scheduling
+from bloscpack.media.pyav import restore_scheduling
 
 _MS = Fraction(1, 1000)
 Frames = npt.NDArray[np.uint8]

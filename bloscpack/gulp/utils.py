@@ -15,7 +15,8 @@ import numpy as np
 
 from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from ..media import image
-from ..media.video import is_available, read_video
+from ..media.pyav import is_available
+from ..media.video import read_video
 from ..notice import notice
 from ..parallel.imports import import_pillow
 from ..storage import disk

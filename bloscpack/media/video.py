@@ -10,17 +10,17 @@ A flipped bit that the codec cannot detect is not reported.
 import math
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 
-from ..exceptions import FormatError, UnsupportedError
+from ..exceptions import UnsupportedError
 from ..parallel.imports import import_av
 from ..storage.protocol import closed_on_error
 from .image import turn
+from .pyav import best_stream, display_matrix, exact, ffmpeg_message, frame_rate_of, open_container
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
@@ -29,8 +29,6 @@ _MAX_MESSAGES = 16
 # FFmpeg's names of containers.
 _MATROSKA, _MOV = "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_MISSING_SECONDS = 0.1
-# A display matrix has 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
-_MATRIX_NBYTES = 9 * 4
 # Gaps in the timestamps are filled with copies, as in ffmpeg, which allows many more of them.
 _MAX_COPIES = 100_000
 
@@ -97,8 +95,7 @@ class VideoFrames(Iterator[Frame]):
         with closed_on_error(self._file):
             self._container = open_container(self._file, self.report.path)
             self._stream = best_stream(self._container, self.report.path)
-        rate = self._stream.average_rate or self._stream.guessed_rate or 0
-        self.report.rate = float(rate)
+        self.report.rate = float(frame_rate_of(self._stream))
         self._is_turn_known = False
         self._frames = self._all_frames() if frame_rate is None else self._at_rate(frame_rate)
 
@@ -140,8 +137,8 @@ class VideoFrames(Iterator[Frame]):
                 break
             index = packet.stream.index
             time = packet.dts if packet.pts is None else packet.pts
-            if time is not None and packet.time_base is not None:
-                end = float((time + (packet.duration or 0)) * packet.time_base)
+            if time is not None:
+                end = float((time + (packet.duration or 0)) * exact(packet.time_base))
                 ends[index] = max(ends.get(index, 0.0), end)
             if index == own and packet.size:
                 yield packet
@@ -165,7 +162,7 @@ class VideoFrames(Iterator[Frame]):
             if not self._stream.duration:
                 return
             start = self._stream.start_time or 0
-            seconds = float((start + self._stream.duration) * self._stream.time_base)
+            seconds = float((start + self._stream.duration) * exact(self._stream.time_base))
             end, tolerance = video_end, frame / 2
         else:
             return
@@ -210,7 +207,7 @@ class VideoFrames(Iterator[Frame]):
 
     def _at_rate(self, rate: float) -> Generator[Frame, None, None]:
         """Yield the frames that ``ffmpeg -r rate`` returns, including repeated ones."""
-        time_base = self._stream.time_base
+        time_base = exact(self._stream.time_base)
         start = Fraction(self._container.start_time or 0, self._av.time_base)
         clock = _Clock(rate, start, self.report.rate)
         last: Any = None
@@ -262,62 +259,6 @@ def read_video(path: Path, *, frame_rate: float | None = None) -> VideoFrames:
     ...     print(frames.report.rotation, frames.report.ndamaged)
     """
     return VideoFrames(path, frame_rate=frame_rate)
-
-
-def open_container(file: BinaryIO, name: str) -> Any:
-    """Open a video from a file object, as PyAV could take a name for a URL.
-
-    Raises
-    ------
-    FormatError
-        It is not a video.
-    """
-    av = import_av()
-    # A playlist may name other files and addresses. Do not open any of them.
-    options = {"protocol_whitelist": "none"}
-    try:
-        return av.open(_Reader(file), options=options)
-    except (av.error.FFmpegError, ValueError) as err:
-        raise FormatError(f"{name}: not a video that can be read: {ffmpeg_message(err)}") from err
-
-
-def best_stream(container: Any, name: str) -> Any:
-    """Return the video stream of a container that FFmpeg would choose; close it if there is none.
-
-    Raises
-    ------
-    FormatError
-        There is none that can be decoded.
-    """
-    stream = container.streams.best("video")
-    if stream is None or stream.codec_context is None:
-        container.close()
-        raise FormatError(f"{name}: no video stream that can be decoded")
-    return stream
-
-
-def display_matrix(frame: Any) -> tuple[int, ...]:
-    """Return the nine numbers of the display matrix of a PyAV frame, or () without one."""
-    data = frame.side_data.get("DISPLAYMATRIX")
-    if data is None or len(bytes(data)) != _MATRIX_NBYTES:
-        return ()
-    return tuple(np.frombuffer(bytes(data), np.int32).tolist())
-
-
-class _Reader:
-    """A file for PyAV: seeking before the start returns -1 instead of raising an exception."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        self.read = file.read
-        self.tell = file.tell
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a position and return it, or -1 if it is before the start."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._size}[whence]
-        return self._file.seek(base + offset) if base + offset >= 0 else -1
 
 
 class _Clock:
@@ -389,35 +330,3 @@ def turn_of(matrix: tuple[int, ...], name: str) -> tuple[int, bool]:
     if min(angle, 360 - angle) > 1:
         raise UnsupportedError(f"{name}: rotation by an angle that is not a multiple of 90 degrees")
     return 0, bool(d < 0)
-
-
-@contextmanager
-def restore_scheduling() -> Iterator[None]:
-    """Restore the scheduling policy of the calling thread after the block.
-
-    As root, SVT-AV1 turns the calling thread into a real-time one. That thread, and all threads and
-    processes it starts later, would keep others off their processors.
-    """
-    if not hasattr(os, "sched_getscheduler"):
-        yield
-        return
-    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        yield
-    finally:
-        if os.sched_getscheduler(0) != policy:
-            os.sched_setscheduler(0, policy, parameters)
-
-
-def ffmpeg_message(err: Exception) -> str:
-    """Return the message of a PyAV error, without its number."""
-    return str(getattr(err, "strerror", None) or err)
-
-
-def is_available() -> bool:
-    """Return whether PyAV is installed, so that videos can be read."""
-    try:
-        import_av()
-    except ImportError:
-        return False
-    return True

@@ -12,7 +12,7 @@ import pytest
 
 from bloscpack.benzina.codec.codecconfig import split_obus, unit_kind
 from bloscpack.benzina.mp4.samplelayout import parse_sample
-from bloscpack.media.video import restore_scheduling
+from bloscpack.media.pyav import restore_scheduling
 
 # SVT-AV1 reads this when it is first used in a process: log errors only.
 os.environ.setdefault("SVT_LOG", "1")

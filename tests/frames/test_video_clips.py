@@ -22,7 +22,7 @@ from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
 from bloscpack.frames.store.videoclip import VideoClip
 from bloscpack.frames.video import groupdecoder
 from bloscpack.frames.video.mp4file import write_file
-from bloscpack.media.video import restore_scheduling
+from bloscpack.media.pyav import restore_scheduling
 
 from ..videofiles import MATRICES, Frames, moving, set_matrix, write_video
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...exceptions import CodecError, FormatError, UnsupportedError
-from ...media.video import ffmpeg_message
+from ...media.pyav import ffmpeg_message
 from ...parallel.imports import import_av
 from .codecconfig import (
     AV1,

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...exceptions import CodecError
-from ...media.video import restore_scheduling
+from ...media.pyav import restore_scheduling
 from ...parallel.imports import import_av
 from ..mp4.format import INPUT
 from ..mp4.samplelayout import parse_sample

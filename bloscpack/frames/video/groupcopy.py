@@ -10,14 +10,20 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from fractions import Fraction
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from ...exceptions import CodecError, FormatError, UnsupportedError
-from ...media.video import best_stream, display_matrix, ffmpeg_message, open_container
+from ...media.pyav import (
+    best_stream,
+    display_matrix,
+    exact,
+    ffmpeg_message,
+    frame_rate_of,
+    open_container,
+)
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
@@ -175,14 +181,13 @@ class GroupCopy:
             raise UnsupportedError(
                 f"{self._name}: {width} x {height} pixels, outside the limit of {MAX_PIXELS}"
             )
-        aspect = stream.sample_aspect_ratio or Fraction(0)
-        self.rate = float(stream.average_rate or stream.guessed_rate or 0)
+        self.rate = float(frame_rate_of(stream))
         self._fields = {
             "codec": kind,
             "width": width,
             "height": height,
-            "time_base": stream.time_base,
-            "pixel_aspect": Fraction(aspect),
+            "time_base": exact(stream.time_base),
+            "pixel_aspect": exact(stream.sample_aspect_ratio),
             "colour": Colour(
                 *(int(codec.color_range), int(codec.color_primaries)),
                 *(int(codec.color_trc), int(codec.colorspace)),
@@ -341,10 +346,11 @@ class _WholeDecoder:
     def _match(self) -> None:
         for pts in self._seen.keys() & self.expected.keys():
             if self._seen.pop(pts) != self.expected.pop(pts):
+                seconds = float(pts * exact(self._stream.time_base))
                 raise refusal(
                     self._name,
-                    f"the frame at {float(pts * self._stream.time_base):.3f} s depends on frames "
-                    "before its group (an open group)",
+                    f"the frame at {seconds:.3f} s depends on frames before its group "
+                    "(an open group)",
                 )
 
 
@@ -447,7 +453,8 @@ def _as_mp4(container: Any, stream: Any, name: str) -> Any:
         _SPOOL_NBYTES, dir=temporary_folder()
     )
     try:
-        with av.open(spool, "w", format="mp4", options=exact_times(stream.time_base)) as output:
+        options = exact_times(exact(stream.time_base))
+        with av.open(spool, "w", format="mp4", options=options) as output:
             target = output.add_stream_from_template(stream, opaque=True)
             for packet in container.demux(stream):
                 if not packet.size:

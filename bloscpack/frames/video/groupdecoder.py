@@ -6,7 +6,6 @@ their own. A group never depends on what a decoder has decoded before: it is flu
 group, and closed if the group had parameters that differ from those of the clip, or an error.
 """
 
-import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
@@ -16,7 +15,8 @@ import numpy as np
 
 from ...exceptions import CodecError, FormatError
 from ...media.image import turn
-from ...media.video import ffmpeg_message, turn_of
+from ...media.pyav import ffmpeg_message, reformat_options
+from ...media.video import turn_of
 from ...parallel.imports import import_av
 from ...types import AnyArray, BytesLike
 from .format import PacketTable, VideoCodec, needed_packets
@@ -142,7 +142,7 @@ class GroupDecoder:
     def rgb(self, frame: Any) -> AnyArray:
         """Return the pixels of a frame as `media.video` does, a view of memory of FFmpeg."""
         if frame.format.name != "rgb24":
-            frame = self._reformatter.reformat(frame, format="rgb24", **_reformat_options())
+            frame = self._reformatter.reformat(frame, format="rgb24", **reformat_options())
         plane = frame.planes[0]
         rows = np.frombuffer(plane, np.uint8).reshape(frame.height, plane.line_size)
         return rows[:, : frame.width * 3].reshape(frame.height, frame.width, 3)
@@ -198,13 +198,6 @@ def place_rgb(rgb: AnyArray, rotation: int, flipped: bool, outs: Collection[AnyA
     upright = turn(rgb, rotation, flipped=flipped)
     for out in outs:
         out[...] = upright
-
-
-@functools.cache
-def _reformat_options() -> dict[str, int]:
-    """Return options for one thread, which PyAV 15 does not know."""
-    reformat = import_av().video.reformatter.VideoReformatter.reformat
-    return {"threads": 1} if "threads" in (reformat.__doc__ or "") else {}
 
 
 class _Pool:

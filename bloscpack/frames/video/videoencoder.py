@@ -18,21 +18,23 @@ import numpy as np
 
 from ...exceptions import FormatError, UnsupportedError
 from ...media.image import turn
-from ...media.video import (
+from ...media.pyav import (
     best_stream,
     display_matrix,
+    exact,
     ffmpeg_message,
+    frame_rate_of,
     open_container,
     restore_scheduling,
-    turn_of,
 )
+from ...media.video import turn_of
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
 
 _SPOOL_NBYTES = 64 << 20
 _MAX_BFRAMES = 3
-_DEFAULT_RATE = 25
+_DEFAULT_RATE = Fraction(25)
 
 
 class _Library(NamedTuple):
@@ -232,13 +234,13 @@ def opened_video(
     """
     with opened_file(source) as file, open_container(file, name) as container:
         stream = best_stream(container, name)
-        rate = stream.average_rate or stream.guessed_rate or _DEFAULT_RATE
-        step = max(1, round(1 / (rate * stream.time_base)))
+        rate, time_base = frame_rate_of(stream) or _DEFAULT_RATE, exact(stream.time_base)
+        step = max(1, round(1 / (rate * time_base)))
         frames = _frames_of(container, stream, name, step)
         first = next(frames, None)
         if first is None:
             raise FormatError(f"{name}: the video has no frame")
-        yield TimedVideo(_chain(first, frames), stream.time_base, float(rate))
+        yield TimedVideo(_chain(first, frames), time_base, float(rate))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...exceptions import CodecError, FormatError, UnsupportedError
 from ...media import image
-from ...media.video import ffmpeg_message
+from ...media.pyav import ffmpeg_message
 from ...parallel.imports import import_av, import_pillow, importing
 from ...types import BytesLike
 from . import jxl

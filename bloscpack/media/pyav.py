@@ -1,0 +1,130 @@
+"""PyAV as its versions differ: rational numbers, options, errors and side effects.
+
+Whatever reads or writes videos gets these from here, so that a new version of PyAV is a change of
+this module. `tests/media/test_pyav.py` compares it with the installed version; CI runs that with
+the lowest and with the newest one.
+"""
+
+import functools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..exceptions import FormatError
+from ..parallel.imports import import_av
+
+# A display matrix has 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
+_MATRIX_NBYTES = 9 * 4
+
+
+def is_available() -> bool:
+    """Return whether PyAV is installed, so that videos can be read."""
+    try:
+        import_av()
+    except ImportError:
+        return False
+    return True
+
+
+def exact(number: Any) -> Fraction:
+    """Return a rational number of PyAV, or 0 where it is not known.
+
+    Until PyAV 18 it is a `Fraction` or None, since then an `AVRational`, whose denominator may be
+    0 and whose own arithmetic rounds.
+    """
+    return Fraction(number.numerator, number.denominator) if number else Fraction(0)
+
+
+def frame_rate_of(stream: Any) -> Fraction:
+    """Return the average frames per second of a video stream, or 0 where they are not known."""
+    return exact(stream.average_rate) or exact(stream.guessed_rate)
+
+
+def open_container(file: BinaryIO, name: str) -> Any:
+    """Open a video from a file object, as PyAV could take a name for a URL.
+
+    Raises
+    ------
+    FormatError
+        It is not a video.
+    """
+    av = import_av()
+    # A playlist may name other files and addresses. Do not open any of them.
+    options = {"protocol_whitelist": "none"}
+    try:
+        return av.open(_Reader(file), options=options)
+    except (av.error.FFmpegError, ValueError) as err:
+        raise FormatError(f"{name}: not a video that can be read: {ffmpeg_message(err)}") from err
+
+
+def best_stream(container: Any, name: str) -> Any:
+    """Return the video stream of a container that FFmpeg would choose; close it if there is none.
+
+    Raises
+    ------
+    FormatError
+        There is none that can be decoded.
+    """
+    stream = container.streams.best("video")
+    if stream is None or stream.codec_context is None:
+        container.close()
+        raise FormatError(f"{name}: no video stream that can be decoded")
+    return stream
+
+
+def display_matrix(frame: Any) -> tuple[int, ...]:
+    """Return the nine numbers of the display matrix of a PyAV frame, or () without one."""
+    data = frame.side_data.get("DISPLAYMATRIX")
+    if data is None or len(bytes(data)) != _MATRIX_NBYTES:
+        return ()
+    return tuple(np.frombuffer(bytes(data), np.int32).tolist())
+
+
+@functools.cache
+def reformat_options() -> dict[str, int]:
+    """Return options of `VideoReformatter.reformat` for one thread, which PyAV 15 does not know."""
+    reformat = import_av().video.reformatter.VideoReformatter.reformat
+    return {"threads": 1} if "threads" in (reformat.__doc__ or "") else {}
+
+
+@contextmanager
+def restore_scheduling() -> Iterator[None]:
+    """Restore the scheduling policy of the calling thread after the block.
+
+    As root, SVT-AV1 turns the calling thread into a real-time one. That thread, and all threads and
+    processes it starts later, would keep others off their processors.
+    """
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        if os.sched_getscheduler(0) != policy:
+            os.sched_setscheduler(0, policy, parameters)
+
+
+def ffmpeg_message(err: Exception) -> str:
+    """Return the message of a PyAV error, without its number."""
+    return str(getattr(err, "strerror", None) or err)
+
+
+class _Reader:
+    """A file for PyAV: seeking before the start returns -1 instead of raising an exception."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        self.read = file.read
+        self.tell = file.tell
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a position and return it, or -1 if it is before the start."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._size}[whence]
+        return self._file.seek(base + offset) if base + offset >= 0 else -1
