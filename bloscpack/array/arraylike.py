@@ -7,7 +7,7 @@ imported.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import islice
@@ -20,12 +20,18 @@ from ..types import AnyArray
 # Number of entry names listed in a message.
 _MAX_LISTED = 3
 
+# Items of a sequence that have no parts that numpy would drop.
+_BUFFERS = bytes | bytearray | memoryview
+_PLAIN = {bool, int, float, complex, str, bytes, type(None)}
+
 _TABLES = {
+    "astropy": {"Table"},
     "pandas": {"DataFrame", "Series"},
     "polars": {"DataFrame", "LazyFrame", "Series"},
     "pyarrow": {"RecordBatch", "Table"},
 }
 _TABLE_ADVICE = {
+    "astropy": "its units and metadata are not stored; use x.as_array()",
     "pandas": "its index and column names are not stored; use x.to_numpy()",
     "polars": "its column names and null values are not stored; use x.to_numpy()",
     "pyarrow": "its column names and null values are not stored; use x['name'].to_numpy()",
@@ -54,21 +60,17 @@ def as_array(value: Any) -> AnyArray:
     """Return `value` as an array, preserving subclasses and copying only where numpy must.
 
     TypeError if it is not an array, or has parts that an array cannot store: a mapping, a table, a
-    mask, a unit.
+    mask, a unit, other attributes of a subclass. So it is if an item of a sequence has such parts.
     """
     if type(value) is np.ndarray:
         return value
     if not isinstance(value, np.ndarray | np.generic):
         _check_kind(value)
+        if not hasattr(value, "__array__"):
+            _check_items(value)
     array: AnyArray = np.asanyarray(value)
-    if isinstance(array, np.ma.MaskedArray) and _is_masked(array):
-        raise TypeError(
-            "the array has masked items, and a mask is not stored: use x.filled(fill_value), or "
-            "store numpy.ma.getmaskarray(x) as a separate array"
-        )
-    unit = getattr(array, "unit", getattr(array, "units", None))
-    if unit is not None and type(array) is not np.ndarray and array.dtype.names is None:
-        _refuse(value, f"its unit {str(unit)!r:.80} is not stored; use x.value")
+    if type(array) is not np.ndarray:
+        _check_subclass(value, array)
     # What numpy does not know, such as a sparse matrix, becomes one object.
     if array.dtype == object and not array.ndim and not isinstance(value, np.ndarray):
         _refuse(value, "use x.toarray()" if hasattr(value, "toarray") else "")
@@ -99,6 +101,56 @@ def _check_kind(value: Any) -> None:
         _refuse(value, "it has no order; use sorted(x)")
     if isinstance(value, Iterator):
         _refuse(value, "use numpy.stack(list(x)), or append its items to a bloscpack.Writer")
+
+
+def _check_items(value: Any) -> None:
+    """Check that no item of a sequence, at any depth, has parts that numpy would drop."""
+    if not isinstance(value, Sequence) or isinstance(value, str | range | _BUFFERS):
+        return
+    plain = {
+        kind
+        for kind in set(map(type, value))
+        if kind in _PLAIN or (_is_numpys(kind) and not issubclass(kind, np.ma.MaskedArray))
+    }
+    for item in value:
+        if type(item) in plain:
+            continue
+        if isinstance(item, list | tuple):
+            _check_items(item)
+        elif isinstance(item, np.ndarray) or hasattr(item, "__array__"):
+            as_array(item)
+
+
+def _check_subclass(value: object, array: AnyArray) -> None:
+    """Check that an instance of a subclass of ndarray has no more than its items."""
+    if isinstance(array, np.ma.MaskedArray) and _is_masked(array):
+        raise TypeError(
+            "the array has masked items, and a mask is not stored: use x.filled(fill_value), or "
+            "store numpy.ma.getmaskarray(x) as a separate array"
+        )
+    unit = getattr(array, "unit", getattr(array, "units", None))
+    if unit is not None and array.dtype.names is None:
+        _refuse(value, f"its unit {str(unit)!r:.80} is not stored; use x.value")
+    base = next(filter(_is_numpys, type(array).__mro__))
+    own = getattr(np.ndarray.view(array, base), "__dict__", ())
+    slots = (name for kind in type(array).__mro__ for name in vars(kind).get("__slots__", ()))
+    for name in {**getattr(array, "__dict__", {}), **dict.fromkeys(slots)}:
+        if name not in own and not _is_nothing(getattr(array, name, None)):
+            advice = (
+                "numpy.asarray(x) has its items as they are in memory"
+                if array.dtype.names is None
+                else "bloscpack.savez(path, {name: x[name] for name in x.dtype.names}) stores its "
+                "fields"
+            )
+            _refuse(value, f"its {name!r:.80} is not stored, which may change its values; {advice}")
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, Mapping | Sequence | AbstractSet) and not value)
+
+
+def _is_numpys(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "numpy"
 
 
 def _check_labels(value: Any) -> None:

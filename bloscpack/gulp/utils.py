@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array.arraylike import as_array
 from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from ..media import image
 from ..media.pyav import is_available
@@ -88,7 +89,7 @@ def img_to_jpeg_bytes(img: Any) -> bytes:
     ValueError
         JPEG cannot represent such an array.
     """
-    pixels = np.asarray(img)
+    pixels = np.asarray(as_array(img))
     if pixels.ndim not in (2, 3):
         raise ValueError(f"Unsupported img shape: {pixels.shape}")
     return image.encode_jpeg(pixels, quality=_JPEG_WRITE_QUALITY)

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..array.arraylike import as_array
 from ..exceptions import CodecError, FormatError, UnsupportedError
 from ..parallel.imports import import_pillow, import_simplejpeg
 from ..types import BytesLike
@@ -274,7 +275,7 @@ def encode_jpeg(
     any strides. `quality` is 1 to 100; `subsampling` of chroma "444" (full resolution), "422",
     "420", "440" or "411".
     """
-    pixels = np.asarray(array)
+    pixels = np.asarray(as_array(array))
     if pixels.dtype not in (_UINT8, _BOOL):
         raise ValueError(f"JPEG stores uint8, not {pixels.dtype}: convert it, or store it lossless")
     if pixels.ndim == 2:
@@ -301,6 +302,7 @@ def resize(array: Array, short_edge: int) -> Array:
     The image is uint8, ``(H, W)``, ``(H, W, 3)`` or ``(H, W, 4)``; it is returned itself if the
     size does not change. The other edge is truncated to a whole number.
     """
+    array = as_array(array)
     if array.dtype != _UINT8 or not (array.ndim == 2 or array.shape[2:] in ((3,), (4,))):
         raise ValueError(
             f"only uint8 images of 1, 3 or 4 channels can be resized, not {array.dtype} of shape "
@@ -335,7 +337,7 @@ def encode_png(array: Array) -> bytes:
 
     The array is uint8 ``(H, W)``, ``(H, W, 3)`` or ``(H, W, 4)``; uint16 or bool ``(H, W)``.
     """
-    pixels = np.asarray(array)
+    pixels = np.asarray(as_array(array))
     if 0 in pixels.shape:
         raise ValueError(f"PNG cannot store an image of shape {pixels.shape}")
     if pixels.dtype == _BOOL and pixels.ndim == 2:

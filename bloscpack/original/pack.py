@@ -11,6 +11,7 @@ from functools import lru_cache
 from operator import index
 from typing import IO, Any, NamedTuple
 
+from ..array.arraylike import as_array
 from ..array.arraymetadata import array_metadata
 from ..array.dtype import Dtype
 from ..array.layout import is_fortran, stored_bytes, typesize_of
@@ -257,6 +258,7 @@ def pack_ndarray(
 ) -> None:
     """Pack an array to `sink`; arguments and errors as for `pack_ndarray_to_file`."""
     itemsize = ndarray.dtype.itemsize
+    ndarray = as_array(ndarray)
     if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:  # not of the caller: fit it to the items
         chunk_size = max(itemsize, _DEFAULT_CHUNK_NBYTES // itemsize * itemsize)
     chunking = Chunking(*calculate_nchunks(ndarray.nbytes, chunk_size))

@@ -1,6 +1,7 @@
 """Values that `numpy.asarray` would convert with a loss are refused, with advice."""
 
 import io
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,28 @@ class WithUnit(np.ndarray[Any, Any]):
     unit = "km"
 
 
+class WithState(np.ndarray[Any, np.dtype[Any]]):
+    """Array with a mask of its own, as astropy's `Masked`."""
+
+    def __new__(cls, values: Any, **state: Any) -> Any:
+        array = np.asarray(values).view(cls)
+        for name, value in state.items():
+            setattr(array, name, value)
+        return array
+
+
+class WithSlot(WithState):
+    __slots__ = ("scale",)
+
+
+class MappedState(np.memmap[Any, Any]):
+    """Array of a class of its own, in a file, without more than its items."""
+
+    def __array_finalize__(self, source: Any) -> None:
+        super().__array_finalize__(source)
+        self.info = None
+
+
 def npz(folder: Path) -> Any:
     np.savez(folder / "both.npz", temperature=np.arange(3), depth=np.arange(2))
     return np.load(folder / "both.npz")
@@ -96,8 +119,31 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "palette": (lambda _: stand_in("PIL", "Image", mode="P"), r"x.convert\('RGB'\)"),
     "film": (lambda _: stand_in("PIL", "Image", mode="RGB", n_frames=4), r"it has 4 frames"),
+    "mask of a subclass": (
+        lambda _: WithState([1, 2], _mask=np.array([True, False])),
+        r"its '_mask' is not stored, .*; numpy.asarray\(x\)",
+    ),
+    "slot of a subclass": (lambda _: WithSlot([1, 2], scale=0.5), "its 'scale' is not stored"),
+    "scaled columns": (
+        lambda _: WithState(np.zeros(2, "i4,i4"), _coldefs=["a"]),
+        r"its '_coldefs' is not stored, .*; bloscpack.savez\(.*x\[name\]",
+    ),
+    "list of masked": (lambda _: [np.arange(3), masked()], r"x.filled"),
+    "nested list of masked": (lambda _: ([1, (2, np.ma.masked)],), r"x.filled"),
+    "queue of masked": (lambda _: deque([masked()]), r"x.filled"),
+    "list of tables": (lambda _: [stand_in("pandas", "Series")], r"x.to_numpy\(\)"),
+    "list of units": (lambda _: [np.arange(3).view(WithUnit)], r"its unit 'km'"),
+    "list of values with masks": (lambda _: [Variable()], r"x.filled"),
+    "table": (lambda _: stand_in("astropy", "Table"), r"its units and metadata"),
     "pint": (lambda _: stand_in("pint", "Quantity", units="m"), r"x.magnitude"),
 }
+
+
+class Variable:
+    """Object that numpy converts to a masked array, as one of netCDF4."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return masked()
 
 
 def stand_in_sparse() -> Any:
@@ -150,6 +196,11 @@ def test_appending_it_is_refused(name: str, tmp_path: Path) -> None:
         np.str_("a"),
         [[1, 2], [3, 4]],
         ["a", "bc"],
+        [np.float32(1), [2, np.arange(1)][0]],
+        [np.ma.array([1, 2]), np.arange(2)],
+        WithSlot([1, 2], notes=[]),
+        np.arange(3).view(MappedState),
+        deque([1, 2]),
         range(4),
         5.0,
         bytearray(b"ab"),

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ...array.arraylike import as_array
 from ...exceptions import CodecError, UnsupportedError
 from ...media.image import turn
 from ...parallel.imports import import_pillow, importing
@@ -81,7 +82,7 @@ def read_picture(picture: Any, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Rgb:
     """
     if isinstance(picture, np.ndarray):
         _check_pixels(picture.shape[1::-1], max_pixels)
-        return _from_array(picture)
+        return _from_array(np.asarray(as_array(picture)))
     if hasattr(picture, "getexif") and hasattr(picture, "mode"):
         with _errors_of_pillow():
             return _from_image(picture, max_pixels)

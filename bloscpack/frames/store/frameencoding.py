@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ...array.arraylike import as_array
 from ...exceptions import BloscpackError
 from ...format.metadata import encode_values
 from ...media import image
@@ -38,6 +39,9 @@ _BATCH_NBYTES = 16 << 20
 # Cost of encoding a byte as an image relative to Blosc; scales the number of threads.
 _IMAGE_COST = 5
 _IMAGE_KINDS = {"jpeg": ImageKind.JPEG, "png": ImageKind.PNG}
+
+# Kinds of dtypes that are not those of frames.
+_TEXTS = {"O": "Python objects", "S": "bytes", "T": "text", "U": "text"}
 
 _NONE = object()
 NO_FRAMES = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
@@ -161,8 +165,7 @@ class Encoder:
                 f"not {type(frames).__name__}"
             )
         if hasattr(frames, "__array__"):
-            array = np.asarray(frames)
-            _refuse_text(array.dtype)
+            array = _numbers(frames)
             if not array.ndim:
                 raise ValueError("frames must have an axis of frames: expected shape (T, ...)")
             if self._options.codec != "lossless" and len(array):
@@ -175,13 +178,12 @@ class Encoder:
             return iter(())
         if isinstance(first, str | os.PathLike):
             raise _not_frames(f"{type(first).__name__} such as {first!r:.80}")
-        items = chain([first], items)
         if isinstance(first, bytes | bytearray | memoryview):
-            return self._images(items)
-        _refuse_text(np.asarray(first).dtype)
+            return self._images(chain([first], items))
+        frame = _numbers(first)
+        items = map(as_array, chain([frame], items))
         if self._options.codec != "lossless":
-            return self._lossy(items, np.asarray(first).nbytes)
-        frame = np.asarray(first)
+            return self._lossy(items, frame.nbytes)
         self.format = self._format_of(frame.dtype, frame.shape)
         return self._arrays(self._stack(items))
 
@@ -205,13 +207,12 @@ class Encoder:
         for start in range(0, len(array), step):
             yield array[start : start + step].copy()
 
-    def _stack(self, frames: Iterator[Any]) -> Iterator[AnyArray]:
+    def _stack(self, frames: Iterator[AnyArray]) -> Iterator[AnyArray]:
         """Yield single frames in batches."""
         step, done = self._batch_nframes(), 0
         while batch := list(islice(frames, step)):
             stack = np.empty((len(batch), *self.format.shape), self.format.dtype)
-            for number, frame in enumerate(batch):
-                array = np.asarray(frame)
+            for number, array in enumerate(batch):
                 if array.shape != self.format.shape or array.dtype != self.format.dtype:
                     raise ValueError(
                         f"frame {done + number} is {array.dtype} {array.shape}, those before "
@@ -257,7 +258,7 @@ class Encoder:
         yield from self._images(
             map_ordered(
                 lambda frame: image.encode_jpeg(
-                    np.asarray(frame),
+                    frame,
                     quality=self._options.quality,
                     subsampling=self._options.subsampling,
                 ),
@@ -402,10 +403,12 @@ class _Chunks(Sequence[AnyArray]):
         return self._frames[index * self._group : (index + 1) * self._group]
 
 
-def _refuse_text(dtype: np.dtype[Any]) -> None:
-    """Refuse arrays of text and of Python objects, which usually hold paths."""
-    if dtype.kind in "OTU":
-        raise _not_frames(f"an array of {'Python objects' if dtype.kind == 'O' else 'text'}")
+def _numbers(value: Any) -> AnyArray:
+    """Return an array; refuse text, bytes and Python objects, which usually hold paths."""
+    array: AnyArray = np.asarray(as_array(value))
+    if array.dtype.kind in _TEXTS:
+        raise _not_frames(f"an array of {_TEXTS[array.dtype.kind]}")
+    return array
 
 
 def _not_frames(found: str) -> TypeError:
