@@ -115,6 +115,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--allow-empty", action="store_true", help="convert a source without clips")
     parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse a copy that leaves out anything that the source has",
+    )
+    parser.add_argument(
         "--no-verify", action="store_true", help="do not compare the copy with the source"
     )
     add_force_option(parser, "overwrite a file; a folder is never replaced")
@@ -163,6 +168,7 @@ def run(args: argparse.Namespace) -> int:
             keepbits=args.keepbits,
             overwrite=args.force,
             allow_empty=args.allow_empty,
+            strict=args.strict,
             nthreads=args.nthreads,
         )
     if args.json:
@@ -176,6 +182,7 @@ def run(args: argparse.Namespace) -> int:
                 "frames": copied.frames,
                 "images": copied.images,
                 "lossless": copied.lossless,
+                "left_out": list(copied.left_out),
             },
         )
         return ExitCode.OK

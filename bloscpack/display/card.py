@@ -343,7 +343,7 @@ def report_card(report: Any) -> str:
 
 def conversion_card(conversion: Any) -> str:
     """Return the card of the result of a conversion."""
-    names = ("kind", "clips", "frames", "images", "lossless")
+    names = ("kind", "clips", "frames", "images", "lossless", "left_out")
     return joined(fields({name: getattr(conversion, name) for name in names}))
 
 

@@ -57,8 +57,17 @@ class ArrayClip(IndexedClip):
 class Clips(ClipMapping):
     """Source of clips that are known; see `frames.protocol.FrameSource`."""
 
-    def __init__(self, clips: Mapping[str, Clip], name: str | None) -> None:
+    def __init__(
+        self,
+        clips: Mapping[str, Clip],
+        name: str | None,
+        left_out: tuple[str, ...] = (),
+        *,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
         self.name = name
+        self._attrs = dict(attrs or {})
+        self.left_out = left_out  # what the file has besides them
         self._clips = clips
 
     @classmethod
@@ -70,7 +79,12 @@ class Clips(ClipMapping):
     @classmethod
     def of_several(cls, arrays: SeveralArrays, name: str | None) -> Self:
         """Return named arrays of frames as a source; one at a time is open."""
-        return cls(_OpenedInTurn(arrays), name)
+        return cls(_OpenedInTurn(arrays), name, attrs=arrays.attrs)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of all clips."""
+        return dict(self._attrs)
 
     def keys(self) -> Sequence[str]:
         """Return the ids."""

@@ -1,7 +1,7 @@
 """Array to be copied, from a file of any type, which is read part by part."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from math import prod
 from typing import Any, NamedTuple
 
@@ -75,6 +75,10 @@ class ArraySource(NamedTuple):
         Its attrs.
     keepbits : int or None
         Mantissa bits to which its items have been rounded.
+    left_out : tuple of str
+        What the file has for this array, and this source has not; see `inventory`.
+    is_raw : bool
+        Whether the items are those that the file stores, and no library converted them.
     """
 
     rows: Any
@@ -82,6 +86,8 @@ class ArraySource(NamedTuple):
     chunks: Chunks = None
     attrs: dict[str, Any] = {}  # noqa: RUF012 - a NamedTuple, and it is never changed
     keepbits: int | None = None
+    left_out: tuple[str, ...] = ()
+    is_raw: bool = True
 
     @property
     def nbytes(self) -> int:
@@ -169,11 +175,26 @@ class SeveralArrays(NamedTuple):
         Takes a name, and returns a context manager with an `ArraySource`.
     attrs : mapping
         Attributes of them all.
+    left_out : tuple of str
+        What the file has besides them; see `inventory`.
     """
 
     names: tuple[str, ...]
     open: Callable[[str], AbstractContextManager[ArraySource]]
     attrs: Mapping[str, Any]
+    left_out: tuple[str, ...] = ()
+
+    def noted(self, note: Callable[[ArraySource], None]) -> "SeveralArrays":
+        """Return these arrays; `note` is called with each one that is opened."""
+        stored = self.open
+
+        @contextmanager
+        def opened(name: str) -> Iterator[ArraySource]:
+            with stored(name) as source:
+                note(source)
+                yield source
+
+        return self._replace(open=opened)
 
 
 def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[Place]:

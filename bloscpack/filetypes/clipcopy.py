@@ -167,11 +167,10 @@ def meta_of(clip: Clip) -> dict[str, Any]:
 
 def attrs_of(source: FrameSource) -> dict[str, Any]:
     """Return the attributes of a source as a whole, for a frame store."""
-    if isinstance(source, FrameStore):
-        return source.attrs
     for filetype in FILETYPES:
         if filetype.attrs_of is not None:
             attrs = filetype.attrs_of(source)
             if attrs is not None:
                 return attrs
-    return {}
+    found: dict[str, Any] = getattr(source, "attrs", {})
+    return found

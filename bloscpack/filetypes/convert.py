@@ -33,6 +33,7 @@ from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays
 from .copyjob import Conversion, CopyJob, check_target
 from .identify import identify, split_inner
+from .inventory import attributes
 from .open import frames_of, open_frames
 from .table import TARGETS, FileType, Target
 
@@ -62,6 +63,7 @@ def convert(
     keepbits: int | None = None,
     overwrite: bool = False,
     allow_empty: bool = False,
+    strict: bool = False,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Conversion:
@@ -130,6 +132,10 @@ def convert(
     allow_empty : bool, default False
         Convert a source without clips, which otherwise raises an error. A VRS recording may consist
         of tags alone.
+    strict : bool, default False
+        Refuse a copy that does not have everything that the source has: attributes, groups, other
+        arrays, members of a tar file. Otherwise the copy is made, a warning names each, and
+        `Conversion.left_out` lists them.
     nthreads : int, optional
         Threads that encode and decode; by default one per processor, at most 8.
     storage_options : mapping, optional
@@ -138,7 +144,7 @@ def convert(
     Returns
     -------
     Conversion
-        Type and counts of the copy.
+        Type and counts of the copy, and what it has not.
 
     Raises
     ------
@@ -160,7 +166,7 @@ def convert(
         An array is to be copied from several files, or a parameter has the wrong type.
     UnsupportedError
         The items of the array are not floats that `keepbits` can round, or the other type cannot
-        hold them.
+        hold them. Or something would be left out, and `strict` is True.
     ImportError
         The library of the other type is missing; the message names the extra to install.
     OSError
@@ -188,9 +194,9 @@ def convert(
     >>> with bp.frames.create("clips.blp") as store:
     ...     store.append("walk", np.zeros((3, 8, 8, 3), "u1"), {"label": 1})
     >>> bp.convert("clips.blp", "gulped", quality=95)
-    Conversion(kind='gulp', clips=1, frames=3, images=0, lossless=False)
+    Conversion(kind='gulp', clips=1, frames=3, images=0, lossless=False, left_out=())
     >>> bp.convert("gulped", "again.blp")
-    Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True)
+    Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True, left_out=())
     """
     given = {"crf": crf, "codec": codec, "tile": tile}
     chunking = {"chunks": chunks, "access": access, "clevel": clevel, "shuffle": shuffle}
@@ -210,6 +216,7 @@ def convert(
         keepbits=keepbits,
         overwrite=overwrite,
         allow_empty=allow_empty,
+        strict=strict,
         nthreads=nthreads,
     )
     if (
@@ -229,16 +236,18 @@ def convert(
             and filetype.copy
             and (to or _suffix_type(job.target)) in (None, "frames", filetype.name)
         ):
-            return filetype.copy(src, storage_options, to, job)
+            return job.ended(filetype.copy(src, storage_options, to, job))
         if verbatim and not (to and _named(to).is_array):
             raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
         source = _opened(filetype, src, inner, to, job, storage_options, stack)
-        return _copied(source, src, inner, to, job)
+        job.note(source)
+        return job.ended(_copied(source, src, inner, to, job))
 
 
 def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> Conversion:
     """Copy an `ArraySource`, `SeveralArrays` or a source of clips; `src` is where it is from."""
     if isinstance(source, SeveralArrays):
+        source = source.noted(job.note)
         target = _target_of_several(to, job)
         if target.copy_several is not None:
             return target.copy_several(source, job)
@@ -362,6 +371,8 @@ def _opened(
     if reader.open_several is not None and not (inner or job.inner):
         arrays = stack.enter_context(reader.open_several(src, nthreads=job.nthreads))
         if len(arrays.names) == 1 and not reader.is_mapping:
+            job.note(arrays)
+            job.leave_out(*attributes(arrays.attrs))
             return stack.enter_context(arrays.open(arrays.names[0]))
         target = _target_of_several(to, job)
         if (arrays.names or reader.is_mapping) and (target.copy_several or not target.is_array):

@@ -4,10 +4,11 @@ import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..exceptions import FormatError
+from ..exceptions import FormatError, UnsupportedError
+from ..notice import notice
 from ..parallel.imports import importing
 from ..parallel.progressbar import ProgressBar
 from ..storage import disk
@@ -34,8 +35,11 @@ class Conversion:
     images : int
         Frames that are JPEG or PNG images, or samples of a dataset, copied byte for byte.
     lossless : bool
-        Whether every frame is unchanged; False if frames were encoded with a quality or a crf, or
-        an array was rounded.
+        Whether every frame is unchanged; False if frames were encoded with a quality or a crf, an
+        array was rounded, or a library converted the values of the source.
+    left_out : tuple of str
+        What the source has and the copy has not, each as a short text: ``attribute 'history' of the
+        file``.
     """
 
     kind: str
@@ -43,6 +47,7 @@ class Conversion:
     frames: int
     images: int
     lossless: bool = True
+    left_out: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
@@ -73,6 +78,38 @@ class CopyJob:
     overwrite: bool = False
     allow_empty: bool = False
     nthreads: int | None = None
+    strict: bool = False
+    # What the copy does not have, and whether a library converted values; shared by all jobs that
+    # `replace` makes of one.
+    left_out: dict[str, None] = field(default_factory=dict)
+    converted: list[bool] = field(default_factory=list)
+
+    def leave_out(self, *texts: str) -> None:
+        """Note what the copy does not have; each text once."""
+        self.left_out.update(dict.fromkeys(texts))
+
+    def note(self, source: Any) -> None:
+        """Note what a reader has left out of a source, and whether its values are raw."""
+        self.leave_out(*getattr(source, "left_out", ()))
+        if not getattr(source, "is_raw", True):
+            self.converted.append(True)
+
+    def refuse_losses(self) -> None:
+        """Raise UnsupportedError if anything was left out, and the caller wants everything."""
+        if self.strict and self.left_out:
+            raise UnsupportedError(
+                f"strict: the copy would leave out {'; '.join(self.left_out)}"
+            ).at(path=self.name)
+
+    def ended(self, result: Conversion) -> Conversion:
+        """Return the result of this job with what was left out, which is reported, too."""
+        for text in self.left_out:
+            notice("%s: left out: %s", self.name, text)
+        return replace(
+            result,
+            lossless=result.lossless and not self.converted,
+            left_out=tuple(self.left_out),
+        )
 
     def refuse_options_of_clips(self, coding: Iterable[str] = ()) -> None:
         """Raise for options that are not for arrays, except those of `coding`."""
@@ -183,9 +220,11 @@ def _placed(job: CopyJob, *, is_folder: bool) -> Iterator[str]:
     if not is_folder:
         with open_path(job.name, overwrite=job.overwrite) as temporary:
             yield temporary
+            job.refuse_losses()
         return
     with disk.vanishing(temporary_path(job.target)) as temporary:
         yield temporary
+        job.refuse_losses()
         disk.move(temporary, job.target, overwrite=True)  # of folders, only an empty one
         disk.sync_folder(os.path.dirname(job.target))
 

@@ -77,6 +77,7 @@ class TestArrays:
             "frames": 20,
             "images": 0,
             "lossless": False,
+            "left_out": [],
         }
         assert 0 < np.abs(bp.load("b.blp") - array).max() <= 2 / 2**6
         assert "'_QuantizeBitRoundNumberOfSignificantBits': 5" in blpk("info", "b.blp").out

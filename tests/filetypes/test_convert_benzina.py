@@ -226,8 +226,8 @@ def test_lost_metadata_are_reported(tmp_path: Path, warned: Warned) -> None:
         {"x": frame, "none": frame[:0]}, {"x": {"speed": 3, "name": "y"}, "none": {}}
     )
     bp.convert(source, tmp_path / "a.bzna", tile=16)
-    assert "a dataset has no place for metadata: speed" in warned.text
-    assert "1 clips without frames are left out" in warned.text
+    assert "left out: attribute 'speed' of clip 'x'" in warned.text
+    assert "left out: clip 'none', which has no frames" in warned.text
     assert rows(tmp_path / "a.bzna") == [(b"y", -1)]
 
 

@@ -116,7 +116,7 @@ def test_lost_metadata_are_reported(folder: Path, tmp_path: Path, warned: Warned
     with bp.frames.create(tmp_path / "with.blp", attrs={"source": "x", "label2idx": {}}):
         pass
     bp.convert(tmp_path / "with.blp", tmp_path / "back", allow_empty=True)
-    assert "no place for attributes: source" in warned.text
+    assert "left out: attribute 'source' of the file" in warned.text
     assert left_in(tmp_path / "back") == ["label2idx.json"]
 
 

@@ -21,11 +21,11 @@ from ...benzina.writer import Writer
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
 from ...media import image
 from ...media.pictureitems import Item
-from ...notice import notice
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...types import PictureCodec
 from ..clipcopy import arrays_of, attrs_of, images_of, is_images, meta_of
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
+from ..inventory import attributes, quoted
 from ..picturefolder import FolderSource
 
 _INT64 = np.iinfo(np.int64)
@@ -44,8 +44,7 @@ class Quality(TypedDict, total=False):
 
 def copy_to_dataset(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy a source to a new dataset."""
-    coding: Any = job.coding
-    return write_copy("benzina", source, _writer(source, coding, job.nthreads), job)
+    return write_copy("benzina", source, _writer(source, job), job)
 
 
 def stored_attrs(source: FrameSource) -> dict[str, Any] | None:
@@ -58,27 +57,23 @@ def stored_attrs(source: FrameSource) -> dict[str, Any] | None:
     return {"benzina": {"splits": {name: [of.start, of.stop] for name, of in splits.items()}}}
 
 
-def _writer(
-    source: FrameSource, quality: Quality, nthreads: int | None
-) -> "SampleCopier | PictureEncoder":
+def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder":
     """Return the writer that copies a source to a dataset.
 
-    Parameters
-    ----------
-    quality : Quality
-        Without a crf nothing is lost, and samples of a dataset are copied byte for byte.
+    Without a crf nothing is lost, and samples of a dataset are copied byte for byte.
 
     Raises
     ------
     ValueError
         A frame cannot be stored without loss; the message names the clip.
     """
+    quality: Any = job.coding
     is_exact = quality.get("crf") is None
     if isinstance(source, Dataset) and is_exact and not set(quality) - {"crf"}:
         return SampleCopier(source)
-    items = source.folder if isinstance(source, FolderSource) else ClipItems(source, is_exact)
+    items = source.folder if isinstance(source, FolderSource) else ClipItems(source, job, is_exact)
     splits = _splits_of(source) if len(items) == len(source) else None
-    return PictureEncoder(items, {**quality, "lossless": is_exact}, splits, nthreads)
+    return PictureEncoder(items, {**quality, "lossless": is_exact}, splits, job.nthreads)
 
 
 def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
@@ -130,24 +125,21 @@ class ClipItems:
     If `is_exact`, frames that a dataset cannot store without loss are refused.
     """
 
-    def __init__(self, source: FrameSource, is_exact: bool) -> None:
+    def __init__(self, source: FrameSource, job: CopyJob, is_exact: bool) -> None:
         self._source = source
         self._is_exact = is_exact
         labels = attrs_of(source).get(LABELS_KEY)
         self._labels: Mapping[str, Any] = labels if isinstance(labels, Mapping) else {}
-        self._count, nempty, left = 0, 0, set()
+        self._count = 0
         for id_ in source:
             clip = source[id_]
             self._count += len(clip)
-            nempty += not len(clip)
-            left |= meta_of(clip).keys() - _KEPT
+            where = f"clip {quoted(id_)}"
+            if not len(clip):
+                job.leave_out(f"{where}, which has no frames")
+            job.leave_out(*attributes((k for k in meta_of(clip) if k not in _KEPT), where))
             if is_exact and len(clip) and not is_images(clip):
                 _check(clip, clip.dtype, clip.shape[1:])
-        if left:
-            keys = ", ".join(sorted(map(str, left)))
-            notice("%s: a dataset has no place for metadata: %.400s", source.name, keys)
-        if nempty:
-            notice("%s: %d clips without frames are left out", source.name, nempty)
 
     def __len__(self) -> int:
         return self._count

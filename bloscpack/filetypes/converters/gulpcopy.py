@@ -23,13 +23,13 @@ from ...gulp.clipmetadata import dump_labels, pack_entries, unpack_entries
 from ...gulp.clipsource import GulpClip, GulpSource
 from ...gulp.verify import FileDamage, pairs_of
 from ...media import image
-from ...notice import notice
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage.folder.filelist import ListedFolder
 from ...storage.sink import open_sink
 from ...types import AnyArray, Path, Progress
 from ..clipcopy import ClipWriter, arrays_of, attrs_of, images_of, is_images
 from ..copyjob import Conversion, CopyJob, Tally, check_target, write_copy
+from ..inventory import attributes
 
 # Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
 _ENCODING_COST = 5
@@ -37,6 +37,7 @@ _ENCODING_COST = 5
 
 def copy_to_gulp(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all clips of a source to a new Gulp directory."""
+    job.leave_out(*attributes(key for key in attrs_of(source) if key != LABELS_KEY))
     writer = GulpWriter(source, job.quality, job.videos_per_chunk, job.nthreads)
     return write_copy("gulp", source, writer, job, is_folder=True)
 
@@ -105,14 +106,10 @@ class GulpWriter(ClipWriter):
         tally.add_frames(len(clip), is_image=is_images(clip))
 
     def _write_labels(self, path: str) -> None:
-        attrs = attrs_of(self._source)
-        labels = dump_labels(attrs)
+        labels = dump_labels(attrs_of(self._source))
         if labels is not None:
             with open_sink(os.path.join(path, LABELS_NAME)) as sink:
                 sink.write(labels)
-        left = ", ".join(name for name in attrs if name != LABELS_KEY)
-        if left:
-            notice("%s: a Gulp directory has no place for attributes: %s", self._source.name, left)
 
     def expected(self, clip: Clip) -> Iterator[list[bytes]]:
         """Yield the JPEGs of a clip of the source."""

@@ -15,18 +15,19 @@ from ...frames.protocol import Clip, FrameSource
 from ...media import image
 from ...media.filename import FileNames
 from ...media.picturelist import LISTS, Listing
-from ...notice import notice
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...storage.folder.outputfolder import Folder
 from ...types import AnyArray
 from ..clipcopy import attrs_of, images_of, is_images, meta_of
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
+from ..inventory import attributes
 
 _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
 
 
 def copy_to_pictures(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all frames of a source to a new folder of pictures."""
+    job.leave_out(*attributes(attrs_of(source)))
     return write_copy("images", source, PictureWriter(source, job.nthreads), job, is_folder=True)
 
 
@@ -62,8 +63,6 @@ class PictureWriter:
         """Write all frames."""
         folder = Folder(path)
         names = FileNames(_SUFFIXES.values(), LISTS.values())
-        if left := ", ".join(attrs_of(self._source)):
-            notice("%s: a folder has no place for attributes: %s", self._source.name, left)
         clip: Clip | None = None
         with Listing(folder, "json") as lines:
             nthreads = resolve_nthreads(self._nthreads, ALL_THREADS)

@@ -62,6 +62,7 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
         made = restore_recording(
             source, paths, verify=job.verify, nthreads=job.nthreads, progress=job.progress
         )
+        job.refuse_losses()
         others = made.paths[1:]
         if others and is_in_place(target):
             raise UnsupportedError("a recording of several files cannot be streamed").at(

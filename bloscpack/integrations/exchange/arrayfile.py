@@ -10,7 +10,7 @@ import numpy as np
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, SeveralArrays
 from ...filetypes.copyjob import ByteCount, Conversion, CopyJob, new_copy, refuse_difference
-from ...notice import notice
+from ...filetypes.inventory import attributes
 from ...storage.file import open_source
 from ...storage.folder.filelist import ListedFolder
 from .arraylabels import canonical, is_same, labels_of
@@ -73,8 +73,7 @@ def copy_array(
     if job.inner and not names:
         refuse_inner(job.inner, kind)
     lost = [] if keeps is None else [key for key in source.attrs if key not in keeps]
-    if lost:
-        notice("%s: %s has no place for attributes: %s", job.name, kind, ", ".join(lost))
+    job.leave_out(*attributes(lost, "the array"))
     kept = {key: value for key, value in source.attrs.items() if key not in lost}
     source = _canonical(source._replace(attrs=kept))
     if names and not job.inner:

@@ -12,7 +12,7 @@ from zipfile import ZipFile, ZipInfo
 from ...exceptions import BloscpackError, UnsupportedError
 from ...filetypes.arraysource import ArraySource, SeveralArrays
 from ...filetypes.copyjob import Conversion, CopyJob, new_copy, refuse_difference
-from ...notice import notice
+from ...filetypes.inventory import attributes, quoted
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
 from .arrayfile import ArrayCount, refuse_our_options
@@ -48,10 +48,7 @@ def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[Severa
         file = ZipFile(SourceStream(source))
     with closing(file):
         names = [info.filename for info in file.infolist()]
-        others = [name for name in names if not name.endswith(_SUFFIX)]
-        if others:
-            listed = ", ".join(map(repr, others[:10]))
-            notice("%s: files that are not arrays are left out: %s", source.name, listed)
+        others = [f"file {quoted(name)}" for name in names if not name.endswith(_SUFFIX)]
         if len(set(names)) < len(names):
             raise UnsupportedError(f"{_WHAT}: two arrays have the same name").at(path=source.name)
         found = [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
@@ -59,7 +56,7 @@ def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[Severa
         def read(name: str) -> AbstractContextManager[ArraySource]:
             return _extracted(file, name, source.name, nthreads)
 
-        yield SeveralArrays(tuple(found), read, {})
+        yield SeveralArrays(tuple(found), read, {}, tuple(others))
 
 
 @contextmanager
@@ -95,7 +92,8 @@ def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
         A source is damaged, or a copy differs from it.
     """
     refuse_our_options(job, "npz")
-    nrows, lost = 0, set(arrays.attrs)
+    nrows = 0
+    job.leave_out(*attributes(arrays.attrs))
     steps = ArrayCount(job, len(arrays.names))
     with new_copy(job) as temporary:
         with ZipFile(temporary, "x") as file:
@@ -103,7 +101,7 @@ def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
                 info = ZipInfo(_checked(name) + _SUFFIX, _DATE)
                 with arrays.open(name) as source, file.open(info, "w", force_zip64=True) as stream:
                     write_npy(stream, source, lambda _: None)
-                    lost |= source.attrs.keys()
+                    job.leave_out(*attributes(source.attrs, quoted(name)))
                     nrows += source.nrows
                 steps.add()
         if job.verify:
@@ -116,8 +114,6 @@ def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
                         what = source.difference(copy, lambda _: None)
                         refuse_difference(what and f"array {name!r:.80}: {what}", job.name)
                     steps.add()
-    if lost:
-        notice("%s: npz has no place for attributes: %s", job.name, ", ".join(sorted(lost)))
     return Conversion("npz", len(arrays.names), nrows, 0, lossless=True)
 
 

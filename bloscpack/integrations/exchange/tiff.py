@@ -17,7 +17,6 @@ import numpy as np
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows
 from ...filetypes.copyjob import Conversion, CopyJob
-from ...notice import notice
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
 from .arrayfile import Add, copy_array
@@ -137,7 +136,7 @@ def _with_ome_axes(source: ArraySource, job: CopyJob) -> ArraySource:
     if _axes(source.attrs, len(shape)) or len(default) != len(shape):
         return source
     if "dims" in source.attrs:
-        notice("%s: axes of an OME-TIFF are letters, so dims are left out", job.name)
+        job.leave_out("names of the axes")
     return source._replace(attrs={**source.attrs, "dims": list(default)})
 
 

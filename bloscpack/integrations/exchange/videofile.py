@@ -16,11 +16,11 @@ from ...exceptions import FormatError, UnsupportedError
 from ...filetypes.arrayclips import Clips, clip_id
 from ...filetypes.clipcopy import meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
+from ...filetypes.inventory import attributes, quoted
 from ...frames.indexing import IndexedClip
 from ...frames.protocol import FrameSelection, FrameSource, frame_indices
 from ...media.video import VideoFrames, read_video
 from ...media.videowriter import RATE_KEY, gif_length, rate_of, rgb_frames, write_gif, write_mp4
-from ...notice import notice
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
@@ -147,8 +147,8 @@ class VideoWriter:
                 f"clip {clip.id!r:.80}: a video has frames of uint8, (H, W) or (H, W, 3), not "
                 f"{clip.dtype} of {clip.shape[1:]}"
             )
-        if lost := ", ".join(meta_of(clip).keys() - {RATE_KEY}):
-            notice("%s: a video has no place for metadata: %s", source.name, lost)
+        lost = [key for key in meta_of(clip) if key != RATE_KEY]
+        job.leave_out(*attributes(lost, f"clip {quoted(clip.id)}"))
 
     def write(self, path: str, tally: Tally) -> None:
         """Write the frames; of a clip of video the packets, unless `crf` asks for others."""

@@ -21,10 +21,10 @@ from ...filetypes.arrayclips import ArrayClip, Clips, clip_id
 from ...filetypes.arraysource import ArraySource, Rows
 from ...filetypes.clipcopy import StoreWriter, arrays_of, attrs_of, images_of, is_images, meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
+from ...filetypes.inventory import attributes, quoted
 from ...frames.indexing import IndexedClip
 from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ...media import image
-from ...notice import notice
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource, errors_at
 from ...storage.window import WindowSource
@@ -140,18 +140,15 @@ def open_webdataset(source: ByteSource, inner: str, *, nthreads: int | None) -> 
         raise FormatError(f"{_WHAT}: it is cut off at {source.size()} bytes").at(
             path=source.name, whole=""
         )
-    lost: set[str] = set()
+    lost: list[str] = []
     clips = dict(_clip(source, key, fields, lost) for key, fields in samples.items())
     if len(clips) != len(samples):
         raise FormatError(f"{_WHAT}: two samples have the same id").at(path=source.name, whole="")
-    if lost:
-        names = ", ".join(sorted(lost)[:10])
-        notice("%s: neither images, npy nor metadata, so left out: %s", source.name or _WHAT, names)
-    yield Clips(clips, source.name)
+    yield Clips(clips, source.name, tuple(lost))
 
 
 def _clip(
-    source: ByteSource, key: str, fields: dict[str, tuple[int, int]], lost: set[str]
+    source: ByteSource, key: str, fields: dict[str, tuple[int, int]], lost: list[str]
 ) -> tuple[str, Clip]:
     """Return the id of a sample, and the sample as a clip."""
     meta: dict[str, Any] = {}
@@ -171,7 +168,8 @@ def _clip(
         id_ = str(meta.pop(_ID, key))
         images = sorted(each for each in fields if each.rpartition(".")[2] in _IMAGES)
         arrays = [] if images else [each for each in fields if each.rpartition(".")[2] == "npy"]
-        lost |= fields.keys() - set(images) - set(arrays[:1])
+        others = fields.keys() - set(images) - set(arrays[:1])
+        lost += [f"member {quoted(f'{key}.{field}')}" for field in sorted(others)]
         if not arrays:
             return id_, ImageClip(id_, source, [fields[each] for each in images], meta)
         window = WindowSource(source, source.name or _WHAT, fields[arrays[0]])
@@ -186,8 +184,7 @@ def _clip(
 
 def copy_to_webdataset(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all clips of a source to a tar file."""
-    if left := ", ".join(attrs_of(source)):
-        notice("%s: a tar file has no place for attributes: %s", source.name, left)
+    job.leave_out(*attributes(attrs_of(source)))
     return write_copy("webdataset", source, TarWriter(source, "fast", job.nthreads), job)
 
 

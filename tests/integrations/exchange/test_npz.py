@@ -16,6 +16,7 @@ from bloscpack.exceptions import (
     FormatError,
     NotFoundError,
     ObjectNumpyArrayRejection,
+    UnsupportedError,
 )
 from bloscpack.filetypes import copyjob
 from bloscpack.filetypes.arraysource import ArraySource, Rows
@@ -98,8 +99,14 @@ def test_attrs_are_kept_or_reported(tmp_path: Path) -> None:
     bp.convert(tmp_path / "b.blp", tmp_path / "c.blp")
     with bp.Archive(tmp_path / "c.blp") as archive:
         assert (archive.attrs, archive["a"].attrs) == ({"title": "x"}, {"unit": "K"})
-    with pytest.warns(BloscpackWarning, match="npz has no place for attributes: title, unit"):
-        bp.convert(tmp_path / "b.blp", tmp_path / "d.npz")
+    lost = ("attribute 'title' of the file", "attribute 'unit' of 'a'")
+    with pytest.raises(UnsupportedError, match=r"d\.npz: strict: .* 'title' .*; .* 'unit' of 'a'"):
+        bp.convert(tmp_path / "b.blp", tmp_path / "d.npz", strict=True)
+    assert not (tmp_path / "d.npz").exists()
+    with pytest.warns(BloscpackWarning) as found:
+        assert bp.convert(tmp_path / "b.blp", tmp_path / "d.npz").left_out == lost
+    name = tmp_path / "d.npz"
+    assert [str(each.message) for each in found] == [f"{name}: left out: {each}" for each in lost]
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a\\b", "a\0b", "a/../../b"])
@@ -134,7 +141,7 @@ def test_objects_and_other_files_in_it(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", a=np.arange(3))
     with zipfile.ZipFile(tmp_path / "b.npz", "a") as file:
         file.writestr("notes.txt", "text")
-    with pytest.warns(BloscpackWarning, match=r"left out: 'notes.txt'"):
+    with pytest.warns(BloscpackWarning, match=r"left out: file 'notes.txt'"):
         bp.convert(tmp_path / "b.npz", tmp_path / "b.blp")
     assert list(bp.load(tmp_path / "b.blp")) == ["a"]
 

@@ -94,7 +94,7 @@ def test_ome_without_names_of_axes(shape: Any, axes: str, tmp_path: Path) -> Non
 
 def test_ome_with_other_names_of_axes(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", np.ones((3, 4), "u1"), attrs={"dims": ["depth", "time"]})
-    with pytest.warns(BloscpackWarning, match="dims are left out"):
+    with pytest.warns(BloscpackWarning, match="left out: names of the axes"):
         bp.convert(tmp_path / "a.blp", tmp_path / "a.ome.tif")
     with tifffile.TiffFile(tmp_path / "a.ome.tif") as file:
         assert file.series[0].axes == "YX"
