@@ -7,7 +7,7 @@ under "name", and its target under "target" or "label".
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder
     ValueError
         A frame cannot be stored without loss; the message names the clip.
     """
-    quality: Any = job.coding
+    quality = cast("Quality", job.coding)
     is_exact = quality.get("crf") is None
     if isinstance(source, Dataset) and is_exact and not set(quality) - {"crf"}:
         return SampleCopier(source)
