@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from shlex import quote
+from threading import current_thread, main_thread
 from typing import Any, TextIO
 
 from ..exceptions import BloscpackWarning
@@ -21,7 +23,7 @@ from .console.options import (
     add_global_options,
     keep_prefixes,
     nthreads,
-    protect_selections,
+    protect_operands,
     with_json_behind,
 )
 from .console.output import PROG, Console, error, message, warning
@@ -63,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code, one of `ExitCode`.
     """
     try:
-        with _short_warnings():
+        with _short_warnings(), _ending_on_signals():
             code = _run(list(sys.argv[1:] if argv is None else argv))
     except SystemExit as err:  # from argparse: help, version, wrong usage
         code = err.code if isinstance(err.code, int) else ExitCode.OK
@@ -71,6 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has ended (`| head`): that needs no message.
         _abandon_stdout()
         return int(ExitCode.FAILED)
+    except _EndedError as err:
+        with suppress(OSError):  # the terminal may be gone
+            message(f"ended by {err.signal.name}")
+        code = 128 + err.signal
     except KeyboardInterrupt:
         message("interrupted")
         code = ExitCode.INTERRUPTED
@@ -80,6 +86,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         if code == ExitCode.DAMAGED:
             _advise(sys.argv[1:] if argv is None else argv, getattr(err, "_whole", ""))
     return int(_finish(code))
+
+
+class _EndedError(KeyboardInterrupt):
+    """Interrupt by another signal than that of Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        self.signal = signal.Signals(number)
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP interrupt the command as Ctrl-C does, so that it cleans up."""
+    pid = os.getpid()
+    caught: list[signal.Signals] = []
+
+    def end(number: int, frame: object) -> None:
+        # The end of a session sends both: the second must not interrupt the cleaning up.
+        action = signal.SIG_IGN if os.getpid() == pid else signal.SIG_DFL
+        for each in caught:
+            signal.signal(each, action)
+        if os.getpid() == pid:
+            raise _EndedError(number)
+        signal.raise_signal(number)  # a forked worker
+
+    try:
+        if current_thread() is main_thread():
+            for each in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(each) is signal.SIG_DFL:  # nohup ignores SIGHUP
+                    caught.append(each)
+                    signal.signal(each, end)
+        yield
+    finally:
+        for each in caught:
+            signal.signal(each, signal.SIG_DFL)
 
 
 @contextmanager
@@ -109,7 +149,7 @@ def _show_warning(
 
 def _run(argv: list[str]) -> int:
     parser = create_parser()
-    args = parser.parse_args(protect_selections(with_json_behind(argv)))
+    args = parser.parse_args(protect_operands(with_json_behind(argv)))
     if args.subcommand is None:
         parser.print_help()
         return ExitCode.USAGE

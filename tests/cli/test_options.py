@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli.console.options import protect_selections
+from bloscpack.cli.console.options import protect_operands
 from bloscpack.cli.main import create_parser, main
 from bloscpack.format.checksum import CHECKSUMS
 from bloscpack.format.codec import CODECS
@@ -292,7 +292,18 @@ def test_options_between_files(blpk: Blpk, plain: Path) -> None:
 
 
 def test_selections_are_not_options() -> None:
-    assert protect_selections(["cat", "x", "-5:"]) == ["cat", "x", "[-5:]"]
-    assert protect_selections(["cat", "x", "-1,2"]) == ["cat", "x", "[-1,2]"]
-    assert protect_selections(["cat", "x", "-1"]) == ["cat", "x", "-1"]
-    assert protect_selections(["-n", "2", "-z1K", "--", "-5:"]) == ["-n", "2", "-z1K", "--", "-5:"]
+    assert protect_operands(["cat", "x", "-5:"]) == ["cat", "x", "[-5:]"]
+    assert protect_operands(["cat", "x", "-1,2"]) == ["cat", "x", "[-1,2]"]
+    assert protect_operands(["cat", "x", "-1"]) == ["cat", "x", "-1"]
+    assert protect_operands(["-n", "2", "-z1K", "--", "-5:"]) == ["-n", "2", "-z1K", "-5:"]
+
+
+def test_arguments_behind_two_dashes_are_not_options(blpk: Blpk) -> None:
+    for name in ("-x.blp", "--fix"):
+        bp.save(name, np.arange(3))
+    assert blpk("verify", "--", "-x.blp", "--fix").out == "-x.blp: ok\n--fix: ok\n"
+    assert blpk("cat", "--text", "--", "-x.blp", "-1:").out == "[2]\n"
+    assert blpk("convert", "--", "-x.blp", "-y.npy").code == 0
+    assert np.load("-y.npy").tolist() == [0, 1, 2]
+    assert blpk("frames", "create", "--", "-y.npy", "-s.blp").code == 0
+    assert blpk("--", "info", "-x.blp").code == 0

@@ -8,7 +8,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import bloscpack as bp
+from bloscpack.cli import main
 
 from .conftest import REPOSITORY
 
@@ -138,6 +142,59 @@ def test_an_interrupt_leaves_nothing_behind(env: dict[str, str]) -> None:
         process.stdin.close()
         assert process.stderr.read().splitlines()[-1] == b"blpk: interrupted"
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("command", ["compress", "convert"])
+def test_other_signals_clean_up_too(
+    env: dict[str, str], number: signal.Signals, code: int, command: str
+) -> None:
+    """The command has begun its output, and waits in the middle of reading or writing."""
+    os.mkfifo("pipe")
+    bp.save("array.blp", np.random.default_rng(1).random(90_000))
+    argv = ["c", "pipe", "out.blp"] if command == "compress" else ["convert", "array.blp", "pipe"]
+    with subprocess.Popen(
+        [*COMMAND, *argv], stderr=subprocess.PIPE, env={**env, "TMPDIR": str(Path.cwd())}
+    ) as process:
+        with open("pipe", "wb" if command == "compress" else "rb", buffering=0) as pipe:
+            if command == "compress":
+                pipe.write(bytes(1 << 20))
+                while not list(Path().glob(".*.tmp")):
+                    pipe.write(bytes(1 << 10))
+            else:
+                assert pipe.read(1000)  # more remains than the pipe holds
+            for _ in range(3):  # see above
+                process.send_signal(number)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(LIMIT / 3)
+                    break
+            assert process.returncode == code
+        assert process.stderr is not None
+        assert process.stderr.read() == f"blpk: ended by {number.name}\n".encode()
+    assert sorted(os.listdir()) == ["array.blp", "pipe"]
+
+
+def test_signals_of_the_calling_program_are_left_alone() -> None:
+    """`nohup` ignores SIGHUP; a program that calls `main` may handle SIGTERM."""
+    before = signal.getsignal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with main._ending_on_signals():
+            signal.raise_signal(signal.SIGHUP)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # while it cleans up
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_help_that_cannot_be_written(env: dict[str, str]) -> None:
+    done = shell(env, "blpk convert --help > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"blpk: error: standard output: No space")
 
 
 def test_nothing_is_drawn_without_a_terminal_and_a_bar_with_one(env: dict[str, str]) -> None:

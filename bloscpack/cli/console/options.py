@@ -7,6 +7,7 @@ option would make one of its prefixes ambiguous, `keep_prefixes` gives the prefi
 import argparse
 import os
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ from ...original.args import (
     BloscArgs,
     parse_size,
 )
+from ...storage import disk
 from ...types import foreign_keyword
 from .output import PROG, printable
 from .status import ExitCode
@@ -48,6 +50,16 @@ class HelpFormatter(argparse.HelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """Parser that prints an error as one line, like all messages of ``blpk``."""
+
+    def _parse_optional(self, arg_string: str) -> Any:
+        return None if isinstance(arg_string, _Operand) else super()._parse_optional(arg_string)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is None or file is not sys.stdout:
+            super()._print_message(message, file)
+        else:  # the original ignores errors, such as that of a full disk
+            with disk.naming("standard output"):
+                file.write(message)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with the code for wrong usage."""
@@ -152,12 +164,21 @@ class CommandParser(Parser):
         return found, rest
 
 
-def protect_selections(argv: list[str]) -> list[str]:
-    """Put selections like ``-5:`` in brackets, as argparse takes them for options otherwise."""
+class _Operand(str):
+    """Argument behind ``--``, which is not an option, although it may begin with a dash.
+
+    argparse forgets this when options may stand between arguments.
+    """
+
+    __slots__ = ()
+
+
+def protect_operands(argv: list[str]) -> list[str]:
+    """Protect arguments from being taken for options: selections like ``-5:``, and all after --."""
     end = argv.index("--") if "--" in argv else len(argv)
     return [
-        f"[{arg}]" if position < end and _NEGATIVE_SELECTION.fullmatch(arg) else arg
-        for position, arg in enumerate(argv)
+        *(f"[{arg}]" if _NEGATIVE_SELECTION.fullmatch(arg) else arg for arg in argv[:end]),
+        *map(_Operand, argv[end + 1 :]),
     ]
 
 
