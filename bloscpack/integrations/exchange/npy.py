@@ -21,12 +21,14 @@ from .library import errors_of, refuse_inner
 
 # numpy reads no header of more than 10,000 bytes.
 _HEAD_NBYTES = 16 << 10
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_LENGTH_NBYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 
 
 @contextmanager
 def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
     """Yield the array in a ``.npy`` file, without reading its items.
+
+    The file may have more behind it, as `numpy.save` adds arrays to an open file.
 
     Raises
     ------
@@ -35,7 +37,13 @@ def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
     """
     refuse_inner(inner, "a .npy file")
     rows = _npy_rows(source)
-    yield ArraySource(rows, rows.is_fortran)
+    left_out: list[str] = []
+    rest = source.size() - rows.stop
+    if rest > 0 and not rows.dtype.hasobject:
+        magic = bytes(source.read_at(rows.stop, len(npy.MAGIC_PREFIX)))
+        what = "a second array" if magic == npy.MAGIC_PREFIX else "trailing bytes"
+        left_out.append(f"{what}: {rest} bytes")
+    yield ArraySource(rows, rows.is_fortran, left_out=tuple(left_out))
 
 
 def copy_to_npy(source: ArraySource, job: CopyJob) -> Conversion:
@@ -67,6 +75,10 @@ def write_npy(stream: IO[bytes], source: ArraySource, add: Add) -> None:
     header = {"descr": descr, "fortran_order": source.is_fortran, "shape": rows.shape}
     try:
         npy.write_array_header_1_0(stream, header)
+    except UnicodeEncodeError:  # names of fields that need UTF-8
+        text = repr(header).encode()
+        text += b" " * (-(npy.MAGIC_LEN + 4 + len(text) + 1) % npy.ARRAY_ALIGN) + b"\n"
+        stream.write(npy.magic(3, 0) + len(text).to_bytes(4, "little") + text)
     except ValueError:  # too long: many fields
         npy.write_array_header_2_0(stream, header)
     for place in source.parts(in_order=True):
@@ -81,9 +93,16 @@ def _npy_rows(source: ByteSource) -> "ItemRows":
     # Besides ValueError, numpy raises TokenError, TypeError and IndexError for damaged headers.
     with errors_of(".npy file", source.name):
         version = npy.read_magic(stream)
-        if version not in _HEADERS:
+        if version not in _LENGTH_NBYTES:
             raise UnsupportedError(f".npy file: version {version}").at(path=source.name)
-        shape, is_fortran, dtype = _HEADERS[version](stream)
+        length = int.from_bytes(stream.read(_LENGTH_NBYTES[version]), "little")
+        text = stream.read(length)
+        if len(text) < length:
+            raise ValueError(f"a header of {length} bytes is too long, or cut off")
+        if version == (3, 0):  # numpy's public functions read Latin-1
+            text = text.decode().encode("ascii", "backslashreplace")
+        header = io.BytesIO(len(text).to_bytes(4, "little") + text)
+        shape, is_fortran, dtype = npy.read_array_header_2_0(header, 3 * _HEAD_NBYTES)
     return ItemRows(source, stream.tell(), shape, dtype, is_fortran=is_fortran, what=".npy file")
 
 
@@ -114,6 +133,7 @@ class ItemRows:
         # With fewer than two axes longer than 1, both orders have the same bytes.
         self.is_fortran = is_fortran and sum(length != 1 for length in shape) > 1
         nbytes = prod(shape) * dtype.itemsize
+        self.stop = start + nbytes
         if source.size() - start < nbytes and not dtype.hasobject:
             raise TruncatedError(
                 f"{what}: found {source.size() - start} of {nbytes} bytes of items"

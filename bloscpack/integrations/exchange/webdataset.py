@@ -7,11 +7,13 @@ fields of a ``json`` member are the metadata, with ``cls`` and ``txt`` members b
 
 import io
 import json
+import re
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import Any
+from posixpath import dirname, join, normpath
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
@@ -21,8 +23,9 @@ from ...filetypes.arrayclips import ArrayClip, Clips, clip_id
 from ...filetypes.arraysource import ArraySource, Rows
 from ...filetypes.clipcopy import StoreWriter, arrays_of, attrs_of, images_of, is_images, meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ...filetypes.inventory import attributes, quoted
+from ...filetypes.inventory import Inventory, attributes, quoted
 from ...frames.indexing import IndexedClip
+from ...frames.ingest.items import natural_key
 from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ...media import image
 from ...storage.file import open_source
@@ -38,6 +41,11 @@ _IMAGES = ("jpg", "jpeg", "png")
 # Field of the metadata with an id that is not a key.
 _ID = "bloscpack_id"
 _MAX_TEXT_NBYTES = 16 << 20
+_BLOCK_NBYTES = 1 << 20
+# Links that lead to each other; the kernel follows as many.
+_MAX_LINKS = 40
+# Headers that describe the member itself.
+_PAX_FIELDS = {*tarfile.PAX_FIELDS, "atime", "ctime", "charset", "hdrcharset"}
 
 
 class ImageClip(IndexedClip):
@@ -114,72 +122,174 @@ def open_image(source: ByteSource, inner: str, *, nthreads: int | None) -> Itera
 
 @contextmanager
 def open_webdataset(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[Clips]:
-    """Yield the samples of a tar file as clips; members of other types are left out and reported.
+    """Yield the samples of a tar file as clips.
 
     Raises
     ------
     FormatError
         The file is damaged, or a sample is.
     """
-    samples: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
-    end = 0
+    inventory = Inventory()
+    samples: dict[str, dict[str, _File]] = defaultdict(dict)
     with errors_of(_WHAT, source.name):
-        stream = io.BufferedReader(SourceStream(source))
+        for file in _files(source, inventory):
+            folder, slash, name = file.name.rpartition("/")
+            key, _, field = name.partition(".")
+            if key and field:
+                samples[folder + slash + key].setdefault(field.lower(), file)
+    clips = dict(_clip(source, key, fields, inventory) for key, fields in samples.items())
+    if len(clips) != len(samples):
+        raise FormatError(f"{_WHAT}: two samples have the same id").at(path=source.name, whole="")
+    yield Clips(clips, source.name, inventory.left_out)
+
+
+# Place of the content of a file; or the name that a link leads to; or None for any other type.
+_Target: TypeAlias = tuple[int, int] | str | None
+
+
+class _File(NamedTuple):
+    """File in a tar file, or a link to one."""
+
+    name: str
+    place: tuple[int, int]  # offset and size
+    text: str  # in the inventory
+
+
+def _files(source: ByteSource, inventory: Inventory) -> Iterator[_File]:
+    """Yield the files of a tar file, and the links to them, each with the place of its content.
+
+    As extraction does, the last of several members with one name replaces the others, and archives
+    that follow each other are one.
+    """
+    stream = io.BufferedReader(SourceStream(source))
+    found: dict[str, tuple[str, _Target]] = {}
+    start: int | None = 0
+    while start is not None:
+        stream.seek(start)
         # Not compressed: members are read later, by their offsets.
         with tarfile.open(fileobj=stream, mode="r:") as archive:
             for member in archive:
-                end = member.offset_data + member.size
-                if member.issparse() or end > source.size():
-                    raise FormatError(f"member {member.name!r:.80} is sparse or cut off")
-                folder, slash, name = member.name.rpartition("/")
-                key, _, field = name.partition(".")
-                if member.isfile() and key and field:
-                    fields = samples[folder + slash + key]
-                    fields[field.lower()] = member.offset_data, member.size
-    if source.size() < end + 1024:  # two blocks of zeros
-        raise FormatError(f"{_WHAT}: it is cut off at {source.size()} bytes").at(
-            path=source.name, whole=""
+                name = normpath(member.name)
+                if name in found:
+                    inventory.add(f"earlier member {quoted(name)}")
+                text = f"{_kind(member)} {quoted(name)}"
+                inventory.add(text)
+                target = _target(member)
+                if member.islnk() and isinstance(target, str):  # to what has that name so far
+                    target = found.get(target, (text, target))[1]
+                found[name] = text, target
+                for key in sorted(member.pax_headers.keys() - _PAX_FIELDS):
+                    if not key.startswith("GNU.sparse."):
+                        inventory.add(f"pax header {quoted(key)}")
+            start = _next_archive(source, archive.offset, inventory)
+    yield from _resolved(found)
+    folders = {name[:at] for name in found for at, char in enumerate(name) if char == "/"}
+    # A folder is in the names of its members.
+    inventory.carry(*(text for name, (text, _) in found.items() if name in {".", *folders}))
+
+
+def _resolved(found: dict[str, tuple[str, _Target]]) -> Iterator[_File]:
+    """Yield the files among members and links."""
+    for name, (text, target) in found.items():
+        for _ in range(_MAX_LINKS):
+            if not isinstance(target, str):
+                break
+            target = found.get(target, (text, None))[1]
+        if isinstance(target, tuple):
+            yield _File(name, target, text)
+
+
+def _target(member: tarfile.TarInfo) -> _Target:
+    """Return the place of a file, the name that a link leads to, or None."""
+    if member.islnk():
+        return normpath(member.linkname)
+    if member.issym():
+        return normpath(join(dirname(member.name), member.linkname))
+    is_adjacent = member.isfile() and not member.issparse()
+    return (member.offset_data, member.size) if is_adjacent else None
+
+
+def _kind(member: tarfile.TarInfo) -> str:
+    if member.issparse():
+        return "sparse member"
+    if member.isdev():
+        return "pipe" if member.isfifo() else "device"
+    return "folder" if member.isdir() else "member"
+
+
+def _next_archive(source: ByteSource, end: int, inventory: Inventory) -> int | None:
+    """Return the place of an archive behind one whose members end at `end`; None without one.
+
+    Raises
+    ------
+    FormatError
+        The header of a member is damaged, or the archive is cut off.
+    """
+    block = bytes(source.read_at(end, tarfile.BLOCKSIZE))
+    if any(block):  # tarfile takes a damaged header for the end
+        raise FormatError(f"the header of the member at byte {end} is damaged")
+    if source.size() < end + 2 * tarfile.BLOCKSIZE:
+        raise FormatError(f"it is cut off at {source.size()} bytes")
+    while not any(block):
+        end += len(block)
+        block = bytes(source.read_at(end, _BLOCK_NBYTES))
+        if not block:
+            return None
+    start = end + len(block) - len(block.lstrip(b"\0"))
+    start -= start % tarfile.BLOCKSIZE
+    try:
+        tarfile.TarInfo.frombuf(
+            bytes(source.read_at(start, tarfile.BLOCKSIZE)), "utf-8", "surrogateescape"
         )
-    lost: list[str] = []
-    clips = dict(_clip(source, key, fields, lost) for key, fields in samples.items())
-    if len(clips) != len(samples):
-        raise FormatError(f"{_WHAT}: two samples have the same id").at(path=source.name, whole="")
-    yield Clips(clips, source.name, tuple(lost))
+    except tarfile.TarError:
+        inventory.add(f"trailing bytes after the end of the archive: {source.size() - start} bytes")
+        return None
+    return start
 
 
 def _clip(
-    source: ByteSource, key: str, fields: dict[str, tuple[int, int]], lost: list[str]
+    source: ByteSource, key: str, fields: dict[str, _File], inventory: Inventory
 ) -> tuple[str, Clip]:
     """Return the id of a sample, and the sample as a clip."""
     meta: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
     with errors_of(f"{_WHAT}: sample {key!r:.80}", source.name):
         for field in ("cls", "txt", "json"):
-            offset, nbytes = fields.pop(field, (0, -1))
-            if nbytes > _MAX_TEXT_NBYTES:
-                raise ValueError(f"{field} of {nbytes} bytes")
-            if nbytes >= 0:
-                text = bytes(source.read_at(offset, nbytes)).decode()
-                value: Any = text
-                if field != "txt":
-                    with suppress(ValueError):
-                        value = json.loads(text)
-                is_object = field == "json" and isinstance(value, dict)
-                meta |= value if is_object else {field: value}
+            if field in fields:
+                offset, nbytes = fields[field].place
+                if nbytes > _MAX_TEXT_NBYTES:
+                    raise ValueError(f"{field} of {nbytes} bytes")
+                texts[field] = _value(field, bytes(source.read_at(offset, nbytes)).decode())
+                is_object = field == "json" and isinstance(texts[field], dict)
+                meta |= texts[field] if is_object else {field: texts[field]}
+        used = [field for field in texts if field == "json" or meta[field] is texts[field]]
         id_ = str(meta.pop(_ID, key))
-        images = sorted(each for each in fields if each.rpartition(".")[2] in _IMAGES)
-        arrays = [] if images else [each for each in fields if each.rpartition(".")[2] == "npy"]
-        others = fields.keys() - set(images) - set(arrays[:1])
-        lost += [f"member {quoted(f'{key}.{field}')}" for field in sorted(others)]
+        kinds = {field: field.rpartition(".")[2] for field in fields}
+        images = sorted((field for field in fields if kinds[field] in _IMAGES), key=natural_key)
+        arrays = [] if images else [field for field in fields if kinds[field] == "npy"]
+        inventory.carry(*(fields[field].text for field in [*used, *images, *arrays[:1]]))
+        if len({re.sub("[0-9]+", "0", field) for field in images}) > 1:
+            inventory.add(f"names of the images of {quoted(key)}: {', '.join(images):.80}")
         if not arrays:
-            return id_, ImageClip(id_, source, [fields[each] for each in images], meta)
-        window = WindowSource(source, source.name or _WHAT, fields[arrays[0]])
+            return id_, ImageClip(id_, source, [fields[each].place for each in images], meta)
+        window = WindowSource(source, source.name or _WHAT, fields[arrays[0]].place)
         with open_npy(window, "", nthreads=1) as array:
+            inventory.add(*(f"{quoted(key)}: {text}" for text in array.left_out))
             rows = array.rows
             if not rows.shape:
                 raise ValueError("its array has no axes, and so no frames")
             if len(rows.shape) == 2:
                 rows = Rows((1, *rows.shape), rows.dtype, lambda part: array.rows[part[1:]][None])
             return id_, ArrayClip(id_, ArraySource(rows, attrs=meta))
+
+
+def _value(field: str, text: str) -> Any:
+    """Return the value of a member of text: only the number of a class is a number."""
+    if field == "json":
+        with suppress(ValueError):
+            return json.loads(text)
+    is_number = field == "cls" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text.strip())
+    return int(text) if is_number else text
 
 
 def copy_to_webdataset(source: FrameSource, job: CopyJob) -> Conversion:

@@ -126,3 +126,55 @@ class TestClips:
         np.save(tmp_path / "a.npy", np.zeros((3, 3)))
         with pytest.raises(ValueError, match=r"shape \(3, 3\) is not a clip of frames"):
             bp.convert(tmp_path / "a.npy", tmp_path / "a.blp", to="frames")
+
+
+NAMES = ("\u6e29", "größe", "\U0001f600", "a'b\\c", "tab\t", "\ud800")
+
+
+@pytest.mark.filterwarnings("ignore:Stored array in format")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_names_of_fields_in_any_script(name: str, order: Any, tmp_path: Path) -> None:
+    array = np.zeros((2, 3), [(name, "<f4"), ("\u6e29\u5ea6", ">i2", (2,))], order=order)
+    array["\u6e29\u5ea6"] = 7
+    np.save(tmp_path / "a.npy", array)
+    bp.convert(tmp_path / "a.npy", tmp_path / "a.blp", strict=True)
+    assert_same(bp.load(tmp_path / "a.blp"), array)
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.npy", strict=True)
+    assert (tmp_path / "b.npy").read_bytes()[6] == (tmp_path / "a.npy").read_bytes()[6]
+    assert_same(np.load(tmp_path / "b.npy"), array)
+    assert_same(np.load(tmp_path / "b.npy", mmap_mode="r"), array)
+
+
+@pytest.mark.filterwarnings("ignore:Stored array in format")
+def test_many_names_of_fields(tmp_path: Path) -> None:
+    array = np.zeros(2, [(f"{k}\u6e29\u6e29\u6e29", "<f4") for k in range(450)])
+    np.save(tmp_path / "a.npy", array)
+    bp.convert(tmp_path / "a.npy", tmp_path / "a.blp")
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.npy")
+    assert np.load(tmp_path / "b.npy").dtype == array.dtype
+
+
+@pytest.mark.parametrize("array", [np.arange(3), np.asfortranarray(np.eye(3)), np.array(5), []])
+def test_what_follows_the_array(array: Any, tmp_path: Path) -> None:
+    for rest, listed in (
+        (b"", ()),
+        (b"x", ("trailing bytes: 1 bytes",)),
+        (bytes(5), ("trailing bytes: 5 bytes",)),
+    ):
+        np.save(tmp_path / "a.npy", array)
+        with (tmp_path / "a.npy").open("ab") as file:
+            file.write(rest)
+        done = bp.convert(tmp_path / "a.npy", tmp_path / "a.blp", overwrite=True)
+        assert done.left_out == listed
+    with (tmp_path / "two.npy").open("wb") as file:
+        np.save(file, array)
+        start = file.tell()
+        np.save(file, [3, 4])
+        rest = file.tell() - start
+    with pytest.warns(BloscpackWarning, match="left out: a second array"):
+        done = bp.convert(tmp_path / "two.npy", tmp_path / "b.blp")
+    assert done.left_out == (f"a second array: {rest} bytes",)
+    with pytest.raises(UnsupportedError, match="strict"):
+        bp.convert(tmp_path / "two.npy", tmp_path / "c.blp", strict=True)
+    assert not (tmp_path / "c.blp").exists()

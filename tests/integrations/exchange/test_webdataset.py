@@ -81,6 +81,7 @@ def test_webdataset_wrote_it(tmp_path: Path) -> None:
     with pytest.warns(BloscpackWarning, match=r"left out: member 'train/00000\.mask\.npy'"):
         done = bp.convert(tmp_path / "a.tar", tmp_path / "a.blp")
     assert (done.clips, done.images) == (3, 3)
+    assert done.left_out == tuple(f"member 'train/0000{k}.mask.npy'" for k in range(3))
     with bp.frames.open(tmp_path / "a.blp") as clips:
         assert list(clips)[1] == "train/00001"
         assert clips["train/00001"].meta == {"cls": 1, "txt": "a cat"}
@@ -108,7 +109,7 @@ def test_no_trace_of_a_copy_that_fails(store: Path, monkeypatch: Any) -> None:
 def test_attrs_are_reported_as_lost(tmp_path: Path) -> None:
     with bp.frames.create(tmp_path / "a.blp", attrs={"unit": 1}) as made:
         made.append("walk", PICTURES)
-    with pytest.warns(BloscpackWarning, match="left out: attribute .unit. of the file"):
+    with pytest.warns(BloscpackWarning, match="left out: attribute 'unit' of the file"):
         bp.convert(tmp_path / "a.blp", tmp_path / "a.tar")
     with bp.frames.create(tmp_path / "b.blp") as made:
         made.append("walk", np.zeros((2, 3, 4), "M8[s]"))
