@@ -15,12 +15,12 @@ from ...exceptions import FormatError, TruncatedError, UnsupportedError
 from ...filetypes.arraysource import ArraySource
 from ...filetypes.copyjob import Conversion, CopyJob
 from ...storage.protocol import ByteSource
-from ...types import AnyArray
+from ...types import AnyArray, BytesLike
 from .arrayfile import Add, copy_array
 from .library import errors_of, refuse_inner
 
 # numpy reads no header of more than 10,000 bytes.
-_HEAD_NBYTES = 16 << 10
+HEAD_NBYTES = 16 << 10
 _LENGTH_NBYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 
 
@@ -88,22 +88,28 @@ def write_npy(stream: IO[bytes], source: ArraySource, add: Add) -> None:
 
 
 def _npy_rows(source: ByteSource) -> "ItemRows":
-    """Parse the header of a ``.npy`` file."""
-    stream = io.BytesIO(source.read_at(0, _HEAD_NBYTES))
-    # Besides ValueError, numpy raises TokenError, TypeError and IndexError for damaged headers.
     with errors_of(".npy file", source.name):
-        version = npy.read_magic(stream)
-        if version not in _LENGTH_NBYTES:
-            raise UnsupportedError(f".npy file: version {version}").at(path=source.name)
-        length = int.from_bytes(stream.read(_LENGTH_NBYTES[version]), "little")
-        text = stream.read(length)
-        if len(text) < length:
-            raise ValueError(f"a header of {length} bytes is too long, or cut off")
-        if version == (3, 0):  # numpy's public functions read Latin-1
-            text = text.decode().encode("ascii", "backslashreplace")
-        header = io.BytesIO(len(text).to_bytes(4, "little") + text)
-        shape, is_fortran, dtype = npy.read_array_header_2_0(header, 3 * _HEAD_NBYTES)
-    return ItemRows(source, stream.tell(), shape, dtype, is_fortran=is_fortran, what=".npy file")
+        start, shape, is_fortran, dtype = read_header(source.read_at(0, HEAD_NBYTES))
+    return ItemRows(source, start, shape, dtype, is_fortran=is_fortran, what=".npy file")
+
+
+def read_header(head: BytesLike) -> tuple[int, tuple[int, ...], bool, Dtype]:
+    """Return where the items begin, the shape, whether the order is Fortran's, and the dtype.
+
+    Besides ValueError, numpy raises TokenError, TypeError and IndexError for damaged headers.
+    """
+    stream = io.BytesIO(head)
+    version = npy.read_magic(stream)
+    if version not in _LENGTH_NBYTES:
+        raise UnsupportedError(f".npy file: version {version}")
+    length = int.from_bytes(stream.read(_LENGTH_NBYTES[version]), "little")
+    text = stream.read(length)
+    if len(text) < length:
+        raise ValueError(f"a header of {length} bytes is too long, or cut off")
+    if version == (3, 0):  # numpy's public functions read Latin-1
+        text = text.decode().encode("ascii", "backslashreplace")
+    header = io.BytesIO(len(text).to_bytes(4, "little") + text)
+    return stream.tell(), *npy.read_array_header_2_0(header, 3 * HEAD_NBYTES)
 
 
 class ItemRows:

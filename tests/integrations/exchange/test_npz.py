@@ -1,8 +1,10 @@
 """Named arrays copied between archives and ``.npz`` files, and arrays out of them."""
 
+import errno
 import io
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -144,6 +146,99 @@ def test_objects_and_other_files_in_it(tmp_path: Path) -> None:
     with pytest.warns(BloscpackWarning, match=r"left out: file 'notes.txt'"):
         bp.convert(tmp_path / "b.npz", tmp_path / "b.blp")
     assert list(bp.load(tmp_path / "b.blp")) == ["a"]
+
+
+def npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")
+@pytest.mark.filterwarnings("ignore:Stored array in format")
+def test_one_of_each(tmp_path: Path) -> None:
+    """A file with one of each thing that it can hold; what is carried goes back, and is equal."""
+    carried = {
+        **FIELDS,
+        "words": np.array(["a", "größe"]),
+        "table": np.zeros(3, [("\u6e29", "<f4"), ("b", ">i2", (2,))]),
+        "times": np.array(["2026-01-01", "NaT"], "M8[D]"),
+        "big": np.arange(3, dtype=">u4"),
+        "nan": np.array([np.nan, -0.0, np.inf]),
+        "empty": np.empty((0, 3)),
+        "größe": np.array(1),
+    }
+    np.savez_compressed(tmp_path / "a.npz", **carried, objects=np.array([None]))
+    with zipfile.ZipFile(tmp_path / "a.npz", "a", compression=zipfile.ZIP_LZMA) as file:
+        file.comment = b"of the file"
+        commented = zipfile.ZipInfo("noted.npy")
+        commented.comment = b"of a member"
+        file.writestr(commented, npy([1]))
+        file.writestr("twice.npy", npy([1, 2]) + npy([3, 4]))
+        file.writestr("bare", npy([5]))  # numpy reads it, too
+        file.writestr("fake.npy", b"text")
+        file.writestr("notes.txt", b"text")
+        file.writestr("folder/", b"")
+        secret = zipfile.ZipInfo("secret.npy")
+        file.writestr(secret, npy([6]))
+        secret.flag_bits |= 1
+    done = bp.convert(tmp_path / "a.npz", tmp_path / "a.blp")
+    assert sorted(done.left_out) == sorted(
+        [
+            "comment of 'noted.npy'",
+            "comment of the file",
+            "encrypted file 'secret.npy'",
+            "file 'fake.npy'",
+            "file 'notes.txt'",
+            "folder 'folder/'",
+            "objects 'objects.npy'",
+            f"'twice': a second array: {len(npy([3, 4]))} bytes",
+        ]
+    )
+    others = {"noted": np.array([1]), "twice": np.array([1, 2]), "bare": np.array([5])}
+    assert_fields(bp.load(tmp_path / "a.blp"), carried | others)
+    with pytest.raises(UnsupportedError, match=r"strict: .*encrypted file 'secret.npy'"):
+        bp.convert(tmp_path / "a.npz", tmp_path / "b.blp", strict=True)
+    assert not (tmp_path / "b.blp").exists()
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.npz", strict=True)
+    with np.load(tmp_path / "b.npz") as found:
+        assert_fields(found, carried | others)
+
+
+def test_no_array_that_can_be_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.writestr("notes.txt", b"text")
+    with pytest.raises(UnsupportedError, match=r"without arrays: file 'notes.txt'"):
+        bp.convert(tmp_path / "a.zip", tmp_path / "a.blp")
+    np.savez(tmp_path / "empty.npz")
+    assert bp.convert(tmp_path / "empty.npz", tmp_path / "a.blp").clips == 0
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["a.npy", "a"])
+def test_two_arrays_of_one_name(name: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.arange(3))
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as file:
+        file.writestr(name, npy([1]))
+    with pytest.raises(UnsupportedError, match="two arrays have the name 'a'"):
+        bp.convert(tmp_path / "a.npz", tmp_path / "a.blp")
+
+
+def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = npy(np.empty(0, "u1")).replace(b"(0,)", f"({4 << 30},)".encode())
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", compression=zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.npy", head)
+    content = (tmp_path / "a.npz").read_bytes()
+    declared = len(head).to_bytes(4, "little"), (3 << 30).to_bytes(4, "little")
+    (tmp_path / "a.npz").write_bytes(content.replace(*declared))
+    with pytest.raises(FormatError, match=r"array 'a': 3221225472 bytes, too many for"):
+        bp.convert(tmp_path / "a.npz", tmp_path / "a.blp")
+    np.savez_compressed(tmp_path / "b.npz", a=np.zeros(1 << 20))  # 1000 times smaller
+    bp.convert(tmp_path / "b.npz", tmp_path / "b.blp")
+    monkeypatch.setattr(npz, "disk_usage", lambda path: SimpleNamespace(free=1 << 20))
+    with pytest.raises(OSError, match="TMPDIR names another folder") as caught:
+        bp.convert(tmp_path / "b.npz", tmp_path / "c.blp")
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_a_damaged_array_is_named(tmp_path: Path) -> None:
