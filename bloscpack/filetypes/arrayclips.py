@@ -64,10 +64,12 @@ class Clips(ClipMapping):
         left_out: tuple[str, ...] = (),
         *,
         attrs: Mapping[str, Any] | None = None,
+        is_raw: bool = True,
     ) -> None:
         self.name = name
         self._attrs = dict(attrs or {})
         self.left_out = left_out  # what the file has besides them
+        self.is_raw = is_raw  # whether their frames have the values that the file stores
         self._clips = clips
 
     @classmethod

@@ -25,7 +25,10 @@ STORE_TAIL_NBYTES, STORE_TAIL_MAGIC = 152, b"BLPKFRMS"
 # Suffixes of files that an ingest reads.
 ARRAY_SUFFIXES = (".npy",)
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png")
-VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".ogv", ".ts")
+VIDEO_SUFFIXES = (
+    *(".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".ogv", ".ts", ".m2ts"),
+    *(".flv", ".wmv", ".mxf", ".y4m", ".ivf", ".nut"),
+)
 
 _DATASET_BRAND, _DATASET_SUFFIX = b"bzna", ".bzna"
 # Offset of the incompatible features in a Bloscpack file of version 4; bit 0 means a frame store,
@@ -104,6 +107,11 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     *((0, magic, NETCDF3) for magic in (b"CDF\1", b"CDF\2", b"CDF\5")),
     (0, b"\x1a\x45\xdf\xa3", VIDEO),  # Matroska, WebM
     (8, b"AVI ", VIDEO),
+    *((0, magic, VIDEO) for magic in (b"\0\0\1\xba", b"\0\0\1\xb3")),  # MPEG-1 and 2
+    (0, b"FLV\1", VIDEO),
+    (0, b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", VIDEO),  # ASF: WMV
+    (0, b"\x06\x0e\x2b\x34\x02\x05\x01\x01", VIDEO),  # MXF
+    *((0, magic, VIDEO) for magic in (b"YUV4MPEG2", b"DKIF", b"nut/multimedia", b"OggS")),
     *((0, magic, GIF) for magic in (b"GIF87a", b"GIF89a")),
     (0, b"PAR1", FileKind("a Parquet file", "read it with pyarrow or pandas")),
     *(
@@ -145,6 +153,9 @@ def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
     for at, magic, kind in _MAGICS:
         if head[at:].startswith(magic):
             return zip_kind(head) if kind is ZIP else kind
+    # Packets of a transport stream begin with a "G"; in .m2ts files, behind four bytes.
+    if b"GGG" in (head[:377:188], head[4:389:192]):
+        return VIDEO
     return DATASET if head and _has_dataset_suffix(name) else None
 
 

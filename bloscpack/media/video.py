@@ -21,6 +21,7 @@ from ..parallel.imports import import_av
 from ..storage.protocol import closed_on_error
 from .image import turn
 from .pyav import best_stream, display_matrix, exact, ffmpeg_message, frame_rate_of, open_container
+from .videocontent import VideoContent
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
@@ -84,9 +85,11 @@ class VideoFrames(Iterator[Frame]):
     ----------
     report : VideoReport
         Rotation, counts and damage.
+    content : VideoContent or None
+        Contents besides the pixels, with `raw`.
     """
 
-    def __init__(self, path: Path, *, frame_rate: float | None = None) -> None:
+    def __init__(self, path: Path, *, frame_rate: float | None = None, raw: bool = False) -> None:
         self.report = VideoReport(os.fspath(path))
         if frame_rate is not None and not (frame_rate > 0 and math.isfinite(frame_rate)):
             raise ValueError(f"frame_rate must be a positive number, not {frame_rate!r}")
@@ -96,6 +99,7 @@ class VideoFrames(Iterator[Frame]):
             self._container = open_container(self._file, self.report.path)
             self._stream = best_stream(self._container, self.report.path)
         self.report.rate = float(frame_rate_of(self._stream))
+        self.content = VideoContent(self._container, self._stream) if raw else None
         self._is_turn_known = False
         self._frames = self._all_frames() if frame_rate is None else self._at_rate(frame_rate)
 
@@ -196,7 +200,8 @@ class VideoFrames(Iterator[Frame]):
             matrix = display_matrix(frame)
             self.report.rotation, self.report.flipped = turn_of(matrix, self.report.path)
             self._is_turn_known = True
-        rgb: Frame = frame.to_ndarray(format="rgb24")
+        rgb: Frame
+        rgb = self.content.pixels(frame) if self.content else frame.to_ndarray(format="rgb24")
         rgb = turn(rgb, self.report.rotation, flipped=self.report.flipped)
         # Copy a view of the decoder's own memory, which later frames overwrite.
         return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
@@ -223,7 +228,7 @@ class VideoFrames(Iterator[Frame]):
             yield self._array(last)
 
 
-def read_video(path: Path, *, frame_rate: float | None = None) -> VideoFrames:
+def read_video(path: Path, *, frame_rate: float | None = None, raw: bool = False) -> VideoFrames:
     """Open a video for reading frame by frame.
 
     Parameters
@@ -233,12 +238,14 @@ def read_video(path: Path, *, frame_rate: float | None = None) -> VideoFrames:
     frame_rate : float, optional
         Frames per second: frames are dropped or repeated as by ``ffmpeg -r``. By default every
         frame is returned once.
+    raw : bool, default False
+        Return gray and RGB with the values that are stored, of any depth, and an alpha channel.
 
     Returns
     -------
     VideoFrames
         An iterator of new uint8 arrays of shape (height, width, 3), RGB. Its `report` has the
-        rotation and the damage.
+        rotation and the damage; with `raw`, its `content` has what the pixels do not have.
 
     Raises
     ------
@@ -258,7 +265,7 @@ def read_video(path: Path, *, frame_rate: float | None = None) -> VideoFrames:
     ...     clip = np.stack(list(frames))
     ...     print(frames.report.rotation, frames.report.ndamaged)
     """
-    return VideoFrames(path, frame_rate=frame_rate)
+    return VideoFrames(path, frame_rate=frame_rate, raw=raw)
 
 
 class _Clock:

@@ -64,11 +64,11 @@ def batches_of(clip: Any) -> Iterator[AnyArray]:
 
 
 def rgb_frames(clip: Any) -> Iterator[Pixels]:
-    """Yield the frames of a clip of uint8, gray or RGB, unchanged, as RGB."""
+    """Yield the frames of a clip of uint8, gray or RGB, as RGB without an alpha channel."""
     for frames in batches_of(clip):
         for frame in frames:
-            gray = frame.reshape(*frame.shape[:2], -1)
-            yield np.ascontiguousarray(np.broadcast_to(gray, (*frame.shape[:2], 3)))
+            colours = frame.reshape(*frame.shape[:2], -1)[..., :3]
+            yield np.ascontiguousarray(np.broadcast_to(colours, (*frame.shape[:2], 3)))
 
 
 def shown_frames(clip: Any) -> Iterator[Pixels]:

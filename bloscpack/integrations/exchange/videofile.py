@@ -14,7 +14,7 @@ import numpy as np
 
 from ...exceptions import FormatError, UnsupportedError
 from ...filetypes.arrayclips import Clips, clip_id
-from ...filetypes.clipcopy import meta_of
+from ...filetypes.clipcopy import attrs_of, is_images, meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
 from ...filetypes.inventory import attributes, quoted
 from ...frames.indexing import IndexedClip
@@ -45,15 +45,18 @@ class VideoClip(IndexedClip):
         # Threads that each read one frame ask for them nearly in order.
         self._recent: deque[AnyArray] = deque(maxlen=16)
         self._lock = Lock()
-        with read_video(path) as frames:
+        with read_video(path, raw=True) as frames:
             first = next(frames, None)
             self._count = sum(1 for _ in frames) + (first is not None)
+            self.content: Any = frames.content
             self.meta = {RATE_KEY: frames.report.rate} if frames.report.rate else {}
             if not frames.report.ok:
                 raise FormatError(frames.report.describe())
         if first is None:
             raise FormatError(f"{path}: a video without frames")
-        self.shape = (self._count, *first.shape)
+        # An alpha channel that is not used is left away.
+        self._channels = slice(3 if self.content.is_opaque and first.ndim == 3 else None)
+        self.shape = (self._count, *self._used(first).shape)
         self.dtype: np.dtype[Any] = first.dtype
 
     def __len__(self) -> int:
@@ -76,15 +79,18 @@ class VideoClip(IndexedClip):
     def _frame(self, number: int) -> AnyArray:
         if self._frames is None or number < self._position - len(self._recent):
             self.close()
-            self._frames, self._position = read_video(self._path), 0
+            self._frames, self._position = read_video(self._path, raw=True), 0
             self._recent.clear()
         while self._position <= number:
             frame = next(self._frames, None)
-            if frame is None or frame.shape != self.shape[1:]:
+            if frame is None or self._used(frame).shape != self.shape[1:]:
                 raise FormatError(f"{self._path}: frame {number} is missing or has another size")
-            self._recent.append(frame)
+            self._recent.append(self._used(frame))
             self._position += 1
         return self._recent[number - self._position]
+
+    def _used(self, frame: AnyArray) -> AnyArray:
+        return frame[..., self._channels] if frame.ndim == 3 else frame
 
     def read_images(self, selection: FrameSelection = None) -> None:
         """Return None: frames are decoded."""
@@ -111,7 +117,8 @@ def open_mp4(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
     if not isinstance(path, str):
         raise UnsupportedError("a video is read from a local file").at(path=source.name)
     with closing(VideoClip(path)) as clip:
-        yield Clips({clip.id: clip}, path)
+        content = clip.content
+        yield Clips({clip.id: clip}, path, content.left_out, is_raw=content.is_raw)
 
 
 def copy_to_mp4(source: FrameSource, job: CopyJob) -> Conversion:
@@ -142,7 +149,10 @@ class VideoWriter:
         # Its packets are copied.
         self.lossless = is_video and write is write_mp4 and "crf" not in job.coding
         self._crf = float(job.coding.get("crf", _DEFAULT_CRF))
-        if clip.dtype != np.uint8 or clip.shape[3:] not in ((), (1,), (3,)) or not len(clip):
+        has_alpha = clip.shape[3:] == (4,) and not is_images(clip)
+        job.leave_out(*["alpha channel"] * has_alpha, *attributes(attrs_of(source)))
+        is_shown = has_alpha or clip.shape[3:] in ((), (1,), (3,))
+        if clip.dtype != np.uint8 or not is_shown or not len(clip):
             raise ValueError(
                 f"clip {clip.id!r:.80}: a video has frames of uint8, (H, W) or (H, W, 3), not "
                 f"{clip.dtype} of {clip.shape[1:]}"

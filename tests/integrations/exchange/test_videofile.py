@@ -94,7 +94,7 @@ def test_rate_quality_and_gray(store: Path) -> None:
         assert container.streams.video[0].average_rate == 10
     with bp.frames.create(folder / "gray.blp") as made:
         made.append("gray", frames()[..., 0], {"label": 3})
-    with pytest.warns(BloscpackWarning, match="left out: attribute .label. of clip .gray."):
+    with pytest.warns(BloscpackWarning, match="left out: attribute 'label' of clip 'gray'"):
         bp.convert(folder / "gray.blp", folder / "gray.mp4")
 
 
