@@ -85,8 +85,8 @@ class VideoFrames(Iterator[Frame]):
     ----------
     report : VideoReport
         Rotation, counts and damage.
-    content : VideoContent or None
-        Contents besides the pixels, with `raw`.
+    content : VideoContent
+        Contents besides the pixels; whether these are raw is known with `raw` alone.
     """
 
     def __init__(self, path: Path, *, frame_rate: float | None = None, raw: bool = False) -> None:
@@ -99,7 +99,8 @@ class VideoFrames(Iterator[Frame]):
             self._container = open_container(self._file, self.report.path)
             self._stream = best_stream(self._container, self.report.path)
         self.report.rate = float(frame_rate_of(self._stream))
-        self.content = VideoContent(self._container, self._stream) if raw else None
+        self.content = VideoContent(self._container, self._stream)
+        self._is_raw = raw
         self._is_turn_known = False
         self._frames = self._all_frames() if frame_rate is None else self._at_rate(frame_rate)
 
@@ -201,7 +202,7 @@ class VideoFrames(Iterator[Frame]):
             self.report.rotation, self.report.flipped = turn_of(matrix, self.report.path)
             self._is_turn_known = True
         rgb: Frame
-        rgb = self.content.pixels(frame) if self.content else frame.to_ndarray(format="rgb24")
+        rgb = self.content.pixels(frame) if self._is_raw else frame.to_ndarray(format="rgb24")
         rgb = turn(rgb, self.report.rotation, flipped=self.report.flipped)
         # Copy a view of the decoder's own memory, which later frames overwrite.
         return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
@@ -245,7 +246,7 @@ def read_video(path: Path, *, frame_rate: float | None = None, raw: bool = False
     -------
     VideoFrames
         An iterator of new uint8 arrays of shape (height, width, 3), RGB. Its `report` has the
-        rotation and the damage; with `raw`, its `content` has what the pixels do not have.
+        rotation and the damage; with `raw`, its `content` lists what they lack.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class VideoClip(IndexedClip):
         with read_video(path, raw=True) as frames:
             first = next(frames, None)
             self._count = sum(1 for _ in frames) + (first is not None)
-            self.content: Any = frames.content
+            self.content = frames.content
             self.meta = {RATE_KEY: frames.report.rate} if frames.report.rate else {}
             if not frames.report.ok:
                 raise FormatError(frames.report.describe())
