@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType, NoneType, UnionType
 from typing import Any, ForwardRef, Literal, Union, get_args, get_origin
 
+import numpy as np
+
 import bloscpack
 
 from ..test_layers import FILE_TYPES
@@ -242,6 +244,9 @@ def _annotation(annotation: Any) -> str:
         return " | ".join(map(_annotation, arguments))
     if origin is Literal:
         return f"Literal[{', '.join(map(repr, arguments))}]"
+    if origin is np.ndarray and arguments[0] in (Any, tuple[Any, ...]):
+        # What `NDArray` stands for in earlier releases of NumPy; it has a name of its own since.
+        return f"NDArray{_annotation(arguments[1]).removeprefix('dtype')}"
     if origin is not None:
         name = getattr(origin, "__name__", str(origin))
         return f"{plain(name)}[{', '.join(map(_annotation, arguments))}]"

@@ -225,7 +225,8 @@ def test_metadata_at_the_limit_of_nesting_are_read_deep_in_calls(tmp_path: Path)
     def deep(levels: int) -> Any:
         return deep(levels - 1) if levels else parse_meta_data(f"[{text}]")
 
-    with pytest.raises(FormatError, match="nested too deeply"):
+    # Python 3.12 counts the levels of `json`, which is in C, apart from those of calls.
+    with pytest.raises(FormatError, match=r"nested too deeply|no object in meta_data"):
         deep(sys.getrecursionlimit() - 350)
 
 
