@@ -4,7 +4,9 @@ Changing an ordinary dict would succeed and then be lost, since nothing writes i
 """
 
 from collections.abc import Callable
-from typing import Any, Never
+from typing import Any, Never, TypeVar
+
+Values = TypeVar("Values", dict[str, Any], list[Any])
 
 _CHANGING = (
     *("__setitem__", "__delitem__", "__ior__", "__iadd__", "__imul__", "append", "clear", "extend"),
@@ -52,7 +54,7 @@ for _kind in (ReadOnlyDict, ReadOnlyList):
             setattr(_kind, _name, _refuse)
 
 
-def read_only(value: dict[str, Any], advice: str) -> dict[str, Any]:
+def read_only(value: Values, advice: str) -> Values:
     """Return a read-only copy of JSON values; changing it raises `TypeError` with `advice`."""
 
     def empty(of: Any) -> Any:

@@ -113,7 +113,7 @@ def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, ...]) -> C
     return content
 
 
-class Dataset(ClipMapping):
+class Dataset(ClipMapping[Sample]):
     """The samples of a file, or of part of it; also a source of clips, see `frames.protocol`.
 
     Created by `open`. As a source, each sample is a clip of one frame; iteration yields the ids.
@@ -191,13 +191,9 @@ class Dataset(ClipMapping):
             )
         return index
 
-    def keys(self) -> Sequence[str]:
-        """Return the ids: a unique name as it is, others with ``#`` and the ordinal appended."""
+    def _ids(self) -> Sequence[str]:
+        # A unique name as it is, others with ``#`` and the ordinal appended.
         return TableView(self._content.ids, self._indices)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids, in order."""
-        return iter(self.keys())
 
     def __contains__(self, key: object) -> bool:
         """Return whether the key is an id, or a name that exactly one sample has."""

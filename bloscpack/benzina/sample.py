@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
-from ..frames.protocol import FrameSelection, frame_indices, read_clip
+from ..frames.protocol import FrameSelection, frame_indices, read_clip, read_only_meta
 from ..frames.shownclip import ShownClip
 from ..parallel.imports import importing
 from ..storage.batch import Piece
@@ -241,7 +241,7 @@ class Sample(ShownClip):
     @property
     def meta(self) -> dict[str, Any]:
         """Name and target."""
-        return {"name": self.name, "target": self.target}
+        return read_only_meta({"name": self.name, "target": self.target})
 
     @property
     def shape(self) -> tuple[int, ...]:

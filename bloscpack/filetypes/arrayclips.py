@@ -54,7 +54,7 @@ class ArrayClip(IndexedClip):
         """Return None: frames are arrays."""
 
 
-class Clips(ClipMapping):
+class Clips(ClipMapping[Clip]):
     """Source of clips that are known; see `frames.protocol.FrameSource`."""
 
     def __init__(
@@ -88,17 +88,12 @@ class Clips(ClipMapping):
         """Attributes of all clips."""
         return dict(self._attrs)
 
-    def keys(self) -> Sequence[str]:
-        """Return the ids."""
+    def _ids(self) -> Sequence[str]:
         return tuple(self._clips)
 
     def __len__(self) -> int:
         """Return the number of clips."""
         return len(self._clips)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids."""
-        return iter(self._clips)
 
     def __contains__(self, key: object) -> bool:
         """Return whether a clip has this id."""

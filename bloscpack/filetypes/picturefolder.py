@@ -13,7 +13,13 @@ import numpy as np
 
 from ..exceptions import NotFoundError
 from ..frames.indexing import IndexedClip
-from ..frames.protocol import FrameSelection, KeyedSource, frame_indices, read_clip
+from ..frames.protocol import (
+    FrameSelection,
+    KeyedSource,
+    frame_indices,
+    read_clip,
+    read_only_meta,
+)
 from ..media import image
 from ..media.pictureitems import Item, PictureFolder
 from ..storage.batch import Piece
@@ -58,7 +64,7 @@ class FileClip(IndexedClip):
     def meta(self) -> dict[str, Any]:
         """Name and target of the file; the target is the number of its class, -1 without one."""
         target = self._item.target
-        return {"name": self.id, "target": -1 if target is None else target}
+        return read_only_meta({"name": self.id, "target": -1 if target is None else target})
 
     def __len__(self) -> int:
         """Return 1, the number of frames."""
@@ -131,8 +137,7 @@ class FolderSource(KeyedSource):
                 "one of them"
             )
 
-    def keys(self) -> Sequence[str]:
-        """Return the ids: paths relative to the folder, with ``/``."""
+    def _ids(self) -> Sequence[str]:
         return self._keys
 
     def __contains__(self, key: object) -> bool:

@@ -7,8 +7,16 @@ from one clip or from many in one batch.
 """
 
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import ItemsView, Iterable, Iterator, Sequence, ValuesView
+from abc import abstractmethod
+from collections.abc import (
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -17,7 +25,8 @@ import numpy as np
 # it is imported here, before there is a source to read.
 import numpy.ma
 
-from ..exceptions import FormatError, NotFoundError
+from ..array.attrs import Values, read_only
+from ..exceptions import FormatError
 from ..media import image
 from ..storage.batch import Piece, fetch
 from ..storage.protocol import ByteSource
@@ -31,6 +40,15 @@ Default = TypeVar("Default")
 
 LABELS_KEY = "label2idx"
 """Attribute of a store with the numbers of its labels, as GulpIO2 names them."""
+
+
+def read_only_meta(values: Values) -> Values:
+    """Return JSON values, the metadata of a clip, as a copy that refuses to be changed."""
+    return read_only(
+        values,
+        "metadata are given with the frames of a clip, as in append(id, frames, meta); "
+        "copy.deepcopy(meta) returns a copy that can be changed",
+    )
 
 
 class Clip(Protocol):
@@ -54,7 +72,7 @@ class Clip(Protocol):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Metadata of the clip; parsed at each access, so the caller may change it."""
+        """Metadata of the clip, read-only; parsed at each access."""
 
     @property
     def ndim(self) -> int:
@@ -168,59 +186,90 @@ class FrameSource(Protocol):
 ClipT = TypeVar("ClipT", covariant=True)
 
 
-class _Clips(Protocol[ClipT]):
-    """The members of a source that a mapping needs."""
+class ClipIds(KeysView[str], Sequence[str]):
+    """Ids of a source, in order: a sequence and a set, pickled as the source.
+
+    `ids` holds them as they were when `keys` was called.
+    """
+
+    __slots__ = ("_ids", "_source")
+
+    def __init__(self, source: Mapping[str, Any], ids: Sequence[str]) -> None:
+        super().__init__(source)
+        self._source = source
+        self._ids = ids
 
     def __len__(self) -> int:
-        """Return the number of clips."""
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        """Return an id, or several."""
+        return self._ids[index]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids."""
+        return iter(self._ids)
 
-    def __getitem__(self, key: str, /) -> ClipT:
-        """Return a clip."""
+    def __contains__(self, key: object) -> bool:
+        return key in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, list | tuple):  # as a sequence, in this order
+            return list(self) == list(other)
+        return KeysView.__eq__(self, other)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return operator.methodcaller("keys"), (self._source,)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} ids of {self._source!r}>"
 
 
-class ClipMapping:
-    """Base class of sources: implements the members of a mapping that follow from the others."""
+class ClipMapping(Mapping[str, ClipT]):
+    """Base class of sources: a mapping of ids to clips. Two are equal if they are the same object.
+
+    Comparing the content would read all frames.
+    """
 
     __slots__ = ()
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     @property
     def attrs(self) -> dict[str, Any]:
         """JSON values of a frame store; empty for other kinds of sources."""
         return {}
 
-    def values(self: _Clips[ClipT]) -> ValuesView[ClipT]:
-        """Return a view of the clips, in order; each is read when it is indexed."""
-        return ValuesView(self)
-
-    def items(self: _Clips[ClipT]) -> ItemsView[str, ClipT]:
-        """Return a view of ids and clips, in order; each is read when it is indexed."""
-        return ItemsView(self)
-
-    @overload
-    def get(self: _Clips[ClipT], key: str) -> ClipT | None: ...
-    @overload
-    def get(self: _Clips[ClipT], key: str, default: Default) -> ClipT | Default: ...
-    def get(self: _Clips[ClipT], key: str, default: Any = None) -> Any:
-        """Return a clip, or `default` if no clip has this id; no frame is read."""
-        try:
-            return self[key]
-        except NotFoundError:
-            return default
-
-
-class KeyedSource(ClipMapping, ABC):
-    """Base class of sources that know all their ids: implements most of `FrameSource`."""
-
     @abstractmethod
-    def keys(self) -> Sequence[str]:
+    def _ids(self) -> Sequence[str]:
         """Return the ids, in order."""
 
-    @abstractmethod
-    def __getitem__(self, key: str) -> "StoredClip":
-        """Return a clip, without reading any frame."""
+    def keys(self) -> ClipIds:
+        """Return the ids, in order: a sequence, and a set as the keys of a dict are."""
+        return ClipIds(self, self._ids())
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids, in order."""
+        return iter(self._ids())
+
+    @overload
+    def get(self, key: str) -> ClipT | None: ...
+    @overload
+    def get(self, key: str, default: Default) -> ClipT | Default: ...
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a clip, or `default` if no clip has this id; no frame is read."""
+        return super().get(key, default)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the ids, for completion of ``source["`` in IPython and notebooks."""
+        return list(self)
+
+
+class KeyedSource(ClipMapping["StoredClip"]):
+    """Base class of sources that know all their ids: implements most of `FrameSource`."""
 
     @abstractmethod
     def close(self) -> None:
@@ -228,11 +277,7 @@ class KeyedSource(ClipMapping, ABC):
 
     def __len__(self) -> int:
         """Return the number of clips."""
-        return len(self.keys())
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids, in order."""
-        return iter(self.keys())
+        return len(self._ids())
 
     def read(
         self,

@@ -27,6 +27,7 @@ from ..frames.protocol import (
     frame_indices,
     read_batch,
     read_clip,
+    read_only_meta,
 )
 from ..frames.shownclip import ShownClip
 from ..media import image
@@ -150,8 +151,7 @@ class GulpSource(KeyedSource):
         """Return the label numbers beside the chunks as an attribute, or {} if there are none."""
         return load_labels(self._folder)
 
-    def keys(self) -> Sequence[str]:
-        """Return the ids, in order."""
+    def _ids(self) -> Sequence[str]:
         return self._keys
 
     def __contains__(self, key: object) -> bool:
@@ -257,21 +257,21 @@ class GulpClip(ShownClip):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """First entry of its metadata, as GulpIO2 returns it; parsed at each access.
+        """First entry of its metadata, as GulpIO2 returns it; read-only, parsed at each access.
 
         Raises
         ------
         FormatError
             The item has no metadata.
         """
-        meta: dict[str, Any] = self._parse(parse_meta_data, 1)
+        meta: dict[str, Any] = read_only_meta(self._parse(parse_meta_data, 1))
         return meta
 
     @property
     def meta_data(self) -> list[Any] | None:
-        """All entries of its metadata, as in the file; None if that is not a list."""
+        """All entries of its metadata, as in the file, read-only; None if that is not a list."""
         entries: list[Any] | None = self._parse(parse_entries, 1)
-        return entries
+        return entries and read_only_meta(entries)
 
     @property
     def shape(self) -> tuple[int, ...]:

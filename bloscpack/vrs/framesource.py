@@ -64,8 +64,8 @@ class RecordingSource(KeyedSource):
             from .column.numberfields import iter_columns
         return iter_columns(self.recording)
 
-    def keys(self) -> Sequence[str]:
-        """Return the ids of the streams that have images, sorted by type and instance."""
+    def _ids(self) -> Sequence[str]:
+        # Those of the streams that have images, sorted by type and instance.
         return self._keys
 
     def __contains__(self, key: object) -> bool:

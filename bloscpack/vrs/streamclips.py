@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import BloscpackError, FormatError, NotFoundError
-from ..frames.protocol import FrameSelection, check_memory, frame_indices, read_clip
+from ..frames.protocol import (
+    FrameSelection,
+    check_memory,
+    frame_indices,
+    read_clip,
+    read_only_meta,
+)
 from ..frames.shownclip import ShownClip
 from ..media import image
 from ..parallel.scratch import Scratch
@@ -118,7 +124,8 @@ class StreamClip(ShownClip):
         """Name, flavor, and tags of the stream."""
         tags = self._content.tags_of(self._ordinal)
         name = tags.vrs.get(NAME_TAG) or type_name(self._content.table.streams[self._ordinal][0])
-        return {"name": name, "flavor": tags.vrs.get(FLAVOR_TAG, ""), "tags": dict(tags.user)}
+        flavor = tags.vrs.get(FLAVOR_TAG, "")
+        return read_only_meta({"name": name, "flavor": flavor, "tags": dict(tags.user)})
 
     @property
     def rows(self) -> IntArray:

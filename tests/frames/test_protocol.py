@@ -1,5 +1,7 @@
-"""Selections and batches, common to all sources of frames."""
+"""Selections, batches and the mapping of ids, common to all sources of frames."""
 
+import pickle
+from collections.abc import KeysView, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +167,34 @@ def _four_clips() -> bytes:
 
     with TemporaryDirectory() as folder:
         return made(Path(folder) / "a.blp", 4)
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+def test_a_source_is_a_mapping(tmp_path: Path, is_many: bool) -> None:
+    path = tmp_path / "a.blp"
+    with bp.frames.create(path) as store:
+        for number, id_ in enumerate(("walk", "run")):
+            store.append(id_, clip(number))
+    with bp.frames.open([path] if is_many else path) as source, bp.frames.open(path) as other:
+        assert isinstance(source, Mapping)
+        keys = source.keys()
+        assert isinstance(keys, KeysView)
+        assert isinstance(keys, Sequence)
+        assert keys & {"run", "fly"} == {"run"}
+        assert keys | {"fly"} == {"walk", "run", "fly"}
+        assert keys - {"walk"} == {"run"}
+        assert keys == other.keys() == {"run", "walk"}
+        assert keys == ["walk", "run"] != keys[::-1]
+        assert "fly" not in keys
+        assert (keys[-1], list(reversed(keys)), len(keys)) == ("run", ["run", "walk"], 2)
+        again = pickle.loads(pickle.dumps(keys))
+        assert (type(again), list(again)) == (type(keys), ["walk", "run"])
+        assert [id_ for id_, _ in pickle.loads(pickle.dumps(source.items()))] == ["walk", "run"]
+        match source:
+            case {"walk": found, **rest}:
+                assert (found.id, list(rest)) == ("walk", ["run"])
+            case _:
+                pytest.fail("not matched as a mapping")
+        assert source == source != other  # without reading frames
+        assert len({source, other}) == 2
+        assert source._ipython_key_completions_() == ["walk", "run"]

@@ -6,7 +6,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Iterator
-from copy import copy
+from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -331,8 +331,15 @@ class TestFrames:
             store.append("b", clip(0))
             found = store["a"]
             assert found.meta == {"x": [1, {"y": None}], "": float("inf")}
-            found.meta["x"].append(2)
+            for change in (
+                lambda: found.meta["x"].append(2),
+                lambda: found.meta.update(label=5),
+                lambda: found.meta["x"][1].pop("y"),
+            ):
+                with pytest.raises(TypeError, match=r"append\(id, frames, meta\)"):
+                    change()
             assert found.meta["x"] == [1, {"y": None}]
+            assert type(deepcopy(found.meta)) is dict
             assert store["b"].meta == {}
 
 

@@ -61,10 +61,14 @@ def test_an_unknown_clip(source: GulpSource, key: Any) -> None:
         source[key]
 
 
-def test_metadata_are_the_callers(source: GulpSource) -> None:
+def test_metadata_are_read_only(source: GulpSource) -> None:
     clip = source["a"]
-    clip.meta["name"] = "changed"
+    with pytest.raises(TypeError, match="the file would not change"):
+        clip.meta["name"] = "changed"
     assert clip.meta == {"name": "a"}
+    assert clip.meta_data is not None
+    with pytest.raises(TypeError, match="the file would not change"):
+        clip.meta_data[0]["name"] = "changed"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ...parallel.scratch import Scratch
 from ...storage.batch import Piece, fetch
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, BytesLike, IntArray
-from ..protocol import FrameSelection, frame_indices, read_clip
+from ..protocol import FrameSelection, frame_indices, read_clip, read_only_meta
 from ..shownclip import ShownClip
 from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .lossless import (
@@ -132,7 +132,7 @@ class StoreClip(ShownClip):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Metadata of the clip; parsed at each access, so the caller may change it.
+        """Metadata of the clip, read-only; parsed at each access.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class StoreClip(ShownClip):
             raise FormatError(f"not JSON: {err}").at(*where) from err
         if not isinstance(value, dict):
             raise FormatError("it is not a JSON object").at(*where)
-        return value
+        return read_only_meta(value)
 
     def _meta_text(self) -> bytes:
         return self._index.meta(self._ordinal)

@@ -90,7 +90,7 @@ class Ids(Sequence[str]):
         return f"<{self._nclips} ids>"
 
 
-class FrameStore(ClipMapping):
+class FrameStore(ClipMapping[StoreClip]):
     """Clips of frames in one file, by id.
 
     Returned by `bloscpack.frames.open` and `bloscpack.frames.create`.
@@ -336,15 +336,11 @@ class FrameStore(ClipMapping):
         except (TypeError, ValueError) as err:
             raise FormatError(f"metadata: {err}").at(path=self.name) from err
 
-    def keys(self) -> Sequence[str]:
-        """Return the ids, in order: a view that decodes each on access."""
+    def _ids(self) -> "Ids":
         return Ids(self._index)
 
     def __len__(self) -> int:
         return self._index.nclips
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._index.find(key) >= 0

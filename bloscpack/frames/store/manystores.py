@@ -50,7 +50,7 @@ class _Tables(NamedTuple):
             place += 1
 
 
-class ManyStores(ClipMapping):
+class ManyStores(ClipMapping[StoreClip]):
     """Several frame stores as one, with their clips in the order of the files.
 
     Returned by `bloscpack.frames.open` for a list of paths.
@@ -197,15 +197,11 @@ class ManyStores(ClipMapping):
         }
         return read_only(shared, ATTRS_ADVICE)
 
-    def keys(self) -> Sequence[str]:
-        """Return the ids, in the order of the files: a view that decodes each on access."""
-        return ManyIds([store.keys() for store in self.stores])
+    def _ids(self) -> "ManyIds":
+        return ManyIds([store._ids() for store in self.stores])
 
     def __len__(self) -> int:
         return len(self._load().hashes)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
 
     def __contains__(self, key: object) -> bool:
         tables = self._load()

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from ...array.attrs import plain
 from ...exceptions import NotFoundError
 from ...filetypes.open import open_frames
 from ...frames.protocol import Clip, FrameSource, Request, result_form
@@ -150,7 +151,7 @@ class ItemReader:
 
     def _describe(self, clip: Clip, item: Item) -> None:
         """Add label and metadata of a clip to its item."""
-        meta = clip.meta
+        meta = plain(clip.meta)  # for transforms to change
         if isinstance(self._label, str):
             if self._label not in meta:
                 raise NotFoundError(
