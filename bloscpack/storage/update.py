@@ -1,5 +1,6 @@
 """File open for update: locked, written by position, owned by one process."""
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -59,17 +60,27 @@ def make_like(fd: int, target: str, name: str | None) -> None:
     OSError
         `target` is not a regular file, and so cannot be replaced; `name` is for the message.
     """
+    status = check_regular(target, name)
+    if status is not None:
+        disk.set_owner(fd, status)
+        # Last, as another owner resets some of its bits.
+        disk.set_mode(fd, stat.S_IMODE(status.st_mode))
+
+
+def check_regular(target: str, name: str | None) -> os.stat_result | None:
+    """Return the status of the file at `target`, or None; raises as `make_like` does."""
     try:
         status = os.stat(target)
     except FileNotFoundError:
-        return
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(
             f"{name!r} is not a regular file: this type of file cannot be streamed to a device or "
             "a pipe; write it under a new name"
         )
-    disk.set_owner(fd, status)
-    disk.set_mode(fd, stat.S_IMODE(status.st_mode))  # last: another owner resets some of its bits
+    return status
 
 
 class UpdateFile(ByteSource):

@@ -219,6 +219,33 @@ def test_overwriting_removes_chunks_but_no_other_recording(tmp_path: Path) -> No
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "a_1", "b", "b_1"]
 
 
+@pytest.mark.parametrize("old", ["text", "recording"])
+def test_overwriting_keeps_a_file_that_is_not_a_chunk(tmp_path: Path, old: str) -> None:
+    path = tmp_path / "a.vrs"
+    if old == "text":
+        path.write_text("text")
+    else:
+        vrs.create(path).close()
+    before = path.read_bytes()
+    (tmp_path / "a.vrs_1").write_text("precious")
+    with pytest.raises(FileExistsError, match=r"a\.vrs_1"):
+        vrs.create(path, overwrite=True)
+    assert (tmp_path / "a.vrs_1").read_text() == "precious"
+    assert path.read_bytes() == before
+
+
+def test_overwriting_keeps_links_and_permissions(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.vrs", tmp_path / "link"
+    path.write_text("private")
+    path.chmod(0o600)
+    link.symlink_to(path)
+    with vrs.create(link, overwrite=True, chunk_nbytes=100) as recording:
+        recording_stream(recording).write_payload("data", 1, bytes(90))
+    assert link.is_symlink()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.vrs", "a.vrs_1", "link"]
+    assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+
+
 def recording_stream(recording: vrs.Writer) -> vrs.StreamWriter:
     return recording.streams.get("100-1") or recording.stream(100)
 

@@ -7,7 +7,6 @@ when it is complete.
 
 import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,22 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...exceptions import BloscpackError
 from ...parallel.progressbar import as_progress
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
-from ...storage.update import temporary_path
+from ...storage.update import check_regular, make_like, temporary_path
 from ...types import BytesLike, IntArray, Progress, ProgressOption
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes
 from ..format.payload import encode_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
-from ..read.content import Content
+from ..read.content import Content, files_of
 from ..read.filesource import chunk_path
 from ..read.iteration import batches_by_size
 from ..read.recordreader import EncodedRecord
-from ..recording import open_quietly
 from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile, refuse_url_as_target
 from ..write.writer import new_creation_id
 
@@ -113,7 +110,7 @@ def write_plan(
     files are removed.
     """
     refuse_url_as_target(dst)
-    target = os.path.realpath(dst)  # renaming replaces a link, not the file that it leads to
+    target = disk.target_of(dst)
     check_target(target, chunked=chunk_nbytes is not None, overwrite=overwrite)
     description = pack_description(plan.description)
     entries = plan.entries()
@@ -131,7 +128,6 @@ def write_plan(
             level=ZSTD_LEVEL,
             room=0,
             chunk_nbytes=chunk_nbytes,
-            overwrite=False,
         )
     except OSError as err:
         err.filename = target  # the caller does not know the temporary name
@@ -214,26 +210,15 @@ def check_target(target: str, *, chunked: bool, overwrite: bool) -> None:
     """
     if not overwrite or os.path.isdir(target):
         _check_absent(target)
+    check_regular(target, target)
     chunk = chunk_path(target, 1)
-    if chunked and not (overwrite and chunk in _files_of(target)):
+    if chunked and not (overwrite and chunk in files_of(target)):
         _check_absent(chunk)
 
 
 def _check_absent(path: str) -> None:
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-
-
-def _files_of(target: str) -> list[str]:
-    """Return the files of the recording, or the file, at `target`; an empty list if absent."""
-    if not os.path.exists(target):
-        return []
-    try:
-        with open_quietly(target) as recording:
-            names = [part.source.name for part in recording.source.parts]
-    except BloscpackError:
-        return [target]
-    return [name for name in names if name is not None]
 
 
 def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
@@ -246,9 +231,10 @@ def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
     names = [chunk_path(target, number) for number in range(len(made))]
     left = dict(zip(names, made, strict=True))
     try:
-        replaced = _files_of(target) if overwrite else []
-        if replaced:
-            _take_mode(made, target)
+        replaced = files_of(target) if overwrite else []
+        for path in made:
+            with open(path, "rb") as file:
+                make_like(file.fileno(), target, target)
         if len(made) > 1:
             for path in replaced:
                 disk.unlink(path)
@@ -267,14 +253,3 @@ def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
             disk.unlink(path)
         raise
     return names
-
-
-def _take_mode(made: list[str], target: str) -> None:
-    """Give new files the permissions of the file they replace."""
-    mode = stat.S_IMODE(os.stat(target).st_mode)
-    for path in made:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            disk.set_mode(fd, mode)
-        finally:
-            os.close(fd)

@@ -6,6 +6,7 @@ only a weak reference to their decoders: a decoder refers to the content, and a 
 would keep an unused recording open until the garbage collector runs.
 """
 
+import os
 from bisect import bisect_left
 from typing import Any
 from weakref import ReferenceType, ref
@@ -32,7 +33,7 @@ from ..format.format import (
 )
 from ..format.recordindex import RecordTable
 from .decoding import StreamDecoder
-from .filesource import ChunkedSource
+from .filesource import ChunkedSource, open_recording_source
 from .openreport import Report
 from .record import Record
 from .recordlist import (
@@ -237,6 +238,19 @@ def _unreachable(listed: str, source: ChunkedSource, nparts: int) -> FormatError
         f"the index lists {listed}, but none of them can be reached in {source.size()} bytes; "
         f"{advice}"
     )
+
+
+def files_of(path: str) -> list[str]:
+    """Return the files of the recording, or the file, at `path`; an empty list if absent."""
+    if not os.path.exists(path):
+        return []
+    try:
+        with open_recording_source(path) as source:
+            read_content(source, index="auto", resync=True)
+            names = [part.source.name for part in source.parts]
+    except BloscpackError:
+        return [path]
+    return [name for name in names if name is not None]
 
 
 def _assemble(

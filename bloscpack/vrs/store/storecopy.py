@@ -165,7 +165,6 @@ def _write_recording(
         level=ZSTD_LEVEL,
         room=0,
         chunk_nbytes=None,
-        overwrite=False,
     )
     try:
         description = pack_description(stored.description)

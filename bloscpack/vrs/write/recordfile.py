@@ -21,7 +21,7 @@ import numpy as np
 
 from ...exceptions import UnsupportedError
 from ...storage import disk
-from ...storage.update import forked_error
+from ...storage.update import create_like, forked_error, temporary_path
 from ...storage.url import is_url, shown
 from ...types import BytesLike
 from ..format import zstd
@@ -70,9 +70,8 @@ class RecordFile:
     Chunks are made beside `path`. `index`, "end" or "front", does not matter if there are chunks.
     It is compressed with the Zstandard `level`; None stores it uncompressed. In front, space is
     reserved for `room` records; compressed, about five times as many fit. `chunk_nbytes` limits the
-    files that hold records; a larger record gets a file of its own. `overwrite` removes an existing
-    file first, chunks included, but not the chunks of other recordings. `nrecords` includes tags
-    records.
+    files that hold records; a larger record gets a file of its own. With `replaced`, a file at
+    `path` is replaced, and the others of these files are removed. `nrecords` includes tags records.
     """
 
     def __init__(
@@ -84,9 +83,8 @@ class RecordFile:
         level: int | None,
         room: int,
         chunk_nbytes: int | None,
-        overwrite: bool,
+        replaced: Sequence[str] = (),
     ) -> None:
-        path = os.path.abspath(path)
         self._path = path
         self._is_front = index == "front" and chunk_nbytes is None
         self._level = level
@@ -106,14 +104,14 @@ class RecordFile:
         # The last write failed, and the caller has not retried: `leave` then writes nothing.
         self._has_failed = False
         self._pid = os.getpid()
-        chunk = chunk_path(path, 1)
-        old = [path, *find_neighbours(path)] if overwrite and os.path.lexists(path) else []
         # Before anything is removed: a caller that gets an error still has the old recording.
-        if chunk_nbytes is not None and chunk not in old and os.path.lexists(chunk):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk)
-        for name in old:
-            disk.unlink(name)
-        self._head = self._fd = self._create(path)
+        chunks = find_neighbours(path) if replaced else []
+        if chunk_nbytes is not None:
+            chunks.append(chunk_path(path, 1))
+        for chunk in chunks:
+            if chunk not in replaced and os.path.lexists(chunk):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk)
+        self._head = self._fd = self._replace(replaced) if replaced else self._create(path)
         self._offset = 0
         try:
             self._write_header()
@@ -123,8 +121,23 @@ class RecordFile:
         self._offset = len(self._header.pack())
 
     def _create(self, path: str) -> int:
-        fd = disk.create(path)
+        fd = create_like(path, self._path, path)
         self.paths.append(path)
+        return fd
+
+    def _replace(self, replaced: Sequence[str]) -> int:
+        """Put a new file in the place of the first of `replaced`, and remove the others."""
+        temporary = temporary_path(self._path)
+        with disk.vanishing(temporary):
+            fd = create_like(temporary, self._path, self._path)
+            try:
+                for name in replaced[1:]:
+                    disk.unlink(name)
+                disk.replace(temporary, self._path)
+            except BaseException:
+                os.close(fd)
+                raise
+        self.paths.append(self._path)
         return fd
 
     def _write_header(self) -> None:

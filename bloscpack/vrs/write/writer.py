@@ -25,6 +25,8 @@ from threading import Lock
 from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
+from ...storage import disk
+from ...storage.update import check_regular
 from ...types import BytesLike
 from ..format.description import (
     FLAVOR_TAG,
@@ -46,6 +48,7 @@ from ..format.format import (
 )
 from ..format.payload import check_preset, encode_payload
 from ..format.typenames import TYPE_NAMES, type_name
+from ..read.content import files_of
 from .recordfile import RecordFile, refuse_url_as_target
 from .streamwriter import StreamWriter, Tags
 
@@ -91,7 +94,7 @@ def create(
         Split the recording into files of less than this many bytes: `path` holds tags and index,
         ``path_1``, ``path_2`` and so on hold the records. `index` has no effect then.
     overwrite : bool, optional
-        Remove an existing recording first, its chunks included.
+        Replace an existing file, or a recording and its chunks.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def create(
     Raises
     ------
     FileExistsError
-        The file exists, or a file that readers would take for one of its chunks.
+        The file exists, or one that readers would take for a chunk of the new recording.
     TypeError, ValueError
         A tag is not a str, or an option is out of range; no file is created.
     UnsupportedError
@@ -124,14 +127,17 @@ def create(
         raise ValueError(f"index_room {index_room}: expected 0 to {1 << 27} records")
     file_tags = Tags()
     file_tags.update(tags or {})
+    target = disk.target_of(path)
+    if overwrite:
+        check_regular(target, target)
     file = RecordFile(
-        os.fspath(path),
+        target,
         new_creation_id(),
         index=index,
         level=None if codec == Compression.NONE else level,
         room=index_room,
         chunk_nbytes=chunk_nbytes,
-        overwrite=overwrite,
+        replaced=files_of(target) if overwrite else (),
     )
     return Writer(file, file_tags, compression)
 
