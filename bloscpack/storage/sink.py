@@ -295,7 +295,8 @@ def open_sink(
         with importing:  # loaded on use, like `tempfile`
             from .remote.upload import open_upload
 
-        with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
+        upload = open_upload(where, storage_options, front_nbytes=front_nbytes, overwrite=overwrite)
+        with committed(upload) as sink:
             yield sink
             check_absent(where, storage_options, overwrite=overwrite)
         return

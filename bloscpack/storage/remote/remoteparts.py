@@ -169,7 +169,10 @@ class RemoteParts:
             with importing:  # see `check_begun`
                 from .s3join import JoinedUpload
 
-            return JoinedUpload(self._url, self._options, self._part_url("")[:-1], self._seen)
+            folder = self._part_url("")[:-1]
+            return JoinedUpload(
+                self._url, self._options, folder, self._seen, overwrite=self._overwrite
+            )
         return _FetchedParts(self, open_upload(self._url, self._options))
 
     def _check_target(self) -> None:

@@ -4,21 +4,29 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from typing import Any
 
 from ...exceptions import RemoteError
+from .. import disk
 from ..url import shown
 from .client import client
 from .errors import OWN_ERRORS, cause_of, s3_status, translate
 from .retry import retry, run
 
+# Status for a condition that is not met, or that another request has just changed.
+_CONDITION_FAILED = (412, 409)
+_NOT_IMPLEMENTED = 501
 # Largest number of keys in one DeleteObjects request.
 _MAX_REMOVED = 1000
 
 
 class Bucket:
-    """Bucket and key of an object in S3, or of a key prefix; `name` is the URL, for messages."""
+    """Bucket and key of an object in S3, or of a key prefix; `name` is the URL, for messages.
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
+    Without `overwrite`, S3 itself refuses to replace an object that exists when another appears.
+    """
+
+    def __init__(self, url: str, options: dict[str, Any], *, overwrite: bool = True) -> None:
         self.filesystem, path = client(url, options)
         self.name = shown(url)
+        self.condition: dict[str, str] = {} if overwrite else {"IfNoneMatch": "*"}
         self.bucket, self.key, _ = self.filesystem.split_path(path)
 
     def request(
@@ -35,7 +43,13 @@ class Bucket:
         return retry(attempt, what, self.name)
 
     async def call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        """Make one request without retries; a transient failure is a `TransientError`."""
+        """Make one request without retries; a transient failure is a `TransientError`.
+
+        Raises
+        ------
+        FileExistsError
+            The request has a `condition` that is not met.
+        """
         if not {"Key", "Prefix", "Delete"} & arguments.keys():
             arguments["Key"] = self.key
         try:
@@ -45,7 +59,13 @@ class Bucket:
         except OWN_ERRORS:
             raise
         except Exception as err:
-            raise translate(err, s3_status(err), self.name) from cause_of(err)
+            status = s3_status(err)
+            if "IfNoneMatch" in arguments and status in _CONDITION_FAILED:
+                raise disk.exists_already(self.name) from cause_of(err)
+            if "IfNoneMatch" in arguments and status == _NOT_IMPLEMENTED:
+                del arguments["IfNoneMatch"]  # this store has no conditions
+                return await self.call(method, **arguments)
+            raise translate(err, status, self.name) from cause_of(err)
         return answer
 
     def head(self) -> dict[str, Any]:
@@ -60,7 +80,8 @@ class Bucket:
 
     def put(self, data: bytes, key: str | None = None) -> None:
         """Create a small object."""
-        run(self.request("put_object", "the object", Key=key or self.key, Body=data))
+        condition = {} if key else self.condition
+        run(self.request("put_object", "the object", Key=key or self.key, Body=data, **condition))
 
     def remove(self, keys: Sequence[str]) -> None:
         """Remove objects; those that do not exist are skipped.

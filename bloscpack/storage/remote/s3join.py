@@ -57,9 +57,11 @@ class JoinedUpload:
         options: Mapping[str, Any],
         folder: str,
         seen: Mapping[str, tuple[int, str]],
+        *,
+        overwrite: bool = True,
     ) -> None:
         self._options = dict(options)
-        self._bucket = Bucket(url, self._options)
+        self._bucket = Bucket(url, self._options, overwrite=overwrite)
         self.name: str | None = self._bucket.name
         self._folder_url = folder
         self._folder = Bucket(folder, self._options).key + "/"

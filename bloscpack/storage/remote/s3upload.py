@@ -106,6 +106,7 @@ class PartsUpload:
                     "complete_multipart_upload",
                     MultipartUpload={"Parts": self._parts},
                     **self._names,
+                    **self._bucket.condition,
                 )
             except FileNotFoundError:
                 # The upload is gone: an earlier try may have succeeded without a response.
@@ -125,8 +126,10 @@ class MultipartUpload:
     `front_nbytes` at the beginning, at least one part, 8 MiB, may be replaced until `commit`.
     """
 
-    def __init__(self, url: str, options: dict[str, Any], front_nbytes: int) -> None:
-        self._bucket = Bucket(url, options)
+    def __init__(
+        self, url: str, options: dict[str, Any], front_nbytes: int, *, overwrite: bool = True
+    ) -> None:
+        self._bucket = Bucket(url, options, overwrite=overwrite)
         self._upload = PartsUpload(self._bucket, self._bucket.key)
         self._front_nbytes = max(front_nbytes, _PART_NBYTES)
         self._front = bytearray()

@@ -22,7 +22,11 @@ _BLOCK_NBYTES = 8 << 20
 
 
 def open_upload(
-    url: str, storage_options: Mapping[str, Any] | None = None, *, front_nbytes: int = 0
+    url: str,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    front_nbytes: int = 0,
+    overwrite: bool = True,
 ) -> ByteSink:
     """Open a sink for an object.
 
@@ -34,6 +38,8 @@ def open_upload(
         Options of the file system of fsspec.
     front_nbytes : int
         Bytes at the beginning that `write_at` may replace; at least 8 MiB.
+    overwrite : bool
+        Without it, the commit refuses to replace an object.
 
     Raises
     ------
@@ -44,8 +50,8 @@ def open_upload(
     """
     check_writable(url)
     if is_s3_url(url):
-        return _PartSink(url, dict(storage_options or {}), front_nbytes)
-    return _FileSink(url, storage_options)
+        return _PartSink(url, dict(storage_options or {}), front_nbytes, overwrite=overwrite)
+    return _FileSink(Upload(url, storage_options, overwrite=overwrite))
 
 
 def check_writable(url: str) -> None:
@@ -123,7 +129,7 @@ class Upload:
             self.discard()
 
     def _send_parts(self) -> None:
-        sink = _PartSink(self._url, self._options, 0)
+        sink = _PartSink(self._url, self._options, 0, overwrite=self._overwrite)
         try:
             with open(self.path, "rb") as stream:
                 while block := stream.read(_BLOCK_NBYTES):
@@ -146,12 +152,14 @@ def _remove(folder: str, pid: int) -> None:
 class _PartSink:
     """Sink for an object in S3, sent in parts."""
 
-    def __init__(self, url: str, options: dict[str, Any], front_nbytes: int) -> None:
+    def __init__(
+        self, url: str, options: dict[str, Any], front_nbytes: int, *, overwrite: bool
+    ) -> None:
         with importing:  # see `exists`
             from .s3upload import MultipartUpload
 
         self.name: str | None = shown(url)
-        self._upload = MultipartUpload(url, options, front_nbytes)
+        self._upload = MultipartUpload(url, options, front_nbytes, overwrite=overwrite)
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
@@ -173,10 +181,10 @@ class _PartSink:
 class _FileSink:
     """Sink for an object in another store, written to a local file until the commit."""
 
-    def __init__(self, url: str, storage_options: Mapping[str, Any] | None) -> None:
-        self._upload = Upload(url, storage_options)
-        self.name: str | None = self._upload.name
-        self._file = open(self._upload.path, "w+b")  # noqa: SIM115 - closed by commit and abort
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+        self.name: str | None = upload.name
+        self._file = open(upload.path, "w+b")  # noqa: SIM115 - closed by commit and abort
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
