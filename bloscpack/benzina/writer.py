@@ -141,11 +141,11 @@ class Writer:
         self._tile, self._thumb, self._max_pixels = tile, thumb, max_pixels
         self._splits = splits
         self.path = path
-        if not overwrite and isinstance(path, str | os.PathLike) and os.path.isfile(path):
-            raise FileExistsError(f"{os.fspath(path)}: the file exists: pass overwrite=True")
         self._index = SampleIndex()
         self._lock = Lock()
-        self._context: AbstractContextManager[ByteSink] = open_sink(path)
+        self._context: AbstractContextManager[ByteSink] = open_sink(
+            path, overwrite=overwrite or not isinstance(path, str | os.PathLike)
+        )
         self._sink = self._context.__enter__()
         self._is_open = True
         with self._aborting():

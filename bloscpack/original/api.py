@@ -62,7 +62,7 @@ def pack_file_to_file(
         A file cannot be read or written.
     """
     refuse_same_file(in_file, out_file)
-    with open(in_file, "rb") as stream, open_sink(os.fsdecode(out_file)) as sink:
+    with open(in_file, "rb") as stream, open_sink(os.fsdecode(out_file), like=in_file) as sink:
         pack_stream(stream, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args)
 
 
@@ -89,7 +89,7 @@ def unpack_file_from_file(in_file: Filename, out_file: Filename) -> Any:
     refuse_same_file(in_file, out_file)
     with (
         Container(open_source(os.fsdecode(in_file))) as container,
-        open_sink(os.fsdecode(out_file)) as sink,
+        open_sink(os.fsdecode(out_file), like=in_file) as sink,
     ):
         unpack_stream(container, sink)
         return container.metadata

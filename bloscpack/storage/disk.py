@@ -151,6 +151,11 @@ def set_owner(fd: int, status: os.stat_result) -> None:
                 raise
 
 
+def set_times(fd: int, status: os.stat_result) -> None:
+    """Give a file the times in `status`."""
+    os.utime(fd, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
 def sync(fd: int) -> None:
     """Make the content of a file durable: on the drive, not in the cache of the drive."""
     if _FULL_SYNC is not None:

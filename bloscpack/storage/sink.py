@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Sink = TypeVar("Sink", bound=ByteSink)
 
 _BLOCK_NBYTES = 1 << 20
+_PERMISSIONS = 0o777  # without the bits that let others run a program as its owner
 
 
 class SpoolSink:
@@ -164,7 +165,8 @@ class FileSink(NewFile):
     It is written under a temporary name in `folder`, by default that of `path` and always on the
     same file system, synced, and renamed. Symbolic links are followed. A file that is replaced
     passes on its permissions, and its journal is replayed first. Without `overwrite`, `commit`
-    refuses to replace one.
+    refuses to replace one. With `like`, the file has the times and permissions of that one, and its
+    owner if allowed; the permissions of a file that is replaced are not extended.
 
     Raises
     ------
@@ -173,18 +175,33 @@ class FileSink(NewFile):
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], folder: str | None = None, *, overwrite: bool = True
+        self,
+        path: str | os.PathLike[str],
+        folder: str | None = None,
+        *,
+        overwrite: bool = True,
+        like: os.stat_result | None = None,
     ) -> None:
         self._target = disk.target_of(path)
         self._overwrite = overwrite
         check_unlocked(self._target)
         beside = self._target if folder is None else os.path.join(folder, "")
         super().__init__(temporary_path(beside), self._target, os.fspath(path))
+        self._like = like
+        if like is not None:
+            mode = stat.S_IMODE(like.st_mode) & _PERMISSIONS
+            if os.path.exists(self._target):
+                mode &= os.fstat(self._fd).st_mode
+            else:
+                disk.set_owner(self._fd, like)
+            disk.set_mode(self._fd, mode)
 
     def commit(self) -> None:
         """Sync the file and rename it to its final name."""
         self._flush()
         with disk.naming(self.name):
+            if self._like is not None:
+                disk.set_times(self._fd, self._like)
             disk.sync(self._fd)
             self._close()
         _put(self._path, self._target, self.name, overwrite=self._overwrite)
@@ -273,10 +290,12 @@ def open_sink(
     *,
     front_nbytes: int = 0,
     overwrite: bool = True,
+    like: str | os.PathLike[str] | None = None,
 ) -> Iterator[ByteSink]:
     """Open a sink for a path, a URL or a binary file object; commit it at the end of the block.
 
     Without `overwrite`, an existing file is refused, at once and again before it would be replaced.
+    A new file has the times and permissions of the file `like`, as `FileSink` says.
 
     A device or a pipe is written in place, as it cannot be replaced. Of an object at a URL, the
     first `front_nbytes` can be replaced with `write_at`; at least 8 MiB can.
@@ -307,7 +326,8 @@ def open_sink(
             with open(where, "wb", buffering=0) as stream, committed(StreamSink(stream)) as sink:
                 yield sink
         else:
-            with committed(FileSink(where, overwrite=overwrite)) as sink:
+            status = None if like is None or is_in_place(like) else os.stat(like)
+            with committed(FileSink(where, overwrite=overwrite, like=status)) as sink:
                 yield sink
     elif hasattr(where, "write"):
         with committed(StreamSink(where)) as sink:

@@ -230,6 +230,20 @@ def test_the_mode_of_a_new_file_follows_the_umask(blpk: Blpk, plain: Path) -> No
     assert stat.S_IMODE(Path("plain.bin.blp").stat().st_mode) == 0o666 & ~_umask()
 
 
+def test_permissions_and_times_are_those_of_the_input(blpk: Blpk, plain: Path) -> None:
+    """As for gzip; a private file that is replaced stays private."""
+    plain.chmod(0o640)
+    os.utime(plain, ns=(1, 981_173_106_789_000_000))
+    for argv in (("c", plain, "a.blp"), ("d", "a.blp", "back")):
+        assert blpk(*argv).code == 0
+        status = Path(argv[-1]).stat()
+        assert status.st_mode & 0o777 == 0o640
+        assert status.st_mtime_ns == 981_173_106_789_000_000
+    Path("a.blp").chmod(0o606)
+    assert blpk("-f", "c", plain, "a.blp").code == 0
+    assert Path("a.blp").stat().st_mode & 0o777 == 0o600
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

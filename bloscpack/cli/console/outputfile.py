@@ -21,8 +21,12 @@ from .output import Console, binary_stdout
 
 
 @contextmanager
-def open_output(name: str, *, is_ordered: bool = False) -> Iterator[ByteSink]:
+def open_output(
+    name: str, *, is_ordered: bool = False, like: str | None = None
+) -> Iterator[ByteSink]:
     """Open a sink for a path or ``-`` that is committed at the end of the block.
+
+    A new file has the times and permissions of the input `like`, if that is a file.
 
     If `is_ordered`, the output is produced in order: on standard output it appears at once, not at
     the end.
@@ -32,7 +36,9 @@ def open_output(name: str, *, is_ordered: bool = False) -> Iterator[ByteSink]:
         yield sink
         sink.commit()
     else:
-        with open_sink(binary_stdout() if name == STDIO else name) as committed:
+        if like is not None and (like == STDIO or is_url(like)):
+            like = None
+        with open_sink(binary_stdout() if name == STDIO else name, like=like) as committed:
             yield committed
 
 

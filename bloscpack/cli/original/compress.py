@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         _report_sizes(console, in_nbytes, args.chunk_size)
     with (
         open_stream(in_file) as stream,
-        open_output(out_file) as sink,
+        open_output(out_file, like=in_file) as sink,
         console.progress() as progress,
     ):
         pack_stream(

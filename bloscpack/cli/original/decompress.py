@@ -52,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
         header = container.metadata_header
         report_metadata(console, header)
         metadata = container.metadata
-        with open_output(out_file, is_ordered=True) as sink, console.progress() as progress:
+        with (
+            open_output(out_file, is_ordered=True, like=in_file) as sink,
+            console.progress() as progress,
+        ):
             unpack_stream(container, sink, nthreads=args.nthreads, progress=progress)
     out_nbytes = regular_nbytes(out_file, is_output=True)
     if out_nbytes is not None:
