@@ -14,7 +14,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..format.filekind import HEAD_NBYTES, ZIP, FileKind, folder_kind, is_gulp, kind_of, zip_kind
+from ..format.filekind import (
+    HEAD_NBYTES,
+    IMAGE_SUFFIXES,
+    VIDEO_SUFFIXES,
+    ZIP,
+    FileKind,
+    folder_kind,
+    is_gulp,
+    kind_of,
+    zip_kind,
+)
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
 from ..storage.folder.filelist import ListedFolder, is_pattern
@@ -234,9 +244,9 @@ def convert(
             not (inner or job.inner)
             and filetype
             and filetype.copy
-            and (to or _suffix_type(job.target)) in (None, "frames", filetype.name)
+            and (to or _suffix_type(job)) in (None, "frames", filetype.name)
         ):
-            return job.ended(filetype.copy(src, storage_options, to, job))
+            return job.ended(filetype.copy(src, storage_options, to or _suffix_type(job), job))
         if verbatim and not (to and _named(to).is_array):
             raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
         source = _opened(filetype, src, inner, to, job, storage_options, stack)
@@ -282,15 +292,11 @@ def _target_of_several(to: str | None, job: CopyJob) -> Target:
     return _named("archive") if to is None and target.name == "array" else target
 
 
-def _suffix_type(target: str) -> str | None:
+def _suffix_type(job: CopyJob) -> str | None:
     """Return the type that the suffix of the destination names; None if it may be any of ours."""
-    named = (
-        (len(suffix), each.name)
-        for each in TARGETS
-        for suffix in each.suffixes
-        if suffix and suffix != ".blp" and target.endswith(suffix)
-    )
-    return max(named, default=(0, None))[1]
+    suffix = _promised(job)
+    named = (each.name for each in TARGETS if suffix in each.suffixes)
+    return next(named, None) if suffix else None
 
 
 # End of a ZIP archive in which the kind of its members is looked for.
@@ -431,15 +437,42 @@ def _named(to: str) -> Target:
 
 # Suffixes that promise a format that is not written, and what is.
 _PICTURES = "to='images' (--to images) writes a folder of pictures, 'blpk sheet' makes one picture"
+_GULP = "to='gulp' (--to gulp) writes a Gulp directory, which is a folder of any name"
 _UNWRITTEN = {
-    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp"), _PICTURES),
-    **dict.fromkeys((".avi", ".mkv", ".mov", ".webm"), "videos are written as .mp4 or .gif"),
+    **dict.fromkeys((".bmp", ".webp", ".avif", ".jp2", *IMAGE_SUFFIXES), _PICTURES),
+    **dict.fromkeys(set(VIDEO_SUFFIXES) - {".mp4"}, "videos are written as .mp4 or .gif"),
     **dict.fromkeys((".csv", ".tsv", ".txt"), "text is written by 'blpk cat -o FILE.txt'"),
+    **dict.fromkeys((".gulp", ".gmeta"), _GULP),
     **dict.fromkeys(
-        (".arrow", ".feather", ".fits", ".json", ".mat", ".parquet", ".pickle", ".pkl", ".pt"),
+        (".bz2", ".gz", ".tbz", ".tgz", ".xz", ".zip", ".zst", ".7z"),
+        "this compression is not written; .zarr.zip, .npz and .blp are",
+    ),
+    **dict.fromkeys(
+        (
+            *(".arrow", ".avro", ".b2frame", ".b2nd", ".cdf", ".dcm", ".feather", ".fits", ".grib"),
+            *(".hdf", ".json", ".jsonl", ".mat", ".nii", ".nrrd", ".orc", ".parquet", ".pickle"),
+            *(".pkl", ".pt", ".pth", ".rrd", ".safetensors", ".wav", ".xlsx"),
+        ),
         "this format is not written; .npy, .h5, .zarr, .nc and .tif are",
     ),
 }
+
+
+def _promised(job: CopyJob) -> str:
+    """Return the suffix of the destination that names a type; empty if it may be any of ours.
+
+    Raises
+    ------
+    ValueError
+        It names a format that is not written.
+    """
+    name = job.name.lower()
+    named = [each for target in TARGETS for each in target.suffixes if name.endswith(each)]
+    suffix = max(named, key=len, default="")
+    unwritten = os.path.splitext(name)[1]
+    if not suffix and unwritten in _UNWRITTEN:
+        raise ValueError(f"{job.name}: {_UNWRITTEN[unwritten]}")
+    return "" if suffix == ".blp" else suffix
 
 
 def _default(source: Any, job: CopyJob, *, is_array: bool) -> Target:
@@ -447,18 +480,21 @@ def _default(source: Any, job: CopyJob, *, is_array: bool) -> Target:
 
     Of two that do, arrays stay arrays, and clips stay clips. Options of arrays make an array.
     """
-    suffix = os.path.splitext(job.target)[1].lower()
-    if suffix in _UNWRITTEN:
-        raise ValueError(f"{job.name}: {_UNWRITTEN[suffix]}")
+    promised = _promised(job)
     makes_array = job.keepbits is not None or bool(job.chunking)
     fitting = [
         (len(suffix), target.is_array == is_array, -number, target)
         for number, target in enumerate(TARGETS)
         for suffix in target.suffixes
-        if job.target.endswith(suffix)
+        if job.name.lower().endswith(suffix)
         and (target.is_array or not makes_array)
         and (target.accepts is None or (not is_array and target.accepts(source)))
     ]
-    if not fitting:
-        return _named("array" if is_array or makes_array else "frames")
-    return max(fitting, key=lambda each: each[:3])[3]
+    length, _, _, target = max(fitting, key=lambda each: each[:3], default=(0, True, 0, None))
+    if length < len(promised):
+        kinds = [repr(each.name) for each in TARGETS if promised in each.suffixes]
+        raise ValueError(
+            f"{job.name}: the source or an option is not for a copy of type {' or '.join(kinds)}, "
+            f"which {promised} names; name it .blp, or give the type by to= (--to)"
+        )
+    return target or _named("array" if is_array or makes_array else "frames")

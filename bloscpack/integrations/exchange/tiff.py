@@ -17,6 +17,7 @@ import numpy as np
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows
 from ...filetypes.copyjob import Conversion, CopyJob
+from ...filetypes.inventory import quoted
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
 from .arrayfile import Add, copy_array
@@ -32,6 +33,31 @@ except ImportError as err:
 _WHAT = "a TIFF file"
 _MAX_PAGE_NBYTES = 1 << 30
 _RESERVED = {"shape", "axes", "truncated"}
+# Tags that say how pages are stored.
+_STRUCTURE = {
+    *("ImageWidth", "ImageLength", "ImageDepth", "BitsPerSample", "SamplesPerPixel"),
+    *("SampleFormat", "Compression", "Predictor", "FillOrder", "JPEGTables", "RowsPerStrip"),
+    *("StripOffsets", "StripByteCounts", "TileWidth", "TileLength", "TileDepth", "TileOffsets"),
+    *("TileByteCounts",),
+}
+# Values of other tags that say nothing, or no more than the array.
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "NewSubfileType": (0,),
+    "PhotometricInterpretation": (1, 2),
+    "PlanarConfiguration": (1,),
+    "Orientation": (1,),
+    "XResolution": ((1, 1),),
+    "YResolution": ((1, 1),),
+    "ResolutionUnit": (1,),
+    "ExtraSamples": ((2,),),
+    "Software": ("tifffile.py",),
+}
+# Values of OME metadata of the same kind.
+_OME_STRUCTURE = {
+    *("ID", "UUID", "Creator", "DimensionOrder", "Type", "BigEndian", "Interleaved"),
+    *("SizeX", "SizeY", "SizeZ", "SizeC", "SizeT", "SamplesPerPixel", "SignificantBits"),
+    *("IFD", "PlaneCount", "FirstC", "FirstT", "FirstZ"),
+}
 # Axes of an OME-TIFF without names.
 _OME_AXES = {2: "YX", 3: "TYX", 4: "TCYX", 5: "TZCYX"}
 
@@ -52,17 +78,21 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
         file = tifffile.TiffFile(io.BufferedReader(SourceStream(source)), _multifile=False)
     with closing(file):
         with errors_of(_WHAT, source.name), _complaints():
+            # Of all pages, before tifffile keeps the tags of the first of equal pages alone.
+            tags = [tag for page in file.pages for tag in page.tags.values()]
             names = [str(number) for number in range(len(file.series))]
             series = file.series[int(chosen(inner, names, _WHAT, source.name))]
             dtype = np.dtype(series.dtype)
             attrs = _attrs(file, series, source.name)
             lead = series.shape[: len(series.shape) - len(series.keyframe.shape)]
             offset = series.dataoffset
+            left_out = tuple(dict.fromkeys(_others(file, series, tags)))
+            is_raw = series.keyframe.photometric != tifffile.PHOTOMETRIC.YCBCR
         if offset is not None:  # items are adjacent
             dtype = dtype.newbyteorder(file.byteorder)
             shape = tuple(map(int, series.shape))
             rows = ItemRows(source, offset, shape, dtype, is_fortran=False, what=_WHAT)
-            yield ArraySource(rows, attrs=attrs).native()
+            yield ArraySource(rows, attrs=attrs, left_out=left_out, is_raw=is_raw).native()
             return
         page_nbytes = prod(series.keyframe.shape) * dtype.itemsize
         if (*lead, *series.keyframe.shape) != series.shape or page_nbytes > _MAX_PAGE_NBYTES:
@@ -89,7 +119,45 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
             Rows(series.shape, dtype.newbyteorder("="), read),
             chunks=pages if is_grid else None,
             attrs=attrs,
+            left_out=left_out,
+            is_raw=is_raw,
         )
+
+
+def _others(file: Any, series: Any, tags: list[Any]) -> Iterator[str]:
+    """Yield short texts for everything in a file that the array and its attributes do not have."""
+    described = {
+        "shaped": series.keyframe.shaped_description,
+        "imagej": series.keyframe.imagej_description,
+        "ome": file.ome_metadata,
+    }.get(series.kind)
+    for tag in tags:
+        is_usual = tag.name in _STRUCTURE or tag.value in _USUAL.get(tag.name, ())
+        is_carried = (
+            tag.value == described
+            if tag.name == "ImageDescription"
+            else series.kind == "imagej" and tag.name.startswith("IJMetadata")
+        )
+        if not is_usual and not is_carried:
+            yield f"tag {quoted(tag.name)}"
+    if series.kind == "ome":
+        for path, value in _values(tifffile.xml2dict(file.ome_metadata)):
+            if not (path.endswith("Image.Name") and re.fullmatch("Image[0-9]+", str(value))):
+                yield f"OME metadata {quoted(path)}"
+    if (others := len(file.pages) - sum(map(len, file.series))) > 0:
+        yield f"pages that are in no series: {others}"
+
+
+def _values(found: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the places and the values of OME metadata that the array does not have."""
+    for key, value in found.items() if isinstance(found, dict) else ():
+        for number, each in enumerate(value if isinstance(value, list) else [value]):
+            place = f"{path}.{key}" if path else key
+            place += f"[{number}]" * isinstance(value, list)
+            if isinstance(each, dict):
+                yield from _values(each, place)
+            elif each is not None and key[0] != "{" and key not in _OME_STRUCTURE:
+                yield place, each
 
 
 class _Damage(logging.Handler):
@@ -160,15 +228,18 @@ def _axes(attrs: Mapping[str, Any], ndim: int) -> str:
 
 def _attrs(file: Any, series: Any, where: str | None) -> dict[str, Any]:
     attrs: dict[str, Any] = {}
-    if series.kind == "shaped":
-        found = json.loads(series.keyframe.shaped_description)
+    is_named = series.kind in ("ome", "imagej", "lsm")
+    text = series.keyframe.shaped_description
+    if series.kind == "shaped" and not text.startswith("shape="):  # without attributes, until 2017
+        found = json.loads(text)
+        is_named = "axes" in found
         attrs = {key: value for key, value in found.items() if key not in _RESERVED}
     elif series.kind == "imagej":
         attrs = dict(file.imagej_metadata or {})
     if "dims" in attrs:
         return attrs
     axes = series.axes
-    has_names = series.kind in ("ome", "imagej", "lsm") and not set("QI") & set(axes)
+    has_names = is_named and not set("QI") & set(axes)
     return attrs_with(
         None, list(axes) if has_names else None, series.shape, {}, attrs.items(), where
     )
