@@ -15,6 +15,14 @@ def is_url(where: Any) -> bool:
     return isinstance(where, str) and "://" in where and _URL.match(where) is not None
 
 
+def in_folder(url: str, name: str) -> str:
+    """Return the URL of a file in a folder; in a chain, the first link with a path has it."""
+    links = url.split("::")
+    place = next((at for at, link in enumerate(links) if "://" in link), 0)
+    link = links[place] if links[place].endswith("/") else f"{links[place]}/"
+    return "::".join((*links[:place], f"{link}{name}", *links[place + 1 :]))
+
+
 # A URL inside a foreign message: it ends at white space, a quote or an angle bracket.
 _URL_IN_TEXT = re.compile(r"[A-Za-z][\w+.-]+://[^\s'\"<>]+")
 

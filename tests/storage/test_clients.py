@@ -3,12 +3,15 @@
 import asyncio
 import gc
 import os
+import tarfile
 import threading
 import time
 import warnings
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +22,9 @@ import fsspec
 from fsspec.asyn import get_loop
 from fsspec.spec import AbstractFileSystem
 
+from bloscpack.exceptions import UnsupportedError
 from bloscpack.storage.file import open_source
+from bloscpack.storage.folder.filelist import ListedFolder, expanded
 from bloscpack.storage.remote import client
 from bloscpack.storage.remote.backends import open_object
 from bloscpack.storage.remote.retry import list_folder
@@ -167,3 +172,30 @@ def test_a_synchronous_client_gets_one_request_at_a_time() -> None:
 def test_options_of_instances_of_fsspec_are_accepted(urls: list[str]) -> None:
     with closing(open_source(urls[0], {"skip_instance_cache": True})) as source:
         assert source.size() == 100
+
+
+@pytest.mark.parametrize("scheme", ["zip", "tar", "simplecache::zip"])
+def test_each_archive_of_a_chain_is_read(scheme: str, tmp_path: Path) -> None:
+    """The client of one archive does not read another, nor one that was replaced."""
+    for round_ in range(2):
+        for number in range(3):
+            name, member = str(tmp_path / f"a{number}"), tmp_path / "m"
+            member.write_bytes(bytes([10 * round_ + number]) * 100)
+            if scheme == "tar":
+                with tarfile.open(name, "w") as tar:
+                    tar.add(member, "m")
+            else:
+                with zipfile.ZipFile(name, "w") as archive:
+                    archive.write(member, "m")
+            with closing(open_source(f"{scheme}://m::{name}", None)) as source:
+                assert bytes(source.read_at(0, 9)) == bytes([10 * round_ + number]) * 9
+            for folder in ("", "/"):
+                listed = ListedFolder(f"{scheme}://{folder}::{name}")
+                with closing(listed.open("m")) as source:
+                    assert source.size() == 100
+
+
+def test_a_pattern_of_a_chain_is_refused() -> None:
+    for pattern in ("zip://*.blp::a.zip", "simplecache::s3://a/*.blp"):
+        with pytest.raises(UnsupportedError, match="patterns in chained URLs"):
+            expanded(pattern)

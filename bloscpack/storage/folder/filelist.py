@@ -9,7 +9,7 @@ from ...parallel.imports import importing
 from ..file import FileSource
 from ..protocol import ByteSource
 from ..remote.source import RemotePlace, RemoteSource
-from ..url import is_url, refuse_options, shown
+from ..url import in_folder, is_url, refuse_options, shown
 
 
 class ListedFolder:
@@ -50,7 +50,7 @@ class ListedFolder:
 
     def path(self, name: str) -> str:
         """Return the path or URL of a file in the folder."""
-        return f"{self.where}/{name}" if self.has_latency else os.path.join(self.where, name)
+        return in_folder(self.where, name) if self.has_latency else os.path.join(self.where, name)
 
     def open(self, name: str) -> ByteSource:
         """Return a source for a file in the folder.

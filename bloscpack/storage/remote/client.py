@@ -1,5 +1,8 @@
 """Clients of fsspec, cached by URL scheme, host and options, separately in each process.
 
+Those of a chain of URLs (``zip://m.blp::c.zip``) are not cached: each is for one archive, whose
+content they read when they are created.
+
 A forked child must neither use nor close the clients of its parent, as they share connections.
 
 An unreferenced client is closed on the event loop, which holds its connections until then. fsspec
@@ -37,7 +40,7 @@ _MAX_CLIENTS = 8
 
 # Clients of this process by `_key_of`, most recently used last. `_not_ours` holds those of
 # the parent of a fork: a reference keeps them from being closed here.
-_clients: dict[tuple[Any, ...], Any] = {}
+_clients: dict[tuple[Any, ...] | None, Any] = {}
 _clients_pid = os.getpid()
 _not_ours: list[Any] = []
 # Locks of synchronous clients, which may have one connection; used on the event loop only.
@@ -99,7 +102,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         _clients, _clients_pid = {}, os.getpid()
         _gates.clear()  # the parent may have held one
         _closing.clear()  # closed by a thread of the parent, so `close_clients` would wait in vain
-    scheme = url.partition("://")[0]
+    scheme, is_chain = url.partition("://")[0], "::" in url
     given = options
     if scheme in ("s3", "s3a"):
         # Retries happen in `retry.py`; by default botocore and s3fs would multiply them.
@@ -110,9 +113,9 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         }
         options = {**options, "config_kwargs": config}
     try:
-        key = _key_of(scheme, url, given)
+        key = None if is_chain else _key_of(scheme, url, given)
         filesystem = _clients.get(key)
-        if filesystem is None or "::" in scheme:
+        if filesystem is None:
             with importing:  # fsspec imports s3fs and the like here
                 # Not from the cache of fsspec: the client is changed below, and the program may
                 # use the same one.
@@ -131,7 +134,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         raise RemoteError(message_of(err)).at(path=shown(url)) from cause_of(err)
     if scheme in ("s3", "s3a"):
         filesystem.retries = 1
-    if scheme == "memory" or "::" in scheme:
+    if key is None or scheme == "memory":
         return filesystem, path
     others = {other: each for other, each in _clients.copy().items() if other != key}
     # The dict is replaced, not changed, as another thread may be using it.
@@ -140,12 +143,10 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _key_of(scheme: str, url: str, options: dict[str, Any]) -> tuple[str, ...]:
-    """Return the key of the client for a URL; those of a chain are not cached."""
-    from_url: dict[str, Any] = {}
-    if "::" not in scheme:
-        with importing:  # see `client`
-            # Host, port and user; also whether an s3fs client looks at versions.
-            from_url = fsspec.get_filesystem_class(scheme)._get_kwargs_from_urls(url)
+    """Return the key of the client for a URL that is not a chain."""
+    with importing:  # see `client`
+        # Host, port and user; also whether an s3fs client looks at versions.
+        from_url = fsspec.get_filesystem_class(scheme)._get_kwargs_from_urls(url)
     # As text, since options may hold dicts.
     both = (sorted(each.items(), key=lambda item: item[0]) for each in (from_url, options))
     return (scheme, *map(repr, both))

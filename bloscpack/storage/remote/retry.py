@@ -120,7 +120,7 @@ def list_folder(url: str, options: dict[str, Any]) -> dict[str, tuple[int | None
 def matching(pattern: str, options: dict[str, Any]) -> list[str]:
     """Return the URLs of files that match; hidden ones only if the pattern has hidden parts."""
     scheme = pattern.partition("://")[0]
-    if "::" in scheme:
+    if "::" in pattern:
         message = "patterns in chained URLs are not supported"
         raise UnsupportedError(message).at(path=shown(pattern))
     filesystem, path = client(pattern, options)
