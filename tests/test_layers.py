@@ -210,7 +210,8 @@ IMPORTED_ON_USE |= {f"bloscpack.{folder}" for folder in FILE_TYPES}
 # file types that most programs never open.
 IMPORTS_BY_NAME = {"array.array", "array.dtype", "__init__", "cli.commands", "filetypes.table"}
 # Basenames that several folders share, as each means the same everywhere.
-SHARED_NAMES = {"__init__", "format", "protocol", "reader", "recover", "utils", "verify", "writer"}
+SHARED_NAMES = {"__init__", "format", "protocol", "reader", "record", "recover", "utils", "verify"}
+SHARED_NAMES |= {"writer"}
 # Modules of at most `MAX_THIN` lines of code, and why each is not part of one that imports it.
 # Pure modules, commands, converters and names of other projects need no reason.
 THIN = {

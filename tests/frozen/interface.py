@@ -48,6 +48,7 @@ MODULES = {
     "bloscpack.numpy_io": None,
     "bloscpack.vrs.pyvrs": None,
     "bloscpack.vrs.pyvrs.filter": None,
+    "bloscpack.vrs.pyvrs.record": None,
     "bloscpack.vrs.pyvrs.slice": None,
     "bloscpack.vrs.pyvrs.utils": None,
     **{f"bloscpack.{folder}": None for folder in FILE_TYPES},

@@ -281,6 +281,8 @@ def test_modules_of_pyvrs_have_their_names() -> None:
     assert pyvrs.filter.RecordFilter is pyvrs.RecordFilter
     assert pyvrs.filter.SyncFilteredVRSReader is pyvrs.SyncFilteredVRSReader
     assert pyvrs.slice.VRSReaderSlice is pyvrs.VRSReaderSlice
+    assert pyvrs.record.VRSRecord is pyvrs.VRSRecord
+    assert pyvrs.record.VRSBlocks is pyvrs.VRSBlocks
     utils = pyvrs.utils
     ids = {"1201-1", "1201-2", "214-1"}
     assert utils.filter_by_stream_ids(ids, ["1201-*"]) == {"1201-1", "1201-2"}

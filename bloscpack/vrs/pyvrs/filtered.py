@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...types import AnyArray, IntArray
-from .pyvrsrecord import VRSRecord
 from .queries import Owner, Queries, Rows
+from .record import VRSRecord
 from .records import AsyncRows, SyncRows
 from .recordtype import RecordType, type_of
 from .text import head_lines, range_text, set_text, stream_lines

@@ -16,7 +16,7 @@ from ..format.recordformat import ContentType
 from .catalog import Catalog, Found
 from .framerate import estimate_frame_rate
 from .pyvrserrors import StreamNotFoundError, TimestampNotFoundError, type_name_of
-from .pyvrsrecord import ReadOptions, VRSRecord, recode
+from .record import ReadOptions, VRSRecord, recode
 from .recordtype import RecordType, type_of
 
 _ANY_TYPE_IDS = 0, 65535

@@ -20,8 +20,8 @@ from .catalog import Catalog, open_catalog
 from .filespec import easy_path, place_of
 from .filtered import AsyncFilteredVRSReader, RecordFilter, SyncFilteredVRSReader
 from .pyvrserrors import StreamNotFoundError
-from .pyvrsrecord import SAFE_ENCODING, ReadOptions, VRSRecord
 from .queries import Owner
+from .record import SAFE_ENCODING, ReadOptions, VRSRecord
 from .records import AsyncRows, SyncRows
 from .recordtype import RecordType, type_of
 from .text import head_lines, range_text, set_text, stream_lines

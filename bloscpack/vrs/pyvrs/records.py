@@ -7,8 +7,8 @@ from typing import overload
 
 from ...parallel.threads import run_beside
 from ...types import IntArray
-from .pyvrsrecord import VRSRecord
 from .queries import Owner, Rows
+from .record import VRSRecord
 
 
 class SyncRows(Rows):

@@ -18,6 +18,8 @@ from ..read.record import Block, Record
 from .spec import AudioSpec, ContentBlock, ImageSpec
 
 Array = np.ndarray[Any, np.dtype[Any]]
+__all__ = ["VRSBlocks", "VRSRecord"]
+
 T = TypeVar("T")
 
 SAFE_ENCODING = "utf-8-safe"
