@@ -16,7 +16,7 @@ from .console.inputfile import check_input, each_input, open_item
 from .console.options import STDIO, add_json_option, count
 from .console.output import Console, print_json
 from .console.outputfile import check_output, open_output
-from .console.selection import parse_selection_text, strip_brackets
+from .console.selection import parse_selection_text, strip_brackets, take_name
 from .console.status import ExitCode, UsageError
 
 # Folders of the modules that read a part, by type; other types hold clips, which `frames` reads.
@@ -37,8 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file_", metavar="FILE", help="file, folder, URL or pattern, - for standard input"
     )
+    # The first of them is the selection, if it is alone and can be one: see `take_name`.
+    parser.add_argument("selection", metavar="NAME", nargs="?", help="the same as FILE::/NAME")
     parser.add_argument(
-        "selection",
+        "second",
         metavar="SELECTION",
         nargs="?",
         help="a numpy index of integers, slices and ..., like '10:20,::2' (default: everything)",
@@ -59,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the selection."""
     console = Console(args)
+    take_name(args)
     if args.selection is not None and args.chunk is not None:
         raise UsageError("--chunk and SELECTION cannot be combined")
     parse_selection_text(args.selection)  # refuses a wrong one before the file is opened

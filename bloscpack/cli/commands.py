@@ -82,7 +82,7 @@ COMMANDS: tuple[Command | Group, ...] = (
         "Work with VRS recordings: records of sensors with time stamps.",
         (
             Command("info", "describe a recording", "vrs.info"),
-            Command("list", "list records", "vrs.listrecords"),
+            Command("list", "list records", "vrs.listrecords", ("ls",)),
             Command("print", "print records", "vrs.printrecords"),
             Command("verify", "check recordings for damage", "vrs.verify", ("check",)),
             Command("checksum", "print the checksum of tags and records", "vrs.checksum"),

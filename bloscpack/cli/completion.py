@@ -22,7 +22,6 @@ from .console.inputfile import open_input
 from .console.options import CommandParser, option_strings
 from .console.output import PROG
 from .console.status import ExitCode
-from .frames.clips import open_clips
 
 INNER = "::/"  # before the name of an array or a clip in a file
 
@@ -110,12 +109,15 @@ def _candidates(parser: argparse.ArgumentParser, before: list[str], last: str) -
         yield from map(str, option.choices or ())
     elif last.startswith("-"):
         yield from option_strings(parser)
-    elif INNER in last:
-        yield from _inner_names(last.rpartition(INNER)[0])
+    elif INNER in last or last.endswith(":"):
+        path = last.rpartition(INNER)[0] or last.rstrip(":")
+        yield from (f"{path}{INNER}{name}" for name in _names(path))
     else:
         yield from commands
-        if any(action.metavar == "ID" and not action.option_strings for action in parser._actions):
-            yield from _ids(before)
+        if any(
+            each.metavar in ("ID", "NAME") and not each.option_strings for each in parser._actions
+        ):
+            yield from _names(next(filter(os.path.exists, before), ""))
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -126,8 +128,8 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
     return {}
 
 
-def _inner_names(path: str) -> Iterator[str]:
-    """Yield ``FILE::/NAME`` for each array, clip or stream in a file; URLs are not asked."""
+def _names(path: str) -> Iterator[str]:
+    """Yield the name of each array, clip or stream in a file; URLs are not asked."""
     with suppress(BloscpackError, OSError, ValueError, ImportError):
         if os.path.exists(path):
             filetype, source = open_input(path, folders=True)
@@ -135,13 +137,4 @@ def _inner_names(path: str) -> Iterator[str]:
                 names: Iterable[str] = (
                     Archive(source) if filetype is ARCHIVES else frames_of(filetype, source)
                 )
-                yield from (f"{path}{INNER}{name}" for name in names)
-
-
-def _ids(arguments: list[str]) -> Iterator[str]:
-    """Yield the ids of clips in the first file among `arguments`."""
-    found = [name for name in arguments if os.path.exists(name)]
-    with suppress(BloscpackError, OSError, ValueError):  # not a store: there is nothing to offer
-        if found:
-            with open_clips(found[0], None) as clips:
-                yield from map(str, clips)
+                yield from map(str, names)

@@ -26,7 +26,7 @@ from .console.describe import dtype_text
 from .console.inputfile import check_input, open_input
 from .console.options import add_json_option, ranged
 from .console.output import Console, binary_stdout, print_json, printable, results
-from .console.selection import Index, parse_selection_text, strip_brackets
+from .console.selection import Index, parse_selection_text, strip_brackets, take_name
 from .console.status import ExitCode, UsageError
 
 # Without a selection, at most this many chunks are decoded, and this many bytes of them.
@@ -56,8 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "In a pipe, the picture is plain text."
     )
     parser.add_argument("file_", metavar="FILE", help="file or gulp directory, - for input")
+    # The first of them is the selection, if it is alone and can be one: see `take_name`.
+    parser.add_argument("selection", metavar="NAME", nargs="?", help="the same as FILE::/NAME")
     parser.add_argument(
-        "selection",
+        "second",
         metavar="SELECTION",
         nargs="?",
         help="a numpy index of integers, slices and ..., like '3,:,::2'; of a clip, the first "
@@ -79,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show it."""
     console = Console(args)
+    take_name(args)
     index = None if args.selection is None else parse_selection_text(args.selection)
     shown = _read(args.file_, index, args.nthreads)
     if args.json:

@@ -179,3 +179,40 @@ def test_damage(blpk: Blpk, ramp: Path) -> None:
     ended = blpk("cat", ramp, "-o", "out.npy")
     assert ended.code == 3
     assert not Path("out.npy").exists()
+
+
+def test_a_name_behind_the_file(blpk: Blpk) -> None:
+    """The word behind the file is a name unless it can be a selection, or the file has no names."""
+    clip = np.arange(24, dtype="u1").reshape(2, 3, 4)
+    with bp.frames.create("st.blp") as store:
+        store.append("walk", clip)
+        store.append("3", clip[:1])
+    bp.savez("ar.blp", {"mask": np.arange(4.0), "a/b": np.arange(3)})
+    bp.save("x.blp", np.arange(5))
+    for argv, expected in (
+        (["st.blp", "walk"], clip),
+        (["st.blp", "walk", "-1:"], clip[1:]),
+        (["st.blp", "3", "0"], clip[0]),
+        (["*st.blp", "walk", "0,1"], clip[0, 1]),
+        (["ar.blp", "mask"], np.arange(4.0)),
+        (["ar.blp", "--chunk", "0", "a/b"], np.arange(3)),
+        (["x.blp", "1:3"], np.arange(1, 3)),
+    ):
+        assert blpk("cat", *argv).raw == expected.tobytes(), argv
+    for argv, code, words in (
+        (["st.blp", "wolk"], 1, "no clip 'wolk'"),
+        (["st.blp", "3"], 1, "2 clips: name one"),
+        (["st.blp::/walk", "walk"], 2, "'walk' is not an integer"),
+        (["st.blp", "walk", "walk"], 2, "'walk' is not an integer"),
+        (["x.blp", "1;3"], 2, "'1;3' is not an integer"),
+        (["x.blp", "a", "1"], 4, "no array 'a'"),
+        (["missing.blp", "walk"], 1, "does not exist"),
+        (["-", "walk", "1"], 2, "standard input"),
+    ):
+        ended = blpk("cat", *argv)
+        assert (ended.code, ended.raw) == (code, b""), argv
+        assert words in ended.err
+        assert blpk("show", "--plain", *argv).code in (code, 1), argv
+    assert blpk("show", "--plain", "st.blp", "walk", "0").err == (
+        "blpk: clip walk [0] of 2 frames\n"
+    )

@@ -8,15 +8,54 @@
 Brackets around it are allowed, blanks are ignored. The text is parsed, never evaluated.
 """
 
+import argparse
 import re
 from types import EllipsisType
 
+from ...exceptions import WrongKindError
+from ...filetypes.identify import split_inner
+from ...filetypes.table import ARRAYS
+from .inputfile import check_input, each_input, open_input
+from .options import STDIO
 from .status import UsageError
 
 Index = tuple[int | slice | EllipsisType, ...]
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _MAX_PARTS = 3
+
+
+def take_name(args: argparse.Namespace) -> None:
+    """Move a name that stands behind the file into ``FILE::/NAME``.
+
+    The only word behind the file is the selection if it can be one, or if the file has no names.
+    """
+    name, args.selection = args.selection, args.second
+    if name is None:
+        return
+    if args.selection is None:
+        try:
+            parse_selection_text(name)
+        except UsageError:
+            if args.file_ == STDIO or split_inner(args.file_)[1] or not _has_names(args.file_):
+                raise
+        else:
+            args.selection = name
+            return
+    if args.file_ == STDIO:
+        raise UsageError("a part of standard input cannot be named: name a file")
+    args.file_ = f"{args.file_}::/{name}"
+
+
+def _has_names(name: str) -> bool:
+    first = each_input([name])[0]
+    check_input(first, "file")
+    try:
+        filetype, source = open_input(first, folders=True)
+    except WrongKindError:
+        return False
+    source.close()
+    return filetype is not ARRAYS
 
 
 def strip_brackets(text: str) -> str:
