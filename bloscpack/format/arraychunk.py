@@ -19,7 +19,8 @@ try:
 except ImportError as err:
     raise ImportError(
         f"a compiled kernel is missing or does not load ({err}); build it with "
-        "'pip install .' (or 'python setup.py build_ext --inplace' in a source tree)"
+        "'pip install .' and run Python in another folder, or with 'python setup.py build_ext "
+        "--inplace' in a source tree"
     ) from err
 
 from ..exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
