@@ -15,7 +15,7 @@ import numpy as np
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container, Verify
 from ..exceptions import BloscpackError, WrongKindError
-from ..format.header import Header
+from ..format.header import FEATURE_ARRAY_CHUNKS, Header
 from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.remote.source import HEAD_NBYTES
@@ -198,6 +198,28 @@ class Array:
     def nchunks(self) -> int:
         """Number of chunks."""
         return self._known_container().nchunks
+
+    @property
+    def codec(self) -> str | None:
+        """Codec of the first chunk, as `save` takes it; None without chunks.
+
+        "auto" if the file may have array chunks. Chunks of "lz4hc" are of the format of "lz4".
+        """
+        container = self._open_container()
+        if container.header.features & FEATURE_ARRAY_CHUNKS:
+            return "auto"
+        return container.fetch(0).header.codec if container.nchunks else None
+
+    @property
+    def clevel(self) -> int | None:
+        """Level of compression: None, as files do not record it."""
+        return None
+
+    @property
+    def checksum(self) -> str | None:
+        """Name of the checksum behind each chunk; None if there is none."""
+        checksum = self.header.checksum
+        return checksum.name if checksum.nbytes else None
 
     @property
     def chunks(self) -> tuple[int, ...] | None:

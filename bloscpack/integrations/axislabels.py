@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..array.arraylike import is_data_array, is_of
 from ..array.dtype import unpack_scalar
 from ..exceptions import BloscpackError, UnsupportedError
 from ..format.metadata import encode_values
+from ..notice import notice
 from ..types import AnyArray, text_list
 
 DEFAULT_NAME = "data"
@@ -220,6 +222,37 @@ def pack_labels(
                 "drop it, or convert it to numbers or text"
             )
     return packed
+
+
+def unlabelled(value: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the array of a DataArray, or another value, and JSON values of its labels and attrs.
+
+    Attrs of other values that are not JSON values, such as references of HDF5, are left out with a
+    notice.
+
+    Raises
+    ------
+    TypeError
+        A label cannot be stored as JSON; or it is a Dataset with coordinates of no variable.
+    """
+    if is_data_array(value):
+        coords = {name: (each.dims, each.values, each.attrs) for name, each in value.coords.items()}
+        return value.data, pack_labels(value.name, value.dims, value.shape, coords, value.attrs)
+    if is_of(value, "xarray", "Dataset"):
+        kept = {name for each in value.data_vars.values() for name in each.coords}
+        if lost := sorted(set(map(str, value.coords)) - set(map(str, kept))):
+            raise TypeError(
+                f"the coordinate {lost[0]!r:.80} belongs to no variable of the Dataset: "
+                "save x.drop_vars(...), or x.reset_coords(...) to make it a variable"
+            )
+    attrs: dict[str, Any] = {}
+    found = getattr(value, "attrs", None)
+    for name, each in found.items() if isinstance(found, Mapping) else ():
+        try:
+            attrs |= _as_json("attrs", {name: each})
+        except (TypeError, ValueError) as err:
+            notice("attribute %.80r is left out: %s", name, err)
+    return value, attrs
 
 
 def _packed_coord(

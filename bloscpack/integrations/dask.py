@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..array.array import Array
+from ..array.attrs import plain
 from ..array.chunkpieces import rows_of_whole_chunks
 from ..array.layout import Chunks
 from ..array.parts import PartsJob
@@ -22,6 +23,7 @@ from ..filetypes.open import open_frames
 from ..format.header import FEATURE_GRID
 from ..frames.protocol import Clip, FrameSource
 from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, Shuffle, nbytes_of, text_list
+from .axislabels import unlabelled
 
 try:
     import dask
@@ -70,7 +72,7 @@ def from_bloscpack(
     -------
     dask.array.Array
         A Dask array whose name is a token of the file's content: equal for the same file, another
-        one after a change.
+        one after a change. Its `attrs` are those of the file; arrays computed from it have none.
 
     Raises
     ------
@@ -99,13 +101,15 @@ def from_bloscpack(
     if not isinstance(path, Array):
         array = Array(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
     array.__reduce__()  # raises here if workers cannot open it, not in the middle of the work
-    return da.from_array(
+    result = da.from_array(
         array,
         chunks=_blocks_of(array, nbytes_of(block)),
         lock=False,
         asarray=True,
         meta=np.empty((0,) * array.ndim, array.dtype),
     )
+    result.attrs = plain(array.attrs)
+    return result
 
 
 def _blocks_of(array: Array, block_nbytes: int) -> tuple[tuple[int, ...], ...]:
@@ -169,7 +173,8 @@ def save(
     Parameters
     ----------
     array : dask.array.Array
-        Array of known shape; any dtype but object.
+        Array of known shape; any dtype but object. Labels and attrs are stored as by
+        `bloscpack.save`: those of a DataArray, and the `attrs` of what `from_bloscpack` returns.
     path : str or PathLike
         The file, in a folder that all workers reach by this path, or the URL of an object. An
         existing one is replaced when the new one is complete, a file also after it is synced.
@@ -224,6 +229,8 @@ def save(
     >>> bp.load("ramp.blp")[-3:]
     array([997, 998, 999])
     """
+    array, labels = unlabelled(array)
+    attrs = {**labels, **(attrs or {})}
     array = da.asanyarray(array)
     if any(length != length for length in array.shape):  # NaN
         raise ValueError(

@@ -1,18 +1,21 @@
 """Saving an array, or several named arrays, to a file that appears only when it is complete."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import IO, Any
+from functools import partial
+from typing import IO, Any, NamedTuple
 
-from ..archive.writer import ArchiveWriter, MemberSink
+from ..archive.writer import ArchiveWriter
 from ..array.array import Array
-from ..array.arraylike import as_array, is_dask_array, is_data_array, is_mapping
+from ..array.arraylike import as_array, is_dask_array, is_mapping
 from ..array.layout import Chunks, SaveOptions, is_fortran, plan_layout
+from ..array.settings import CHECKSUM, CODEC, NOT_GIVEN, SHUFFLE, given, settled
 from ..exceptions import FileChangedError
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
-from ..storage.remote.prefetch import copy_to
+from ..storage.protocol import ByteSink
+from ..storage.remote.prefetch import prefetched
 from ..storage.sink import open_sink, upload_for
 from ..types import (
     Access,
@@ -33,12 +36,13 @@ def save(
     *,
     chunks: Chunks = None,
     access: Access | None = None,
-    codec: Codec = "zstd",
+    codec: Codec = CODEC,
     clevel: int | None = None,
-    shuffle: Shuffle = "auto",
-    checksum: str | None = "crc32",
+    shuffle: Shuffle = SHUFFLE,
+    checksum: str | None = CHECKSUM,
     attrs: Mapping[str, Any] | None = None,
     keepbits: int | None = None,
+    like: Array | None = None,
     nthreads: int | None = None,
     progress: ProgressOption = None,
     overwrite: bool = True,
@@ -53,8 +57,11 @@ def save(
         of S3 or of another store that fsspec can write to.
     array : array_like
         Any dtype but object. An array in Fortran order is stored in that order, any other in C
-        order. The name, dims, coords and attrs of an xarray DataArray are stored too. A Dask array
-        is saved by parts (`bloscpack.integrations.dask.save`), in C order, to a path or URL.
+        order. The name, dims, coords and attrs of an xarray DataArray are stored too, and the attrs
+        of an array of h5py or Zarr. A Dask array is saved by parts
+        (`bloscpack.integrations.dask.save`), in C order, to a path or URL. The file of an `Array`
+        that is open for reading is copied as it is, its chunks verified; if an option is given, it
+        is written again with its other settings.
     chunks : int, tuple of int or "auto", optional
         Rows per chunk, along the first axis (the last of a Fortran-ordered array), or the shape of
         a chunk as a tuple. By default whole rows of about 1 MiB. A shape that cuts another axis, or
@@ -79,11 +86,15 @@ def save(
         Checksum behind each chunk. Those that bloscpack 0.16 does not have, such as "xxh3_64", make
         a file of format version 4, which it cannot read.
     attrs : mapping, optional
-        JSON values to store with the array; they replace attrs of the same name of a DataArray.
+        JSON values to store with the array. They replace attrs of the same name of a DataArray, and
+        all attrs of an `Array`.
     keepbits : int, optional
         Round each float to this number of mantissa bits, so that it compresses better: 1 to 23 for
         float32, 52 for float64, 10 for float16, 7 for bfloat16. The error is at most
         ``2**-(keepbits + 1)`` of the value. By default nothing is rounded.
+    like : Array, optional
+        Open array whose settings are taken for all options that are not given: its chunks, access,
+        codec, shuffle, checksum, attrs and keepbits. Files do not record a level of compression.
     nthreads : int, optional
         Threads that compress; by default one per processor, at most 8. For a Dask array the
         scheduler of Dask decides.
@@ -133,26 +144,25 @@ def save(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    if is_data_array(array):
-        attrs = {**_labels_of(array), **(attrs or {})}
-        array = array.data
     options = SaveOptions(chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits)
+    if like is not None and not isinstance(like, Array):
+        raise TypeError(f"like must be an open bloscpack.Array, not {type(like).__name__!r}")
+    array, options = _unlabelled(array, options)
     if is_dask_array(array):
         _save_by_parts(
             path,
             array,
             as_progress(progress),
-            **options._asdict(),
+            **settled(options, like)._asdict(),
             overwrite=overwrite,
             storage_options=storage_options,
         )
         return
-    array = as_array(array)
-    layout = plan_layout((array.dtype, array.shape, is_fortran(array)), options)
+    plan = _planned(array, options, like)
     with open_sink(
-        path, storage_options, front_nbytes=layout.front_nbytes, overwrite=overwrite
+        path, storage_options, front_nbytes=plan.front_nbytes, overwrite=overwrite
     ) as sink:
-        layout.write(sink, array, nthreads=nthreads, progress=as_progress(progress))
+        plan.write(sink, nthreads=nthreads, progress=as_progress(progress))
 
 
 def savez(
@@ -160,9 +170,9 @@ def savez(
     /,
     *arrays: Any,
     chunks: Chunks = None,
-    codec: Codec = "zstd",
+    codec: Codec = CODEC,
     clevel: int | None = None,
-    checksum: str | None = "crc32",
+    checksum: str | None = CHECKSUM,
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = True,
@@ -178,14 +188,15 @@ def savez(
         of S3 or of another store that fsspec can write to. No suffix is added.
     *arrays : array_like, mapping or iterator
         Arrays, which are named "arr_0", "arr_1" and so on. The arrays in a mapping keep their
-        names: a dict, an open npz file, an `Archive`. So do those of an iterator of pairs of name
-        and array, of which one is in memory at a time.
+        names, and the mapping its attrs: a dict, an open npz file, an `Archive`, a Dataset of
+        xarray. So do those of an iterator of pairs of name and array, of which one is in memory at
+        a time.
     chunks : int or "auto", optional
         As for `save`, for all arrays with dimensions.
     codec, clevel, checksum
         As for `save`, for all arrays.
     attrs : mapping, optional
-        JSON values to store with the archive.
+        JSON values to store with the archive; they replace attrs of the same name of a mapping.
     nthreads : int, optional
         Threads that compress; by default one per processor, at most 8.
     overwrite : bool, default True
@@ -216,8 +227,7 @@ def savez(
     Notes
     -----
     After an error there is no new file. The file is of format version 4, which bloscpack 0.16
-    cannot read; each array in it is a whole file as `save` writes it. The file of a
-    `bloscpack.Array` that is open for reading is copied byte for byte, with its chunks and attrs:
+    cannot read; each array in it is a whole file as `save` writes it:
     ``bp.savez("new.blp", bp.open("old.blp"), more=array)`` adds an array.
 
     For a URL it is a local temporary file, which is sent when it is complete.
@@ -230,8 +240,11 @@ def savez(
     ...     fields["mask"].shape
     (2, 3)
     """
-    options = SaveOptions(chunks, codec=codec, clevel=clevel, checksum=checksum)
+    options = NOT_GIVEN._replace(chunks=chunks, codec=codec, clevel=clevel, checksum=checksum)
     _refuse_foreign(named)
+    found: dict[str, Any] = {}
+    for value in filter(is_mapping, arrays):
+        found |= _unlabelled(value, NOT_GIVEN)[1].attrs or {}
     with ExitStack() as stack:
         if not isinstance(overwrite, bool):
             raise TypeError(
@@ -245,10 +258,12 @@ def savez(
             upload.check_absent()
             where, overwrite = upload.path, True
         with open_sink(where, overwrite=overwrite) as sink:
-            writer = ArchiveWriter(sink, {} if attrs is None else attrs)
+            writer = ArchiveWriter(sink, found | ({} if attrs is None else dict(attrs)))
             for name, value in _iter_named(arrays, named):
                 with writer.member(name) as member:
-                    _save_member(member, value, options, nthreads)
+                    _planned(*_unlabelled(value, options), several=True).write(
+                        member, nthreads=nthreads
+                    )
             writer.finish()
         if upload is not None:
             upload.commit()
@@ -286,40 +301,66 @@ def _iter_named(arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[t
     yield from named.items()
 
 
-def _save_member(
-    member: MemberSink, value: Any, options: SaveOptions, nthreads: int | None
-) -> None:
-    if isinstance(value, Array) and value.mode == "r":
-        _copy_member(member, value)
-        return
-    labels = None
-    if is_data_array(value):
-        labels, value = _labels_of(value), value.data
+class _Plan(NamedTuple):
+    """How an array is written to a sink."""
+
+    front_nbytes: int  # bytes before the first chunk
+    write: Callable[..., None]  # takes a sink, nthreads and progress
+
+
+def _planned(
+    value: Any, options: SaveOptions, like: Array | None = None, *, several: bool = False
+) -> _Plan:
+    """Return how an array is written, with the settings of `like` or those of its own file.
+
+    If it is one of `several`, `chunks` is not for those without dimensions.
+    """
+    if isinstance(value, Array):
+        if value.mode == "r" and like is None and not given(options):
+            return _Plan(value._open_container().data_offset, partial(_copy, value))
+        like = value if like is None else like
     array = as_array(value.compute() if is_dask_array(value) else value)
-    options = options._replace(chunks=options.chunks if array.ndim else None, attrs=labels)
-    layout = plan_layout((array.dtype, array.shape, is_fortran(array)), options)
-    layout.write(member, array, nthreads=nthreads)
+    settings = settled(options, like)
+    if not array.ndim and (several or options.chunks is None):
+        settings = settings._replace(chunks=None, access=options.access)
+    layout = plan_layout((array.dtype, array.shape, is_fortran(array)), settings)
+    return _Plan(layout.front_nbytes, partial(layout.write, array=array))
 
 
-def _copy_member(member: MemberSink, array: Array) -> None:
-    """Copy the file of an array byte for byte."""
-    source = array._open_container().source
+def _copy(
+    array: Array, sink: ByteSink, *, nthreads: int | None = None, progress: Progress | None = None
+) -> None:
+    """Copy the file of an array byte for byte, and verify its chunks."""
+    container = array._open_container()
+    source, end = container.source, 0
     # Without the check, bytes of before and after an append could be mixed.
     if not source.is_changed():
-        copy_to(source, member, str(source.name))
+        digest_nbytes = container.header.checksum.nbytes
+        for group in prefetched(source, range(container.nchunks), container.extent):
+            for index in group:
+                chunk = container.fetch(index)
+                begin, end = end, chunk.offset + len(chunk.data) + digest_nbytes
+                sink.write(source.read_at(begin, end - begin))
+                if progress is not None:
+                    done = container.chunk_start(index) + chunk.header.nbytes
+                    progress(done, container.nbytes)
+        sink.write(source.read_at(end, source.size() - end))
     if source.is_changed():
         raise FileChangedError("the file was changed since it was opened; reopen it").at(
             path=source.name
         )
 
 
-def _labels_of(array: Any) -> dict[str, Any]:
-    """Return attrs that describe the labels of a DataArray."""
+def _unlabelled(value: Any, options: SaveOptions) -> tuple[Any, SaveOptions]:
+    """Return an array without its labels and attrs, and options with them."""
+    has_labels = getattr(value, "attrs", None) or hasattr(value, "coords")
+    if not has_labels or isinstance(value, Array):
+        return value, options
     with importing:  # on use: few programs have labels
-        from .axislabels import pack_labels
+        from .axislabels import unlabelled
 
-    coords = {name: (coord.dims, coord.values, coord.attrs) for name, coord in array.coords.items()}
-    return pack_labels(array.name, array.dims, array.shape, coords, array.attrs)
+    value, attrs = unlabelled(value)
+    return value, options._replace(attrs={**attrs, **(options.attrs or {})}) if attrs else options
 
 
 def _save_by_parts(
