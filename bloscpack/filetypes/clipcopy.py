@@ -8,19 +8,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
-from ..frames.store.openclip import as_video
+from ..frames.store.openclip import arrays_of, images_of, is_images
 from ..types import AnyArray, FramePreset
 from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .open import open_frames
 from .table import FILETYPES
-
-# Bytes of frames in memory at a time.
-_BATCH_NBYTES = 16 << 20
-_BATCH_IMAGES = 64
 
 
 def copy_to_store(source: FrameSource, job: CopyJob) -> Conversion:
@@ -109,16 +103,7 @@ class StoreWriter(ClipWriter):
         ) as store:
             for id_ in self._source:
                 clip = self._source[id_]
-                if (video := as_video(clip)) is not None:
-                    store._append_encoded(id_, video._stored(meta_of(clip)))
-                    tally.add_frames(len(clip), is_image=False)
-                    tally.add_clip()
-                    continue
-                batches = self.expected(clip)
-                frames: Any = (frame for batch in batches for frame in batch)
-                if not len(clip) and not is_images(clip):
-                    frames = np.empty(clip.shape, clip.dtype)
-                store.append(id_, frames, meta_of(clip))
+                store._append_clip(id_, clip, meta_of(clip))
                 tally.add_frames(len(clip), is_image=is_images(clip))
                 tally.add_clip()
 
@@ -129,25 +114,6 @@ class StoreWriter(ClipWriter):
     def has_meta(self, clip: Clip, written: Clip) -> bool:
         """Return whether the copy of a clip has the right metadata."""
         return json.dumps(meta_of(clip)) == json.dumps(written.meta)
-
-
-def is_images(clip: Clip) -> bool:
-    """Return whether the frames of a clip are stored as JPEG or PNG images."""
-    return clip.read_images([]) is not None
-
-
-def images_of(clip: Clip) -> Iterator[list[bytes]]:
-    """Yield the images of a clip in batches."""
-    for start in range(0, len(clip), _BATCH_IMAGES):
-        yield clip.read_images(slice(start, start + _BATCH_IMAGES)) or []
-
-
-def arrays_of(clip: Clip) -> Iterator[AnyArray]:
-    """Yield the frames of a clip in batches."""
-    nbytes = int(np.prod(clip.shape[1:])) * clip.dtype.itemsize
-    step = max(1, _BATCH_NBYTES // max(1, nbytes))
-    for start in range(0, len(clip), step):
-        yield clip.read(slice(start, start + step))
 
 
 def is_store(source: FrameSource) -> bool:

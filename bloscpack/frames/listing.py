@@ -5,7 +5,7 @@ so, unless `outside` is given. Names that begin with a dot are skipped.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ..exceptions import FormatError
@@ -25,16 +25,20 @@ from .ingest.items import (
     suffix_of,
 )
 from .protocol import FrameSource
+from .store.openclip import is_clip
 
 __all__ = ["arrays", "clips", "folders", "images", "in_memory", "kind_of", "listed", "videos"]
 
 Path = str | os.PathLike[str]
 
 
-def in_memory(arrays: Mapping[str, Any]) -> Iterator[Item]:
-    """Yield an item per entry: an id, and an array of frames or a sequence of them."""
-    for id_, frames in arrays.items():
-        yield ArrayItem(id=id_, frames=frames)
+def in_memory(entries: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Iterator[Item]:
+    """Yield an item per entry: an id, and an array of frames, a sequence of them, or a clip."""
+    for id_, frames in entries.items() if isinstance(entries, Mapping) else entries:
+        if is_clip(frames):
+            yield ClipItem(id=id_, clips={id_: frames})
+        else:
+            yield ArrayItem(id=id_, frames=frames)
 
 
 def clips(source: FrameSource) -> Iterator[Item]:

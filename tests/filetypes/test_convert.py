@@ -8,7 +8,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
-from bloscpack.filetypes import clipcopy
+from bloscpack.frames.store import openclip
 from bloscpack.media import image
 from bloscpack.storage import disk
 
@@ -119,8 +119,8 @@ def test_png_images(tmp_path: Path) -> None:
 
 
 def test_long_clips_go_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clipcopy, "_BATCH_IMAGES", 3)
-    monkeypatch.setattr(clipcopy, "_BATCH_NBYTES", 3 * 8 * 8)
+    monkeypatch.setattr(openclip, "_BATCH_IMAGES", 3)
+    monkeypatch.setattr(openclip, "_BATCH_NBYTES", 3 * 8 * 8)
     frames = pixels(1, 10, 8, 8)
     bp.convert(MemorySourceOfClips({"x": frames}), tmp_path / "x.blp")
     with bp.frames.open(tmp_path / "x.blp") as store:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
-from bloscpack.filetypes import clipcopy
+from bloscpack.frames.store import openclip
 from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.gulp.clipmetadata import pack_entries, unpack_entries
 from bloscpack.media import image
@@ -170,8 +170,8 @@ def test_png_images_in_a_store(tmp_path: Path) -> None:
 
 def test_long_clips_go_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("PIL")
-    monkeypatch.setattr(clipcopy, "_BATCH_IMAGES", 3)
-    monkeypatch.setattr(clipcopy, "_BATCH_NBYTES", 3 * 8 * 8)
+    monkeypatch.setattr(openclip, "_BATCH_IMAGES", 3)
+    monkeypatch.setattr(openclip, "_BATCH_NBYTES", 3 * 8 * 8)
     items = {"long": (jpegs(1, 10, 8, 8, 3), [{"n": 1}])}
     folder = write_gulp(tmp_path / "gulp", items)
     bp.convert(folder, tmp_path / "clips.blp")

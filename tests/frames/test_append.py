@@ -339,7 +339,7 @@ class TestRefused:
             ([np.zeros(3), np.zeros(4)], ValueError, "frame 1 is"),
             ([np.zeros(3), np.zeros(3, "i4")], ValueError, "frame 1 is"),
             ([b"no image"], FormatError, "frame 0: neither"),
-            ([None], TypeError, "Python objects"),
+            ([None], TypeError, "expected an array"),
         ],
     )
     def test_frames(self, path: Path, frames: Any, kind: type[Exception], message: str) -> None:

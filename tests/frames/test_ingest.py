@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import FormatError, LockedError
+from bloscpack.exceptions import BloscpackWarning, FormatError, LockedError
 from bloscpack.frames import ingest, listing
 from bloscpack.frames.ingest.items import (
     ArrayItem,
@@ -50,11 +50,9 @@ class TestImages:
         assert ingest([item], tmp_path / "a.blp").ok
         with bp.frames.open(tmp_path / "a.blp") as store:
             np.testing.assert_array_equal(store["x"][1], picture(2, 20, 10))
-        report = ingest([item], tmp_path / "b.blp", codec="lossless")
-        assert not report.ok
-        assert (
-            "frame 1 is uint8 (20, 10, 3), those before uint8 (12, 16, 3)" in remarks(report)["x"]
-        )
+        message = r"nothing was stored.*x.*: skipped: frame 1 is uint8 \(20, 10, 3\), those before"
+        with pytest.raises(ValueError, match=message):
+            ingest([item], tmp_path / "b.blp", codec="lossless")
 
     def test_images_are_encoded_again_on_request(self, tmp_path: Path) -> None:
         images = image_folders(tmp_path / "in", 1)["clip0"]
@@ -151,14 +149,85 @@ class TestArrays:
                     assert store[id_].dtype == array.dtype
 
     def test_items_that_cannot_be_stored_are_skipped(self, tmp_path: Path) -> None:
-        report = ingest(
-            {"a": np.array([{}]), "b": np.float64(3), "c": 3, "d": [np.zeros(2), np.zeros(3)]},
-            tmp_path / "a.blp",
-        )
-        assert [remark.id for remark in report.skipped] == ["a", "b", "c", "d"]
-        items = [ArrayItem(id="x", frames=np.zeros(3), meta={"a": object()})]
-        assert "not a JSON value" in remarks(ingest(items, tmp_path / "a.blp"))["x"]
-        assert (tmp_path / "a.blp").exists()
+        bad = {"a": np.array([{}]), "b": np.float64(3), "c": 3, "d": [np.zeros(2), np.zeros(3)]}
+        bad |= {"e": b"bytes", "f": "path.jpg", "g": [b"no image"]}
+        path = tmp_path / "a.blp"
+        with pytest.warns(BloscpackWarning, match="7 items were skipped .*, the first is a: "):
+            report = ingest({**bad, "x": np.zeros(3)}, path)
+        assert [remark.id for remark in report.skipped] == list(bad)
+        logged: list[Any] = []
+        for options in ({}, {"log": logged.append}, {"overwrite": True}):
+            with pytest.raises(ValueError, match="nothing was stored: 7 items were skipped"):
+                ingest(bad, tmp_path / "b.blp", **options)
+            assert not (tmp_path / "b.blp").exists()
+        assert [remark.id for remark in logged] == list(bad)
+        assert ingest(bad, tmp_path / "b.blp", allow_empty=True).nclips == 0
+        assert len(ingest({**bad, "x": np.zeros(3)}, path).skipped) == 7  # x is present
+        items = [ArrayItem(id="y", frames=np.zeros(3), meta={"a": object()})]
+        with pytest.raises(ValueError, match="not a JSON value"):
+            ingest(items, path)
+        assert path.exists()
+
+    @pytest.mark.parametrize("form", ["mapping", "list", "generator", "values", "source", "append"])
+    def test_a_clip_is_copied_from_any_form(self, tmp_path: Path, form: str) -> None:
+        pytest.importorskip("av")
+        path, copy = tmp_path / "a.blp", tmp_path / "b.blp"
+        image_folders(tmp_path / "in", 1)
+        ingest(listing.folders(tmp_path / "in"), path)
+        with bp.frames.open(path, "a") as store:
+            store.append("array", np.zeros((3, 8, 8), "u2"), {"label": [1]})
+            store.append("empty", np.zeros((0, 3), "u2"), {"label": 2})
+            store.append("video", moving(9), {"label": 3}, codec="video")
+        with bp.frames.open(path) as source:
+            pairs = list(source.items())
+            forms = {
+                "mapping": dict(pairs),
+                "list": pairs,
+                "generator": iter(pairs),
+                "values": source.values(),
+                "source": source,
+            }
+            if form == "append":
+                with bp.frames.create(copy) as store:
+                    for id_, clip in pairs:
+                        store.append(id_, clip)
+            else:
+                assert ingest(forms[form], copy, check=True).nclips == 4
+            with bp.frames.open(copy) as store:
+                assert list(store) == list(source)
+                for id_, clip in store.items():
+                    one, two = source[id_], clip
+                    assert (one.codec, one.shape, one.dtype, one.meta) == (
+                        *(two.codec, two.shape, two.dtype, two.meta),
+                    )
+                    assert one.cbytes == two.cbytes
+                    assert one.read_images() == two.read_images()
+                    np.testing.assert_array_equal(one[:], two[:])
+
+    def test_options_of_a_clip_that_is_copied(self, tmp_path: Path) -> None:
+        images = image_folders(tmp_path / "in", 1)["clip0"]
+        with bp.frames.create(tmp_path / "a.blp") as store:
+            store.append("images", images, {"label": 1, "x": [2]})
+            store.append("again", store["images"], {"label": 2}, codec="jpeg")
+            store.append("small", store["images"], codec="jpeg", quality=20)
+            store.append("array", store["images"], codec="lossless")
+            assert store["again"].meta == {"label": 2, "x": [2]}
+            assert store["again"].read_images() == images
+            assert store["small"].cbytes < store["images"].cbytes
+            assert store["array"].codec == "lossless"
+            np.testing.assert_array_equal(store["array"][:], store["images"][:])
+            for name, value in (("quality", 3), ("subsampling", "420"), ("crf", 3), ("gop", 2)):
+                with pytest.raises(ValueError, match=f"{name} needs codec="):
+                    store.append("x", store["images"] if name == "gop" else [1.0], **{name: value})
+        ingest({"x": images}, tmp_path / "b.blp", codec="lossless")
+        with bp.frames.open(tmp_path / "b.blp") as store:
+            assert store["x"].codec == "lossless"
+
+    def test_items_of_another_kind_are_refused(self, tmp_path: Path) -> None:
+        for items in (np.zeros((2, 3)), [np.zeros((2, 3))], ["a.jpg"], [("a", 1, 2)]):
+            with pytest.raises(TypeError, match="pairs of id and frames"):
+                ingest(items, tmp_path / "a.blp")
+        assert not (tmp_path / "a.blp").exists()
 
     def test_other_sources(self, tmp_path: Path) -> None:
         images = image_folders(tmp_path / "in", 2, 40)
@@ -378,5 +447,6 @@ def test_objects_that_are_not_items(tmp_path: Path, items: Any) -> None:
 
 
 def test_files_of_items_need_not_exist_until_they_are_read(tmp_path: Path) -> None:
-    report = ingest([ImageFiles(id="x", paths=("nowhere.jpg",))], tmp_path / "a.blp")
-    assert remarks(report) == {"x": "No such file or directory"}
+    items = [ImageFiles(id="x", paths=("nowhere.jpg",))]
+    with pytest.raises(ValueError, match=r"x \(nowhere.jpg\): skipped: No such file"):
+        ingest(items, tmp_path / "a.blp")

@@ -174,9 +174,10 @@ class TestArrays:
             item.read(KEEP)
 
     def test_in_memory(self) -> None:
-        array = np.zeros((2, 3))
+        array = np.zeros((2, 3), "u1")
         assert ArrayItem(id="x", frames=array).read(KEEP).frames is array
-        assert frames_of(ArrayItem(id="x", frames=[b"one", b"two"])) == [b"one", b"two"]
+        images = [image.encode_jpeg(array), image.encode_jpeg(array + 1)]
+        assert frames_of(ArrayItem(id="x", frames=images)) == images
 
 
 class TestVideos:

@@ -19,11 +19,12 @@ from ...benzina.packing import pack
 from ...benzina.sample import Sample
 from ...benzina.writer import Writer
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
+from ...frames.store.openclip import arrays_of, images_of, is_images
 from ...media import image
 from ...media.pictureitems import Item
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...types import PictureCodec
-from ..clipcopy import arrays_of, attrs_of, images_of, is_images, meta_of
+from ..clipcopy import attrs_of, meta_of
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
 from ..inventory import attributes, quoted
 from ..picturefolder import FolderSource

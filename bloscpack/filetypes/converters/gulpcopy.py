@@ -16,6 +16,7 @@ import numpy as np
 from ...damage.report import Damage, Report, message_of
 from ...exceptions import BloscpackError, FormatError
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
+from ...frames.store.openclip import arrays_of, images_of, is_images
 from ...frames.verify import verify
 from ...gulp.chunk.chunkfile import GulpChunk
 from ...gulp.chunk.format import LABELS_NAME, chunk_names
@@ -27,7 +28,7 @@ from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage.folder.filelist import ListedFolder
 from ...storage.sink import open_sink
 from ...types import AnyArray, Path, Progress
-from ..clipcopy import ClipWriter, arrays_of, attrs_of, images_of, is_images
+from ..clipcopy import ClipWriter, attrs_of
 from ..copyjob import Conversion, CopyJob, Tally, check_target, write_copy
 from ..inventory import attributes
 

@@ -58,7 +58,7 @@ def encode(task: EncodeTask) -> Iterator[Part]:
     reading = task.item.read(task.read_options)
     frames = reading.frames
     text = b"{}"
-    if task.options.codec == "video":
+    if task.options.codec == "video" and isinstance(frames, Iterator):
         # The rate of a video file is known once its first frame has been read.
         items = iter(frames)
         frames = chain(list(islice(items, 1)), items)
@@ -77,7 +77,7 @@ def encode(task: EncodeTask) -> Iterator[Part]:
 def _video_of(task: EncodeTask) -> Iterator[EncodedClip | None]:
     """Yield the groups of an item that stays video; None of any other."""
     item, how = task.item, task.read_options
-    if isinstance(item, ClipItem) and how.is_copy:
+    if isinstance(item, ClipItem) and how.keep_video and how.short_edge is None:
         clip = as_video(item.clips[item.id])
         if clip is not None:
             yield clip._stored({**clip.meta, **item.meta})

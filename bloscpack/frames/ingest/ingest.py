@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
+from ...notice import notice
 from ...parallel.processes import Job, Workers, resolve_nworkers
 from ...parallel.progressbar import as_progress
 from ...types import (
@@ -28,7 +29,8 @@ from ...types import (
 )
 from .. import listing
 from ..protocol import FrameSource
-from ..store.frameencoding import Options
+from ..store.frameencoding import Kept, Options
+from ..store.openclip import is_clip
 from .encodetask import EncodedItem, EncodeTask, Part, ReadError, encode
 from .items import BadItem, Item, ReadOptions
 from .series import Series
@@ -134,9 +136,10 @@ def ingest(
 
     Parameters
     ----------
-    items : iterable of Item, mapping or FrameSource
-        Items from `bloscpack.frames.listing`; a mapping of ids to frames; or another source of
-        clips.
+    items : iterable of Item or of (id, frames), mapping or FrameSource
+        Items from `bloscpack.frames.listing`; pairs of id and frames, or a mapping of them; or
+        another source of clips. Frames are an array, a sequence of arrays or images, or a clip of
+        any source, which is copied with its metadata and as it is encoded.
     path : str or PathLike
         The store, which is created if it does not exist.
     codec : {"lossless", "jpeg", "video"}, optional
@@ -176,13 +179,13 @@ def ingest(
         Replace an existing store.
     on_error : {"skip", "raise"}, optional
         How to treat items that cannot be read: skip and report them, or stop. Clips that were added
-        stay in the store in either case.
+        stay in the store in either case. Without `log`, a warning names the first that was skipped.
     max_bytes : int, optional
         Write several files, ``NAME-00000.blp`` and so on; a file is full once it has this many
         bytes.
     allow_empty : bool, optional
-        With no items, create a store without clips or leave the existing store unchanged, instead
-        of raising an error.
+        With no items, or if all are skipped, create a store without clips or leave the existing
+        store unchanged, instead of raising an error.
     attrs : mapping, optional
         JSON values to store with a new store.
     log : callable, optional
@@ -205,8 +208,8 @@ def ingest(
     LockedError
         Another writer has it open.
     TypeError, ValueError
-        A parameter is out of range or differs from how the store was made. Or `items` is empty;
-        then no store was created.
+        A parameter is out of range or differs from how the store was made. Or `items` is empty,
+        or all were skipped; then no store was created.
     WorkerError
         Worker processes cannot be started: see Notes.
     ImportError
@@ -230,30 +233,6 @@ def ingest(
     """
     if on_error not in ("skip", "raise"):
         raise ValueError(f"on_error must be 'skip' or 'raise', not {on_error!r}")
-    if codec != "jpeg":
-        for name, value in (("quality", quality), ("subsampling", subsampling)):
-            if value is not None:
-                raise ValueError(f"{name} needs codec='jpeg'")
-    if codec != "video" and video != "recode" and (crf, gop, encoder) != (None, None, None):
-        raise ValueError("crf, gop and encoder need codec='video' or video='recode'")
-    if video not in (None, "copy", "recode"):
-        raise ValueError(f"video must be 'copy' or 'recode', not {video!r}")
-    if short_edge is not None and codec is None:
-        raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
-    if max_bytes is not None and max_bytes < 1:
-        raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
-    nworkers = resolve_nworkers(workers)
-    read_options = ReadOptions(
-        keep=codec in (None, "jpeg") and quality is None and subsampling is None,
-        check=check,
-        short_edge=short_edge,
-        keep_damaged=keep_damaged,
-        video=video,
-        max_gop=max_gop,
-    )
-    found = _items_of(items)
-    if not allow_empty:
-        found = _require_items(found)
     given = {
         "codec": codec,
         "preset": preset,
@@ -263,6 +242,27 @@ def ingest(
         "gop": gop,
         "encoder": encoder,
     }
+    _check_given(given, is_video=codec == "video" or video == "recode")
+    if video not in (None, "copy", "recode"):
+        raise ValueError(f"video must be 'copy' or 'recode', not {video!r}")
+    if short_edge is not None and codec is None:
+        raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
+    if max_bytes is not None and max_bytes < 1:
+        raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
+    nworkers = resolve_nworkers(workers)
+    kept = Kept.of(codec, quality=quality, subsampling=subsampling)
+    read_options = ReadOptions(
+        keep=kept.images,
+        keep_video=kept.video,
+        check=check,
+        short_edge=short_edge,
+        keep_damaged=keep_damaged,
+        video=video,
+        max_gop=max_gop,
+    )
+    found = _items_of(items)
+    if not allow_empty:
+        found = _require_items(found)
     with Series(
         path,
         Options().replace(**given),
@@ -274,7 +274,27 @@ def ingest(
     ) as series:
         options = _resolve_options(series, given)
         ingest_run = _IngestRun(series, (read_options, options, nthreads), on_error, log)
-        return ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
+        report = ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
+    if report.skipped and not (report.nclips or report.npresent or allow_empty):
+        series.remove_new()
+        raise ValueError(f"nothing was stored: {_about(report.skipped)}")
+    if report.skipped and log is None:
+        notice("%s: %s", series.paths[0], _about(report.skipped))
+    return report
+
+
+def _check_given(given: Mapping[str, Any], *, is_video: bool) -> None:
+    """Refuse options of codecs that are not used."""
+    if given["codec"] != "jpeg":
+        for name in ("quality", "subsampling"):
+            if given[name] is not None:
+                raise ValueError(f"{name} needs codec='jpeg'")
+    if not is_video and any(given[name] is not None for name in ("crf", "gop", "encoder")):
+        raise ValueError("crf, gop and encoder need codec='video' or video='recode'")
+
+
+def _about(skipped: list[Remark]) -> str:
+    return f"{len(skipped)} items were skipped (see the report), the first is {skipped[0]}"
 
 
 def _resolve_options(series: Series, given: Mapping[str, Any]) -> Options:
@@ -295,12 +315,25 @@ def _items_of(items: Any) -> Iterable[Item]:
             "items are not a path: the functions folders(), images(), videos(), arrays() and "
             "listed() of bloscpack.frames.listing make items of one"
         )
+    if hasattr(items, "keys") and hasattr(items, "read"):
+        return listing.clips(items)
     if isinstance(items, Mapping):
         return list(listing.in_memory(items))
-    if hasattr(items, "keys"):
-        return listing.clips(items)
-    found: Iterable[Item] = items
-    return found
+    return list(map(_as_item, items)) if isinstance(items, list) else map(_as_item, items)
+
+
+def _as_item(item: Any) -> Item:
+    """Return an item as it is, or that of a pair of id and frames."""
+    if isinstance(item, Item):
+        return item
+    if isinstance(item, tuple) and len(item) == 2:
+        return next(listing.in_memory([item]))
+    if is_clip(item):
+        return next(listing.in_memory([(item.id, item)]))
+    raise TypeError(
+        "items must be of bloscpack.frames.listing, pairs of id and frames, clips, or a mapping of "
+        f"them, not {type(item).__name__}"
+    )
 
 
 def _require_items(items: Iterable[Item]) -> Iterable[Item]:
@@ -360,8 +393,6 @@ class _IngestRun:
         """Yield a task for each item that is not in the store yet; runs ahead of the appends."""
         seen: set[str] = set()
         for item in items:
-            if not isinstance(item, Item):
-                raise TypeError(f"items must be of class Item, got {type(item).__name__}")
             if not isinstance(item.id, str):
                 raise TypeError(f"an id must be a str, not {type(item.id).__name__}")
             if item.id in seen:

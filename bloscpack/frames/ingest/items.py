@@ -18,6 +18,7 @@ from ...media import image
 from ...media.video import read_video
 from ...types import AnyArray
 from ..protocol import Clip, FrameSource
+from ..store.openclip import frames_of, is_images
 
 # Images that cannot be read: a folder with one of these would be an incomplete clip.
 OTHER_IMAGE_SUFFIXES = (".bmp", ".gif", ".jp2", ".tif", ".tiff", ".webp", ".avif", ".heic", ".jxl")
@@ -26,8 +27,7 @@ OTHER_IMAGE_SUFFIXES = (".bmp", ".gif", ".jp2", ".tif", ".tiff", ".webp", ".avif
 _MAX_IMAGE_FILE_NBYTES = 1 << 30
 _JPEG_DATA, _JPEG_END = b"\xff\xda", b"\xff\xd9"
 _PNG_END = b"IEND"
-# Frames of another source per read: whole groups of frames that refer to each other.
-_BATCH_NFRAMES = 32
+_BYTES = bytes | bytearray | memoryview
 _NUMBER = re.compile(r"(\d+)")
 
 
@@ -35,6 +35,7 @@ class ReadOptions(NamedTuple):
     """Options for reading items."""
 
     keep: bool = True  # return JPEG and PNG images unchanged
+    keep_video: bool = True  # copy the packets of clips of video
     check: bool = False  # decode unchanged images, to find damaged ones
     # Length in pixels of the shorter edge of images and video frames after resizing.
     short_edge: int | None = None
@@ -94,20 +95,24 @@ class ArrayItem(Item):
         return True
 
     def read(self, options: ReadOptions) -> Reading:
-        """Return the frames; the options do not apply."""
-        return Reading(self.frames if hasattr(self.frames, "__array__") else iter(self.frames))
+        """Return the frames; the options apply to images."""
+        frames = self.frames
+        # An encoder refuses text and bytes, whose items would be taken for frames.
+        if hasattr(frames, "__array__") or isinstance(frames, str | _BYTES):
+            return Reading(frames)
+        return Reading(_frames_or_images(frames, options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipItem(Item):
-    """The clip with this id in another source."""
+    """The clip with this id in another source, or in a mapping of clips."""
 
-    clips: FrameSource
+    clips: FrameSource | Mapping[str, Clip]
 
     @property
     def source(self) -> str:
         """Name of the other source."""
-        return self.clips.name or ""
+        return getattr(self.clips, "name", None) or ""
 
     def stays_here(self, options: ReadOptions) -> bool:
         """Return True: sources may hold open files."""
@@ -116,11 +121,11 @@ class ClipItem(Item):
     def read(self, options: ReadOptions) -> Reading:
         """Return the images unchanged if the source stores images, else arrays."""
         clip = self.clips[self.id]
-        if len(clip) and clip.read_images([0]) is not None:
-            return Reading(_images(_images_of(clip), options), clip.meta)
-        if not len(clip):
-            return Reading(clip[:], clip.meta)
-        return Reading(_scaled(_frames_of(clip), options), clip.meta)
+        frames = frames_of(clip, keep=True)
+        if len(clip) and is_images(clip):
+            named = ((f"frame {index}", data) for index, data in enumerate(frames))
+            return Reading(_images(named, options), clip.meta)
+        return Reading(_scaled(frames, options) if len(clip) else frames, clip.meta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +322,14 @@ def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterato
             raise
 
 
+def _frames_or_images(frames: Iterable[Any], options: ReadOptions) -> Iterator[Any]:
+    for number, frame in enumerate(frames):
+        if isinstance(frame, _BYTES):
+            yield from _images([(f"frame {number}", bytes(frame))], options)
+        else:
+            yield frame
+
+
 def _check_image(data: bytes, options: ReadOptions) -> None:
     """Raise unless the data are an image that seems to be complete."""
     kind = image.probe(data).kind
@@ -332,18 +345,6 @@ def _check_image(data: bytes, options: ReadOptions) -> None:
 def _has_end(data: bytes) -> bool:
     """Return whether an end marker follows the last data of a JPEG; more bytes may follow it."""
     return data.endswith(_JPEG_END) or data.rfind(_JPEG_END) > data.rfind(_JPEG_DATA)
-
-
-def _images_of(clip: Clip) -> Iterator[tuple[str, bytes]]:
-    for start in range(0, len(clip), _BATCH_NFRAMES):
-        images = clip.read_images(slice(start, start + _BATCH_NFRAMES)) or []
-        for index, data in enumerate(images, start):
-            yield f"frame {index}", data
-
-
-def _frames_of(clip: Clip) -> Iterator[AnyArray]:
-    for start in range(0, len(clip), _BATCH_NFRAMES):
-        yield from clip[start : start + _BATCH_NFRAMES]
 
 
 def _scaled(frames: Iterable[AnyArray], options: ReadOptions) -> Iterator[AnyArray]:

@@ -52,7 +52,8 @@ class Series:
 
     def _start(self, overwrite: bool) -> FrameStore:
         """Return the store to append to."""
-        if self.paths and not overwrite:
+        self._is_new = overwrite or not self.paths
+        if not self._is_new:
             for path in self.paths[:-1]:  # one by one, so that an error closes those before it
                 self._full.append(FrameStore(path))
             return FrameStore(self.paths[-1], "a", locking=self._locking)
@@ -81,6 +82,11 @@ class Series:
             self._full.append(FrameStore(self.paths[-1]))
             self._last = self._create(options, attrs, overwrite=False)
         self._last._append_encoded(id_, clip)
+
+    def remove_new(self) -> None:
+        """Remove the file that this series created, after it was closed without a clip."""
+        if self._is_new:
+            os.remove(self.paths.pop())
 
     def flush(self) -> None:
         """Make all appended clips durable."""

@@ -112,6 +112,22 @@ class Options(NamedTuple):
         return self._replace(**{k: v for k, v in given.items() if v is not None}).check()
 
 
+class Kept(NamedTuple):
+    """Which encoded frames are stored unchanged: those that no option asks to encode again."""
+
+    images: bool
+    video: bool
+
+    @classmethod
+    def of(cls, codec: str | None = None, preset: str | None = None, **others: Any) -> "Kept":
+        """Return what the options of a caller leave unchanged; `preset` is for other frames."""
+        is_kept = all(value is None for value in others.values())
+        return cls(is_kept and codec in (None, "jpeg"), is_kept and codec is None)
+
+
+ALL_KEPT = Kept(images=True, video=True)
+
+
 class EncodedClip(Protocol):
     """A clip as stored chunks; a writer takes all chunks before it reads the attributes."""
 

@@ -36,10 +36,10 @@ from ...types import (
     Subsampling,
     VideoEncoder,
 )
-from ..protocol import ClipMapping, Request, read_batch
+from ..protocol import Clip, ClipMapping, Request, read_batch
 from .clip import StoreClip
-from .frameencoding import EncodedClip, EncodedVideo, Options, recoded
-from .openclip import open_clip
+from .frameencoding import ALL_KEPT, EncodedClip, EncodedVideo, Kept, Options, recoded
+from .openclip import as_video, frames_of, is_clip, open_clip
 from .segments import Finder, Index
 from .storefront import FRONT_NBYTES, Front
 from .summary import Summary, VideoSummary, summarize, summarize_video
@@ -54,6 +54,14 @@ ATTRS_ADVICE = (
 )
 # Number of clips in the cache; reading a cached clip again does not look up its chunks.
 _MAX_KEPT_CLIPS = 1024
+# Codec that each option of `append` belongs to.
+_CODEC_OF = {
+    "quality": "jpeg",
+    "subsampling": "jpeg",
+    "crf": "video",
+    "gop": "video",
+    "encoder": "video",
+}
 
 
 class Ids(Sequence[str]):
@@ -432,9 +440,12 @@ class FrameStore(ClipMapping[StoreClip]):
         frames : array_like or iterable
             An array of shape ``(T, *frame shape)`` and any dtype without fields and Python objects;
             an iterable of frames of one shape and dtype, of which only some are in memory at a
-            time; or an iterable of JPEG or PNG images (bytes), which are stored unchanged.
+            time; or an iterable of JPEG or PNG images (bytes), which are stored unchanged. Or a
+            clip of any source: its metadata are copied, and its JPEG and PNG images or packets of
+            video are stored unchanged, unless an option of their encoding is given.
         meta : mapping, optional
-            JSON values to store with the clip; numpy numbers and arrays become plain values.
+            JSON values to store with the clip; numpy numbers and arrays become plain values. They
+            replace entries of the same name of a clip that is copied.
         codec, preset, quality, subsampling, crf, gop, encoder : optional
             As in `create`, for this clip only. Video takes its rate from ``meta["fps"]``, or 25.
 
@@ -454,17 +465,42 @@ class FrameStore(ClipMapping[StoreClip]):
         When this returns, every process that opens the file sees the clip, and it survives a crash
         of this process. It is durable, safe from power loss, after `flush` or `close`.
         """
+        given: dict[str, Any] = {
+            "codec": codec,
+            "preset": preset,
+            "quality": quality,
+            "subsampling": subsampling,
+            "crf": crf,
+            "gop": gop,
+            "encoder": encoder,
+        }
         writer = self._open_writer()
-        options = self._options().replace(
-            codec=codec,
-            preset=preset,
-            quality=quality,
-            subsampling=subsampling,
-            crf=crf,
-            gop=gop,
-            encoder=encoder,
-        )
-        writer.append(id, frames, meta, options, self.nthreads)
+        options = self._options().replace(**given)
+        for name, needed in _CODEC_OF.items():
+            if given[name] is not None and options.codec != needed:
+                raise ValueError(f"{name} needs codec={needed!r}")
+        if is_clip(frames):
+            meta = {**frames.meta, **(meta or {})}
+            self._append_clip(id, frames, meta, options, Kept.of(**given))
+        else:
+            writer.append(id, frames, meta, options, self.nthreads)
+
+    def _append_clip(
+        self,
+        id: str,  # noqa: A002
+        clip: Clip,
+        meta: Mapping[str, Any],
+        options: Options | None = None,
+        kept: Kept = ALL_KEPT,
+    ) -> None:
+        """Append a clip of any source, encoded as it is where that is `kept`."""
+        writer = self._open_writer()
+        video = as_video(clip) if kept.video else None
+        if video is not None:
+            writer.append_encoded(id, video._stored(meta))
+            return
+        frames = frames_of(clip, keep=kept.images)
+        writer.append(id, frames, meta, options or self._options(), self.nthreads)
 
     def append_video(
         self,

@@ -1,9 +1,17 @@
-"""Open a clip of a store as the class for its codec; code for video is imported on use."""
+"""Open a clip of a store as the class for its codec, and copy clips of any source to a store.
 
-from typing import TYPE_CHECKING
+Code for video is imported on use.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...parallel.imports import importing
 from ...storage.protocol import ByteSource
+from ...types import AnyArray
 from ..protocol import Clip
 from .clip import Store, StoreClip
 from .format import Codec
@@ -12,6 +20,11 @@ from .segments import Index
 
 if TYPE_CHECKING:
     from .videoclip import VideoClip
+
+
+# Bytes of arrays, and number of images, in memory at a time.
+_BATCH_NBYTES = 16 << 20
+_BATCH_IMAGES = 64
 
 
 def open_clip(store: Store, source: ByteSource, index: Index, id_: str, ordinal: int) -> StoreClip:
@@ -31,3 +44,36 @@ def as_video(clip: Clip) -> "VideoClip | None":
     with importing:
         from .videoclip import VideoClip
     return clip if isinstance(clip, VideoClip) else None
+
+
+def is_clip(value: object) -> bool:
+    """Return whether a value is a clip of any source, and not an array or a list of frames."""
+    return hasattr(value, "read_images") and hasattr(value, "meta")
+
+
+def is_images(clip: Clip) -> bool:
+    """Return whether the frames of a clip are stored as JPEG or PNG images."""
+    return clip.read_images([]) is not None
+
+
+def images_of(clip: Clip) -> Iterator[list[bytes]]:
+    """Yield the images of a clip in batches."""
+    for start in range(0, len(clip), _BATCH_IMAGES):
+        yield clip.read_images(slice(start, start + _BATCH_IMAGES)) or []
+
+
+def arrays_of(clip: Clip) -> Iterator[AnyArray]:
+    """Yield the frames of a clip in batches of whole groups of frames that refer to each other."""
+    nbytes = int(np.prod(clip.shape[1:])) * clip.dtype.itemsize
+    step = max(8, _BATCH_NBYTES // max(1, nbytes) // 8 * 8)
+    for start in range(0, len(clip), step):
+        yield clip.read(slice(start, start + step))
+
+
+def frames_of(clip: Clip, *, keep: bool) -> Any:
+    """Return the frames of a clip for an `Encoder`: images unchanged with `keep`, else arrays."""
+    if not len(clip):
+        return np.empty(clip.shape, clip.dtype)
+    if not is_images(clip):
+        return chain.from_iterable(arrays_of(clip))
+    return chain.from_iterable(images_of(clip)) if keep else iter(clip)

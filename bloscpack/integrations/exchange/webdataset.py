@@ -21,12 +21,13 @@ from numpy.lib import format as npy
 from ...exceptions import FormatError, UnsupportedError
 from ...filetypes.arrayclips import ArrayClip, Clips, clip_id
 from ...filetypes.arraysource import ArraySource, Rows
-from ...filetypes.clipcopy import StoreWriter, arrays_of, attrs_of, images_of, is_images, meta_of
+from ...filetypes.clipcopy import StoreWriter, attrs_of, meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
 from ...filetypes.inventory import Inventory, attributes, quoted
 from ...frames.indexing import IndexedClip
 from ...frames.ingest.items import natural_key
 from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
+from ...frames.store.openclip import arrays_of, images_of, is_images
 from ...media import image
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource, errors_at
