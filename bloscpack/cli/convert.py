@@ -176,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
             "convert",
             {
                 "paths": [*map(shown_name, args.sources)],
-                "target": args.target,
+                "target": shown_name(args.target),
                 "kind": copied.kind,
                 "clips": copied.clips,
                 "frames": copied.frames,
@@ -197,5 +197,5 @@ def run(args: argparse.Namespace) -> int:
             f"{copied.clips} clips, {copied.frames} frames, {copied.images} of them images copied "
             f"byte for byte{loss}"
         )
-    result(printable(f"{args.target}: {text}"))
+    result(printable(f"{shown_name(args.target)}: {text}"))
     return ExitCode.OK

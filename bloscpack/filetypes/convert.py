@@ -29,7 +29,7 @@ from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
-from ..storage.url import refuse_options
+from ..storage.url import is_url, refuse_options, shown_name
 from ..types import (
     Access,
     Codec,
@@ -41,7 +41,7 @@ from ..types import (
 )
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays
-from .copyjob import Conversion, CopyJob, check_target
+from .copyjob import Conversion, CopyJob
 from .identify import identify, split_inner
 from .inventory import attributes
 from .open import frames_of, open_frames
@@ -88,8 +88,8 @@ def convert(
         is found by its content. ``file::/name`` is one array of several, or a clip. Several paths
         are frame stores, or the files of one VRS recording.
     dst : str or PathLike
-        The new file or folder. It appears only when it is complete. ``file::/name`` also names the
-        array in it, if the type has names.
+        The new file or folder, or the URL of a file. It appears only when it is complete.
+        ``file::/name`` also names the array in it, if the type has names.
     to : str, optional
         Type of the copy: "frames", "gulp", "vrs", "benzina", "images", "webdataset", "mp4" or "gif"
         for clips; "array", "v3", "npy", "hdf5", "zarr", "zarr2" (format 2), "tiff" or "netcdf" for
@@ -138,7 +138,8 @@ def convert(
         Mantissa bits to keep of the floats of an array, see `bloscpack.save`. By default those that
         were kept before.
     overwrite : bool, default False
-        Replace an existing file `dst`. A folder is replaced only if it is empty.
+        Replace an existing file `dst`. A folder is replaced only if it is empty. A device or a
+        pipe is written to in any case.
     allow_empty : bool, default False
         Convert a source without clips, which otherwise raises an error. A VRS recording may consist
         of tags alone.
@@ -149,7 +150,7 @@ def convert(
     nthreads : int, optional
         Threads that encode and decode; by default one per processor, at most 8.
     storage_options : mapping, optional
-        Options of fsspec's file system, for a source behind a URL.
+        Options of fsspec's file system, for a source or a destination behind a URL.
 
     Returns
     -------
@@ -211,9 +212,12 @@ def convert(
     given = {"crf": crf, "codec": codec, "tile": tile}
     chunking = {"chunks": chunks, "access": access, "clevel": clevel, "shuffle": shuffle}
     path, inner_name = split_inner(dst)
+    src, inner = split_inner(src)
+    urls = is_url(path), any(map(is_url, src if isinstance(src, list | tuple) else [src]))
     job = CopyJob(
-        target=os.path.realpath(path),
-        name=os.fspath(path),
+        target=os.fspath(path) if urls[0] else os.path.realpath(path),
+        name=shown_name(os.fspath(path)),
+        storage_options=storage_options if urls[0] else None,
         inner=inner_name,
         verify=verify,
         progress=as_progress(progress),
@@ -237,7 +241,8 @@ def convert(
         raise ValueError(
             'keepbits, clevel, shuffle, chunks and access are for an array (to="array" or "v3")'
         )
-    src, inner = split_inner(src)
+    if urls == (True, False):
+        storage_options = None
     with ExitStack() as stack:
         filetype, src, storage_options = _identified(src, storage_options, stack)
         if (
@@ -275,7 +280,7 @@ def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> 
     source = _clips_of(source, src, inner)
     _check_options(target, job)
     job.check_found(len(source), source.name)
-    check_target(job.target, job.name, is_folder=target.is_folder, overwrite=job.overwrite)
+    job.check_target(is_folder=target.is_folder)
     return target.copy(source, job)
 
 

@@ -14,6 +14,7 @@ from ..parallel.progressbar import ProgressBar
 from ..storage import disk
 from ..storage.sink import check_absent, open_path
 from ..storage.update import temporary_path
+from ..storage.url import is_url
 from ..types import FramePreset, Progress
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Conversion:
 class CopyJob:
     """Destination of a conversion, and its options; see `convert`."""
 
-    target: str  # real path of the new file or folder
+    target: str  # real path of the new file or folder, or the URL of a file
     name: str  # the path as it was given, for messages
     inner: str = ""  # name of the array in the new file; empty if none was given
     verify: bool = True
@@ -76,6 +77,7 @@ class CopyJob:
     chunking: Mapping[str, Any] = field(default_factory=dict)
     keepbits: int | None = None
     overwrite: bool = False
+    storage_options: Mapping[str, Any] | None = None  # of a target behind a URL
     allow_empty: bool = False
     nthreads: int | None = None
     strict: bool = False
@@ -110,6 +112,23 @@ class CopyJob:
             lossless=result.lossless and not self.converted,
             left_out=tuple(self.left_out),
         )
+
+    @property
+    def where(self) -> str:
+        """The path as it was given, or the URL, which may have secrets that `name` has not."""
+        return self.target if is_url(self.target) else self.name
+
+    def check_target(self, *, is_folder: bool) -> None:
+        """Raise if the file or folder cannot be written."""
+        if not is_url(self.target):
+            check_target(self.target, self.name, is_folder=is_folder, overwrite=self.overwrite)
+            return
+        if is_folder:
+            raise UnsupportedError(
+                "a folder is not written to a URL: write a local folder and copy that there, or "
+                "choose a type of one file, such as .blp, .h5 or .zarr.zip"
+            ).at(path=self.name)
+        check_absent(self.target, self.storage_options, overwrite=self.overwrite)
 
     def refuse_options_of_clips(self, coding: Iterable[str] = ()) -> None:
         """Raise for options that are not for arrays, except those of `coding`."""
@@ -210,7 +229,7 @@ def refuse_difference(what: str | None, name: str | None) -> None:
 @contextmanager
 def new_copy(job: CopyJob, *, is_folder: bool = False) -> Iterator[str]:
     """Yield a temporary path; what is there after the block becomes the destination."""
-    check_target(job.target, job.name, is_folder=is_folder, overwrite=job.overwrite)
+    job.check_target(is_folder=is_folder)
     with _placed(job, is_folder=is_folder) as temporary:
         yield temporary
 
@@ -218,7 +237,7 @@ def new_copy(job: CopyJob, *, is_folder: bool = False) -> Iterator[str]:
 @contextmanager
 def _placed(job: CopyJob, *, is_folder: bool) -> Iterator[str]:
     if not is_folder:
-        with open_path(job.name, overwrite=job.overwrite) as temporary:
+        with open_path(job.where, job.storage_options, overwrite=job.overwrite) as temporary:
             yield temporary
             job.refuse_losses()
         return

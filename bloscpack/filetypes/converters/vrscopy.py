@@ -13,7 +13,8 @@ from ...frames.protocol import FrameSource
 from ...frames.store.framestore import FrameStore
 from ...storage import disk
 from ...storage.sink import is_in_place, open_path
-from ...storage.update import temporary_path
+from ...storage.update import make_like, temporary_path
+from ...storage.url import is_url
 from ...vrs.read.filesource import chunk_path
 from ...vrs.recording import open as open_recording
 from ...vrs.store import PRESET, is_recording_store, restore_recording, store_recording
@@ -52,7 +53,9 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
     temporary = temporary_path(target)
     with ExitStack() as stack:
         # Only the first file makes a recording of the others, so it gets its name last.
-        first = stack.enter_context(open_path(job.name, overwrite=job.overwrite))
+        first = stack.enter_context(
+            open_path(job.where, job.storage_options, overwrite=job.overwrite)
+        )
 
         def paths(number: int) -> str:
             if not number:
@@ -64,13 +67,15 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
         )
         job.refuse_losses()
         others = made.paths[1:]
-        if others and is_in_place(target):
-            raise UnsupportedError("a recording of several files cannot be streamed").at(
+        if others and (is_url(target) or is_in_place(target)):
+            raise UnsupportedError("a recording of several files is written to a folder only").at(
                 path=job.name
             )
         names = [chunk_path(target, number) for number in range(1, len(made.paths))]
         for name in names:
             check_target(name, name, is_folder=False, overwrite=False)
         for path, name in zip(others, names, strict=True):
+            with open(path, "rb") as file:
+                make_like(file.fileno(), target, job.name)
             disk.rename_new(path, name)
         return Conversion("vrs", made.clips, made.records, made.images)
