@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from ..exceptions import BloscpackError
 from ..parallel.imports import importing
 from ..types import BytesLike
 from . import disk
@@ -165,8 +166,8 @@ class FileSink(NewFile):
     It is written under a temporary name in `folder`, by default that of `path` and always on the
     same file system, synced, and renamed. Symbolic links are followed. A file that is replaced
     passes on its permissions, and its journal is replayed first. Without `overwrite`, `commit`
-    refuses to replace one. With `like`, the file has the times and permissions of that one, and its
-    owner if allowed; the permissions of a file that is replaced are not extended.
+    refuses to replace one. With `like`, the file has the times and permissions of that one; the
+    permissions of a file that is replaced are not extended.
 
     Raises
     ------
@@ -189,11 +190,9 @@ class FileSink(NewFile):
         super().__init__(temporary_path(beside), self._target, os.fspath(path))
         self._like = like
         if like is not None:
-            mode = stat.S_IMODE(like.st_mode) & _PERMISSIONS
+            mode = like.st_mode & _PERMISSIONS
             if os.path.exists(self._target):
                 mode &= os.fstat(self._fd).st_mode
-            else:
-                disk.set_owner(self._fd, like)
             disk.set_mode(self._fd, mode)
 
     def commit(self) -> None:
@@ -398,10 +397,12 @@ def open_path(
 
 @contextmanager
 def _naming_inside(folder: str, name: str) -> Iterator[None]:
-    """Set the file name of each OSError about a file in `folder` to `name`."""
+    """Raise each OSError about a file in `folder`, or about none, with `name`."""
     try:
         yield
-    except OSError as err:
-        if isinstance(err.filename, str) and err.filename.startswith(folder):
-            err.filename, err.filename2 = name, None
+    except BloscpackError:
         raise
+    except OSError as err:
+        if err.errno is None or not str(err.filename or folder).startswith(folder):
+            raise
+        raise OSError(err.errno, os.strerror(err.errno), name) from err
