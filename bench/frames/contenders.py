@@ -100,7 +100,7 @@ class Contender(races.Contender):
     files : str
         Contenders with the same value read the same files; by default those of its name.
     pixels : str
-        What comes back: the "frames", the pixels of "jpeg" images or those of "video".
+        Result of a read: the "frames", the pixels of "jpeg" images or those of "video".
     """
 
     works: tuple[str, ...] = (CLIP,)

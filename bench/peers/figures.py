@@ -261,7 +261,7 @@ def _truncation(run: Run) -> Iterator[Target]:
 
 PAGE = Page(
     lambda run: _INTRODUCTION,
-    {"What each contender checks, with its defaults:": "notes"},
+    {"Checks of each contender, with its defaults:": "notes"},
     tables_of,
     targets_of,
     "benchmarks.md",

@@ -41,7 +41,7 @@ class Contender:
     works : tuple of str
         Kinds of work that it takes part in, where a benchmark has several.
     modules : tuple of str
-        What must be installed; imported when the contender is made.
+        Modules that must be installed; imported when the contender is made.
     """
 
     name = ""

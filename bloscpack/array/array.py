@@ -883,7 +883,7 @@ def load(
     ----------
     path : str, PathLike, bytes-like or binary file
         A Bloscpack file or its URL. A file without array metadata is read as its bytes (uint8).
-        Of an `Archive` all arrays are read; `open` reads them when they are indexed, as
+        All arrays of an `Archive` are read; `open` reads them when they are indexed, as
         `numpy.load` does.
     out, on_error, fill_value
         As for `Array.read`.

@@ -286,7 +286,7 @@ class SimilarityTransform(WarpTransform):
         Parameters
         ----------
         index : int
-            Of the sample; not used.
+            Index of the sample; not used.
         in_shape, out_shape : (int, int)
             Height and width, in pixels, of the picture and of the output; with `compat` see the
             module.

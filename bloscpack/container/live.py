@@ -3,7 +3,7 @@
 A writer changes the header, the metadata, the next entries of the offset table and everything after
 the last full chunk (of a chunk grid, the last full row of the grid). Before it does, it writes a
 journal with the old bytes. An open reader sees the content that the file had when it was opened.
-Of that content, only a last chunk, or row of the grid, that was not full can change: each such
+Only a last chunk, or row of the grid, that was not full can change in that content: each such
 chunk becomes one that begins with the same content and is longer.
 """
 

@@ -59,8 +59,8 @@ def encode_png(pixels: Pixels) -> bytes:
 def as_numbers(values: AnyArray, *, is_cmyk: bool = False) -> AnyArray:
     """Return values of shape (H, W, C) as float64: NaN for NaT, the magnitude of complex numbers.
 
-    Of four channels of uint8, three are returned: on white, or with `is_cmyk` from inverted CMYK as
-    in JPEG. Of more than four channels, the first three are returned. ValueError if they are not
+    Four channels of uint8 become three: on white, or with `is_cmyk` from inverted CMYK as in JPEG.
+    From more than four channels, the first three are returned. ValueError if they are not
     numbers.
     """
     if values.dtype.kind in "mM":

@@ -49,7 +49,7 @@ class Sheet:
     shape : (int, int)
         Rows and columns of tiles.
     notes : list of str
-        What was scaled, replaced or left out to show the frames.
+        Values and frames that were scaled, replaced or left out.
     frames : list of int
         Numbers of the frames, if it is a sheet of a clip.
     """

@@ -76,7 +76,7 @@ class ArraySource(NamedTuple):
     keepbits : int or None
         Mantissa bits to which its items have been rounded.
     left_out : tuple of str
-        What the file has for this array, and this source has not; see `inventory`.
+        Parts of the array in the file that this source lacks; see `inventory`.
     is_raw : bool
         Whether the items are those that the file stores, and no library converted them.
     """
@@ -176,7 +176,7 @@ class SeveralArrays(NamedTuple):
     attrs : mapping
         Attributes of them all.
     left_out : tuple of str
-        What the file has besides them; see `inventory`.
+        Everything else in the file; see `inventory`.
     """
 
     names: tuple[str, ...]

@@ -483,7 +483,7 @@ def _promised(job: CopyJob) -> str:
 def _default(source: Any, job: CopyJob, *, is_array: bool) -> Target:
     """Return the type with the longest suffix of the destination that takes the source.
 
-    Of two that do, arrays stay arrays, and clips stay clips. Options of arrays make an array.
+    If two do, arrays stay arrays, and clips stay clips. Options of arrays make an array.
     """
     promised = _promised(job)
     makes_array = job.keepbits is not None or bool(job.chunking)

@@ -39,7 +39,7 @@ class Conversion:
         Whether every frame is unchanged; False if frames were encoded with a quality or a crf, an
         array was rounded, or a library converted the values of the source.
     left_out : tuple of str
-        What the source has and the copy has not, each as a short text: ``attribute 'history' of the
+        Parts of the source that the copy lacks, each as a short text: ``attribute 'history' of the
         file``.
     """
 

@@ -44,7 +44,7 @@ class FileKind(NamedTuple):
     name : str
         Name with its article, for messages.
     advice : str
-        What to do with it, for messages.
+        Advice on the right call, for messages.
     """
 
     name: str

@@ -106,7 +106,7 @@ def as_progress(progress: ProgressOption, *, unit: str | None = None) -> Progres
         returned. ``update`` is called with the amounts done since the last call, as tqdm's is; an
         attribute ``total`` is set as soon as the total is known.
     unit : str, optional
-        What is counted, if not bytes.
+        Unit of the amounts, if not bytes.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Interfaces between the container and a storage backend.
 
 Reads are positional and carry no state, so one source serves many threads and survives a fork.
-What is written to a sink becomes visible as a whole on `commit`, or not at all.
+Bytes that are written to a sink become visible as a whole on `commit`, or not at all.
 """
 
 import os

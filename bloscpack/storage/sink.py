@@ -352,7 +352,7 @@ def open_path(
 ) -> Iterator[str]:
     """Yield the path of a new file for code that writes by path, and put the file into its place.
 
-    What is at the path at the end of the block gets the name `where`, or is uploaded there, or is
+    The file at the path at the end of the block gets the name `where`, or is uploaded there, or is
     copied to a device or a pipe, in the same way as by `open_sink`, which also raises the same
     errors. If the block raises, nothing is left.
     """

@@ -111,7 +111,7 @@ class Guard:
     Parameters
     ----------
     application : ASGI application
-        What answers the other requests.
+        Application for the other requests.
     token : str
         Secret that requests for data must bring, as ``Authorization: Bearer TOKEN``.
     hosts : collection of str

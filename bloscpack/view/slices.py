@@ -39,7 +39,7 @@ class Values:
     field : str
         Names of a field and of fields in it, separated by slashes; empty for an array of numbers.
     part : {"real", "imag", "abs", "angle"}
-        What to show of complex numbers.
+        Part of complex numbers to show.
     """
 
     def __init__(self, array: Array, field: str = "", part: str = "real") -> None:

@@ -103,7 +103,7 @@ class TestRegions:
                 with pytest.raises(IndexError, match="chunk index"):
                     a.chunk_region(a.nchunks)
 
-    def test_chunks_that_are_no_parts(self, tmp_path: Path) -> None:
+    def test_chunks_that_are_not_parts(self, tmp_path: Path) -> None:
         bp.pack_ndarray_to_file(ARRAY, tmp_path / "a", chunk_size=100)
         with bp.open(tmp_path / "a") as a, pytest.raises(ValueError, match="not parts"):
             a.chunk_region(0)

@@ -137,7 +137,7 @@ def test_a_target_is_met_by_the_ratio_of_medians(bench, ours, met):
     assert target.met == met
 
 
-def test_a_hang_of_a_loader_is_no_success(bench):
+def test_a_hang_of_a_loader_is_not_a_success(bench):
     from frames.figures import targets_of
 
     def case(method, seconds, skipped):

@@ -156,7 +156,7 @@ def test_the_store_is_compared_with_the_recording(bench, nbytes, found, met):
     assert (target.found, target.met) == (found, met)
 
 
-def test_without_the_conversion_there_is_no_figure(bench):
+def test_without_the_conversion_the_figure_is_missing(bench):
     from vrs.figures import targets_of
 
     (target,) = targets_of({"cases": [], "motion_sizes": {"recording, raw": 600}})

@@ -57,7 +57,7 @@ def write_dataset(
     names : sequence of bytes
         As they are stored, with any content; one sample for each. None for no track of names.
     offsets : dict of int to int
-        Of samples that the tables place elsewhere.
+        Offsets of samples that the tables place elsewhere.
     """
     count = count if names is None else len(names)
     samples = [sample(number % 3) for number in range(count)]

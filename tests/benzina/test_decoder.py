@@ -142,7 +142,7 @@ def test_reserved_colours_are_unspecified_and_so_bt601(codec: str, matrix: int) 
 
 
 @pytest.mark.parametrize("codec", ["libx265", "libx264"])
-def test_colours_that_are_no_three_weights_are_refused(codec: str) -> None:
+def test_colours_that_are_not_three_weights_are_refused(codec: str) -> None:
     planes = decode(Decoder(), with_matrix(codec, 14))  # ICtCp
     assert planes.matrix == 14
     with pytest.raises(UnsupportedError, match="colours of code point 14"):

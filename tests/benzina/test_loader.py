@@ -148,7 +148,7 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
         np.testing.assert_array_equal(one[1], other[1])
 
 
-def test_the_seed_is_drawn_if_there_is_none(mini: benzina.Dataset) -> None:
+def test_a_missing_seed_is_drawn(mini: benzina.Dataset) -> None:
     first, second = (benzina.Loader(mini, SHAPE, shuffle=True) for _ in range(2))
     assert first.seed != second.seed
     again = benzina.Loader(mini, SHAPE, shuffle=True, seed=first.seed)

@@ -118,7 +118,7 @@ def test_links(folder: Path, tmp_path: Path) -> None:
     assert names == [*NAMES, *more, *(name.replace("dog", "fox") for name in NAMES[6:] + more)]
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_names_that_are_not_text(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path / "flat") + b"/\xff.png"
     save(tmp_path / "flat" / "a.png", photo(4, 4)).rename(os.fsdecode(path))
     benzina.pack(tmp_path / "flat", tmp_path / "a.bzna", **SMALL)

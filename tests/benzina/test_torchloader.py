@@ -221,7 +221,7 @@ def test_the_draws_of_the_reference(mini: benzina.Dataset) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_the_seed_is_torchs_if_there_is_none(mini: benzina.Dataset) -> None:
+def test_a_missing_seed_is_that_of_torch(mini: benzina.Dataset) -> None:
     seeds = []
     for seed in (5, 5, 6):
         torch.manual_seed(seed)

@@ -98,7 +98,7 @@ class TestIds:
             assert all(id_ in dataset for id_ in ids)
 
     @given(st.lists(st.sampled_from([b"", b"a", b"a#0", b"a#1", b"a#1#2", b"#0", b"#2", b"b"])))
-    def test_none_is_of_two_samples(self, names: list[bytes]) -> None:
+    def test_each_id_is_of_one_sample(self, names: list[bytes]) -> None:
         with benzina.open(named(*names)) as dataset:
             ids = list(dataset)
             assert len(set(ids)) == len(names)

@@ -318,7 +318,7 @@ def test_colours_of_the_standards(matrix: int, full_range: bool) -> None:
     assert np.abs(rgb[0].astype(int) - wanted).max() <= 2
 
 
-def test_colours_that_are_no_numbers(vectors: int) -> None:
+def test_colours_that_are_not_numbers(vectors: int) -> None:
     matrix = (math.nan, 0, 0, 0, math.inf, 0, 0, -1, -math.inf, 0, 0, -1)
     out = np.empty((3, 5, 20), np.float32)
     warp_planes(planes_of(20, 5, 0)._replace(y=np.ones((5, 20), np.uint8)), out, matrix=matrix)

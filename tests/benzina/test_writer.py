@@ -330,7 +330,7 @@ def test_a_bad_picture_leaves_the_writer_as_it_was(
         assert (list(found.names), found.targets.tolist()) == (["first", "second"], [3, 4])
 
 
-def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+def test_names_of_files_that_are_not_text(tmp_path: Path) -> None:
     with write(tmp_path / "a.bzna", (PICTURES[0], 1, "a\udcff")) as found:
         assert (found[0].name_bytes, found[0].name) == (b"a\xff", "a\\xff")
 

@@ -118,7 +118,7 @@ def test_names(name: str | bytes) -> None:
         assert unpack_name(stored).isprintable() or unpack_name(stored).encode("utf-8")
 
 
-def test_names_that_are_no_utf_8() -> None:
+def test_names_that_are_not_utf_8() -> None:
     """A name keeps the bytes from the file system; as text they are escaped."""
     assert pack_name("a\udcff.png") == b"a\xff.png\0"
     assert unpack_name(b"a\xff.png\0") == "a\\xff.png"

@@ -195,7 +195,7 @@ def test_foreign_files(blpk: Blpk, data: bytes) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["new", "x.blp"]
 
 
-def test_an_unknown_version_is_no_damage(blpk: Blpk, packed: Path) -> None:
+def test_an_unknown_version_is_not_damage(blpk: Blpk, packed: Path) -> None:
     data = bytearray(packed.read_bytes())
     data[4] = 77
     packed.write_bytes(data)

@@ -213,7 +213,7 @@ def test_an_output_stands_last_in_every_usage_line() -> None:
         assert names[-1] in INPUTS | OUTPUTS, words
 
 
-def test_json_is_refused_where_there_is_none(blpk: Blpk, tmp_path: Path) -> None:
+def test_json_is_refused_by_commands_without_it(blpk: Blpk, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"content")
     for front in (["--json"], ["-q", "--json"], ["--n", "2", "--json", "-f"]):
         assert "unrecognized arguments: --json" in blpk(*front, "compress", "x").err

@@ -3,7 +3,7 @@
 Starting Python and importing take most of the time of a small command. The server imports first,
 and forks for each command. The child gets the folder, the environment and the three standard
 streams of the client, builds the streams of Python on them, and ends as the interpreter does.
-What depends on a new process (imports, signals, terminals) must be tested with one.
+Behaviour that depends on a new process (imports, signals, terminals) must be tested with one.
 
 ``python warm.py serve SOCKET`` is the server, until its standard input ends. It prints a line when
 it is ready. ``python -I -S warm.py run SOCKET blpk ARGUMENT...`` is a client, whose exit code is

@@ -76,7 +76,7 @@ def test_unused_table_is_done_without() -> None:
         assert container.read_chunk(3) == CONTENTS[3]
 
 
-def test_damage_of_a_chunk_is_told_as_such() -> None:
+def test_damage_of_a_chunk_is_reported_as_such() -> None:
     data = bytearray(make())
     data[STARTS[2] + 20] ^= 1
     with open_bytes(bytes(data)) as container, pytest.raises(FormatError, match="adler32"):
@@ -116,7 +116,7 @@ def test_huge_table_costs_nothing_to_promise() -> None:
 
 
 class TestOffsets:
-    def test_are_told(self) -> None:
+    def test_are_listed(self) -> None:
         with open_bytes(make(spare=20)) as container:
             assert list(container.read_offsets()) == take_apart(make(spare=20)).starts
 

@@ -98,14 +98,14 @@ def test_without_any_proof_nothing_is_placed() -> None:
     assert [one.offset for one in found.unplaced] == starts[5:]
 
 
-def test_a_damaged_chunk_that_tells_its_size_places_those_behind_it() -> None:
+def test_a_damaged_chunk_with_its_size_places_those_behind_it() -> None:
     data = FILES["no table"]
     starts = starts_of(data)
     found = salvage(wreck(data, (starts[4] + 16, starts[5]), (starts[5] + 16, starts[6])))
     assert sorted(found.chunks) == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
 
 
-def test_a_short_last_chunk_is_no_proof() -> None:
+def test_a_short_last_chunk_does_not_prove_the_end() -> None:
     """The number of chunks in the header may also be wrong."""
     data = make(offsets=False)
     starts = starts_of(data)

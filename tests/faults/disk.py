@@ -44,7 +44,7 @@ class StoppingDisk:
     stop_at : int
         Number of the call, or -1 for never.
     kind : {"error", "crash", "torn"}
-        What happens there; "torn" writes half of the bytes before the crash.
+        Event at this call; "torn" writes half of the bytes before the crash.
     before : callable, optional
         Called before every step, and in the middle of every write.
     """

@@ -70,7 +70,7 @@ def test_a_store_to_a_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["b.blp", "b.npy"])
-def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, name: str) -> None:
+def test_a_file_that_appears_during_the_copy_is_kept(tmp_path: Path, name: str) -> None:
     np.save(tmp_path / "a.npy", pixels(1, 4, 6, 5))
     with pytest.raises(FileExistsError, match="exists already"):
         bp.convert(

@@ -96,7 +96,7 @@ def test_lookups_agree(row: Checksum) -> None:
     assert checksum_by_name(row.name) is row
 
 
-def test_none_is_no_checksum() -> None:
+def test_without_a_name_there_is_no_checksum() -> None:
     assert checksum_by_name(None) is CHECKSUMS[0]
 
 

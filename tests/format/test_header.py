@@ -250,7 +250,7 @@ class TestVersion4:
             with pytest.raises(FormatError, match="extended header"):
                 Header.unpack(self.signed(extension))
 
-    def test_digest_is_told(self) -> None:
+    def test_digest_is_reported(self) -> None:
         with pytest.raises(ChecksumMismatch) as caught:
             Header.unpack(V4[:-1] + b"\0")
         error = caught.value

@@ -79,7 +79,7 @@ class TestBytes:
         assert extents == [0, front, last, len(before) - last]
         assert data[96:] == before[:front] + before[last:]
 
-    def test_every_prefix_is_none(self, path: Path) -> None:
+    def test_a_prefix_is_not_a_journal(self, path: Path) -> None:
         journal, _ = die(path)
         data = journal.read_bytes()
         assert unpack_journal(data[:JOURNAL_START_NBYTES], len(data)) is not None
@@ -207,7 +207,7 @@ class TestForeign:
         ("change", "chunks"),
         [(other_array, 100), (other_of_one_chunk, 1000), (written_over, 100)],
     )
-    def test_is_ignored_and_told(
+    def test_is_ignored_and_reported(
         self,
         change: Callable[[Path], None],
         chunks: int,
@@ -252,7 +252,7 @@ class TestForeign:
             assert a.shape == (250,)
 
     @pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
-    def test_what_is_no_file(self, path: Path, kind: str) -> None:
+    def test_paths_that_are_not_files(self, path: Path, kind: str) -> None:
         bp.save(path, OLD)
         journal = path.with_name("a.blp.journal")
         if kind == "folder":

@@ -147,7 +147,7 @@ def test_unpack_undoes_pack(value: Any, row: Checksum, codec: str, level: int, s
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), b"bytes", {"a": b"b"}, {(1, 2): 3}])
-def test_what_is_no_json_is_refused(value: object) -> None:
+def test_values_that_are_not_json_are_refused(value: object) -> None:
     with pytest.raises(TypeError):
         pack_section(value)
 
@@ -175,7 +175,7 @@ def test_deep_nesting_is_an_error_not_a_crash() -> None:
         b"1" * 5000,
     ],
 )
-def test_data_that_are_no_json(data: bytes) -> None:
+def test_data_that_are_not_json(data: bytes) -> None:
     with pytest.raises(FormatError, match="not JSON"):
         unpack(plain_section(data))
 
@@ -200,7 +200,7 @@ class TestDigest:
         assert unpack(section) == {"a": 1}
 
     @each_checksum
-    def test_damage_is_told(self, row: Checksum) -> None:
+    def test_damage_is_reported(self, row: Checksum) -> None:
         section = pack_section({"a": 1}, checksum=row.name, codec="None", reserve=20)
         for position in (32, 38, len(section) - 1):
             damaged = bytearray(section)
@@ -308,7 +308,7 @@ class TestZlib:
         finally:
             tracemalloc.stop()
 
-    def test_we_read_whatever_we_write(self) -> None:
+    def test_we_read_everything_that_we_write(self) -> None:
         value = " " * (17 << 20)  # compresses better than a reader accepts
         section = pack_section(value, reserve=lambda n: n)
         assert MetadataHeader.unpack(section).meta_codec == "None"

@@ -99,7 +99,7 @@ class TestBytes:
             assert container.trailer.head == data[:32]
 
     @pytest.mark.parametrize("nbytes", range(0, TAIL_SIZE, 7))
-    def test_a_part_is_none(self, nbytes: int) -> None:
+    def test_a_part_is_not_a_trailer(self, nbytes: int) -> None:
         data = saved()
         assert unpack_trailer(data[len(data) - nbytes :], len(data)) == (None, 0)
 
@@ -152,7 +152,7 @@ class TestReading:
         with open_bytes(bp.pack_ndarray_to_bytes(ARRAY)) as container:
             assert (container.trailer_state, container.trailer) == ("absent", None)
 
-    def test_trailing_bytes_are_no_trailer(self) -> None:
+    def test_trailing_bytes_are_not_a_trailer(self) -> None:
         with open_bytes(make(trailing=b"x" * 100)) as container:
             assert container.trailer_state == "absent"
 

@@ -63,7 +63,7 @@ class TestChain:
             check(again, *range(157))
         store.close()
 
-    def test_a_segment_holds_only_so_much(self, tmp_path: Path, monkeypatch: Any) -> None:
+    def test_a_segment_has_limits(self, tmp_path: Path, monkeypatch: Any) -> None:
         for limit, value in (("MAX_CLIPS", 3), ("MAX_CHUNKS", 9), ("MAX_METAS_NBYTES", 70)):
             with monkeypatch.context() as patch:
                 patch.setattr(writer_module, limit, value)

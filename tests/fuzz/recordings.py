@@ -90,7 +90,7 @@ class RecordingVector:
 def recording_vectors() -> list[RecordingVector]:
     """Return the small vectors, one of them without its index, and the available reference files.
 
-    Of the reference files, the largest and the empty one are left out.
+    The largest and the empty reference files are left out.
     """
     small = [_load(path) for path in sorted((SMALL_VECTORS / "formats").glob("*.vrs"))]
     without_index = rebuilt(list(small[0].records), has_index=False)

@@ -155,7 +155,7 @@ def test_bursting_writes_the_frames(tmp_path: Path) -> None:
             assert burst_video_into_frames(tmp_path / "absent.mov", folder) == []
 
 
-def test_without_pyav_there_is_no_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyav_ffmpeg_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
     assert not check_ffmpeg_exists()
     with pytest.raises(FFMPEGNotFound, match="bloscpack"):

@@ -64,7 +64,7 @@ def decode(data: bytes, nbytes: int) -> bytes:
 
 @pytest.mark.parametrize("nbytes", [MAX + 1, (1 << 32) - 1])
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
-def test_a_block_of_4_gib_is_not_decoded_to_memory_nobody_wrote(codec: int, nbytes: int) -> None:
+def test_a_block_of_4_gib_is_not_decoded_to_unwritten_memory(codec: int, nbytes: int) -> None:
     # As an int, this size equals the error code of LZ4, so a failure counted as decoded.
     head = struct.pack("<BBBBIIII", 2, 1, codec | 0x10, 1, nbytes, nbytes, 32, 20)
     stored = struct.pack("<I", 8) + b"\xff" * 8

@@ -72,7 +72,7 @@ def test_missing_key(every_reader: Readers, key: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 1, "text", [1], [ARRAY], {}, {"container": ["numpy"]}])
-def test_metadata_that_are_no_array(every_reader: Readers, value: Any) -> None:
+def test_metadata_that_are_not_of_an_array(every_reader: Readers, value: Any) -> None:
     file = array_file(section(value))
     assert every_reader["unpack_bytes_from_bytes"](file) == (b"abcd", value)
     assert every_reader["load"](file) == ("uint8", (4,), b"abcd")
@@ -90,7 +90,7 @@ def test_metadata_that_are_no_array(every_reader: Readers, value: Any) -> None:
     ],
     ids=lambda raw: repr(raw[:20]),
 )
-def test_text_that_is_no_json(every_reader: Readers, raw: bytes) -> None:
+def test_text_that_is_not_json(every_reader: Readers, raw: bytes) -> None:
     for compress in (False, True):
         meta = section(raw=raw, compress=compress)
         file = array_file(meta, offsets=True, max_app_chunks=2)
@@ -260,7 +260,7 @@ def test_many_tiny_chunks_cost_no_more_than_their_share(survive: Survive) -> Non
         survive(file, 3 * len(file), only=("unpack_bytes_from_bytes", "read_chunk"))
 
 
-def test_code_points_that_are_no_characters() -> None:
+def test_code_points_that_are_not_characters() -> None:
     """numpy cannot make scalars of them, but the whole array has the stored bytes."""
     content = b"\xff\xff\xff\x7f" * 4
     file = array_file({**ARRAY, "dtype": "'<U2'", "shape": [2]}, content)

@@ -156,7 +156,7 @@ def test_trailing_bytes_are_left_alone(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_nothing_and_little_are_no_file(every_reader: dict[str, Reader], name: str) -> None:
+def test_nothing_and_little_are_not_a_file(every_reader: dict[str, Reader], name: str) -> None:
     for data in (b"", b"b", b"blp", b"blpk", b"blpk\3", FILES[name][1:], b"\0" * 100):
         for reader, read in every_reader.items():
             with pytest.raises(APPEND_ERRORS):

@@ -206,7 +206,7 @@ class TestCalculateNchunks:
     def test_edges(self, same: Same, arguments: str) -> None:
         same(f"bp.args.calculate_nchunks({arguments})")
 
-    def test_too_many_chunks_is_no_exception_subclass_only(self, same: Same) -> None:
+    def test_too_many_chunks_is_not_only_an_exception_subclass(self, same: Same) -> None:
         kinds, _ = same("bp.args.calculate_nchunks(2**63, 1)")
         assert kinds[0] == "ChunkingException"
 

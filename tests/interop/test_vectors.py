@@ -82,7 +82,7 @@ def test_arrays(array_vector: Entry, describe: Describe) -> None:
         assert_array(lazy[...], array_vector, describe)
 
 
-def test_bytes_are_no_array_for_the_original_functions(bytes_vector: Entry) -> None:
+def test_the_original_functions_refuse_bytes_as_an_array(bytes_vector: Entry) -> None:
     path = bytes_vector["path"]
     with pytest.raises(NotANumpyArray):
         bp.unpack_ndarray_from_bytes(path.read_bytes())

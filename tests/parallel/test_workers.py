@@ -71,7 +71,7 @@ def test_large_tasks_pass() -> None:
         assert results(workers, [number, 3, number])[1] == [9]
 
 
-def test_parts_nobody_takes_are_bounded(tmp_path: Path) -> None:
+def test_parts_that_are_not_taken_are_bounded(tmp_path: Path) -> None:
     with Workers(tasks.large, 2, max_waiting_nbytes=4 << 20) as workers:
         given = [(str(tmp_path), number, 20) for number in range(4)]
         jobs = workers.run(given)

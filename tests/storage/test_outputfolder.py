@@ -28,7 +28,7 @@ def test_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
     assert os.listdir(tmp_path / "out") == []
 
 
-def test_a_folder_with_files_is_refused_unless_told(tmp_path: Path) -> None:
+def test_a_folder_with_files_is_refused_by_default(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("a longer old one")
     with pytest.raises(FileExistsError, match="is not empty"):
         Folder(tmp_path)

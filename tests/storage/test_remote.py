@@ -294,7 +294,7 @@ class TestFaults:
             RemoteSource(f"{url}bc", remote.options)
         assert caught.value.filename == f"{url}bc"
 
-    def test_nobody_answers(self, waits: list[float]) -> None:
+    def test_no_answer(self, waits: list[float]) -> None:
         with running(FileServer()) as server:
             server.files["/a"] = DATA
             source = RemoteSource(server.url("a"))
@@ -395,7 +395,7 @@ class TestWebServers:
         with pytest.raises(UnsupportedError, match="ranges"):
             source.read_at(1_000_000, 100)
 
-    def test_the_date_tells_versions_where_nothing_else_does(self, http: FileServer) -> None:
+    def test_the_date_distinguishes_versions_if_nothing_else_does(self, http: FileServer) -> None:
         http.has_etags = False
         http.files["/a"] = DATA
         source = RemoteSource(http.url("a"))

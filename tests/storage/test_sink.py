@@ -314,7 +314,7 @@ class TestOpenSink:
             pass
 
     @pytest.mark.parametrize("where", [None, 3, b"bytes", object()])
-    def test_what_is_no_place(self, where: object) -> None:
+    def test_places_of_other_types_are_refused(self, where: object) -> None:
         with pytest.raises(TypeError, match="path or a binary file"), open_sink(where):
             pass
 

@@ -448,7 +448,7 @@ class TestOpenSource:
         assert source.size() == len(DATA)
 
     @pytest.mark.parametrize("where", [None, 3, 1.5, object(), ["a"], {}, BARE])
-    def test_what_is_no_place(self, where: object) -> None:
+    def test_places_of_other_types_are_refused(self, where: object) -> None:
         with pytest.raises(TypeError, match="path, a bytes-like object or a binary file"):
             open_source(where)
 

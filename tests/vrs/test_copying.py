@@ -205,7 +205,7 @@ def test_tags_are_set_and_removed(wheel: Oracle, source: Path, tmp_path: Path) -
     assert wheel(source_text, path=str(tmp_path / "copy.vrs")) == {"new": "ü"}
 
 
-def test_ids_change_only_when_told_to(source: Path, tmp_path: Path) -> None:
+def test_ids_change_only_on_request(source: Path, tmp_path: Path) -> None:
     vrs.copy(source, tmp_path / "same.vrs", streams="214-*")
     vrs.copy(source, tmp_path / "new.vrs", streams="214-*", renumber=True)
     with vrs.open(tmp_path / "same.vrs") as same, vrs.open(tmp_path / "new.vrs") as new:
@@ -315,7 +315,7 @@ def test_a_damaged_record_stops_what_has_to_decode_it(tmp_path: Path) -> None:
         _ = recording[1]
 
 
-def test_what_was_lost_is_told(tmp_path: Path) -> None:
+def test_losses_are_reported(tmp_path: Path) -> None:
     built = build(numbered(9))
     start, stop = built.offsets[4:6]
     built.data[start:stop] = b"\xff" * (stop - start)

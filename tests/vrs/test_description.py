@@ -171,7 +171,7 @@ def legacy(stream: bytes, file: bytes = b"{}") -> bytes:
     return b"".join(parts)
 
 
-def test_legacy_values_that_are_no_text_are_dropped() -> None:
+def test_legacy_values_that_are_not_text_are_dropped() -> None:
     payload = legacy(b'{"name": "A #1", "tags": {"a": "b", "c": 1}}', b'{"x": null, "y": "z"}')
     description = unpack_description(payload, 1)
     assert description.file_tags == {"y": "z"}
@@ -193,7 +193,7 @@ def test_legacy_values_that_are_no_text_are_dropped() -> None:
     ],
     ids=range(8),
 )
-def test_legacy_json_that_is_none(text: bytes) -> None:
+def test_legacy_json_that_is_not_json(text: bytes) -> None:
     with pytest.raises(FormatError):
         unpack_description(legacy(text), 1)
     with pytest.raises(FormatError):

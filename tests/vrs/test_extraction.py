@@ -246,7 +246,7 @@ def test_video_is_one_stream(tmp_path: Path) -> None:
     ]
 
 
-def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:
+def test_damage_is_reported_and_the_rest_is_there(tmp_path: Path) -> None:
     tags = {"RF:Data:1": "custom/size=4", "RF:Data:2": "data_layout", "DL:Data:2:0": "{"}
     records = [Made(b"1234"), Made(b"123"), Made(b"5678"), Made(b"", version=2), Made(b"last")]
     with made(tags, *records) as recording:
@@ -297,7 +297,7 @@ def test_kinds_and_records_are_chosen(tmp_path: Path) -> None:
     assert not (tmp_path / "d").exists()
 
 
-def test_a_folder_with_files_is_refused_unless_told(tmp_path: Path) -> None:
+def test_a_folder_with_files_is_refused_by_default(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     with made({"RF:Data:1": "custom"}, b"new") as recording:
         with pytest.raises(FileExistsError, match="is not empty"):

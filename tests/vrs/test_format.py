@@ -68,7 +68,7 @@ def test_every_prefix_of_a_file_header_is_truncated() -> None:
         (20, b"\xe9", "record headers of 233 bytes"),
     ],
 )
-def test_bytes_that_are_no_file_header(at: int, new: bytes, message: str) -> None:
+def test_bytes_that_are_not_a_file_header(at: int, new: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         FileHeader.unpack(replaced(FILE_HEADER, at, new))
 

@@ -200,7 +200,7 @@ def test_a_frame_that_claims_another_size() -> None:
 @pytest.mark.parametrize(
     ("column", "value"), [("record_type", 0), ("record_type", 5), ("size", 31)]
 )
-def test_entries_that_are_no_records(column: str, value: int) -> None:
+def test_entries_that_are_not_records(column: str, value: int) -> None:
     entries = make_entries(3)
     entries[column][1] = value
     payload = pack_index(entries, [], None)

@@ -65,7 +65,7 @@ def test_sizes(size: tuple[int, int]) -> None:
         CONTAINER + box(b"jxlc", b""),
     ],
 )
-def test_what_is_none(data: bytes) -> None:
+def test_data_that_are_not_jxl(data: bytes) -> None:
     with pytest.raises(FormatError, match="JPEG XL"):
         image_size(data)
 

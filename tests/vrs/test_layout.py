@@ -82,7 +82,7 @@ def test_gaps_and_overlaps_are_read() -> None:
 
 @pytest.mark.parametrize("entry", [(0, 9), (8, 1), (9, 0), (0xFFFFFFFF, 0xFFFFFFFF)])
 @pytest.mark.parametrize("kind", ["String", "Vector<string>", "Vector<double>", "StringMap<float>"])
-def test_a_piece_beyond_the_variable_part_is_none(entry: tuple[int, int], kind: str) -> None:
+def test_a_piece_beyond_the_variable_part_is_missing(entry: tuple[int, int], kind: str) -> None:
     layout = layout_of(n="DataPieceValue<int8_t>", a=f"DataPiece{kind}", b="DataPieceString")
     block = struct.pack("<b4I", 5, *entry, 0, 8) + b"01234567"
     assert layout.decode(block + bytes(99)) == ({"n": 5, "a": None, "b": "01234567"}, len(block))
@@ -359,7 +359,7 @@ def test_lengths_that_make_up_for_each_other_do_not_pass() -> None:
         layout.encode({"a": [1.0], "b": [1.0, 2.0, 3.0]})
 
 
-def test_a_key_that_is_no_piece() -> None:
+def test_a_key_that_is_not_a_piece() -> None:
     with pytest.raises(ValueError, match="no piece is named 'm'"):
         MIXED.encode({"m": 1})
     with pytest.raises(ValueError, match="no piece is named 'q'"):

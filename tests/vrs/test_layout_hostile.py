@@ -51,7 +51,7 @@ def value_named(label: str) -> str:
         definition(VALUE.replace('"offset":0', '"default":' + "9" * 5000)),
     ],
 )
-def test_texts_that_are_no_definition(text: str) -> None:
+def test_texts_that_are_not_a_definition(text: str) -> None:
     with pytest.raises(FormatError, match="data layout"):
         DataLayout.from_json(text)
 
@@ -110,7 +110,7 @@ def test_array_of_four_billion() -> None:
 
 
 @pytest.mark.parametrize("size", ["-1", "4294967296", "1e3", "true", '"3"', "null", "[]"])
-def test_a_size_that_is_none_is_0(size: str) -> None:
+def test_a_missing_size_is_0(size: str) -> None:
     array = f'{{"name":"a","type":"DataPieceArray<double>","size":{size}}}'
     layout = DataLayout.from_json(definition(array, value_named("b")))
     assert layout.decode(b"\7") == ({"a": [], "b": 7}, 1)

@@ -49,7 +49,7 @@ def test_a_sound_recording(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nthreads", [1, 4])
-def test_damage_is_told_by_record_and_hides_none(tmp_path: Path, nthreads: int) -> None:
+def test_damage_is_reported_by_record_and_hides_none(tmp_path: Path, nthreads: int) -> None:
     path = written(tmp_path / "a.vrs", 1200)
     damaged = [0, 3, 4, 5, 511, 512, 1199]
     with vrs.open(path) as recording:
@@ -79,7 +79,7 @@ def test_a_header_that_the_index_contradicts(tmp_path: Path) -> None:
     assert "timestamp 99.0, but the index has 7.0" in report.damage[0].what
 
 
-def test_what_opening_found_is_told(tmp_path: Path) -> None:
+def test_faults_found_on_opening_are_reported(tmp_path: Path) -> None:
     path = written(tmp_path / "a.vrs")
     with vrs.open(path) as recording:
         end = recording.table.offset.item(30) + 5

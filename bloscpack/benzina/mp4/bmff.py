@@ -176,7 +176,7 @@ def children(
 ) -> Iterator[BoxHeader]:
     """Yield the boxes that fill the range from `start` to `end`, without their children.
 
-    Of other types than `kinds`, if given, boxes are only checked. `kinds` is looked at for each
+    Boxes of other types than `kinds`, if given, are only checked. `kinds` is looked at for each
     box, so the caller may change it on the way. `to_end` allows a size of 0.
     """
     # Read headers one by one, as large tables may lie between them. After the first few, if they

@@ -176,7 +176,7 @@ class Plan:
     clips : list of Clip
         The clip of each item.
     requests : list of (str, selection)
-        What to read of each.
+        Frames to read of each.
     """
 
     source: FrameSource

@@ -38,7 +38,7 @@ _ENTRY = Struct("<II")
 def _unique_keys(pieces: Iterable[Piece]) -> tuple[str, ...]:
     """Return a unique name for each piece: its label, with the type if a label has several types.
 
-    Of pieces with the same label and type, the last keeps the plain name, as pyvrs shows that one;
+    If pieces have the same label and type, the last keeps the plain name, as pyvrs shows that one;
     the others get a number.
     """
     pieces = tuple(pieces)

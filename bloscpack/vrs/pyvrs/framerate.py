@@ -52,8 +52,8 @@ def estimate_frame_rate(timestamps: Iterable[float]) -> float:
 def _count_intervals(timestamps: Iterable[float]) -> tuple[dict[int, tuple[int, float]], int]:
     """Return the count and sum of the intervals of each class, and the most frequent class.
 
-    Of equally frequent classes, the one that reached the count first wins. Class 0, intervals near
-    zero, is excluded.
+    If classes are equally frequent, the one that reached the count first wins. Class 0, intervals
+    near zero, is excluded.
     """
     classes: dict[int, tuple[int, float]] = {}
     most, most_met = 0, 0
