@@ -17,6 +17,8 @@ from ..frames.protocol import (
     Request,
     frame_indices,
 )
+from ..frames.store.openclip import data_of
+from ..media.imagecontent import lost_by_decoding
 from ..types import AnyArray
 from .arraysource import ArraySource, Place, Rows, SeveralArrays
 from .clipcopy import attrs_of
@@ -61,15 +63,14 @@ class Clips(ClipMapping[Clip]):
         self,
         clips: Mapping[str, Clip],
         name: str | None,
-        left_out: tuple[str, ...] = (),
+        contents: Any = None,
         *,
         attrs: Mapping[str, Any] | None = None,
-        is_raw: bool = True,
     ) -> None:
         self.name = name
         self._attrs = dict(attrs or {})
-        self.left_out = left_out  # what the file has besides them
-        self.is_raw = is_raw  # whether their frames have the values that the file stores
+        # Of the file, with what it has beside them, and whether their values are those it stores.
+        self._contents = contents
         self._clips = clips
 
     @classmethod
@@ -82,6 +83,17 @@ class Clips(ClipMapping[Clip]):
     def of_several(cls, arrays: SeveralArrays, name: str | None) -> Self:
         """Return named arrays of frames as a source; one at a time is open."""
         return cls(_OpenedInTurn(arrays), name, attrs=arrays.attrs)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What was found in the file beside the clips so far; see `inventory`."""
+        found: tuple[str, ...] = getattr(self._contents, "left_out", ())
+        return found
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether frames have the values that the file stores."""
+        return bool(getattr(self._contents, "is_raw", True))
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -200,4 +212,6 @@ def array_of_clip(source: FrameSource, inner: str) -> ArraySource:
     def read(place: Place) -> AnyArray:
         return clip.read(place[0])[(slice(None), *place[1:])]
 
-    return ArraySource(Rows(clip.shape, clip.dtype, read), attrs=clip.meta)
+    lost = (text for data in data_of(clip) for text in lost_by_decoding(data))
+    rows = Rows(clip.shape, clip.dtype, read)
+    return ArraySource(rows, attrs=clip.meta, left_out=tuple(dict.fromkeys(lost)))

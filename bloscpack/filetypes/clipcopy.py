@@ -13,6 +13,7 @@ from ..frames.store.framestore import FrameStore
 from ..frames.store.openclip import arrays_of, images_of, is_images
 from ..types import AnyArray, FramePreset
 from .copyjob import Conversion, CopyJob, Tally, write_copy
+from .inventory import quoted
 from .open import open_frames
 from .table import FILETYPES
 
@@ -114,6 +115,13 @@ class StoreWriter(ClipWriter):
     def has_meta(self, clip: Clip, written: Clip) -> bool:
         """Return whether the copy of a clip has the right metadata."""
         return json.dumps(meta_of(clip)) == json.dumps(written.meta)
+
+
+def empty_clips(source: FrameSource) -> Iterator[str]:
+    """Yield a text for each clip without frames, for types of files that hold frames alone."""
+    for id_ in source:
+        if not len(source[id_]):
+            yield f"clip {quoted(id_)}, which has no frames"
 
 
 def is_store(source: FrameSource) -> bool:

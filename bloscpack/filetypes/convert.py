@@ -275,8 +275,10 @@ def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> 
     if target.is_array:
         if target.copy_several and not (has_array or inner or job.inner or len(source) == 1):
             job.check_found(len(source), source.name)
-            return target.copy_several(arrays_of_clips(source), job)
-        return target.copy(source if has_array else array_of_clip(source, inner), job)
+            return target.copy_several(arrays_of_clips(source).noted(job.note), job)
+        array = source if has_array else array_of_clip(source, inner)
+        job.note(array)
+        return target.copy(array, job)
     source = _clips_of(source, src, inner)
     _check_options(target, job)
     job.check_found(len(source), source.name)

@@ -213,6 +213,7 @@ def write_copy(
     with _placed(job, is_folder=is_folder) as temporary:
         tally = Tally(job.progress, writer.total * (2 if job.verify else 1))
         writer.write(temporary, tally)
+        job.note(source)  # some things are found while frames are read
         if job.verify:
             refuse_difference(writer.difference(temporary, tally), source.name)
     return Conversion(kind, len(source), tally.frames, tally.images, writer.lossless)

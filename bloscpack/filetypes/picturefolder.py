@@ -21,11 +21,13 @@ from ..frames.protocol import (
     read_only_meta,
 )
 from ..media import image
+from ..media.imagecontent import has_more_pictures
 from ..media.pictureitems import Item, PictureFolder
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
 from ..storage.protocol import errors_at
 from ..types import AnyArray, IntArray
+from .inventory import Inventory, quoted
 
 
 class FileClip(IndexedClip):
@@ -33,8 +35,9 @@ class FileClip(IndexedClip):
 
     decode_cost = 8.0  # of JPEG, as in `frames/store/clip.py`
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item, inventory: Inventory) -> None:
         self.id = id_of(item)
+        self._inventory = inventory
         self._item = item
         self._content: bytes | None = None
 
@@ -44,6 +47,8 @@ class FileClip(IndexedClip):
         if self._content is None:
             with open(self._item.picture, "rb") as stream:
                 self._content = stream.read()
+            if has_more_pictures(self._content):
+                self._inventory.add(f"further pictures in {quoted(self.id)}")
         return self._content
 
     def _probe(self) -> image.ImageInfo:
@@ -131,11 +136,18 @@ class FolderSource(KeyedSource):
         self.name: str | None = self.folder.root
         self._items = {id_of(item): item for item in self.folder}
         self._keys = tuple(self._items)
+        self._inventory = Inventory()
+        self._inventory.add(*(f"file {quoted(name)}" for name in self.folder.others))
         if len(self._items) != len(self.folder):
             raise ValueError(
                 f"folder {self.name!r}: two names differ only in bytes that are not UTF-8; rename "
                 "one of them"
             )
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What was found in the folder beside the pictures so far; see `inventory`."""
+        return self._inventory.left_out
 
     def _ids(self) -> Sequence[str]:
         return self._keys
@@ -154,7 +166,7 @@ class FolderSource(KeyedSource):
         """
         if key not in self._items:
             raise NotFoundError(f"no picture {key!r:.80}").at(path=self.name)
-        return FileClip(self._items[key])
+        return FileClip(self._items[key], self._inventory)
 
     def close(self) -> None:
         """Do nothing: files are open only while they are read."""

@@ -153,8 +153,7 @@ def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
     for at, magic, kind in _MAGICS:
         if head[at:].startswith(magic):
             return zip_kind(head) if kind is ZIP else kind
-    # Packets of a transport stream begin with a "G"; in .m2ts files, behind four bytes.
-    if b"GGG" in (head[:377:188], head[4:389:192]):
+    if is_transport_stream(head):
         return VIDEO
     return DATASET if head and _has_dataset_suffix(name) else None
 
@@ -162,6 +161,11 @@ def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
 def is_mp4(head: BytesLike) -> bool:
     """Return whether a file starts like an mp4."""
     return bytes(head[4:8]) in _MP4_BOXES
+
+
+def is_transport_stream(head: bytes) -> bool:
+    """Return whether packets of MPEG-TS follow each other; in .m2ts, each behind 4 bytes."""
+    return b"GGG" in (head[:377:188], head[4:389:192])
 
 
 def _has_dataset_suffix(name: str | None) -> bool:

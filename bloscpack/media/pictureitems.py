@@ -51,6 +51,8 @@ class PictureFolder:
         The folder.
     classes : list of str
         Class names; the target of a picture is the index of its class.
+    others : list of str
+        Paths of other files.
 
     Raises
     ------
@@ -60,14 +62,15 @@ class PictureFolder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.fspath(root)
+        self.others: list[str] = []
         above = (_identity(self.root),)
-        names, folders = _list_folder(self.root)
+        names, folders = self._list_folder("")
         self.classes = folders
         # Paths relative to the root, and the end of each class in that list.
         self._names = names
         self._stops = [len(names)]
         for folder in folders:
-            self._names += _walk(self.root, folder, above)
+            self._names += self._walk(folder, above)
             self._stops.append(len(self._names))
 
     def __len__(self) -> int:
@@ -83,37 +86,38 @@ class PictureFolder:
                 stored = os.fsencode(name if os.sep == "/" else name.replace(os.sep, "/"))
                 yield Item(os.path.join(self.root, name), target, stored)
 
+    def _list_folder(self, folder: str) -> tuple[list[str], list[str]]:
+        """Return the sorted names of the pictures and of the subfolders in a folder."""
+        names, folders = [], []
+        with os.scandir(os.path.join(self.root, folder)) as entries:
+            for entry in entries:
+                is_hidden = entry.name.startswith(".")
+                if entry.is_dir() and not is_hidden:
+                    folders.append(entry.name)
+                    continue
+                # A broken link raises an error when it is opened. Reading a pipe might never end.
+                is_file = entry.is_file() or entry.is_symlink()
+                if is_file and not is_hidden and entry.name.lower().endswith(SUFFIXES):
+                    names.append(entry.name)
+                else:
+                    self.others.append(os.path.join(folder, entry.name))
+        return sorted(names), sorted(folders)
+
+    def _walk(self, top: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
+        """Yield the paths of pictures in a folder and below, ignoring links to a parent folder."""
+        todo = [(top, above)]
+        while todo:
+            folder, parents = todo.pop()
+            identity = _identity(os.path.join(self.root, folder))
+            if identity in parents:
+                continue
+            names, folders = self._list_folder(folder)
+            for name in names:
+                yield os.path.join(folder, name)
+            within = (*parents, identity)
+            todo += [(os.path.join(folder, name), within) for name in reversed(folders)]
+
 
 def _identity(path: str) -> tuple[int, int]:
     status = os.stat(path)
     return status.st_dev, status.st_ino
-
-
-def _list_folder(path: str) -> tuple[list[str], list[str]]:
-    """Return the sorted names of the pictures and of the subfolders in a folder."""
-    names, folders = [], []
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
-                folders.append(entry.name)
-            # A broken link raises an error when it is opened. Reading a pipe might never end.
-            elif entry.is_file() or entry.is_symlink():
-                names += [entry.name] * entry.name.lower().endswith(SUFFIXES)
-    return sorted(names), sorted(folders)
-
-
-def _walk(root: str, top: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
-    """Yield the paths of pictures in a folder and below, ignoring links to a parent folder."""
-    todo = [(top, above)]
-    while todo:
-        folder, parents = todo.pop()
-        identity = _identity(os.path.join(root, folder))
-        if identity in parents:
-            continue
-        names, folders = _list_folder(os.path.join(root, folder))
-        for name in names:
-            yield os.path.join(folder, name)
-        within = (*parents, identity)
-        todo += [(os.path.join(folder, name), within) for name in reversed(folders)]

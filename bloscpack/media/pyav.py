@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..exceptions import FormatError
+from ..format.filekind import HEAD_NBYTES, is_transport_stream
 from ..parallel.imports import import_av
 
 # A display matrix has 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
@@ -55,8 +56,10 @@ def open_container(file: BinaryIO, name: str) -> Any:
     av = import_av()
     # A playlist may name other files and addresses. Do not open any of them.
     options = {"protocol_whitelist": "none"}
+    # FFmpeg recognises this format in long files only.
+    form = "mpegts" if is_transport_stream(file.read(HEAD_NBYTES)) else None
     try:
-        return av.open(_Reader(file), options=options)
+        return av.open(_Reader(file), format=form, options=options)
     except (av.error.FFmpegError, ValueError) as err:
         raise FormatError(f"{name}: not a video that can be read: {ffmpeg_message(err)}") from err
 

@@ -19,19 +19,18 @@ from ...benzina.packing import pack
 from ...benzina.sample import Sample
 from ...benzina.writer import Writer
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
-from ...frames.store.openclip import arrays_of, images_of, is_images
+from ...frames.store.openclip import arrays_of, data_of, is_images
 from ...media import image
+from ...media.imagecontent import lost_by_decoding
 from ...media.pictureitems import Item
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...types import PictureCodec
-from ..clipcopy import attrs_of, meta_of
+from ..clipcopy import attrs_of, empty_clips, meta_of
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
 from ..inventory import attributes, quoted
 from ..picturefolder import FolderSource
 
 _INT64 = np.iinfo(np.int64)
-# Entries of clip metadata that a dataset stores.
-_KEPT = {"name", "target", "label"}
 
 
 class Quality(TypedDict, total=False):
@@ -72,8 +71,15 @@ def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder
     is_exact = quality.get("crf") is None
     if isinstance(source, Dataset) and is_exact and not set(quality) - {"crf"}:
         return SampleCopier(source)
-    items = source.folder if isinstance(source, FolderSource) else ClipItems(source, job, is_exact)
+    items: Any
+    if isinstance(source, FolderSource):
+        items = source.folder
+        job.leave_out(*(text for item in items for text in lost_by_decoding(item.picture)))
+    else:
+        items = ClipItems(source, job, is_exact)
     splits = _splits_of(source) if len(items) == len(source) else None
+    kept = () if splits is None else ("benzina",)
+    job.leave_out(*attributes(key for key in attrs_of(source) if key not in kept))
     return PictureEncoder(items, {**quality, "lossless": is_exact}, splits, job.nthreads)
 
 
@@ -128,17 +134,19 @@ class ClipItems:
 
     def __init__(self, source: FrameSource, job: CopyJob, is_exact: bool) -> None:
         self._source = source
+        self._job = job
         self._is_exact = is_exact
+        job.leave_out(*empty_clips(source))
         labels = attrs_of(source).get(LABELS_KEY)
         self._labels: Mapping[str, Any] = labels if isinstance(labels, Mapping) else {}
         self._count = 0
         for id_ in source:
             clip = source[id_]
             self._count += len(clip)
+            meta = meta_of(clip)
+            kept = {self._target(meta)[0], "name" if isinstance(meta.get("name"), str) else None}
             where = f"clip {quoted(id_)}"
-            if not len(clip):
-                job.leave_out(f"{where}, which has no frames")
-            job.leave_out(*attributes((k for k in meta_of(clip) if k not in _KEPT), where))
+            job.leave_out(*attributes((key for key in meta if key not in kept), where))
             if is_exact and len(clip) and not is_images(clip):
                 _check(clip, clip.dtype, clip.shape[1:])
 
@@ -150,7 +158,7 @@ class ClipItems:
             clip = self._source[id_]
             meta = meta_of(clip)
             name = meta.get("name", clip.id)
-            target = self._target(meta)
+            _, target = self._target(meta)
             for number, frame in enumerate(self._frames(clip)):
                 called = name if isinstance(name, str) else None
                 if len(clip) > 1:
@@ -163,21 +171,24 @@ class ClipItems:
             for frames in arrays_of(clip):
                 yield from frames
             return
-        for images in images_of(clip):
-            for data in images:
-                if self._is_exact:
-                    info = image.probe(data)
-                    _check(clip, info.dtype, info.shape)
-                yield data
+        for data in data_of(clip):
+            if self._is_exact:
+                info = image.probe(data)
+                _check(clip, info.dtype, info.shape)
+            self._job.leave_out(*lost_by_decoding(data))
+            yield data
 
-    def _target(self, meta: Mapping[str, Any]) -> int | None:
+    def _target(self, meta: Mapping[str, Any]) -> tuple[str | None, int | None]:
+        """Return the entry of metadata with the target, and the target."""
         for key in ("target", "label"):
             value = meta.get(key)
+            if value == -1:  # as a dataset stores that there is none
+                return key, None
             if isinstance(value, str):  # labels of GulpIO2 have their numbers in label2idx
                 value = self._labels.get(value)
-            if type(value) is int and _INT64.min <= value <= _INT64.max and value != -1:
-                return value
-        return None
+            if type(value) is int and _INT64.min <= value <= _INT64.max:
+                return key, value
+        return None, None
 
 
 def _check(clip: Clip, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from ...damage.report import Damage, Report, message_of
 from ...exceptions import BloscpackError, FormatError
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
-from ...frames.store.openclip import arrays_of, images_of, is_images
+from ...frames.store.openclip import arrays_of, data_of, images_of, is_images
 from ...frames.verify import verify
 from ...gulp.chunk.chunkfile import GulpChunk
 from ...gulp.chunk.format import LABELS_NAME, chunk_names
@@ -24,13 +24,14 @@ from ...gulp.clipmetadata import dump_labels, pack_entries, unpack_entries
 from ...gulp.clipsource import GulpClip, GulpSource
 from ...gulp.verify import FileDamage, pairs_of
 from ...media import image
+from ...media.imagecontent import lost_by_decoding
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage.folder.filelist import ListedFolder
 from ...storage.sink import open_sink
 from ...types import AnyArray, Path, Progress
 from ..clipcopy import ClipWriter, attrs_of
 from ..copyjob import Conversion, CopyJob, Tally, check_target, write_copy
-from ..inventory import attributes
+from ..inventory import attributes, quoted
 
 # Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
 _ENCODING_COST = 5
@@ -39,6 +40,11 @@ _ENCODING_COST = 5
 def copy_to_gulp(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all clips of a source to a new Gulp directory."""
     job.leave_out(*attributes(key for key in attrs_of(source) if key != LABELS_KEY))
+    for id_ in source if job.quality is not None else ():
+        encoded = (data for data in data_of(source[id_]) if not image.is_jpeg(data))
+        job.leave_out(*(text for data in encoded for text in lost_by_decoding(data)))
+    shapes = (id_ for id_ in source if not len(source[id_]) and source[id_].shape[1:])
+    job.leave_out(*(f"shape of clip {quoted(id_)}, which has no frames" for id_ in shapes))
     writer = GulpWriter(source, job.quality, job.videos_per_chunk, job.nthreads)
     return write_copy("gulp", source, writer, job, is_folder=True)
 

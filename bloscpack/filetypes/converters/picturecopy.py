@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...frames.protocol import Clip, FrameSource
-from ...frames.store.openclip import images_of, is_images
+from ...frames.store.openclip import data_of, is_images
 from ...media import image
 from ...media.filename import FileNames
 from ...media.picturelist import LISTS, Listing
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...storage.folder.outputfolder import Folder
 from ...types import AnyArray
-from ..clipcopy import attrs_of, meta_of
+from ..clipcopy import attrs_of, empty_clips, meta_of
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
 from ..inventory import attributes
 
@@ -28,7 +28,7 @@ _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
 
 def copy_to_pictures(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all frames of a source to a new folder of pictures."""
-    job.leave_out(*attributes(attrs_of(source)))
+    job.leave_out(*attributes(attrs_of(source)), *empty_clips(source))
     return write_copy("images", source, PictureWriter(source, job.nthreads), job, is_folder=True)
 
 
@@ -89,11 +89,8 @@ class PictureWriter:
         for id_ in self._source:
             clip = self._source[id_]
             if is_images(clip):
-                number = 0
-                for images in images_of(clip):
-                    for data in images:
-                        yield _Frame(clip, number, partial(bytes, data))
-                        number += 1
+                for number, data in enumerate(data_of(clip)):
+                    yield _Frame(clip, number, partial(bytes, data))
             else:
                 for number in range(len(clip)):
                     yield _Frame(clip, number, partial(clip.read, number))

@@ -62,6 +62,12 @@ def images_of(clip: Clip) -> Iterator[list[bytes]]:
         yield clip.read_images(slice(start, start + _BATCH_IMAGES)) or []
 
 
+def data_of(clip: Clip) -> Iterator[bytes]:
+    """Yield the bytes of each image of a clip; nothing if its frames are arrays."""
+    if is_images(clip):
+        yield from chain.from_iterable(images_of(clip))
+
+
 def arrays_of(clip: Clip) -> Iterator[AnyArray]:
     """Yield the frames of a clip in batches of whole groups of frames that refer to each other."""
     nbytes = int(np.prod(clip.shape[1:])) * clip.dtype.itemsize

@@ -69,7 +69,8 @@ def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[Severa
                     what = f"{_WHAT}: two arrays have the name {name!r:.80}"
                     raise UnsupportedError(what).at(path=source.name)
                 (members if kind == "array" else objects)[name] = info
-            if kind != "array":
+                inventory.add(*[f"array {quoted(name)} of Python objects"] * (kind == "objects"))
+            else:
                 inventory.add(f"{kind} {quoted(info.filename)}")
         # Without others, the objects are refused.
         found = members or objects

@@ -38,11 +38,11 @@ _STRUCTURE = {
     *("ImageWidth", "ImageLength", "ImageDepth", "BitsPerSample", "SamplesPerPixel"),
     *("SampleFormat", "Compression", "Predictor", "FillOrder", "JPEGTables", "RowsPerStrip"),
     *("StripOffsets", "StripByteCounts", "TileWidth", "TileLength", "TileDepth", "TileOffsets"),
-    *("TileByteCounts",),
+    *("TileByteCounts", "PageNumber"),
 }
 # Values of other tags that say nothing, or no more than the array.
 _USUAL: dict[str, tuple[Any, ...]] = {
-    "NewSubfileType": (0,),
+    "NewSubfileType": (0, 2),
     "PhotometricInterpretation": (1, 2),
     "PlanarConfiguration": (1,),
     "Orientation": (1,),
@@ -131,6 +131,7 @@ def _others(file: Any, series: Any, tags: list[Any]) -> Iterator[str]:
         "imagej": series.keyframe.imagej_description,
         "ome": file.ome_metadata,
     }.get(series.kind)
+    found: dict[str, str] = {}
     for tag in tags:
         is_usual = tag.name in _STRUCTURE or tag.value in _USUAL.get(tag.name, ())
         is_carried = (
@@ -139,7 +140,9 @@ def _others(file: Any, series: Any, tags: list[Any]) -> Iterator[str]:
             else series.kind == "imagej" and tag.name.startswith("IJMetadata")
         )
         if not is_usual and not is_carried:
-            yield f"tag {quoted(tag.name)}"
+            text = f": {tag.value!r:.60}" if isinstance(tag.value, str) else ""
+            found.setdefault(tag.name, text)
+    yield from (f"tag {quoted(name)}{value}" for name, value in found.items())
     if series.kind == "ome":
         for path, value in _values(tifffile.xml2dict(file.ome_metadata)):
             if not (path.endswith("Image.Name") and re.fullmatch("Image[0-9]+", str(value))):

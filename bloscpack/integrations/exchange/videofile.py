@@ -19,7 +19,8 @@ from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
 from ...filetypes.inventory import attributes, quoted
 from ...frames.indexing import IndexedClip
 from ...frames.protocol import FrameSelection, FrameSource, frame_indices
-from ...frames.store.openclip import is_images
+from ...frames.store.openclip import data_of, is_images
+from ...media.imagecontent import lost_by_decoding
 from ...media.video import VideoFrames, read_video
 from ...media.videowriter import RATE_KEY, gif_length, rate_of, rgb_frames, write_gif, write_mp4
 from ...storage.file import open_source
@@ -118,8 +119,7 @@ def open_mp4(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
     if not isinstance(path, str):
         raise UnsupportedError("a video is read from a local file").at(path=source.name)
     with closing(VideoClip(path)) as clip:
-        content = clip.content
-        yield Clips({clip.id: clip}, path, content.left_out, is_raw=content.is_raw)
+        yield Clips({clip.id: clip}, path, clip.content)
 
 
 def copy_to_mp4(source: FrameSource, job: CopyJob) -> Conversion:
@@ -150,6 +150,7 @@ class VideoWriter:
         # Its packets are copied.
         self.lossless = is_video and write is write_mp4 and "crf" not in job.coding
         self._crf = float(job.coding.get("crf", _DEFAULT_CRF))
+        job.leave_out(*(text for data in data_of(clip) for text in lost_by_decoding(data)))
         has_alpha = clip.shape[3:] == (4,) and not is_images(clip)
         job.leave_out(*["alpha channel"] * has_alpha, *attributes(attrs_of(source)))
         is_shown = has_alpha or clip.shape[3:] in ((), (1,), (3,))

@@ -27,8 +27,9 @@ from ...filetypes.inventory import Inventory, attributes, quoted
 from ...frames.indexing import IndexedClip
 from ...frames.ingest.items import natural_key
 from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
-from ...frames.store.openclip import arrays_of, images_of, is_images
+from ...frames.store.openclip import arrays_of, data_of, is_images
 from ...media import image
+from ...media.imagecontent import has_more_pictures
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource, errors_at
 from ...storage.window import WindowSource
@@ -62,18 +63,29 @@ class ImageClip(IndexedClip):
         Offset and size of each.
     meta : dict
         Metadata.
+    inventory : Inventory
+        Gets what is found in the images beside the frames.
     """
 
     def __init__(
-        self, id_: str, source: ByteSource, places: list[tuple[int, int]], meta: dict[str, Any]
+        self,
+        id_: str,
+        source: ByteSource,
+        places: list[tuple[int, int]],
+        meta: dict[str, Any],
+        inventory: Inventory,
     ) -> None:
         self.id = id_
+        self._inventory = inventory
         self.meta = meta
         self._source = source
         self._places = places
 
     def _content(self, number: int) -> bytes:
-        return bytes(self._source.read_at(*self._places[number]))
+        data = bytes(self._source.read_at(*self._places[number]))
+        if has_more_pictures(data):
+            self._inventory.add(f"further pictures in {quoted(self.id)}")
+        return data
 
     def _probe(self, number: int = 0) -> image.ImageInfo:
         with errors_at(self._source.name, whole=""):
@@ -118,7 +130,9 @@ class ImageClip(IndexedClip):
 def open_image(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[Clips]:
     """Yield one JPEG or PNG file as a clip of one frame."""
     id_ = clip_id(source.name) or "image"
-    yield Clips({id_: ImageClip(id_, source, [(0, source.size())], {})}, source.name)
+    inventory = Inventory()
+    clip = ImageClip(id_, source, [(0, source.size())], {}, inventory)
+    yield Clips({id_: clip}, source.name, inventory)
 
 
 @contextmanager
@@ -141,7 +155,7 @@ def open_webdataset(source: ByteSource, inner: str, *, nthreads: int | None) -> 
     clips = dict(_clip(source, key, fields, inventory) for key, fields in samples.items())
     if len(clips) != len(samples):
         raise FormatError(f"{_WHAT}: two samples have the same id").at(path=source.name, whole="")
-    yield Clips(clips, source.name, inventory.left_out)
+    yield Clips(clips, source.name, inventory)
 
 
 # Place of the content of a file; or the name that a link leads to; or None for any other type.
@@ -272,7 +286,8 @@ def _clip(
         if len({re.sub("[0-9]+", "0", field) for field in images}) > 1:
             inventory.add(f"names of the images of {quoted(key)}: {', '.join(images):.80}")
         if not arrays:
-            return id_, ImageClip(id_, source, [fields[each].place for each in images], meta)
+            places = [fields[each].place for each in images]
+            return id_, ImageClip(id_, source, places, meta, inventory)
         window = WindowSource(source, source.name or _WHAT, fields[arrays[0]].place)
         with open_npy(window, "", nthreads=1) as array:
             inventory.add(*(f"{quoted(key)}: {text}" for text in array.left_out))
@@ -311,13 +326,10 @@ class TarWriter(StoreWriter):
                 key = _key(id_, keys)
                 meta = meta_of(clip) | ({} if key == id_ else {_ID: id_})
                 if is_images(clip):
-                    number = 0
-                    for images in images_of(clip):
-                        for content in images:
-                            suffix = _SUFFIXES[image.probe(content).kind]
-                            field = suffix if len(clip) == 1 else f"{number:06d}.{suffix}"
-                            _add(archive, f"{key}.{field}", len(content), iter([content]))
-                            number += 1
+                    for number, content in enumerate(data_of(clip)):
+                        suffix = _SUFFIXES[image.probe(content).kind]
+                        field = suffix if len(clip) == 1 else f"{number:06d}.{suffix}"
+                        _add(archive, f"{key}.{field}", len(content), iter([content]))
                 else:
                     head = _npy_head(clip)
                     nbytes = int(np.prod(clip.shape)) * clip.dtype.itemsize

@@ -191,7 +191,7 @@ def test_one_of_each(tmp_path: Path) -> None:
             "file 'fake.npy'",
             "file 'notes.txt'",
             "folder 'folder/'",
-            "objects 'objects.npy'",
+            "array 'objects' of Python objects",
             f"'twice': a second array: {len(npy([3, 4]))} bytes",
         ]
     )

@@ -1,0 +1,137 @@
+"""Pictures with one of each thing that they hold beside pixels, alone, in folders and in tars."""
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import BloscpackError, UnsupportedError
+from bloscpack.filetypes import picturefolder
+
+from .conversions import assert_same
+
+Image = pytest.importorskip("PIL.Image")
+PngImagePlugin = pytest.importorskip("PIL.PngImagePlugin")
+
+pytestmark = pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")
+
+PICTURES = [Image.fromarray(np.full((8, 9, 3), each, "u1")) for each in (10, 20, 30)]
+
+
+def encoded(kind: str, picture: Any = PICTURES[0], **options: Any) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def animated() -> bytes:
+    return encoded("PNG", save_all=True, append_images=PICTURES[1:])
+
+
+def several_jpegs() -> bytes:
+    return encoded("MPO", save_all=True, append_images=PICTURES[1:])
+
+
+def folder_of(path: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("data", [animated(), several_jpegs(), encoded("JPEG") + encoded("JPEG")])
+def test_further_pictures_are_listed(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(data)
+    folder_of(tmp_path / "folder", {"a.png": data, "b.png": encoded("PNG")})
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(tmp_path / "folder" / "a.png", "a.png")
+    for source, name in (("a", "a"), ("folder", "a.png"), ("a.tar", "a")):
+        done = bp.convert(tmp_path / source, tmp_path / f"{source}.blp")
+        assert done.left_out == (f"further pictures in {name!r}",)
+        with pytest.raises(UnsupportedError, match=r"strict: .*further pictures"):
+            bp.convert(tmp_path / source, tmp_path / "b.blp", strict=True)
+        assert not (tmp_path / "b.blp").exists()
+    assert "further pictures of a file" in bp.convert(tmp_path / "a", tmp_path / "a.npy").left_out
+
+
+def test_bytes_are_kept_and_what_decoding_loses_is_listed(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    text = PngImagePlugin.PngInfo()
+    text.add_text("note", "text")
+    palette = PICTURES[0].quantize(4)
+    for name, data, lost in (
+        ("a.jpg", encoded("JPEG", exif=exif, icc_profile=b"x" * 200, dpi=(300, 300)),
+         {"EXIF data of a picture", "colour profile of a picture", "metadata 'dpi' of a picture"}),
+        ("b.png", encoded("PNG", palette, transparency=0, pnginfo=text),
+         {"palette of a picture", "transparency of a picture", "metadata 'note' of a picture"}),
+        ("c.png", encoded("PNG"), set()),
+        ("d.jpg", encoded("JPEG"), set()),
+    ):  # fmt: skip
+        (tmp_path / name).write_bytes(data)
+        done = bp.convert(tmp_path / name, tmp_path / f"{name}.blp", strict=True)
+        assert (done.left_out, done.images) == ((), 1)
+        with bp.frames.open(tmp_path / f"{name}.blp") as store:
+            (clip,) = store.values()
+            assert clip.read_images() == [data]
+        done = bp.convert(tmp_path / f"{name}.blp", tmp_path / f"{name}.npy")
+        assert set(done.left_out) == lost
+
+
+def test_deep_gray(tmp_path: Path) -> None:
+    pixels = np.arange(72, dtype="<u2").reshape(8, 9) * 900
+    (tmp_path / "a.png").write_bytes(encoded("PNG", Image.fromarray(pixels)))
+    bp.convert(tmp_path / "a.png", tmp_path / "a.blp", strict=True)
+    with bp.frames.open(tmp_path / "a.blp") as store:
+        assert_same(store["a"][0], pixels)
+
+
+FILES = {
+    "top.png": encoded("PNG"),
+    "cat/1.jpg": encoded("JPEG"),
+    "cat/deep/2.png": encoded("PNG", PICTURES[1]),
+    "cat/notes.txt": b"text",
+    "cat/movie.mp4": b"video",
+    ".hidden/3.png": encoded("PNG"),
+    ".DS_Store": b"",
+    "samples.json": b"[]",
+}
+
+
+def test_other_files_of_a_folder_are_listed(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "folder", FILES)
+    left = ("cat/movie.mp4", "cat/notes.txt", ".hidden", ".DS_Store", "samples.json")
+    for target in ("a.blp", "a.bzna", "a.tar"):
+        done = bp.convert(folder, tmp_path / target)
+        assert {f"file {name!r}" for name in left} <= set(done.left_out)
+    done = bp.convert(folder, tmp_path / "b.blp")
+    assert len(done.left_out) == len(left)
+    with bp.frames.open(tmp_path / "b.blp") as store:
+        assert {id_: clip.read_images()[0] for id_, clip in store.items()} == {
+            name: data for name, data in FILES.items() if f"file {name!r}" not in done.left_out
+            and not name.startswith(".hidden")
+        }  # fmt: skip
+
+
+def test_files_that_are_not_read_are_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "folder", {"a.png": encoded("PNG"), "b.bmp": encoded("BMP")})
+    with pytest.raises(BloscpackError, match="neither a JPEG nor a PNG image"):
+        bp.convert(folder, tmp_path / "a.blp")
+    assert not (tmp_path / "a.blp").exists()
+
+
+def test_pages_of_other_pictures_in_a_dataset(tmp_path: Path) -> None:
+    pages = encoded("GIF", save_all=True, append_images=PICTURES[1:])
+    folder = folder_of(tmp_path / "folder", {"a.gif": pages})
+    done = bp.convert(folder, tmp_path / "a.bzna")
+    assert "further pictures of a file" in done.left_out
+
+
+def test_a_source_that_forgets_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of(tmp_path / "folder", {"a.png": animated()})
+    monkeypatch.setattr(picturefolder, "has_more_pictures", lambda data: False)
+    assert bp.convert(folder, tmp_path / "a.blp").left_out == ()
