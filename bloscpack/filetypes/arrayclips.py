@@ -86,7 +86,7 @@ class Clips(ClipMapping[Clip]):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What was found in the file beside the clips so far; see `inventory`."""
+        """Contents of the file beside the clips, as far as they are found; see `inventory`."""
         found: tuple[str, ...] = getattr(self._contents, "left_out", ())
         return found
 

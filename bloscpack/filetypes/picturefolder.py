@@ -48,7 +48,7 @@ class FileClip(IndexedClip):
             with open(self._item.picture, "rb") as stream:
                 self._content = stream.read()
             if has_more_pictures(self._content):
-                self._inventory.add(f"further pictures in {quoted(self.id)}")
+                self._inventory.add(f"further frames or pages in {quoted(self.id)}")
         return self._content
 
     def _probe(self) -> image.ImageInfo:
@@ -146,7 +146,7 @@ class FolderSource(KeyedSource):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What was found in the folder beside the pictures so far; see `inventory`."""
+        """Contents of the folder beside the pictures that were read; see `inventory`."""
         return self._inventory.left_out
 
     def _ids(self) -> Sequence[str]:

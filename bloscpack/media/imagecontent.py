@@ -33,7 +33,7 @@ def lost_by_decoding(picture: Any) -> Iterator[str]:
     with image:
         has_more = isinstance(picture, bytes) and has_more_pictures(picture)
         if has_more or getattr(image, "n_frames", 1) > 1:
-            yield "further pictures of a file"
+            yield "further frames or pages of a picture"
         if image.mode == "P":
             yield "palette of a picture"
         for key in image.info:

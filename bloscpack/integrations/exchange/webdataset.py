@@ -84,7 +84,7 @@ class ImageClip(IndexedClip):
     def _content(self, number: int) -> bytes:
         data = bytes(self._source.read_at(*self._places[number]))
         if has_more_pictures(data):
-            self._inventory.add(f"further pictures in {quoted(self.id)}")
+            self._inventory.add(f"further frames or pages in {quoted(self.id)}")
         return data
 
     def _probe(self, number: int = 0) -> image.ImageInfo:

@@ -51,11 +51,14 @@ def test_further_pictures_are_listed(data: bytes, tmp_path: Path) -> None:
         archive.add(tmp_path / "folder" / "a.png", "a.png")
     for source, name in (("a", "a"), ("folder", "a.png"), ("a.tar", "a")):
         done = bp.convert(tmp_path / source, tmp_path / f"{source}.blp")
-        assert done.left_out == (f"further pictures in {name!r}",)
-        with pytest.raises(UnsupportedError, match=r"strict: .*further pictures"):
+        assert done.left_out == (f"further frames or pages in {name!r}",)
+        with pytest.raises(UnsupportedError, match=r"strict: .*further frames"):
             bp.convert(tmp_path / source, tmp_path / "b.blp", strict=True)
         assert not (tmp_path / "b.blp").exists()
-    assert "further pictures of a file" in bp.convert(tmp_path / "a", tmp_path / "a.npy").left_out
+    assert (
+        "further frames or pages of a picture"
+        in bp.convert(tmp_path / "a", tmp_path / "a.npy").left_out
+    )
 
 
 def test_bytes_are_kept_and_what_decoding_loses_is_listed(tmp_path: Path) -> None:
@@ -128,7 +131,7 @@ def test_pages_of_other_pictures_in_a_dataset(tmp_path: Path) -> None:
     pages = encoded("GIF", save_all=True, append_images=PICTURES[1:])
     folder = folder_of(tmp_path / "folder", {"a.gif": pages})
     done = bp.convert(folder, tmp_path / "a.bzna")
-    assert "further pictures of a file" in done.left_out
+    assert "further frames or pages of a picture" in done.left_out
 
 
 def test_a_source_that_forgets_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
