@@ -18,7 +18,7 @@ from ..frames.protocol import (
     frame_indices,
 )
 from ..frames.store.openclip import data_of
-from ..media.imagecontent import lost_by_decoding
+from ..media.pictureitems import lost_by_decoding
 from ..types import AnyArray
 from .arraysource import ArraySource, Place, Rows, SeveralArrays
 from .clipcopy import attrs_of

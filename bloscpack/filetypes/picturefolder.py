@@ -21,8 +21,7 @@ from ..frames.protocol import (
     read_only_meta,
 )
 from ..media import image
-from ..media.imagecontent import has_more_pictures
-from ..media.pictureitems import Item, PictureFolder
+from ..media.pictureitems import Item, PictureFolder, has_more_pictures
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
 from ..storage.protocol import errors_at

@@ -21,8 +21,7 @@ from ...benzina.writer import Writer
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
 from ...frames.store.openclip import arrays_of, data_of, is_images
 from ...media import image
-from ...media.imagecontent import lost_by_decoding
-from ...media.pictureitems import Item
+from ...media.pictureitems import Item, lost_by_decoding
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...types import PictureCodec
 from ..clipcopy import attrs_of, empty_clips, meta_of

@@ -24,7 +24,7 @@ from ...gulp.clipmetadata import dump_labels, pack_entries, unpack_entries
 from ...gulp.clipsource import GulpClip, GulpSource
 from ...gulp.verify import FileDamage, pairs_of
 from ...media import image
-from ...media.imagecontent import lost_by_decoding
+from ...media.pictureitems import lost_by_decoding
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage.folder.filelist import ListedFolder
 from ...storage.sink import open_sink

@@ -20,7 +20,7 @@ from ...filetypes.inventory import attributes, quoted
 from ...frames.indexing import IndexedClip
 from ...frames.protocol import FrameSelection, FrameSource, frame_indices
 from ...frames.store.openclip import data_of, is_images
-from ...media.imagecontent import lost_by_decoding
+from ...media.pictureitems import lost_by_decoding
 from ...media.video import VideoFrames, read_video
 from ...media.videowriter import RATE_KEY, gif_length, rate_of, rgb_frames, write_gif, write_mp4
 from ...storage.file import open_source

@@ -29,7 +29,7 @@ from ...frames.ingest.items import natural_key
 from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ...frames.store.openclip import arrays_of, data_of, is_images
 from ...media import image
-from ...media.imagecontent import has_more_pictures
+from ...media.pictureitems import has_more_pictures
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource, errors_at
 from ...storage.window import WindowSource
