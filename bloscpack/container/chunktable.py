@@ -162,6 +162,10 @@ class ChunkTable:
                 check_left(self._source, position, end - position)
             except BloscpackError as err:
                 err.at(f"chunk {known - 1} at offset {position}")
+                if index < self._nchunks:
+                    err.at(f"chunk {index} cannot be found")
+                    if isinstance(err, FormatError):
+                        err.offset = None  # that of a chunk before this one
                 raise
             # Not append: another thread may have added the same entry.
             chain[known : known + 1] = [end]

@@ -2,14 +2,22 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.container.reader import Container
 from bloscpack.damage import report as reports
 from bloscpack.damage.report import Damage, Findings, damage_of, message_of
 from bloscpack.damage.verify import verify
-from bloscpack.exceptions import FormatError, FormatVersionMismatch, NotBloscpackError
+from bloscpack.exceptions import (
+    FormatError,
+    FormatVersionMismatch,
+    NotBloscpackError,
+    TruncatedError,
+)
 from bloscpack.format.metadata import pack_section
+from bloscpack.storage.file import FileSource
 
 from ..container.files import CONTENT, CONTENTS, SIZE, make
 from ..reference.file import take_apart
@@ -195,3 +203,23 @@ def test_findings_list_few_faults_and_count_all(monkeypatch: pytest.MonkeyPatch)
     assert (odd, unlisted) == ("odd (6 records)", "3 more faults are not listed")
     assert long.endswith("x (1 record)")
     assert len(long) < 500
+
+
+def test_each_chunk_of_a_cut_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.blp"
+    bp.save(path, np.random.default_rng(0).integers(0, 256, (4, 1000), "u1"), chunks=1)
+    with Container(FileSource(path)) as container:
+        starts = [container.fetch(index).offset for index in range(4)]
+    content = path.read_bytes()
+    for cut, first in ((starts[0] + 100, 0), (starts[1] + 5, 1), (starts[2] - 1, 1)):
+        path.write_bytes(content[:cut])
+        damage = bp.verify(path).damage
+        assert [each.index for each in damage] == list(range(first, 4))
+        for each in damage:
+            assert each.what.startswith((f"chunk {each.index} ", f"chunks {each.index} to "))
+            assert each.offset in (None, starts[first] if each.index == first else None)
+        with bp.open(path) as array:
+            for index in range(first + 1, 4):
+                reason = f"chunk {index} cannot be found: chunk {first} at offset"
+                with pytest.raises(TruncatedError, match=reason):
+                    array[index]
