@@ -1,9 +1,12 @@
 """``blpk verify``: check every chunk of files for damage."""
 
 import argparse
+import os
+from collections.abc import Iterator
 
 from ..damage.report import Report
 from ..filetypes.verify import verify_source
+from ..format.filekind import GULP_FILE, is_gulp, kind_of
 from .console.inputfile import check_input, open_whole
 from .console.options import STDIO, add_classic_option, add_files, add_json_option
 from .console.output import Console, is_for_people
@@ -28,6 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also decode the images of a Gulp directory, a recording or a dataset, and the audio "
         "of a recording",
     )
+    parser.add_argument(
+        "-r",
+        "--recursive",
+        action="store_true",
+        help="also check every file below a folder; those of other types are only counted",
+    )
     add_files(parser)
     add_json_option(parser)
     add_classic_option(parser)
@@ -36,6 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify each file."""
     console = Console(args)
+    if args.recursive:
+        found = {name: [*_walk(name)] for name in args.files if os.path.isdir(name)}
+        args.walked = {path for paths in found.values() for path in paths}
+        args.files = [path for name in args.files for path in found.get(name, [name])]
 
     def verify_file(name: str) -> Report:
         with console.progress() as progress:
@@ -47,3 +60,20 @@ def run(args: argparse.Namespace) -> int:
             )
 
     return verify_each(args, "verify", verify_file, FORM, for_people=is_for_people(args))
+
+
+def _walk(folder: str) -> Iterator[str]:
+    """Yield every file below a folder, a Gulp directory as a whole, and unreadable folders."""
+    unreadable: list[OSError] = []
+    for root, folders, names in os.walk(folder, onerror=unreadable.append):
+        folders.sort()
+        if is_gulp(names):
+            yield root
+        for name in sorted(names):
+            path = os.path.join(root, name)
+            # Not a pipe, which would have to be written to; a link to a missing file is an error.
+            is_file = os.path.isfile(path) or not os.path.exists(path)
+            is_own = name.startswith(".bloscpack-")  # of a writer that is at work
+            if is_file and not is_own and kind_of(b"", name) is not GULP_FILE:
+                yield path
+    yield from (os.fsdecode(err.filename) for err in unreadable)

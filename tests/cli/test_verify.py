@@ -1,3 +1,6 @@
+import os
+import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -5,7 +8,7 @@ import pytest
 
 import bloscpack as bp
 
-from .conftest import Blpk, flip
+from .conftest import Blpk, Ended, flip
 
 FILE_FIELDS = ["path", "status", "nchunks", "nbytes", "trailer", "damage"]
 FILE_FIELDS += ["notices", "error"]
@@ -126,3 +129,66 @@ class TestAdviceOnDamage:
         assert ended.code == 3
         assert "hint" not in ended.err
         assert "hint" not in blpk("cat", "nothing.blp").err
+
+
+def test_quiet_prints_only_what_is_not_sound(blpk: Blpk, packed: Path, ramp: Path) -> None:
+    assert blpk("-q", "verify", "ramp.blp", "packed.blp") == Ended(0, b"", "")
+    flip(packed, -10)
+    for argv in (["-q", "verify"], ["verify", "-q"]):
+        ended = blpk(*argv, "ramp.blp", "packed.blp", "missing.blp")
+        assert (ended.code, ended.out.count("\n")) == (3, 1)
+        assert ended.out.startswith("packed.blp: chunk 9")
+        assert ended.err == "blpk: error: file 'missing.blp' does not exist!\n"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_walk_of_a_folder(blpk: Blpk, tmp_path: Path, ramp: Path, reads: bool) -> None:
+    """Files of a walk that are not ours are counted; a file with a suffix of ours must be one."""
+    folder = tmp_path / "f"
+    (folder / "a" / "gulp").mkdir(parents=True)
+    for name in ("z.blp", "a/x", "a/::/b.blp", "a/[1].blp"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ramp, folder / name)
+    with bp.frames.create(folder / "a" / "store.blp") as store:
+        store.append("clip", np.zeros((2, 4, 4), "u1"))
+    (folder / "notes.txt").write_text("text")
+    (folder / ".hidden").write_bytes(b"")
+    (folder / ".bloscpack-0.tmp").write_bytes(b"blpk")
+    os.mkfifo(folder / "pipe")
+    if reads:
+        (folder / "empty.blp").write_bytes(b"")
+        (folder / "a" / "other.vrs").write_text("text")
+        (folder / "link.blp").symlink_to("missing")
+        flip(folder / "a" / "x", -400)
+    names = ["a/::/b.blp", "a/[1].blp", "a/store.blp", "a/x", "z.blp"]
+    ended = blpk("verify", "-r", "f", "ramp.blp")
+    lines = sorted(ended.out.splitlines())
+    if not reads:
+        assert lines == sorted([*(f"f/{name}: ok" for name in names), "ramp.blp: ok"])
+        assert (ended.code, ended.err) == (0, "blpk: 6 checked, 2 of other types\n")
+        assert blpk("verify", "-r", "notes.txt", "f").code == 1
+        assert blpk("verify", "-r", "f/notes.txt").code == 4  # named, not found by a walk
+        assert blpk("verify", "f").code == 4
+        return
+    assert ended.code == 3
+    assert next(line for line in lines if "ok" not in line).startswith("f/a/x: chunk ")
+    for words in ("link.blp' does not exist", "empty.blp: ", "other.vrs: "):
+        assert words in ended.err
+    assert ended.err.endswith("blpk: 9 checked, 2 of other types\n")
+    document = blpk("verify", "-r", "--json", "f").json
+    assert all(list(each) == FILE_FIELDS for each in document["files"])
+    assert Counter(each["status"] for each in document["files"]) == {
+        "ok": 4, "damaged": 1, "foreign": 4, "failed": 1,
+    }  # fmt: skip
+    assert blpk("-q", "verify", "-r", "f").out.count("\n") == 1
+
+
+def test_a_walk_verifies_a_gulp_directory_once(blpk: Blpk, tmp_path: Path) -> None:
+    (tmp_path / "f" / "gulp").mkdir(parents=True)
+    for name in ("data_0.gulp", "meta_0.gmeta"):
+        (tmp_path / "f" / "gulp" / name).write_bytes(b"{}" if "meta" in name else b"")
+    ended = blpk("verify", "-r", "f")
+    assert (ended.code, ended.out) == (0, "f/gulp: ok\n")
+    (tmp_path / "f" / "gulp" / "meta_0.gmeta").write_bytes(b"{")
+    assert blpk("verify", "-r", "f").code == 3
+    assert blpk("verify", "-r", "missing").code == 1

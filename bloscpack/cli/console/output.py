@@ -33,7 +33,7 @@ class Console:
     def __init__(self, args: Namespace) -> None:
         self._debug: bool = args.debug
         self._verbose: bool = args.verbose or args.debug
-        self._quiet: bool = args.quiet
+        self.is_quiet: bool = args.quiet
         self._bar = not (args.quiet or args.no_progress)
 
     def debug(self, text: str) -> None:
@@ -48,7 +48,7 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print a message unless ``--quiet``."""
-        if not self._quiet:
+        if not self.is_quiet:
             message(text)
 
     def progress(self, *, unit: str | None = None) -> ProgressBar:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
 
+# Files of these names are damaged if their beginning is not known.
+_SUFFIXES = (".blp", ".bzna", ".vrs")
 _DAMAGE = (
     *("what", "index", "offset", "end", "first", "last", "rows", "clip", "frames", "region"),
     *("member", "file", "record", "stream"),
@@ -63,7 +65,8 @@ def verify_each(
     def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
         report = verify(name)
         if for_people:
-            reports.append((name, report))
+            if not (report.ok and console.is_quiet):
+                reports.append((name, report))
             print_notices(console, name, report)
         elif not args.json:
             print_report(console, name, report)
@@ -129,7 +132,7 @@ def print_report(console: Console, name: str, report: "Report", *, is_folder: bo
     for line in map(str, report.damage):
         where = shown_name(name)
         result(printable(os.path.join(where, line) if is_folder else f"{where}: {line}"))
-    if report.ok:
+    if report.ok and not console.is_quiet:
         result(printable(f"{shown_name(name)}: ok"))
     print_notices(console, name, report)
 
@@ -165,10 +168,13 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
     """Check every file, even after one has failed, and return the exit code.
 
     `check` returns the exit code of a file, and the fields of its JSON entry other than path,
-    status and error; `failed` has these fields for a file that cannot be checked.
+    status and error; `failed` has these fields for a file that cannot be checked. Files of other
+    types that a walk of a folder found are only counted, unless they have a suffix of ours.
     """
+    walked = getattr(args, "walked", ())
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
+    nskipped = 0
     for name in each_input(args.files):
         message: str | None = None
         try:
@@ -177,11 +183,18 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
             raise
         except EXPECTED as err:
             code, found, message = exit_code(err), failed, describe(err)
-            error(message)
-        codes.append(code)
+            if code == ExitCode.FOREIGN and name in walked and not name.endswith(_SUFFIXES):
+                nskipped += 1
+            else:
+                error(message)
+                codes.append(code)
+        else:
+            codes.append(code)
         documents.append(
             {"path": shown_name(name), "status": STATUS_NAMES[code], **found, "error": message}
         )
     if args.json:
         print_json(command, {"files": documents})
+    if hasattr(args, "walked"):
+        Console(args).note(f"{len(codes)} checked, {nskipped} of other types")
     return most_severe(codes)
