@@ -312,5 +312,6 @@ TARGETS = (
         (NETCDF3,),
         is_array=True,
         open_several="open_several",
+        copy_several="copy_several",
     ),
 )

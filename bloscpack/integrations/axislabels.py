@@ -4,11 +4,17 @@
 a list of values along the axis of the same name, a number or text, or an object with ``data`` and
 optionally ``dims``, ``dtype`` (as numpy writes it, ``"<M8[D]"``) and ``attrs``. ``attrs["name"]``
 is the name of the array. Labels of any other form raise an error and are not skipped, as data under
-a wrong label are wrong data.
+a wrong label are wrong data. Axes of the same length may share a name. Other attrs of these names
+are in the object ``attrs["_attrs"]``.
+
+Attrs by which libraries decode items, such as ``scale_factor``, have the type of the items, or
+float64; ``attrs["_types"]`` has that of each other one. With ``attrs["_decoded"]``, the items are
+decoded already.
 """
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +30,17 @@ from ..types import AnyArray, text_list
 DEFAULT_NAME = "data"
 # Name by which xarray stores an array without a name: its `open_dataarray` removes it.
 NO_NAME = "__xarray_dataarray_variable__"
-_OURS = ("dims", "coords", "name")
+_OTHERS = "_attrs"  # attrs that have the names of ours
+TYPES = "_types"
+DECODED = "_decoded"
+_OURS = ("dims", "coords", "name", _OTHERS)
+# Attrs of the type of the items, and of float64.
+_OF_ITEMS = {
+    *("_FillValue", "missing_value", "valid_min", "valid_max", "valid_range"),
+    *("flag_values", "flag_masks"),
+}
+_OF_SCALING = {"scale_factor", "add_offset"}
+_OF_DECODING = {"_FillValue", "missing_value", *_OF_SCALING, "_Unsigned", "calendar"}
 
 # Limit of coordinates in memory: one long text makes every element of its array as large.
 _MAX_COORD_NBYTES = 64 << 20
@@ -70,7 +86,7 @@ class Labels:
             `dims` do not fit the shape.
         """
         if dims is None:
-            names = _dims(attrs.get("dims"), len(shape))
+            names = _dims(attrs.get("dims"), shape)
         elif len(text_list("dims", dims)) != len(shape) or len(set(dims)) != len(dims):
             raise ValueError(
                 f"dims must give {len(shape)} axes a name each, all different, not {dims!r:.200}"
@@ -88,20 +104,79 @@ class Labels:
                 raise _fault("name", f"{name!r:.80}, which is not text")
         if name in names or name in coords:
             raise _fault("name", f"{name!r:.80}, the name of an axis or a coordinate")
+        others = attrs.get(_OTHERS, {})
+        if not isinstance(others, dict):
+            raise _fault(_OTHERS, "not an object")
         rest = {key: value for key, value in attrs.items() if key not in _OURS}
-        return cls(name, names, coords, rest)
+        return cls(name, names, coords, rest | others)
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether attrs that describe how to decode items are of no effect."""
+        return self.attrs.get(DECODED) is True
+
+
+def packed_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attrs whose names do not collide with those of labels."""
+    taken = {key: value for key, value in attrs.items() if key in _OURS}
+    rest = {key: value for key, value in attrs.items() if key not in taken}
+    return rest | {_OTHERS: taken} if taken else rest
+
+
+def types_of(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return the entry with the types of those attrs of another library that need it, or {}."""
+    found = {
+        key: value.dtype.str
+        for key, value in attrs.items()
+        if isinstance(value, np.generic | np.ndarray)
+        and value.dtype.kind in "biuf"
+        and key in _OF_ITEMS | _OF_SCALING
+        and value.dtype.newbyteorder("=")
+        != (_type_of(key, dtype) or np.array(value.tolist()).dtype)
+    }
+    return {TYPES: found} if found else {}
+
+
+def _type_of(key: str, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    if key in _OF_SCALING:
+        return np.dtype("f8")
+    if dtype.kind == "b":
+        return np.dtype("i1")  # as netCDF has booleans
+    return dtype.newbyteorder("=") if dtype.kind in "iuf" and dtype.itemsize <= 8 else None
+
+
+def typed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return attrs for another library: those by which it decodes items of `dtype` have a type."""
+    found = {key: value for key, value in attrs.items() if key not in (TYPES, DECODED)}
+    types = attrs.get(TYPES)
+    for key in found.keys() & (_OF_ITEMS | _OF_SCALING):
+        given = types.get(key) if isinstance(types, dict) else None
+        with suppress(TypeError, ValueError, OverflowError):
+            wanted = np.dtype(given) if isinstance(given, str) else _type_of(key, dtype)
+            value = np.array(found[key])
+            if wanted is not None and value.dtype.kind in "iuf" and wanted.kind in "iuf":
+                found[key] = value.astype(wanted)[()]
+    return found
+
+
+def is_decoded_by(attrs: Mapping[str, Any]) -> bool:
+    """Return whether libraries decode items by these attrs."""
+    units = attrs.get("units")
+    is_time = isinstance(units, str) and " since " in units
+    return is_time or bool(attrs.keys() & _OF_DECODING)
 
 
 def _fault(what: str, why: str) -> UnsupportedError:
     return UnsupportedError(f"attrs: {what} is {why}")
 
 
-def _dims(value: Any, ndim: int) -> tuple[str, ...]:
+def _dims(value: Any, shape: tuple[int, ...]) -> tuple[str, ...]:
+    ndim = len(shape)
     if value is None:
         return tuple(f"dim_{axis}" for axis in range(ndim))
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise _fault("dims", f"{value!r:.80}, which is not a list of names")
-    if len(value) != ndim or len(set(value)) != ndim:
+    if len(value) != ndim or len({*zip(value, shape, strict=True)}) != len({*value}):
         raise _fault(
             "dims",
             f"{value!r:.200}, but an array of {ndim} dimensions needs as many names, all "
@@ -200,17 +275,13 @@ def pack_labels(
             f"the array has the name {name!r:.80} of one of its axes or coordinates; "
             "save x.rename('another')"
         )
-    if taken := sorted(set(attrs) & set(_OURS)):
-        raise TypeError(
-            f"attrs has an entry {taken[0]!r}, a name reserved for the labels of the array; "
-            "rename the entry"
-        )
     packed: dict[str, Any] = {
         "name": NO_NAME if name is None else name,
         "dims": list(dims),
         "coords": {key: _packed_coord(key, *coord) for key, coord in coords.items()},
     }
-    packed |= {key: _as_json(f"attrs[{key!r:.80}]", value) for key, value in attrs.items()}
+    plain = {key: _as_json(f"attrs[{key!r:.80}]", value) for key, value in attrs.items()}
+    packed |= packed_attrs(plain)
     try:
         found = Labels.unpack(packed, shape)
     except BloscpackError as err:
@@ -237,7 +308,15 @@ def unlabelled(value: Any) -> tuple[Any, dict[str, Any]]:
     """
     if is_data_array(value):
         coords = {name: (each.dims, each.values, each.attrs) for name, each in value.coords.items()}
-        return value.data, pack_labels(value.name, value.dims, value.shape, coords, value.attrs)
+        attrs = dict(value.attrs)
+        if taken := sorted(attrs.keys() & _OURS):
+            raise TypeError(
+                f"attrs has an entry {taken[0]!r}, a name reserved for the labels of the array; "
+                "rename the entry"
+            )
+        if any(is_decoded_by(each) for each in (attrs, *(each for _, _, each in coords.values()))):
+            attrs[DECODED] = True
+        return value.data, pack_labels(value.name, value.dims, value.shape, coords, attrs)
     if is_of(value, "xarray", "Dataset"):
         kept = {name for each in value.data_vars.values() for name in each.coords}
         if lost := sorted(set(map(str, value.coords)) - set(map(str, kept))):
@@ -245,7 +324,7 @@ def unlabelled(value: Any) -> tuple[Any, dict[str, Any]]:
                 f"the coordinate {lost[0]!r:.80} belongs to no variable of the Dataset: "
                 "save x.drop_vars(...), or x.reset_coords(...) to make it a variable"
             )
-    attrs: dict[str, Any] = {}
+    attrs = {}
     found = getattr(value, "attrs", None)
     for name, each in found.items() if isinstance(found, Mapping) else ():
         try:

@@ -18,7 +18,7 @@ from ..storage.file import kind_at
 from ..storage.protocol import closed_on_error
 from ..storage.url import is_url
 from ..types import AnyArray
-from .axislabels import Labels
+from .axislabels import Labels, is_decoded_by, typed
 from .save import save
 
 try:
@@ -74,6 +74,8 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         "drop_variables",
         "name",
         "dims",
+        "mask_and_scale",
+        "decode_times",
         "verify",
         "storage_options",
     )
@@ -85,6 +87,8 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         drop_variables: str | Iterable[str] | None = None,
         name: str | None = None,
         dims: Sequence[str] | None = None,
+        mask_and_scale: bool | None = None,
+        decode_times: bool | None = None,
         verify: Verify = True,
         storage_options: Mapping[str, Any] | None = None,
     ) -> xr.Dataset:
@@ -100,6 +104,10 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
             Name of the variable; by default ``attrs["name"]``, else "data".
         dims : sequence of str, optional
             Names of its axes; by default ``attrs["dims"]``, else ``dim_0`` and so on.
+        mask_and_scale, decode_times : bool, optional
+            Whether to decode items by the attrs that they have from netCDF or Zarr: ``_FillValue``,
+            ``scale_factor``, ``add_offset`` and units of times. By default they are, except those
+            of a DataArray that was saved.
         verify, storage_options
             As for `bloscpack.open`.
 
@@ -118,16 +126,30 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         array = Array(filename_or_obj, verify=verify, storage_options=storage_options)
         with closed_on_error(array, array._known_container().name):
             labels = Labels.unpack(plain(array.attrs), array.shape, name=name, dims=dims)
+        is_raw = not labels.is_decoded
+        mask_and_scale = is_raw if mask_and_scale is None else mask_and_scale
+        decode_times = is_raw if decode_times is None else decode_times
         dropped = {drop_variables} if isinstance(drop_variables, str) else {*(drop_variables or ())}
         data = indexing.LazilyIndexedArray(LazyArray(array))
-        variable = xr.Variable(labels.dims, data, labels.attrs, _encoding(array, labels.dims))
+        variable = xr.Variable(
+            labels.dims, data, typed(labels.attrs, array.dtype), _encoding(array, labels.dims)
+        )
         coords = {
-            each: xr.Variable(coord.dims, coord.values, coord.attrs)
+            each: xr.Variable(coord.dims, coord.values, typed(coord.attrs, coord.values.dtype))
             for each, coord in labels.coords.items()
             if each not in dropped
         }
         data_vars = {} if labels.name in dropped else {labels.name: variable}
         dataset = xr.Dataset(data_vars, coords)
+        if any(is_decoded_by(each.attrs) for each in dataset.variables.values()):
+            dataset = xr.decode_cf(
+                dataset,
+                concat_characters=False,
+                mask_and_scale=mask_and_scale,
+                decode_times=decode_times,
+                decode_coords=False,
+                decode_timedelta=False,  # numbers whose unit is "days" stay numbers
+            )
         dataset.set_close(array.close)
         return dataset
 

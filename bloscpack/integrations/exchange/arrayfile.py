@@ -1,9 +1,8 @@
 """Copies of arrays to a file of another library: written part by part, and compared."""
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, closing
-from dataclasses import replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from ...filetypes.copyjob import ByteCount, Conversion, CopyJob, new_copy, refus
 from ...filetypes.inventory import attributes
 from ...storage.file import open_source
 from ...storage.folder.filelist import ListedFolder
-from .arraylabels import canonical, is_same, labels_of
+from ..axislabels import DEFAULT_NAME, typed
+from .arraylabels import canonical, is_same, labels_of, plain_value
 from .library import refuse_inner
 
 _CHUNK_NBYTES = 1 << 20
@@ -24,96 +24,51 @@ OpenSeveral: TypeAlias = Callable[..., AbstractContextManager[SeveralArrays]]
 Write: TypeAlias = Callable[[str, ArraySource, CopyJob, Add], None]
 
 
-def copy_array(
-    kind: str,
-    source: ArraySource,
-    job: CopyJob,
-    write: Write,
-    open_copy: Open,
-    *,
-    keeps: Collection[str] | None = None,
-    options: Collection[str] = (),
-    is_folder: bool = False,
-    names: bool = False,
-) -> Conversion:
-    """Write a copy of an array, compare it with its source, and move it to its place.
+class ArrayWriter(Protocol):
+    """Writes named arrays to a file."""
 
-    Parameters
-    ----------
-    kind : str
-        Name of the type.
-    source : ArraySource
-        The array.
-    job : CopyJob
-        Destination and options.
-    write : callable
-        Takes the path, the source, the job and a function to call with the bytes of each part, and
-        writes the copy.
-    open_copy : callable
-        Opens the copy, as a source of this type.
-    keeps : collection of str, optional
-        Names of the attrs that the type can hold; all by default.
-    options : collection of str
-        Options of chunks that the type has.
-    is_folder : bool
-        Whether the copy is a folder.
-    names : bool
-        Whether arrays in a file have names, so that the destination may be ``path::/name``.
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of the file, and under ``"/GROUP"`` those of groups."""
 
-    Raises
-    ------
-    ValueError
-        An option is not for this type.
-    UnsupportedError
-        The type cannot hold the name of the array.
-    FormatError
-        The source is damaged, or the copy differs from it.
-    """
-    refuse_our_options(job, kind, options)
-    if job.inner and not names:
-        refuse_inner(job.inner, kind)
-    lost = [] if keeps is None else [key for key in source.attrs if key not in keeps]
-    job.leave_out(*attributes(lost, "the array"))
-    kept = {key: value for key, value in source.attrs.items() if key not in lost}
-    source = _canonical(source._replace(attrs=kept))
-    if names and not job.inner:
-        _check_name(kind, source, job.name)
-    count = ByteCount(job, source.nbytes)
-    with new_copy(job, is_folder=is_folder) as temporary:
-        write(temporary, source, job, count.add)
-        if job.verify:
-            with (
-                closing((ListedFolder if is_folder else open_source)(temporary)) as opened,
-                open_copy(opened, job.inner, nthreads=job.nthreads) as copy,
-            ):
-                refuse_difference(_difference(source, copy, job.inner, count.add), job.name)
-    return Conversion(kind, 1, source.nrows, 0, lossless=True)
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write an array; call `add` with the bytes of each part."""
 
 
-def copy_several_arrays(
-    kind: str,
+class ArrayFormat(NamedTuple):
+    """Type of file that holds arrays by name."""
+
+    kind: str  # its name
+    # Takes a path and a job, and returns a context manager with an `ArrayWriter`.
+    writing: Callable[[str, CopyJob], AbstractContextManager[ArrayWriter]]
+    open_several: OpenSeveral
+    options: tuple[str, ...] = ()  # options of chunks that it has
+    # Returns an array in the form in which the file gives it back.
+    stored: Callable[[ArraySource], ArraySource] = lambda source: source
+    is_safe: Callable[[str], bool] = lambda name: True
+
+
+def copy_arrays(
+    form: ArrayFormat,
     arrays: SeveralArrays,
     job: CopyJob,
-    write: Write,
-    write_attrs: Callable[[str, Mapping[str, Any]], None],
-    open_copies: OpenSeveral,
     *,
-    options: Collection[str] = (),
     is_folder: bool = False,
+    nbytes: int | None = None,
 ) -> Conversion:
     """Write a copy of named arrays, compare it with its source, and move it to its place.
 
     Parameters
     ----------
-    kind, job, options, is_folder : as for `copy_array`
+    form : ArrayFormat
+        Type of the copy.
     arrays : SeveralArrays
         The arrays.
-    write : callable
-        As for `copy_array`; adds the array that ``job.inner`` names to the copy.
-    write_attrs : callable
-        Takes the path and the attributes of all arrays, and begins the copy with them.
-    open_copies : callable
-        Opens all arrays of the copy.
+    job : CopyJob
+        Destination and options.
+    is_folder : bool
+        Whether the copy is a folder.
+    nbytes : int, optional
+        Size of the arrays, to count bytes as progress; otherwise arrays are counted.
 
     Raises
     ------
@@ -125,27 +80,35 @@ def copy_several_arrays(
     FormatError
         A source is damaged, or the copy differs from it.
     """
-    refuse_our_options(job, kind, options)
-    steps = ArrayCount(job, len(arrays.names))
+    refuse_our_options(job, form.kind, form.options)
+    count = _Count(job, len(arrays.names), nbytes)
     coords: dict[tuple[str, str], tuple[str, Any]] = {}
     nrows = 0
+
+    def stored(source: ArraySource) -> ArraySource:
+        source = form.stored(source)
+        attrs = canonical(source.attrs, source.rows.shape)
+        # A fill value of 1 is 1.0 if the items are floats.
+        exact = {key: plain_value(each) for key, each in typed(attrs, source.rows.dtype).items()}
+        return source._replace(attrs=attrs | exact)
+
+    for name in arrays.names:
+        if (nbytes is None or name) and not (is_safe(name) and form.is_safe(name)):
+            raise _unsafe(form.kind, name).at(path=job.name)
     with new_copy(job, is_folder=is_folder) as temporary:
-        write_attrs(temporary, arrays.attrs)
-        for name in arrays.names:
-            if any(part in ("", ".", "..") for part in name.split("/")) or set(name) & set("\0\\"):
-                raise UnsupportedError(f"{kind} cannot hold an array of the name {name!r:.80}").at(
-                    path=job.name
-                )
-            with arrays.open(name) as source:
-                source = _canonical(source)
-                _check_coords(name, source, coords, job.name)
-                write(temporary, source, replace(job, inner=name), lambda _: None)
-                nrows += source.nrows
-            steps.add()
+        with form.writing(temporary, job) as writer:
+            writer.write_attrs(arrays.attrs)
+            for name in arrays.names:
+                with arrays.open(name) as source:
+                    source = stored(source)
+                    _check_coords(name, source, coords, job.name)
+                    writer.write(name, source, count.add)
+                    nrows += source.nrows
+                count.add_array()
         if job.verify:
             with (
                 closing((ListedFolder if is_folder else open_source)(temporary)) as opened,
-                open_copies(opened, nthreads=job.nthreads) as copies,
+                form.open_several(opened, nthreads=job.nthreads) as copies,
             ):
                 same = sorted(copies.names) == sorted(arrays.names)
                 refuse_difference(None if same else "the names of the arrays", job.name)
@@ -153,10 +116,100 @@ def copy_several_arrays(
                 refuse_difference(None if same else "the attrs of all arrays", job.name)
                 for name in arrays.names:
                     with arrays.open(name) as source, copies.open(name) as copy:
-                        what = _difference(_canonical(source), copy, name, lambda _: None)
-                        refuse_difference(what and f"array {name!r:.80}: {what}", job.name)
-                    steps.add()
-    return Conversion(kind, len(arrays.names), nrows, 0, lossless=True)
+                        what = _difference(stored(source), copy, name, count.add)
+                        where = f"array {name!r:.80}: " if nbytes is None else ""
+                        refuse_difference(what and where + what, job.name)
+                    count.add_array()
+    return Conversion(form.kind, len(arrays.names), nrows, 0)
+
+
+def copy_one(
+    form: ArrayFormat, source: ArraySource, job: CopyJob, *, is_folder: bool = False, default: str
+) -> Conversion:
+    """Copy an array; without a place in the file it has its name, or `default`.
+
+    Raises as `copy_arrays` does.
+    """
+    labels = labels_of(source.attrs, source.rows.shape)
+    is_named = labels is not None and (default or labels.coords or labels.name != DEFAULT_NAME)
+    name = job.inner or (labels.name if labels is not None and is_named else default)
+    if "/" in name and not job.inner:
+        raise _unsafe(form.kind, name).at(path=job.name)
+    arrays = SeveralArrays((name,), lambda _: nullcontext(source), {})
+    return copy_arrays(form, arrays, job, is_folder=is_folder, nbytes=source.nbytes)
+
+
+def copy_array(
+    kind: str,
+    source: ArraySource,
+    job: CopyJob,
+    write: Write,
+    open_copy: Open,
+    *,
+    keeps: Collection[str] | None = None,
+) -> Conversion:
+    """Copy an array to a file of one array, which has no names.
+
+    Parameters
+    ----------
+    kind, source, job
+        Name of the type, the array, and destination and options.
+    write : callable
+        Takes the path, the source, the job and a function to call with the bytes of each part, and
+        writes the copy.
+    open_copy : callable
+        Opens the copy, as a source of this type.
+    keeps : collection of str, optional
+        Names of the attrs that the type can hold; all by default.
+
+    Raises
+    ------
+    ValueError, FormatError
+        As for `copy_arrays`.
+    """
+    if job.inner:
+        refuse_inner(job.inner, kind)
+    lost = [] if keeps is None else [key for key in source.attrs if key not in keeps]
+    job.leave_out(*attributes(lost, "the array"))
+    kept = {key: value for key, value in source.attrs.items() if key not in lost}
+
+    class Writer:
+        def __init__(self, path: str) -> None:
+            self._path = path
+
+        def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+            pass
+
+        def write(self, name: str, source: ArraySource, add: Add) -> None:
+            write(self._path, source, job, add)
+
+    @contextmanager
+    def open_several(opened: Any, *, nthreads: int | None) -> Iterator[SeveralArrays]:
+        with open_copy(opened, "", nthreads=nthreads) as copy:
+            yield SeveralArrays(("",), lambda _: nullcontext(copy), {})
+
+    form = ArrayFormat(kind, lambda path, _: nullcontext(Writer(path)), open_several)
+    source = source._replace(attrs=kept)
+    arrays = SeveralArrays(("",), lambda _: nullcontext(source), {})
+    return copy_arrays(form, arrays, job, nbytes=source.nbytes)
+
+
+class _Count:
+    """Progress by bytes, or by arrays; comparing one counts as much as writing it."""
+
+    def __init__(self, job: CopyJob, narrays: int, nbytes: int | None) -> None:
+        self._bytes = None if nbytes is None else ByteCount(job, nbytes)
+        self._arrays = ArrayCount(job, narrays)
+
+    def add(self, nbytes: int) -> None:
+        """Count bytes of an array."""
+        if self._bytes is not None:
+            self._bytes.add(nbytes)
+
+    def add_array(self) -> None:
+        """Count an array."""
+        if self._bytes is None:
+            self._arrays.add()
 
 
 class ArrayCount:
@@ -174,18 +227,17 @@ class ArrayCount:
             self._progress(self._done, self._total)
 
 
-def _canonical(source: ArraySource) -> ArraySource:
-    return source._replace(attrs=canonical(source.attrs, source.rows.shape))
+def _unsafe(kind: str, name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{kind} cannot hold an array of the name {name!r:.80}; give its place in the file, as "
+        "FILE::/NAME"
+    )
 
 
-def _check_name(kind: str, source: ArraySource, where: str) -> None:
-    """Refuse a name that would be another place in the copy."""
-    labels = labels_of(source.attrs, source.rows.shape)
-    if labels is not None and ("/" in labels.name or labels.name in (".", "..")):
-        raise UnsupportedError(
-            f"{kind} cannot hold an array of the name {labels.name!r:.80}; give its place in the "
-            "file, as FILE::/NAME"
-        ).at(path=where)
+def is_safe(name: str) -> bool:
+    """Return whether a name is a place in a file, which no part of it leaves."""
+    parts = name.split("/")
+    return not any(part in ("", ".", "..") for part in parts) and not set(name) & set("\0\\")
 
 
 def _difference(source: ArraySource, copy: ArraySource, inner: str, add: Add) -> str | None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...exceptions import BloscpackError
+from ...filetypes.arraysource import ArraySource
 from ...notice import notice
 from ...types import AnyArray
-from ..axislabels import DEFAULT_NAME, Labels, pack_labels
+from ..axislabels import DEFAULT_NAME, Coord, Labels, pack_labels
 
 LABEL_KEYS = ("name", "dims", "coords")
 Coords = Mapping[Any, tuple[Sequence[str], AnyArray, Mapping[Any, Any]]]
@@ -25,12 +26,45 @@ def labels_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Labels | None
         return None
 
 
-def canonical(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return attrs whose labels, if they have any, are written as `pack_labels` writes them."""
+def canonical(
+    attrs: Mapping[str, Any], shape: tuple[int, ...], coords: Coords | None = None
+) -> dict[str, Any]:
+    """Return attrs whose labels, if they have any, are written as `pack_labels` writes them.
+
+    `coords` replace those of the attrs.
+    """
     labels = labels_of(attrs, shape)
     if labels is None:
         return dict(attrs)
-    return _packed(labels.name, labels.dims, shape, labels.coords, labels.attrs)
+    return _packed(labels.name, labels.dims, shape, coords or labels.coords, labels.attrs)
+
+
+def encoded(source: ArraySource) -> ArraySource:
+    """Return an array as netCDF and Zarr have it, in the byte order of this machine."""
+    return encoded_times(source.native())
+
+
+def encoded_times(source: ArraySource) -> ArraySource:
+    """Return an array whose coordinates are numbers and text.
+
+    Times become numbers, with the units that xarray chooses.
+    """
+    labels = labels_of(source.attrs, source.rows.shape)
+    if labels is None:
+        return source
+    coords: dict[str, Coord] = {}
+    for key, coord in labels.coords.items():
+        values, attrs = coord.values, coord.attrs
+        if values.dtype.kind == "S":
+            values = np.char.decode(values, "ascii", "replace")
+        if values.dtype.kind in "mM":
+            import xarray as xr  # on use: only times need it
+
+            found = xr.conventions.encode_cf_variable(xr.Variable(coord.dims, values))
+            values, attrs = found.values, {**attrs, **found.attrs}
+        coords[key] = Coord(coord.dims, values, attrs)
+    attrs = canonical(source.attrs, source.rows.shape, coords)
+    return source._replace(attrs=attrs)
 
 
 def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ...]) -> bool:
@@ -56,6 +90,16 @@ def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ..
 
 def _has_nan(values: AnyArray) -> bool:
     return values.dtype.kind in "fcmM"
+
+
+def others_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return all attrs that are not labels."""
+    labels = labels_of(attrs, shape)
+    if labels is not None:
+        return labels.attrs
+    others = attrs.get("_attrs")
+    rest = {key: value for key, value in attrs.items() if key != "_attrs"}
+    return rest | others if isinstance(others, dict) else dict(attrs)
 
 
 def _text(value: Any) -> str:
@@ -91,7 +135,7 @@ def attrs_with(
     lost = []
     for key, value in attrs:
         try:
-            found[key] = _plain(value)
+            found[key] = plain_value(value)
         except (TypeError, ValueError):
             lost.append(key)
     defaults = [f"dim_{axis}" for axis in range(len(shape))]
@@ -103,7 +147,7 @@ def attrs_with(
         kept = {}
         for key, (along, values, others) in coords.items():
             try:
-                plain = {each: _plain(value) for each, value in others.items()}
+                plain = {each: plain_value(value) for each, value in others.items()}
                 entry = {key: (tuple(along), values, plain)}
                 _packed(None, dims, shape, entry, {})
                 kept.update(entry)
@@ -121,7 +165,7 @@ def _packed(
     return pack_labels(None if name in dims or name in coords else name, dims, shape, coords, attrs)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a value of another library as a JSON value."""
     if isinstance(value, np.generic | np.ndarray):
         if value.dtype.kind not in "biufSUO":
@@ -130,9 +174,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain_value(each) for each in value]
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain_value(each) for key, each in value.items()}
     if value is None or isinstance(value, str | bool | int | float):
         return value
     raise TypeError("not a JSON value")

@@ -1,12 +1,12 @@
 """Arrays in HDF5 files (h5py), with names of axes and coordinates as dimension scales.
 
-Attributes that HDF5 cannot hold as they are, such as nested ones, are in the attribute
-``bloscpack`` as JSON.
+A netCDF file of version 4 is such a file, too. Attributes that HDF5 cannot hold as they are, such
+as nested ones, are in the attribute ``bloscpack`` as JSON.
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,13 @@ import numpy as np
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ...filetypes.copyjob import Conversion, CopyJob
+from ...filetypes.inventory import quoted
 from ...storage.protocol import ByteSource
-from .arrayfile import Add, chunks_for, copy_array, copy_several_arrays
-from .arraylabels import attrs_with, labels_of
-from .library import SourceStream, chosen, errors_of
+from ..axislabels import Labels, typed
+from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one
+from .arraylabels import labels_of, others_of
+from .arraytree import ArrayTree, Node
+from .library import SourceStream, errors_of
 
 try:
     import h5py
@@ -29,19 +32,26 @@ with suppress(ImportError):
 
 _WHAT = "an HDF5 file"
 _FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
-_REST = "bloscpack"
-# Attributes of dimension scales: netCDF has the same.
-_OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", _REST}
+REST = "bloscpack"
+# Attributes of dimension scales, and of netCDF: both have functions for them.
+_OF_SCALES = {"CLASS", "NAME"}
+_HIDDEN = {
+    *("DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", REST),
+    *("_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict"),
+}
+# Name of a scale without values, which netCDF gives to each dimension without a variable.
+_NO_VALUES = "This is a netCDF dimension but not a netCDF variable"
+_PREFIX = "_nc4_non_coord_"
+_NO_ITEMS = "it has items of variable length, references or none"
 # Longer lists do not fit into the header of a dataset.
 _MAX_LIST = 4096
-_MAX_COORD_NBYTES = 64 << 20
 # Attributes of any size need a format version of 2008.
 _LIBVER = ("v108", "v110")
 
 
 @contextmanager
 def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
-    """Yield a dataset of an HDF5 file.
+    """Yield a dataset of an HDF5 or netCDF file.
 
     Raises
     ------
@@ -50,214 +60,353 @@ def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
     UnsupportedError
         The dataset has no plain items, or they are in other files.
     """
-    with _opened_file(source) as file:
-        if file is not None:
-            with errors_of(_WHAT, source.name):
-                name = chosen(inner, _datasets(file), _WHAT, source.name)
-            yield _opened(file, name, source.name)
-            return
-    from .netcdf import open_netcdf
-
-    with open_netcdf(source, inner, nthreads=nthreads) as found:
+    with _tree(source) as tree, errors_of(_WHAT, source.name):
+        found = tree.one(inner)
         yield found
 
 
 @contextmanager
 def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all datasets of an HDF5 file. Raises as `open_hdf5` does."""
-    with _opened_file(source) as file:
-        if file is not None:
-            with errors_of(_WHAT, source.name):
-                names = tuple(_datasets(file))
-                attrs = attrs_with(None, None, (), {}, _without_rest(file), source.name)
-                attrs |= _rest(file)
-
-            def read(name: str) -> AbstractContextManager[ArraySource]:
-                return nullcontext(_opened(file, name, source.name))
-
-            yield SeveralArrays(names, read, attrs)
-            return
-    from .netcdf import open_several as open_variables
-
-    with open_variables(source, nthreads=nthreads) as found:
+    """Yield all datasets of an HDF5 or netCDF file. Raises as `open_hdf5` does."""
+    with _tree(source) as tree:
+        with errors_of(_WHAT, source.name):
+            found = tree.several()
         yield found
 
 
 @contextmanager
-def _opened_file(source: ByteSource) -> Iterator[Any]:
-    """Yield an HDF5 file; None if it is a netCDF file, whose values xarray decodes."""
+def _tree(source: ByteSource) -> Iterator[ArrayTree]:
     with errors_of(_WHAT, source.name):
         file = h5py.File(SourceStream(source), "r")
     with closing(file):
+        tree = ArrayTree(_WHAT, source.name)
         with errors_of(_WHAT, source.name):
-            is_netcdf = "_NCProperties" in file.attrs
-            if is_netcdf:
-                _check_links(file, source.name)
-        yield None if is_netcdf else file
+            _Reader(file, tree, source.name).read()
+        yield tree
 
 
-def _opened(file: Any, name: str, where: str | None) -> ArraySource:
-    with errors_of(_WHAT, where):
-        dataset = file[name]
-        _check(dataset, where)
-        attrs = _attrs(dataset, where)
+class _Reader:
+    """Adds all objects of a file to a tree."""
 
-    def read(place: tuple[slice, ...]) -> Any:
-        with errors_of(f"{_WHAT}: dataset {name!r:.80}", where):
-            if dataset.dtype.kind in "mM":  # opaque for HDF5
-                return np.asarray(dataset[place], dataset.dtype)
-            part = np.empty([one.stop - one.start for one in place], dataset.dtype)
-            if part.size:
-                dataset.read_direct(part, place)
-            return part
+    def __init__(self, file: Any, tree: ArrayTree, where: str | None) -> None:
+        self._file, self._tree, self._where = file, tree, where
+        self._is_netcdf = "_NCProperties" in file.attrs or "_nc3_strict" in file.attrs
+        self._paths: dict[Any, str] = {}  # of each object
+        self._datasets: dict[str, Any] = {}
+        self._used: set[str] = set()  # dimensions without values that an array has
 
-    return ArraySource(Rows(dataset.shape, dataset.dtype, read), chunks=dataset.chunks, attrs=attrs)
+    def read(self) -> None:
+        """Add all objects, each by the first hard link to it; no link is followed outside."""
+        self._paths[_key(self._file)] = "/"
+        self._tree.rest = _rest(self._file)
+        groups = [self._members("", self._file)]  # a stack, as their depth has no limit
+        while groups:
+            path, node = next(groups[-1], (None, None))
+            if path is None:
+                groups.pop()
+            elif isinstance(node, h5py.Group):
+                groups.append(self._members(path, node))
+            elif isinstance(node, h5py.Dataset):
+                self._datasets[path] = node
+            else:
+                self._tree.inventory.add(f"type {quoted(path)}")
+        self._add_all()
+
+    def _members(self, path: str, group: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield the objects of a group that no link before has led to."""
+        note = self._tree.inventory.add
+        self._tree.groups[path] = _attrs(group, self._is_netcdf)
+        for name in group:
+            inner = f"{path}/{name}" if path else name
+            link = group.get(name, getlink=True)
+            if isinstance(link, h5py.HardLink):
+                node = group[name]
+                first = self._paths.setdefault(_key(node), inner)
+                if first == inner:
+                    yield inner, node
+                else:
+                    note(f"link {quoted(inner)} to {quoted(first)}")
+            else:
+                other = "" if isinstance(link, h5py.SoftLink) else " in another file"
+                note(f"link {quoted(inner)} to {quoted(getattr(link, 'path', ''))}{other}")
+
+    def _add_all(self) -> None:
+        labels = {path: self._dims(dataset) for path, dataset in self._datasets.items()}
+        scale_dims: dict[str, list[str]] = {}
+        for dims, scales in labels.values():
+            for label, found in zip(dims, scales, strict=True):
+                for path in found:
+                    scale_dims.setdefault(path, [label])
+        for path, dataset in self._datasets.items():
+            dims, scales = labels[path]
+            if dataset.is_scale and dataset.ndim == 1:
+                dims = scale_dims.get(path, dims if any(dims) else [self._name(path)])
+            self._add(path, dataset, dims, [each for found in scales for each in found])
+
+    def _name(self, path: str) -> str:
+        name = path.rpartition("/")[2]
+        return name.removeprefix(_PREFIX) if self._is_netcdf else name
+
+    def _dims(self, dataset: Any) -> tuple[list[str], list[list[str]]]:
+        """Return the names of the axes, "" for none, and the paths of the scales of each."""
+        dims, scales = [], []
+        ids = dataset.attrs.get("_Netcdf4Coordinates") if self._is_netcdf else None
+        numbers = {} if ids is None else self._numbers()
+        for axis, dimension in enumerate(dataset.dims):
+            found = [self._paths[_key(each)] for each in dimension.values()]
+            if ids is not None and len(ids) == dataset.ndim and not found:
+                found = [numbers[ids[axis]]] if ids[axis] in numbers else []
+            self._used.update(found)
+            dims.append(dimension.label or (self._name(found[0]) if found else ""))
+            scales.append(found)
+        return dims, scales
+
+    def _numbers(self) -> dict[Any, str]:
+        """Return the paths of the dimensions of netCDF by their numbers."""
+        scales = [(path, each) for path, each in self._datasets.items() if each.is_scale]
+        return {each.attrs.get("_Netcdf4Dimid"): path for path, each in scales}
+
+    def _add(self, path: str, dataset: Any, dims: list[str], scales: list[str]) -> None:
+        name = dataset.attrs.get("NAME", b"") if dataset.is_scale else b""
+        name = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+        if name.startswith(_NO_VALUES):
+            if path not in self._used:
+                self._tree.inventory.add(f"dimension {quoted(path)} of length {len(dataset)}")
+            if dataset.maxshape == (None,):
+                self._tree.inventory.add(f"unlimited length of dimension {quoted(path)}")
+            return
+        scales = [each for each in scales if not self._is_bare(each)]
+        clean = self._name(path)
+        group = path.rpartition("/")[0]
+        node = Node(f"{group}/{clean}" if group else clean, _attrs(dataset, self._is_netcdf), None)
+        node.rest = _rest(dataset)
+        if any(dims) or (self._is_netcdf and dataset.shape == ()):
+            node.dims = [each or f"dim_{axis}" for axis, each in enumerate(dims)]
+        node.coords = [each for each in scales if each != path]
+        node.why = _fault(dataset)
+        if h5py.check_string_dtype(dataset.dtype) and dataset.shape is not None:
+            node.values = lambda: np.asarray(dataset.asstr()[()]).astype("U")
+        if not node.why:
+            node.chunks = dataset.chunks if dataset.size else None
+            node.rows = self._rows(path, dataset, node)
+            node.lost = self._lost(dataset, node)
+        if name and name != clean and dataset.is_scale:
+            node.lost.append(f"name {quoted(name)} of scale {quoted(path)}")
+        self._tree.add(node)
+
+    def _is_bare(self, path: str) -> bool:
+        name = self._datasets[path].attrs.get("NAME", b"")
+        return isinstance(name, bytes) and name.startswith(_NO_VALUES.encode())
+
+    def _rows(self, path: str, dataset: Any, node: Node) -> Rows:
+        dtype = np.dtype(dataset.dtype.str) if dataset.dtype.names is None else dataset.dtype
+        is_bool = self._is_netcdf and dtype == "i1" and node.attrs.get("dtype") == "bool"
+        if is_bool:
+            node.attrs = {key: value for key, value in node.attrs.items() if key != "dtype"}
+
+        def read(place: tuple[slice, ...]) -> Any:
+            with errors_of(f"{_WHAT}: dataset {path!r:.80}", self._where):
+                if dtype.kind in "mM":  # opaque for HDF5
+                    return np.asarray(dataset[place], dtype)
+                part = np.empty([one.stop - one.start for one in place], dataset.dtype)
+                if part.size:
+                    dataset.read_direct(part, place)
+                if not is_bool:
+                    return part.view(dtype)
+                if ((part != 0) & (part != 1)).any():
+                    raise ValueError("items that are neither 0 nor 1 are no booleans")
+                return part.view(bool)
+
+        return Rows(dataset.shape, np.dtype(bool) if is_bool else dtype, read)
+
+    def _lost(self, dataset: Any, node: Node) -> list[str]:
+        """Return what the file has for a dataset besides its items, and a copy has not."""
+        of, lost = quoted(node.path), []
+        kind = dataset.id.get_type()
+        if labels := _enum_labels(dataset.dtype):
+            lost.append(f"labels {', '.join(labels):.80} of the items of {of}")
+        if kind.get_class() == h5py.h5t.BITFIELD:
+            lost.append(f"type bit field of {of}")
+        if kind.get_class() == h5py.h5t.OPAQUE and not kind.get_tag().startswith(b"NUMPY:"):
+            lost.append(f"tag {quoted(kind.get_tag().decode('utf-8', 'replace'))} of {of}")
+        if None in dataset.maxshape:
+            lost.append(f"unlimited length of {of}")
+        elif dataset.maxshape != dataset.shape:
+            lost.append(f"largest shape {dataset.maxshape} of {of}")
+        plist = dataset.id.get_create_plist()
+        if not self._is_netcdf and plist.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
+            fill = np.asarray(dataset.fillvalue)
+            if fill.tobytes().strip(b"\0") and not _is_equal(fill, node.attrs.get("_FillValue")):
+                lost.append(f"fill value {fill!s:.40} of {of}")
+        return lost
 
 
-def copy_to_hdf5(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to a dataset of a new HDF5 file."""
-    return copy_array("hdf5", source, job, _write, open_hdf5, options=("chunks",), names=True)
+def _is_equal(fill: Any, value: Any) -> bool:
+    return value is not None and np.asarray(value).tobytes() == fill.tobytes()
 
 
-def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
-    """Copy named arrays to the datasets of a new HDF5 file, in groups where names have a "/"."""
-    return copy_several_arrays(
-        "hdf5", arrays, job, _write, _write_root, open_several, options=("chunks",)
-    )
+def _key(node: Any) -> Any:
+    info = h5py.h5o.get_info(node.id)
+    return info.fileno, info.addr
 
 
-def _write_root(path: str, attrs: Mapping[str, Any]) -> None:
-    with h5py.File(path, "x", libver=_LIBVER) as file:
-        _write_attrs(file, attrs)
+def _fault(dataset: Any) -> str:
+    """Return why an array cannot have the items of a dataset; empty if it can."""
+    if dataset.shape is None:
+        return _NO_ITEMS
+    if dataset.external is not None or dataset.is_virtual:
+        return "its items are in other files or datasets; copy them with h5py"
+    if dataset.dtype.hasobject:
+        return _NO_ITEMS
+    return ""
 
 
-def _datasets(file: Any) -> list[str]:
-    """Return the names of all datasets that are not the coordinates of others."""
-    found: list[str] = []
+def _enum_labels(dtype: np.dtype[Any]) -> list[str]:
+    """Return the labels of all enumerations in a dtype."""
+    found = [str(key) for key in h5py.check_enum_dtype(dtype) or ()]
+    for each, *_ in (dtype.fields or {}).values():
+        found += _enum_labels(each)
+    return found if dtype.subdtype is None else _enum_labels(dtype.subdtype[0])
 
-    def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Dataset) and not node.is_scale:
-            found.append(name)
 
-    file.visititems(visit)  # follows neither soft links nor those to other files
+def _attrs(node: Any, is_netcdf: bool) -> dict[str, Any]:
+    """Return the attributes of a node, without those of the conventions."""
+    is_scale = isinstance(node, h5py.Dataset) and node.is_scale
+    found: dict[str, Any] = {}
+    for key in node.attrs:
+        if key in _HIDDEN or (is_scale and key in _OF_SCALES):
+            continue
+        value: Any = None
+        with suppress(OSError, TypeError, ValueError, RuntimeError, NotImplementedError):
+            value = node.attrs[key]
+        if isinstance(value, h5py.Empty) and is_netcdf and value.dtype.kind in "SO":
+            value = ""
+        is_single = isinstance(value, np.ndarray) and value.shape == (1,)
+        # None, which HDF5 has not, stands for a value that JSON has not.
+        found[key] = value[0] if is_netcdf and is_single else _UNKNOWN if value is None else value
     return found
 
 
-def _check_links(file: Any, name: str | None) -> None:
-    """Refuse links to other files, which xarray would follow, and items in other files."""
-    found = file.visititems_links(
-        lambda path, link: path if isinstance(link, h5py.ExternalLink) else None
-    )
-    if found is not None:
-        raise UnsupportedError(f"{_WHAT}: {found!r:.80} is a link to another file").at(path=name)
-    nodes: list[Any] = []
-    file.visititems(lambda _, node: nodes.append(node))
-    for node in nodes:
-        _check_place(node, name)
-
-
-def _check_place(node: Any, name: str | None) -> None:
-    if isinstance(node, h5py.Dataset) and (node.external is not None or node.is_virtual):
-        raise UnsupportedError(
-            f"{_WHAT}: the items of {node.name!r:.80} are in other files; copy them with h5py"
-        ).at(path=name)
-
-
-def _check(dataset: Any, name: str | None) -> None:
-    _check_place(dataset, name)
-    if dataset.shape is None or dataset.dtype.hasobject:
-        raise UnsupportedError(
-            f"{_WHAT}: {dataset.name!r:.80} has items of variable length, references or none"
-        ).at(path=name)
-
-
-def _attrs(dataset: Any, where: str | None) -> dict[str, Any]:
-    """Return the attributes of a dataset, with its labels."""
-    rest = _rest(dataset)
-    dims: list[str] = []
-    coords: dict[str, Any] = {}
-    for axis, dimension in enumerate(dataset.dims):
-        scales = list(dimension.values())
-        label = dimension.label or (scales[0].name.rpartition("/")[2] if scales else "")
-        dims.append(label or f"dim_{axis}")
-        for scale in scales[:1]:
-            _check_place(scale, where)
-            if scale.shape == (dataset.shape[axis],) and scale.nbytes <= _MAX_COORD_NBYTES:
-                values = scale.asstr()[:] if h5py.check_string_dtype(scale.dtype) else scale[:]
-                others = dict(_without_rest(scale)) | _rest(scale)
-                coords[dims[-1]] = (dims[-1:], _as_text(values), others)
-    has_labels = bool(coords) or any(each.label for each in dataset.dims)
-    name = dataset.name.rpartition("/")[2]
-    attrs = _without_rest(dataset)
-    found = attrs_with(name, dims if has_labels else None, dataset.shape, coords, attrs, where)
-    if isinstance(rest.get("coords"), dict) and "coords" in found:
-        rest["coords"] = found["coords"] | rest["coords"]
-    return found | rest
-
-
-def _without_rest(node: Any) -> list[tuple[str, Any]]:
-    return [(key, value) for key, value in node.attrs.items() if key not in _OF_SCALES]
+_UNKNOWN = object()
 
 
 def _rest(node: Any) -> dict[str, Any]:
     """Return the attributes that are stored as JSON."""
     rest = None
     with suppress(TypeError, ValueError):
-        rest = json.loads(node.attrs.get(_REST, "{}"))
+        rest = json.loads(node.attrs.get(REST, "{}"))
     return rest if isinstance(rest, dict) else {}
 
 
-def _as_text(values: Any) -> Any:
-    """Return text, which h5py reads as objects, as numpy's text."""
-    return values.astype("U") if values.dtype.hasobject else values
+def copy_to_hdf5(source: ArraySource, job: CopyJob) -> Conversion:
+    """Copy an array to a dataset of a new HDF5 file."""
+    return copy_one(_FORMAT, source, job, default="data")
 
 
-def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
-    rows = source.rows
-    labels = labels_of(source.attrs, rows.shape)
-    name = job.inner or (labels.name if labels else "data")
-    chunks = chunks_for(source, job)
-    dtype = h5py.opaque_dtype(rows.dtype) if rows.dtype.kind in "mM" else rows.dtype
-    with h5py.File(path, "a", libver=_LIBVER) as file:
+def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
+    """Copy named arrays to the datasets of a new HDF5 file, in groups where names have a "/"."""
+    return copy_arrays(_FORMAT, arrays, job)
+
+
+@contextmanager
+def _writing(path: str, job: CopyJob) -> Iterator["_Writer"]:
+    with h5py.File(path, "x", libver=_LIBVER) as file:
+        writer = _Writer(file, job)
+        yield writer
+        writer.finish()
+
+
+class _Writer:
+    """Writes arrays to an HDF5 file; see `arrayfile.ArrayWriter`."""
+
+    def __init__(self, file: Any, job: CopyJob) -> None:
+        self._file, self._job = file, job
+        self._labelled: list[tuple[Any, tuple[str, ...]]] = []
+
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of the file and its groups."""
+        for key, value in attrs.items():
+            if key.startswith("/") and isinstance(value, dict):
+                write_attrs(self._file.require_group(key), value)
+        is_group = {key for key, each in attrs.items() if key[:1] == "/" and isinstance(each, dict)}
+        write_attrs(self._file, {key: attrs[key] for key in attrs if key not in is_group})
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write an array."""
+        rows, job = source.rows, self._job
+        labels = labels_of(source.attrs, rows.shape)
+        chunks = chunks_for(source, job)
+        dtype = h5py.opaque_dtype(rows.dtype) if rows.dtype.kind in "mM" else rows.dtype
         with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
-            dataset = file.create_dataset(
+            dataset = self._file.create_dataset(
                 name, rows.shape, dtype, chunks=chunks, **(_FILTERS if chunks else {})
             )
         if dataset.dtype != rows.dtype:
             raise UnsupportedError(f"{_WHAT} cannot hold items of {rows.dtype}").at(path=job.name)
-        rest = dict(source.attrs)
+        rest = typed(others_of(source.attrs, rows.shape), rows.dtype)
         if labels is not None:
-            rest = labels.attrs | {"coords": dict(source.attrs["coords"])}
-            for axis, each in enumerate(labels.dims):
-                dataset.dims[axis].label = each
-                coord = labels.coords.get(each)
-                if coord is not None and coord.values.dtype.kind in "biufU":
-                    with errors_of(
-                        f"{_WHAT} cannot hold coordinates {each!r:.80}", job.name, UnsupportedError
-                    ):
-                        _write_scale(dataset, axis, each, coord.values, coord.attrs)
-                    del rest["coords"][each]
-            if not rest["coords"]:
-                del rest["coords"]
-        _write_attrs(dataset, rest)
+            coords = self._write_labels(dataset, labels, name.rpartition("/")[2])
+            if coords:
+                rest["coords"] = {key: source.attrs["coords"][key] for key in coords}
+        write_attrs(dataset, rest)
         aligned = source if chunks is None else source._replace(chunks=source.chunks or chunks)
         for place in aligned.parts():
             part = rows.read(place)
             dataset[place] = part.view(dtype)
             add(part.nbytes)
 
+    def _write_labels(self, dataset: Any, labels: Labels, name: str) -> list[str]:
+        """Write names of axes and coordinates; return the coordinates that are no scales."""
+        others = []
+        for axis, each in enumerate(labels.dims):
+            dataset.dims[axis].label = each
+        if labels.dims == (name,):
+            dataset.make_scale(name)
+        for key, coord in labels.coords.items():
+            is_scale = len(coord.dims) == 1 and labels.dims.count(coord.dims[0]) == 1
+            if is_scale and coord.values.dtype.kind in "biufU" and is_place(key):
+                what = f"{_WHAT} cannot hold coordinates {key!r:.80}"
+                with errors_of(what, self._job.name, UnsupportedError):
+                    _write_scale(dataset, labels.dims.index(coord.dims[0]), key, coord)
+            else:
+                others.append(key)
+        self._labelled.append((dataset, labels.dims))
+        return others
 
-def _write_attrs(node: Any, attrs: Mapping[str, Any]) -> None:
+    def finish(self) -> None:
+        """Attach a scale without values to each axis that has none, as xarray needs one."""
+        for dataset, dims in self._labelled:
+            for axis, (name, length) in enumerate(zip(dims, dataset.shape, strict=True)):
+                if len(dataset.dims[axis]) or dataset.is_scale or not is_place(name):
+                    continue
+                found = dataset.parent.get(name)
+                if found is None:
+                    found = dataset.parent.create_dataset(name, (length,), "f4")
+                    found.make_scale(f"{_NO_VALUES}{length:10d}")
+                is_scale = isinstance(found, h5py.Dataset) and found.is_scale
+                if is_scale and found.shape == (length,):
+                    dataset.dims[axis].attach_scale(found)
+
+
+def is_place(name: str) -> bool:
+    """Return whether a dataset of a group can have this name."""
+    return bool(name) and name not in (".", "..") and not set(name) & set("/\0")
+
+
+def write_attrs(node: Any, attrs: Mapping[str, Any]) -> None:
+    """Write attributes; those that HDF5 does not give back are stored as JSON."""
     rest = dict(attrs)
-    for key in [key for key, value in rest.items() if _is_plain(key, value)]:
-        node.attrs[key] = rest.pop(key)
+    for key in [key for key, value in rest.items() if is_plain(key, value)]:
+        value = rest.pop(key)
+        is_list = isinstance(value, list) and not isinstance(value[0], str)
+        node.attrs[key] = np.array(value) if is_list else value
     if rest:
-        node.attrs[_REST] = json.dumps(rest)
+        node.attrs[REST] = json.dumps(rest, default=lambda value: value.tolist())
 
 
-def _write_scale(dataset: Any, axis: int, name: str, values: Any, attrs: Mapping[str, Any]) -> None:
+def _write_scale(dataset: Any, axis: int, name: str, coord: Any) -> None:
     """Attach a coordinate to an axis; another array of the group may have it already."""
-    found = dataset.parent.get(name)
+    found, values = dataset.parent.get(name), coord.values
     if isinstance(found, h5py.Dataset) and found.is_scale:
         dataset.dims[axis].attach_scale(found)
         return
@@ -267,25 +416,29 @@ def _write_scale(dataset: Any, axis: int, name: str, values: Any, attrs: Mapping
         data=values.astype(object) if text else values,
         dtype=h5py.string_dtype() if text else None,
     )
-    _write_attrs(scale, attrs)
+    write_attrs(scale, typed(coord.attrs, values.dtype))
     scale.make_scale(name)
     dataset.dims[axis].attach_scale(scale)
 
 
-def _is_plain(key: str, value: Any) -> bool:
+def is_plain(key: str, value: Any) -> bool:
     """Return whether HDF5 gives the same value back."""
-    if not key or "\0" in key or key in _OF_SCALES:
+    if not key or "\0" in key or key in _HIDDEN | _OF_SCALES:
         return False
     if isinstance(value, list):
-        kinds = {type(each) for each in value}
-        return (
-            len(kinds) == 1
-            and len(value) <= _MAX_LIST
-            and all(_is_plain(key, each) for each in value)
-            and not isinstance(value[0], list | dict)
-        )
+        if value and all(isinstance(each, str) for each in value):
+            return len(value) <= _MAX_LIST and all(is_plain(key, each) for each in value)
+        try:
+            array = np.array(value)
+        except ValueError:  # lists of several lengths
+            return False
+        same = json.dumps(array.tolist()) == json.dumps(value) if array.dtype != object else False
+        return same and array.dtype.kind in "biuf" and 0 < array.size <= _MAX_LIST
     if isinstance(value, str):
         return "\0" not in value and value.encode("utf-8", "ignore").decode() == value
-    return isinstance(value, bool | float) or (
+    return isinstance(value, bool | float | np.generic | np.ndarray) or (
         isinstance(value, int) and -(1 << 63) <= value < 1 << 63
     )
+
+
+_FORMAT = ArrayFormat("hdf5", _writing, open_several, ("chunks",))

@@ -1,14 +1,13 @@
-"""Variables of netCDF files, through xarray: values as it decodes them, with dims and coordinates.
+"""Variables of netCDF files: items as they are stored, with their attributes, axes and coordinates.
 
-Files of version 4 are read and written by h5netcdf, those of version 3 read by scipy. Attributes
-that netCDF cannot hold, or that would change how values are decoded, are in the attribute
-``bloscpack`` as JSON.
+Copies have version 4, and are written by h5netcdf; `hdf5` reads these. Files of version 3 are read
+by scipy. Attributes that netCDF cannot hold are in the attribute ``bloscpack`` as JSON.
 """
 
 import io
 import json
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,152 +15,167 @@ import numpy as np
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ...filetypes.copyjob import Conversion, CopyJob
-from ...format.filekind import HDF5, kind_of
+from ...filetypes.inventory import quoted
 from ...storage.protocol import ByteSource
-from ..axislabels import Labels
-from .arrayfile import Add, chunks_for, copy_array
-from .arraylabels import attrs_with
-from .library import SourceStream, chosen, errors_of
+from ..axislabels import DECODED, DEFAULT_NAME, Coord, Labels, typed
+from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one
+from .arraylabels import encoded, others_of
+from .arraytree import ArrayTree, Node
+from .hdf5 import REST, is_place, is_plain
+from .hdf5 import open_several as open_datasets
+from .library import SourceStream, errors_of
 
 try:
     import h5netcdf
-    import xarray as xr
+    import h5py
+    from scipy.io import netcdf_file
 except ImportError as err:
     raise ImportError(
-        f"{err}: pip install xarray h5netcdf scipy (or 'bloscpack[netcdf]')", name=err.name
+        f"{err}: pip install h5netcdf scipy (or 'bloscpack[netcdf]')", name=err.name
     ) from err
 
 _WHAT = "a netCDF file"
-_REST = "bloscpack"
-_FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
-# Attributes by which xarray decodes values.
-_DECODING = {
-    *("scale_factor", "add_offset", "_FillValue", "missing_value", "dtype", "coordinates"),
-    *("units", "calendar", "_Unsigned", "grid_mapping", "bounds", "_Encoding", _REST),
+# Attributes by which libraries decode items, which they must not do with decoded ones.
+_OF_DECODING = {
+    *("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"),
+    *("units", "calendar", "dtype"),
 }
+_FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
 
 
 @contextmanager
 def open_netcdf(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
-    """Yield a variable of a netCDF file; ``group/name`` is one of a group.
+    """Yield a variable of a netCDF file of version 3.
 
     Raises
     ------
     FormatError
         The file is damaged.
-    UnsupportedError
-        The items are text of variable length, or Python objects.
     """
-    group, _, name = inner.rpartition("/")
-    with _dataset(source, group) as dataset:
+    with _tree(source) as tree:
         with errors_of(_WHAT, source.name):
-            names = dataset.variables if name else dataset.data_vars
-            name = chosen(name, map(str, names), _WHAT, source.name)
-        yield _variable(dataset, name, source.name)
+            found = tree.one(inner)
+        yield found
 
 
 @contextmanager
 def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all variables of the root group that are not coordinates."""
-    with _dataset(source, "") as dataset:
+    """Yield all variables that are not coordinates. Raises as `open_netcdf` does."""
+    with _tree(source) as tree:
         with errors_of(_WHAT, source.name):
-            names = tuple(map(str, dataset.data_vars))
-            attrs = attrs_with(None, None, (), {}, dataset.attrs.items(), source.name)
-
-        def read(name: str) -> AbstractContextManager[ArraySource]:
-            return nullcontext(_variable(dataset, name, source.name))
-
-        yield SeveralArrays(names, read, attrs)
+            found = tree.several()
+        yield found
 
 
 @contextmanager
-def _dataset(source: ByteSource, group: str) -> Iterator[Any]:
-    is_hdf5 = kind_of(source.read_at(0, 8)) is HDF5
+def _tree(source: ByteSource) -> Iterator[ArrayTree]:
     # scipy maps a file to memory, and reads any other stream whole.
-    place = source.place() if not is_hdf5 and isinstance(source.place(), str) else None
+    place = source.place()
+    is_file = isinstance(place, str)
     with errors_of(_WHAT, source.name):
-        dataset = xr.open_dataset(
-            place or io.BufferedReader(SourceStream(source)),
-            engine="h5netcdf" if is_hdf5 else "scipy",
-            group=group or None,
-            cache=False,
-            decode_timedelta=False,  # numbers whose unit is "days" stay numbers
-        )
-    with closing(dataset):
-        yield dataset
+        stream = io.BufferedReader(SourceStream(source))
+        file = netcdf_file(place if is_file else stream, mmap=is_file)
+    with closing(file):
+        tree = ArrayTree(_WHAT, source.name)
+        with errors_of(_WHAT, source.name):
+            _add_variables(tree, file, source.name)
+        yield tree
 
 
-def _variable(dataset: Any, name: str, where: str | None) -> ArraySource:
-    with errors_of(_WHAT, where):
-        variable, array = dataset.variables[name], dataset[name]
-        if not isinstance(variable.dtype, np.dtype) or variable.dtype.kind in "OT":
-            raise UnsupportedError(f"{_WHAT}: items of {variable.dtype}").at(path=where)
-        attrs = dict(array.attrs)
-        rest: Any = {}
-        with suppress(TypeError, ValueError):
-            rest = json.loads(attrs.pop(_REST, "{}"))
-        coords = {
-            str(key): (coord.dims, _text(coord.values), coord.attrs)
-            for key, coord in array.coords.items()
-        }
-        dims = [str(each) for each in variable.dims]
-        found = attrs_with(name, dims, variable.shape, coords, attrs.items(), where)
-        chunks = variable.encoding.get("chunksizes")
+def _add_variables(tree: ArrayTree, file: Any, where: str | None) -> None:
+    tree.groups[""] = _decoded(file._attributes)
+    used = {each for variable in file.variables.values() for each in variable.dimensions}
+    for name, length in file.dimensions.items():
+        if length is None:
+            tree.inventory.add(f"unlimited length of dimension {quoted(name)}")
+        if name not in used:
+            tree.inventory.add(f"dimension {quoted(name)} of length {length}")
+    for name, variable in file.variables.items():
+        attrs, dims = _decoded(variable._attributes), list(variable.dimensions)
+        tree.add(Node(name, attrs, _rows(file, name, where), dims))
 
-    def read(part: tuple[slice, ...]) -> Any:
+
+def _decoded(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+        for key, value in attrs.items()
+    }
+
+
+def _rows(file: Any, name: str, where: str | None) -> Rows:
+    """Return the items of a variable in the byte order of this machine."""
+    data = file.variables[name].data
+    dtype = data.dtype.newbyteorder("=")
+
+    def read(place: tuple[slice, ...]) -> Any:
         with errors_of(f"{_WHAT}: variable {name!r:.80}", where):
-            return np.asarray(variable[part].values, variable.dtype)
+            # By its name, as scipy does not close a file whose items are referred to.
+            return np.array(file.variables[name].data[place], dtype)
 
-    return ArraySource(
-        Rows(variable.shape, variable.dtype, read),
-        chunks=tuple(chunks) if chunks and variable.size else None,
-        attrs=found | rest if isinstance(rest, dict) else found,
-    )
+    return Rows(data.shape, dtype, read)
 
 
 def copy_to_netcdf(source: ArraySource, job: CopyJob) -> Conversion:
     """Copy an array to a variable of a new netCDF file of version 4."""
-    return copy_array(
-        "netcdf", source.native(), job, _write, open_netcdf, options=("chunks",), names=True
-    )
+    return copy_one(_FORMAT, source, job, default=DEFAULT_NAME)
 
 
-def _text(values: Any) -> Any:
-    return values.astype("U") if values.dtype.kind in "OT" else values
+def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
+    """Copy named arrays to the variables of a new file, in groups where names have a "/"."""
+    return copy_arrays(_FORMAT, arrays, job)
 
 
-def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
-    rows = source.rows
-    dtype = np.dtype("i1") if rows.dtype.kind == "b" else rows.dtype
-    if dtype.kind not in "iuf" or dtype.itemsize > 8 or dtype == np.float16:
-        raise UnsupportedError(f"{_WHAT} cannot hold items of {rows.dtype}").at(path=job.name)
-    labels = Labels.unpack(source.attrs, rows.shape)
-    name = job.inner or labels.name
-    coords = {
-        key: xr.Variable(coord.dims, coord.values, coord.attrs)
-        for key, coord in labels.coords.items()
-    }
-    chunks = chunks_for(source, job)
-    with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
-        group = name.rpartition("/")[0]
-        xr.Dataset(coords=coords).to_netcdf(path, engine="h5netcdf", group=group or None)
-        with h5netcdf.File(path, "a") as file:
-            node = file[group] if group else file
-            for each, length in zip(labels.dims, rows.shape, strict=True):
-                if each not in node.dimensions:
-                    node.dimensions[each] = length
-            variable = node.create_variable(
-                name.rpartition("/")[2],
-                labels.dims,
-                dtype,
-                chunks=chunks,
-                **(_FILTERS if chunks else {}),
+@contextmanager
+def _writing(path: str, job: CopyJob) -> Iterator["_Writer"]:
+    with h5netcdf.File(path, "x") as file:
+        yield _Writer(file, job)
+
+
+class _Writer:
+    """Writes arrays to a netCDF file; see `arrayfile.ArrayWriter`."""
+
+    def __init__(self, file: Any, job: CopyJob) -> None:
+        self._file, self._job = file, job
+
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of the file and its groups."""
+        is_group = {key for key, each in attrs.items() if key[:1] == "/" and isinstance(each, dict)}
+        for key in is_group:
+            _write_attrs(self._group(key[1:]), attrs[key])
+        _write_attrs(self._file, {key: attrs[key] for key in attrs if key not in is_group})
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write an array."""
+        rows, job = source.rows, self._job
+        dtype = np.dtype("i1") if rows.dtype.kind == "b" else rows.dtype
+        is_number = dtype.kind in "iuf" and dtype.itemsize <= 8 and dtype != np.float16
+        if not is_number and dtype != "S1":
+            raise UnsupportedError(f"{_WHAT} cannot hold items of {rows.dtype}").at(path=job.name)
+        labels = Labels.unpack(source.attrs, rows.shape)
+        attrs = others_of(source.attrs, rows.shape)
+        group_name, _, name = name.rpartition("/")
+        chunks = chunks_for(source, job)
+        with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
+            group = self._group(group_name)
+            is_default = "dims" not in source.attrs and "coords" not in source.attrs
+            dims = tuple(
+                self._dimension(group, each, length, is_default)
+                for each, length in zip(labels.dims, rows.shape, strict=True)
             )
-            rest = dict(labels.attrs)
-            for key in [key for key, value in rest.items() if _is_plain(key, value)]:
-                variable.attrs[key] = rest.pop(key)
-            if rest:
-                variable.attrs[_REST] = json.dumps(rest)
+            others = [key for key in labels.coords if key not in labels.dims]
+            for key, coord in labels.coords.items():
+                self._write_coord(group, key, coord)
+            if others and "coordinates" not in attrs:
+                attrs["coordinates"] = " ".join(others)
+            fill = None if attrs.get(DECODED) else typed(attrs, dtype).get("_FillValue")
+            if isinstance(fill, np.generic) and fill.dtype == dtype:
+                del attrs["_FillValue"]
+            else:
+                fill = None
+            variable = group.create_variable(
+                name, dims, dtype, chunks=chunks, fillvalue=fill, **(_FILTERS if chunks else {})
+            )
+            _write_attrs(variable, attrs, dtype)
             if dtype != rows.dtype:
                 variable.attrs["dtype"] = "bool"  # as xarray has it
             for place in source._replace(chunks=chunks).parts():
@@ -169,12 +183,71 @@ def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
                 variable[place] = part.astype(dtype, copy=False)
                 add(part.nbytes)
 
+    def _group(self, name: str) -> Any:
+        if not name:
+            return self._file
+        return self._file[name] if name in self._file else self._file.create_group(name)
+
+    def _dimension(self, group: Any, name: str, length: int, is_default: bool) -> str:
+        """Return the name of a dimension of a group or those above, after it is made."""
+        found = group.dimensions.get(name)
+        if found is not None and found.size != length and is_default:
+            return self._dimension(group, f"{name}_{length}", length, is_default)
+        if found is not None and found.size == length:
+            return name
+        if not is_place(name):
+            raise ValueError(f"the name {name!r:.80} of an axis")
+        if found is not None and name in group._h5group:
+            raise ValueError(
+                f"axes {name!r:.80} of {found.size} and of {length}: copy each array to a file of "
+                "its own, by FILE::/NAME"
+            )
+        group.dimensions[name] = length
+        return name
+
+    def _write_coord(self, group: Any, key: str, coord: Coord) -> None:
+        """Write a coordinate, unless another array of the group has it already."""
+        values = coord.values
+        if key in group.variables:
+            return
+        if values.dtype.kind not in "biufU" or values.dtype == np.float16 or not is_place(key):
+            raise ValueError(f"coordinates {key!r:.80} of {values.dtype}")
+        if values.dtype.kind == "b":
+            values = values.view("i1")
+        is_text = values.dtype.kind == "U"
+        dtype = h5py.string_dtype() if is_text else values.dtype
+        variable = group.create_variable(key, coord.dims, dtype)
+        variable[...] = values.astype(object) if is_text else values
+        _write_attrs(variable, coord.attrs, values.dtype)
+        if coord.values.dtype == bool:
+            variable.attrs["dtype"] = "bool"
+
+
+def _write_attrs(node: Any, attrs: Mapping[str, Any], dtype: Any = None) -> None:
+    """Write attributes; those that netCDF does not give back are stored as JSON."""
+    rest = dict(attrs) if dtype is None else typed(attrs, dtype)
+    hidden = {"dtype"}  # by it, booleans are known
+    if attrs.get(DECODED) is True:
+        rest[DECODED] = True
+        hidden = _OF_DECODING
+    for key in [key for key, value in rest.items() if key not in hidden and _is_plain(key, value)]:
+        node.attrs[key] = rest.pop(key)
+    if rest:
+        node.attrs[REST] = json.dumps(rest, default=lambda value: value.tolist())
+
 
 def _is_plain(key: str, value: Any) -> bool:
-    """Return whether xarray gives the same value back, and decodes nothing by it."""
-    if not key.isidentifier() or (key in _DECODING and key != "units"):
+    """Return whether netCDF gives the same value back."""
+    is_name = is_place(key) and key.isprintable() and (key[0].isalnum() or key[0] == "_")
+    if not is_name or key[-1] == " " or key == REST:
         return False
-    if isinstance(value, str):
-        is_time = key == "units" and " since " in value
-        return bool(value) and value.isprintable() and not is_time
-    return type(value) in (int, float) and key != "units" and abs(value) < 1 << 31
+    is_list = isinstance(value, list)
+    is_array = isinstance(value, np.ndarray)
+    if (is_list or (is_array and value.ndim)) and (len(value) < 2 or np.ndim(value[0])):
+        return False  # an array of one is a scalar, and has one axis
+    if (is_array and value.ndim == 1) or isinstance(value, np.generic):
+        return bool(value.dtype != bool)
+    return not isinstance(value, bool) and is_plain(key, value)
+
+
+_FORMAT = ArrayFormat("netcdf", _writing, open_datasets, ("chunks",), encoded)

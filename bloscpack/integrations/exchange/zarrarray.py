@@ -6,9 +6,12 @@ root of its store.
 """
 
 import io
+import json
+import struct
 import warnings
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -19,13 +22,15 @@ import numpy as np
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ...filetypes.copyjob import Conversion, CopyJob
+from ...filetypes.inventory import quoted
 from ...notice import notice
 from ...storage.folder.filelist import ListedFolder
 from ...storage.protocol import ByteSource
-from ..axislabels import DEFAULT_NAME
-from .arrayfile import Add, chunks_for, copy_array, copy_several_arrays
-from .arraylabels import attrs_with, labels_of
-from .library import SourceStream, chosen, errors_of
+from ..axislabels import Coord, typed
+from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one
+from .arraylabels import encoded, encoded_times, labels_of, others_of, plain_value
+from .arraytree import ArrayTree, Node
+from .library import SourceStream, errors_of
 
 try:
     import zarr
@@ -42,6 +47,7 @@ _DIMS = "_ARRAY_DIMENSIONS"
 _RESERVED = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 # A chunk is decoded in memory, however small it is stored.
 _MAX_CHUNK_NBYTES = 1 << 30
+_MAX_TEXT_NBYTES = 64 << 20
 
 
 @contextmanager
@@ -57,121 +63,134 @@ def open_zarr(
     UnsupportedError
         The items are Python objects or text of variable length, or a chunk is larger than 1 GiB.
     """
-    with _store(source) as store:
-        root, arrays = _arrays(store, source.name)
-        if inner or isinstance(root, zarr.Group):
-            names = arrays if inner else _names(arrays)
-            inner = chosen(inner, [name for name in names if name], _WHAT, source.name)
-        yield _opened(store, inner, arrays[inner], source.name)
+    with _tree(source) as tree:
+        with errors_of(_WHAT, source.name), _quiet():
+            found = tree.one(inner)
+        yield found
 
 
 @contextmanager
 def open_several(
     source: ByteSource | ListedFolder, *, nthreads: int | None
 ) -> Iterator[SeveralArrays]:
-    """Yield all arrays of a Zarr store that are not coordinates of others."""
+    """Yield all arrays of a Zarr store that are not coordinates. Raises as `open_zarr` does."""
+    with _tree(source) as tree:
+        with errors_of(_WHAT, source.name), _quiet():
+            found = tree.several()
+        yield found
+
+
+@contextmanager
+def _tree(source: ByteSource | ListedFolder) -> Iterator[ArrayTree]:
+    tree = ArrayTree(_WHAT, source.name)
     with _store(source) as store:
-        root, arrays = _arrays(store, source.name)
-        attrs: dict[str, Any] = {}
-        if isinstance(root, zarr.Group):
-            attrs = attrs_with(None, None, (), {}, dict(root.attrs).items(), source.name)
-
-        def read(name: str) -> AbstractContextManager[ArraySource]:
-            return nullcontext(_opened(store, name, arrays[name], source.name))
-
-        yield SeveralArrays(tuple(_names(arrays)), read, attrs)
+        with errors_of(_WHAT, source.name), _quiet():
+            root = zarr.open(store=store, mode="r")
+            if isinstance(root, zarr.Array):
+                tree.add(_node("", root, source.name))
+            else:
+                _add_members(tree, store, root, source.name)
+        yield tree
 
 
-def _arrays(store: Any, where: str | None) -> tuple[Any, dict[str, Any]]:
-    """Return the root of a store, and all its arrays by their paths; "" if the root is one."""
-    with errors_of(_WHAT, where), _quiet():
-        root = zarr.open(store=store, mode="r")
-        if not isinstance(root, zarr.Group):
-            return root, {"": root}
-        members = root.members(max_depth=None)
-        return root, {path: node for path, node in members if isinstance(node, zarr.Array)}
+def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> None:
+    """Add all groups and arrays, by their own metadata and not by the consolidated ones."""
+    consolidated = getattr(root.metadata, "consolidated_metadata", None)
+    if consolidated is not None:
+        root = zarr.open_group(store, mode="r", use_consolidated=False)
+    tree.groups[""] = dict(root.attrs)
+    members = dict(root.members(max_depth=None))
+    if consolidated is not None:
+        listed = {path: each.to_dict() for path, each in consolidated.flattened_metadata.items()}
+        found = {path: each.metadata.to_dict() for path, each in members.items()}
+        if _text(listed) != _text(found):
+            notice("%s: its consolidated metadata differ from those of the arrays", where or _WHAT)
+    for path, member in members.items():
+        if isinstance(member, zarr.Array):
+            tree.add(_node(path, member, where))
+        else:
+            tree.groups[path] = dict(member.attrs)
 
 
-def _names(arrays: dict[str, Any]) -> list[str]:
-    """Return the paths of all arrays that are not coordinates of others."""
-    return [path for path in arrays if not _is_coord(path, arrays)]
+def _text(metadata: Any) -> str:
+    for each in metadata.values():
+        each.pop("consolidated_metadata", None)
+    return json.dumps(metadata, sort_keys=True, default=str)
 
 
-def _opened(store: Any, name: str, array: Any, where: str | None) -> ArraySource:
-    with errors_of(_WHAT, where), _quiet():
-        if not isinstance(array.dtype, np.dtype) or array.dtype.kind in "OT":
-            raise UnsupportedError(f"{_WHAT}: items of {array.dtype}").at(path=where)
-        if prod(array.chunks) * array.dtype.itemsize > _MAX_CHUNK_NBYTES:
-            raise UnsupportedError(f"{_WHAT}: a chunk of more than 1 GiB").at(path=where)
-        attrs = _attrs(store, name, array, where)
+def _node(path: str, array: Any, where: str | None) -> Node:
+    """Return an array as it is stored."""
+    attrs = {key: value for key, value in dict(array.attrs).items() if key != _DIMS}
+    node = Node(path, attrs, None, _dims(array))
+    of, dtype = quoted(path) if path else "the array", array.dtype
+    if node.dims is None and _DIMS in array.attrs:
+        node.lost.append(f"names {array.attrs[_DIMS]!r:.80} of the axes of {of}")
+    if not isinstance(dtype, np.dtype) or dtype.kind in "OT":
+        node.why = f"it has items of {dtype}"
+        if getattr(dtype, "kind", "") == "T" and array.nbytes <= _MAX_TEXT_NBYTES:
+            node.values = lambda: np.asarray(array[...]).astype("U")
+        return node
+    if prod(array.chunks) * dtype.itemsize > _MAX_CHUNK_NBYTES:
+        raise UnsupportedError(f"{_WHAT}: a chunk of more than 1 GiB").at(path=where)
 
     def read(place: tuple[slice, ...]) -> Any:
-        with errors_of(f"{_WHAT}: array {name!r:.80}", where), _quiet():
-            return np.asarray(array[place], array.dtype)
+        with errors_of(f"{_WHAT}: array {path!r:.80}", where), _quiet():
+            return np.asarray(array[place], dtype)
 
-    chunks = array.chunks if array.size and array.shape else None
-    return ArraySource(Rows(array.shape, array.dtype, read), chunks=chunks, attrs=attrs)
+    node.rows = Rows(array.shape, dtype, read)
+    node.chunks = array.chunks if array.size and array.shape else None
+    if "_FillValue" in attrs:
+        attrs["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
+    fill = array.fill_value
+    if array.metadata.zarr_format == 2 and fill is not None:  # for xarray it is a missing value
+        attrs.setdefault("_FillValue", np.asarray(fill)[()])
+    elif fill is not None and _bits(fill, dtype) not in (_bits(attrs.get("_FillValue"), dtype), 0):
+        node.lost.append(f"fill value {fill!s:.40} of {of}")
+    return node
 
 
-def copy_to_zarr(source: ArraySource, job: CopyJob, *, zarr_format: int = 3) -> Conversion:
+def _bits(value: Any, dtype: Any) -> Any:
+    """Return the bits of an item; 0 if all are zero, None if it is not an item."""
+    with suppress(TypeError, ValueError, OverflowError):
+        bits = np.array(value, dtype).tobytes() if value is not None else None
+        return bits and (bits.strip(b"\0") or 0)
+    return None
+
+
+def _fill_value(value: Any, dtype: Any) -> Any:
+    """Return a value for missing data; a float is the text of its bytes, as xarray stores it."""
+    if dtype.kind == "f" and isinstance(value, str):
+        with suppress(ValueError, struct.error):
+            return struct.unpack("<d", b64decode(value))[0]
+    return value
+
+
+def copy_to_zarr(source: ArraySource, job: CopyJob) -> Conversion:
     """Copy an array to a new store: a ZIP file if its name ends in ".zip", else a folder."""
-    if zarr_format == 3:  # its types have no byte order
-        source = source.native()
-    return copy_array(
-        "zarr" if zarr_format == 3 else "zarr2",
-        source,
-        job,
-        partial(_write, zarr_format),
-        open_zarr,
-        options=("chunks",),
-        names=True,
-        is_folder=not job.target.endswith(".zip"),
-    )
+    return copy_one(_FORMAT, source, job, is_folder=_is_folder(job), default="")
 
 
 def copy_to_zarr2(source: ArraySource, job: CopyJob) -> Conversion:
     """Copy an array to a new store of format 2."""
-    return copy_to_zarr(source, job, zarr_format=2)
+    return copy_one(_FORMAT_2, source, job, is_folder=_is_folder(job), default="")
 
 
-def copy_several(
-    arrays: SeveralArrays, job: CopyJob, *, kind: str = "zarr", zarr_format: int = 3
-) -> Conversion:
+def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
     """Copy named arrays to a new group, in groups of their own where names have a "/"."""
-    taken = [name for name in arrays.names if _RESERVED & set(name.split("/"))]
-    if taken:
-        raise UnsupportedError(f"{_WHAT} cannot hold an array of the name {taken[0]!r:.80}").at(
-            path=job.name
-        )
-    if zarr_format == 3:
-        stored = arrays.open
-
-        @contextmanager
-        def native(name: str) -> Iterator[ArraySource]:
-            with stored(name) as source:
-                yield source.native()
-
-        arrays = arrays._replace(open=native)
-    return copy_several_arrays(
-        kind,
-        arrays,
-        job,
-        partial(_write, zarr_format),
-        partial(_write_root, zarr_format, is_zip=job.target.endswith(".zip")),
-        open_several,
-        options=("chunks",),
-        is_folder=not job.target.endswith(".zip"),
-    )
+    return copy_arrays(_FORMAT, arrays, job, is_folder=_is_folder(job))
 
 
 def copy_several_to_zarr2(arrays: SeveralArrays, job: CopyJob) -> Conversion:
     """Copy named arrays to a new group of format 2."""
-    return copy_several(arrays, job, kind="zarr2", zarr_format=2)
+    return copy_arrays(_FORMAT_2, arrays, job, is_folder=_is_folder(job))
 
 
-def _write_root(zarr_format: int, path: str, attrs: Mapping[str, Any], *, is_zip: bool) -> None:
-    with closing(_new_store(path, is_zip=is_zip)) as store, _quiet():
-        zarr.create_group(store, zarr_format=zarr_format, attributes=dict(attrs))
+def _is_folder(job: CopyJob) -> bool:
+    return not job.target.endswith(".zip")
+
+
+def _is_safe(name: str) -> bool:
+    return not _RESERVED & set(name.split("/"))
 
 
 def _new_store(path: str, *, is_zip: bool) -> Any:
@@ -205,81 +224,68 @@ def _store(source: ByteSource | ListedFolder) -> Iterator[Any]:
 
 
 def _dims(array: Any) -> list[str] | None:
+    if not array.ndim:
+        return []
     dims = getattr(array.metadata, "dimension_names", None) or array.attrs.get(_DIMS)
     is_named = isinstance(dims, list | tuple) and all(isinstance(each, str) for each in dims)
     return list(dims) if is_named and len(dims) == array.ndim else None
 
 
-def _is_coord(path: str, arrays: dict[str, Any]) -> bool:
-    """Return whether an array has the coordinates of another one in its group."""
-    group, _, name = path.rpartition("/")
-    for other, array in arrays.items():
-        if other != path and other.rpartition("/")[0] == group:
-            listed = str(array.attrs.get("coordinates", "")).split()
-            if name in (_dims(array) or []) or name in listed:
-                return _dims(arrays[path]) == [name] or name in listed
-    return False
+@contextmanager
+def _writing(zarr_format: int, path: str, job: CopyJob) -> Iterator["_Writer"]:
+    with closing(_new_store(path, is_zip=not _is_folder(job))) as store, _quiet():
+        writer = _Writer(store, zarr_format, job)
+        yield writer
+        writer.finish()
 
 
-def _attrs(store: Any, path: str, array: Any, where: str | None) -> dict[str, Any]:
-    group, _, name = path.rpartition("/")
-    coords: dict[str, Any] = {}
-    hidden = {_DIMS, "_FillValue"}
-    if path and _dims(array) is not None:
-        try:
-            import xarray as xr  # on use: only labels need it
+class _Writer:
+    """Writes arrays to a store; see `arrayfile.ArrayWriter`."""
 
-            with xr.open_zarr(store, group=group or None, consolidated=False, chunks=None) as found:
-                for key, coord in found[name].coords.items():
-                    values = coord.values
-                    values = values.astype("U") if values.dtype.kind in "OT" else values
-                    coords[key] = (coord.dims, values, coord.attrs)
-            hidden.add("coordinates")
-        except ImportError:
-            notice("%s: coordinates need xarray, and were left out", where or _WHAT)
-        except Exception as err:
-            notice("%s: coordinates that xarray cannot read: %s", where or _WHAT, err)
-    attrs = [(key, value) for key, value in dict(array.attrs).items() if key not in hidden]
-    return attrs_with(name or None, _dims(array), array.shape, coords, attrs, where)
+    def __init__(self, store: Any, zarr_format: int, job: CopyJob) -> None:
+        self._store, self._job = store, job
+        self._format: dict[str, Any] = {"zarr_format": zarr_format}
+        self._attrs: dict[str, Any] | None = None
+        self._coords: set[str] = set()
 
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of the root and its groups, before an array that has a name."""
+        self._attrs = dict(attrs)
 
-def _write(zarr_format: int, path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
-    rows = source.rows
-    labels = labels_of(source.attrs, rows.shape)
-    coords = labels.coords if labels else {}
-    has_name = labels is not None and (coords or labels.name != DEFAULT_NAME)
-    name = job.inner or (labels.name if labels is not None and has_name else "")
-    attrs = dict(source.attrs if labels is None else labels.attrs)
-    options: dict[str, Any] = {"zarr_format": zarr_format}
-    if zarr_format == 2:
-        options["fill_value"] = None  # xarray takes any other value for missing data
-        if labels is not None:
-            attrs[_DIMS] = list(labels.dims)
-    elif labels is not None:
-        options["dimension_names"] = labels.dims
-    store = _new_store(path, is_zip=job.target.endswith(".zip"))
-    with closing(store), _quiet():
+    def finish(self) -> None:
+        """Write the root and its groups, unless they are there."""
+        attrs, self._attrs = self._attrs, None
+        if attrs is None:
+            return
+        groups = {key for key, each in attrs.items() if key[:1] == "/" and isinstance(each, dict)}
+        root = {key: value for key, value in attrs.items() if key not in groups}
+        zarr.create_group(self._store, attributes=root, **self._format)
+        for key in sorted(groups):
+            path = key.strip("/")
+            zarr.create_group(self._store, path=path, attributes=attrs[key], **self._format)
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write an array."""
+        rows, job = source.rows, self._job
+        labels = labels_of(source.attrs, rows.shape)
+        attrs = others_of(source.attrs, rows.shape)
+        if name:
+            self.finish()
+        else:
+            self._attrs = None  # the array is the root
         with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
             if rows.dtype.kind in "mM" and np.datetime_data(rows.dtype)[0] == "generic":
                 raise ValueError(f"{rows.dtype} has no unit")
-            if coords:
-                others = [key for key, coord in coords.items() if coord.dims != (key,)]
-                if others:
-                    attrs["coordinates"] = " ".join(others)
-                group = name.rpartition("/")[0]
-                new = {key: coord for key, coord in coords.items() if not _has(store, group, key)}
-                if new:
-                    _write_coords(store, new, group, zarr_format)
+            group = name.rpartition("/")[0]
+            coords = labels.coords if labels else {}
+            for key, coord in coords.items():
+                self._write_coord(f"{group}/{key}" if group else key, coord)
+            others = [key for key, coord in coords.items() if coord.dims != (key,)]
+            if others and "coordinates" not in attrs:
+                attrs["coordinates"] = " ".join(others)
             chunks = chunks_for(source, job)
-            array = zarr.create_array(
-                store,
-                name=name or None,
-                shape=rows.shape,
-                dtype=rows.dtype,
-                chunks=chunks or tuple(max(1, length) for length in rows.shape),
-                attributes=attrs,
-                **options,
-            )
+            dims = labels.dims if labels else None
+            array = self._create(name, rows.shape, rows.dtype, chunks, attrs, dims)
         if array.dtype != rows.dtype:
             raise UnsupportedError(f"{_WHAT} cannot hold items of {rows.dtype}").at(path=job.name)
         # Each chunk is written once: a ZIP file keeps every version.
@@ -288,26 +294,49 @@ def _write(zarr_format: int, path: str, source: ArraySource, job: CopyJob, add: 
             array[place] = part
             add(part.nbytes)
 
+    def _create(
+        self, name: str, shape: Any, dtype: Any, chunks: Any, attrs: dict[str, Any], dims: Any
+    ) -> Any:
+        attrs = {key: plain_value(value) for key, value in attrs.items()}
+        options = dict(self._format)
+        if options["zarr_format"] == 2:
+            # xarray takes any value but None for missing data.
+            options["fill_value"] = typed(attrs, dtype).get("_FillValue")
+            if isinstance(options["fill_value"], np.generic):
+                del attrs["_FillValue"]
+            else:
+                options["fill_value"] = None
+            if dims is not None:
+                attrs[_DIMS] = list(dims)
+        else:
+            fill = typed(attrs, dtype).get("_FillValue")
+            if isinstance(fill, np.generic):
+                options["fill_value"] = fill
+            if dtype.kind == "f" and isinstance(fill, np.generic):
+                attrs["_FillValue"] = b64encode(struct.pack("<d", fill)).decode()
+            if dims is not None:
+                options["dimension_names"] = dims
+        return zarr.create_array(
+            self._store,
+            name=name or None,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks or tuple(max(1, length) for length in shape),
+            attributes=attrs,
+            **options,
+        )
 
-def _has(store: Any, group: str, name: str) -> bool:
-    """Return whether another array of a group has stored a coordinate already."""
-    try:
-        return name in zarr.open_group(store, path=group, mode="r+")
-    except FileNotFoundError:
-        return False
+    def _write_coord(self, path: str, coord: Coord) -> None:
+        """Write a coordinate, unless another array of the group has it already."""
+        if path in self._coords:
+            return
+        self._coords.add(path)
+        values = coord.values
+        array = self._create(path, values.shape, values.dtype, None, coord.attrs, coord.dims)
+        array[...] = values
 
 
-def _write_coords(store: Any, coords: Any, group: str, zarr_format: int) -> None:
-    try:
-        import xarray as xr  # on use: only labels need it
-    except ImportError as err:
-        raise ImportError(
-            f"{err}: coordinates need xarray: pip install xarray (or 'bloscpack[xarray]')",
-            name=err.name,
-        ) from err
-    variables = {
-        key: xr.Variable(coord.dims, coord.values, coord.attrs) for key, coord in coords.items()
-    }
-    xr.Dataset(coords=variables).to_zarr(
-        store, group=group or None, zarr_format=zarr_format, consolidated=False, mode="a"
-    )
+_FORMAT = ArrayFormat("zarr", partial(_writing, 3), open_several, ("chunks",), encoded, _is_safe)
+_FORMAT_2 = ArrayFormat(
+    "zarr2", partial(_writing, 2), open_several, ("chunks",), encoded_times, _is_safe
+)

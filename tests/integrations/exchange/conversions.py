@@ -1,5 +1,6 @@
 """Checks that hold for every format that `convert` reads and writes."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,29 +66,36 @@ def assert_interrupted_run_leaves_nothing(source: Path, target: str, monkeypatch
     assert sorted(source.parent.iterdir()) == before
 
 
-def assert_differences_are_found(source: Path, target: str, monkeypatch: Any, module: str) -> None:
+def assert_differences_are_found(source: Path, target: str, monkeypatch: Any) -> None:
     """Write other items than those that were read."""
     before = sorted(source.parent.iterdir())
-    copy = arrayfile.copy_array
+    copy = arrayfile.copy_arrays
 
-    def wrong(kind: str, array: Any, job: Any, write: Any, *args: Any, **options: Any) -> Any:
-        def write_other(path: str, source: Any, job: Any, add: Any) -> None:
-            class Other:
-                shape, dtype = source.rows.shape, source.rows.dtype
+    def wrong(form: Any, *args: Any, **options: Any) -> Any:
+        @contextmanager
+        def writing(path: str, job: Any) -> Any:
+            with form.writing(path, job) as writer:
+                write = writer.write
 
-                def read(self, place: Any) -> AnyArray:
-                    part = source.rows.read(place).copy()
-                    part[-1] = part[-1] * 2 + 1
-                    return part
+                def write_other(name: str, source: Any, add: Any) -> None:
+                    class Other:
+                        shape, dtype = source.rows.shape, source.rows.dtype
 
-            write(path, source._replace(rows=Other()), job, add)
+                        def read(self, place: Any) -> AnyArray:
+                            part = source.rows.read(place).copy()
+                            part[-1] = part[-1] * 2 + 1
+                            return part
 
-        return copy(kind, array, job, write_other, *args, **options)
+                    write(name, source._replace(rows=Other()), add)
 
-    module = f"bloscpack.integrations.exchange.{module}"
+                writer.write = write_other
+                yield writer
+
+        return copy(form._replace(writing=writing), *args, **options)
+
     bp.convert(source, source.parent / target)
     with monkeypatch.context() as patch:
-        patch.setattr(f"{module}.copy_array", wrong)
+        patch.setattr(arrayfile, "copy_arrays", wrong)
         with pytest.raises(FormatError, match="differs from its source and was removed: the items"):
             bp.convert(source, source.parent / f"other-{target}")
     assert sorted(source.parent.iterdir()) == sorted([*before, source.parent / target])

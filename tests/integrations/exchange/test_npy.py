@@ -62,7 +62,7 @@ def test_no_trace_of_a_copy_that_fails(tmp_path: Path, monkeypatch: Any) -> None
     monkeypatch.setattr(arraysource, "PART_NBYTES", 1000)
     bp.save(tmp_path / "a.blp", np.arange(1000))
     assert_interrupted_run_leaves_nothing(tmp_path / "a.blp", "b.npy", monkeypatch)
-    assert_differences_are_found(tmp_path / "a.blp", "b.npy", monkeypatch, "npy")
+    assert_differences_are_found(tmp_path / "a.blp", "b.npy", monkeypatch)
 
 
 def test_options_of_other_types(tmp_path: Path) -> None:

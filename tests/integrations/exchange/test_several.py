@@ -167,15 +167,14 @@ def test_an_interrupted_run_leaves_nothing(name: str, archive: Path) -> None:
 def test_a_copy_that_differs_is_removed(
     name: str, module: Any, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = module._write
+    write = module._Writer.write
 
-    def wrong(*args: Any) -> None:
-        *first, source, job, add = args
+    def wrong(writer: Any, name: str, source: Any, add: Any) -> None:
         rows = source.rows
         others = Rows(rows.shape, rows.dtype, lambda place: np.ones_like(rows.read(place)))
-        write(*first, ArraySource(others, attrs=source.attrs), job, add)
+        write(writer, name, ArraySource(others, attrs=source.attrs), add)
 
-    monkeypatch.setattr(module, "_write", wrong)
+    monkeypatch.setattr(module._Writer, "write", wrong)
     with pytest.raises(FormatError, match="differs from its source and was removed: array 'mask'"):
         bp.convert(archive, tmp_path / name)
     assert not (tmp_path / name).exists()

@@ -155,7 +155,7 @@ def test_several_series(tmp_path: Path) -> None:
 def test_no_trace_of_a_copy_that_fails(tmp_path: Path, monkeypatch: Any) -> None:
     bp.save(tmp_path / "a.blp", np.arange(1000).astype("i4").reshape(10, 10, 10))
     assert_interrupted_run_leaves_nothing(tmp_path / "a.blp", "b.tif", monkeypatch)
-    assert_differences_are_found(tmp_path / "a.blp", "b.tif", monkeypatch, "tiff")
+    assert_differences_are_found(tmp_path / "a.blp", "b.tif", monkeypatch)
 
 
 def test_damaged(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_no_trace_of_a_copy_that_fails(name: str, tmp_path: Path, monkeypatch: A
     monkeypatch.setattr(arraysource, "PART_NBYTES", 1000)
     bp.save(tmp_path / "a.blp", np.arange(1000), chunks=100)
     assert_interrupted_run_leaves_nothing(tmp_path / "a.blp", name, monkeypatch)
-    assert_differences_are_found(tmp_path / "a.blp", name, monkeypatch, "zarrarray")
+    assert_differences_are_found(tmp_path / "a.blp", name, monkeypatch)
 
 
 def test_damaged(tmp_path: Path) -> None:

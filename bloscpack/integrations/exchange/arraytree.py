@@ -1,0 +1,269 @@
+"""Arrays and groups of a file of another library, as sources of a copy with all their labels.
+
+A reader describes each array with its attributes and the names of its axes. An array that has the
+coordinates of others, and fits into their attrs as a whole, becomes part of them; every other one
+is an array of its own. Everything that does not find a place is in the inventory.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...exceptions import UnsupportedError
+from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
+from ...filetypes.inventory import Inventory, attribute, quoted
+from ..axislabels import DEFAULT_NAME, NO_NAME, pack_labels, packed_attrs, types_of
+from .arraylabels import plain_value
+from .library import chosen
+
+_MAX_COORD_NBYTES = 64 << 20
+
+
+@dataclass(slots=True)
+class Node:
+    """Array in a file.
+
+    Attributes
+    ----------
+    path : str
+        Its name, behind those of its groups.
+    dims : sequence of str, optional
+        Names of its axes.
+    attrs : mapping
+        Attributes as the library has them, without those of its own conventions.
+    rows : Rows, optional
+        The items; None if an array cannot have them, for the reason `why`.
+    chunks : tuple of int, optional
+        Shape of its chunks.
+    coords : list of str
+        Paths of arrays that may be its coordinates.
+    values : callable, optional
+        Returns all items, if they are text, which an array cannot have and a coordinate can.
+    lost : list of str
+        What else the file has for it, and its source has not.
+    rest : dict
+        Attributes that are stored as JSON.
+    """
+
+    path: str
+    attrs: Mapping[str, Any]
+    rows: Rows | None
+    dims: Sequence[str] | None = None
+    chunks: Any = None
+    why: str = ""
+    coords: list[str] = field(default_factory=list)
+    values: Callable[[], Any] | None = None
+    lost: list[str] = field(default_factory=list)
+    rest: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def group(self) -> str:
+        """Path of its group."""
+        return self.path.rpartition("/")[0]
+
+
+class ArrayTree:
+    """All arrays of a file, in groups.
+
+    Parameters
+    ----------
+    what, where : str
+        The file, for messages, and its path.
+    """
+
+    def __init__(self, what: str, where: str | None) -> None:
+        self.inventory = Inventory()
+        self.groups: dict[str, Mapping[str, Any]] = {}  # attributes by path; "" is the root
+        self.rest: dict[str, Any] = {}  # attributes of the root that are stored as JSON
+        self._what, self._where = what, where
+        self._nodes: dict[str, Node] = {}
+        self._entries: dict[str, Any] = {}
+        self._folded: set[str] = set()
+
+    def add(self, node: Node) -> None:
+        """Add an array."""
+        self._nodes[node.path] = node
+
+    def several(self) -> SeveralArrays:
+        """Return all arrays that are not coordinates of others.
+
+        Raises
+        ------
+        UnsupportedError
+            There are arrays, and none of them can be read.
+        """
+        self._fold()
+        for path, node in self._nodes.items():
+            text = f"array {quoted(path)}: {node.why}"
+            if path not in self._folded and node.rows is None:
+                self.inventory.add(text)
+        attrs = self._plain("the file", self.groups.get("", {}), self.inventory) | self.rest
+        nested = [key for key in attrs if key.startswith("/")]
+        self.inventory.add(*(attribute(key) for key in nested))
+        attrs = {key: value for key, value in attrs.items() if key not in nested}
+        names = self._names()
+        for path, found in self.groups.items():
+            plain = self._plain(f"group {quoted(path)}", found, self.inventory) if path else {}
+            if path and (plain or not any(each.startswith(f"{path}/") for each in names)):
+                attrs[f"/{path}"] = plain
+        if not names and self._nodes:
+            raise UnsupportedError(
+                f"{self._what}: nothing can be copied: {'; '.join(self.inventory.left_out)}"
+            ).at(path=self._where)
+
+        def read(name: str) -> AbstractContextManager[ArraySource]:
+            return nullcontext(self._opened(self._nodes[name], is_alone=len(names) == 1))
+
+        return SeveralArrays(tuple(names), read, attrs, self.inventory.left_out)
+
+    def one(self, inner: str) -> ArraySource:
+        """Return the array `inner`, or the only one.
+
+        Raises
+        ------
+        NotFoundError, ChoiceError
+            As `library.chosen`.
+        UnsupportedError
+            Its items cannot be read.
+        """
+        self._fold()
+        if inner not in self._nodes or not inner:
+            names = self._names() or self._nodes
+            inner = chosen(inner, names, self._what, self._where)
+        return self._opened(self._nodes[inner], is_alone=True)
+
+    def _names(self) -> list[str]:
+        return [
+            path
+            for path, node in self._nodes.items()
+            if node.rows is not None and path not in self._folded
+        ]
+
+    def _fold(self) -> None:
+        """Find the arrays that are parts of others, as their coordinates."""
+        coords = {path: self._coords(node) for path, node in self._nodes.items()}
+        used = {each for found in coords.values() for each in found.values()}
+        self._folded = {
+            path
+            for host, found in coords.items()
+            if host not in used and self._nodes[host].rows is not None
+            for path in found.values()
+            if self._nodes[path].group == self._nodes[host].group
+        }
+
+    def _coords(self, node: Node) -> dict[str, str]:
+        """Return the paths of the coordinates of an array by their names."""
+        if node.dims is None or node.rows is None:
+            return {}
+        prefix = node.group and f"{node.group}/"
+        listed = str(node.attrs.get("coordinates", "")).split()
+        others = [prefix + each for each in listed]
+        index = [prefix + each for each in node.dims]
+        found = {}
+        for path in dict.fromkeys((*index, *node.coords)):
+            if self._is_coord(path, node):
+                found.setdefault(self._nodes[path].name, path)
+        if listed and all(self._is_coord(path, node) for path in others):
+            found |= {self._nodes[path].name: path for path in others}
+        return found
+
+    def _is_coord(self, path: str, node: Node) -> bool:
+        coord = self._nodes.get(path)
+        if coord is None or coord is node or coord.dims is None:
+            return False
+        if node.dims is None or node.rows is None:
+            return False
+        if coord.name in node.dims and [*coord.dims] != [coord.name]:
+            return False
+        sizes = dict(zip(node.dims, node.rows.shape, strict=True))
+        shape = coord.rows.shape if coord.rows is not None else None
+        return (
+            (shape is None or shape == tuple(sizes.get(each, -1) for each in coord.dims))
+            and len({*coord.dims}) == len(coord.dims)
+            and self._entry(coord) is not None
+        )
+
+    def _entry(self, coord: Node) -> Any:
+        """Return the entry of a coordinate in the attrs of arrays; None if it does not fit."""
+        if coord.path not in self._entries:
+            self._entries[coord.path] = self._new_entry(coord)
+        return self._entries[coord.path]
+
+    def _new_entry(self, coord: Node) -> Any:
+        if coord.lost or (coord.rows is None) == (coord.values is None):
+            return None
+        if coord.rows is not None and coord.rows.nbytes > _MAX_COORD_NBYTES:
+            return None
+        inventory = Inventory()
+        attrs = self._plain("", coord.attrs, inventory) | coord.rest
+        if inventory.left_out:
+            return None
+        values: Any = coord.rows.read(()) if coord.rows is not None else None
+        if coord.values is not None:
+            values = coord.values()
+        attrs |= types_of(coord.attrs, values.dtype)
+        try:
+            sides = dict(zip(coord.dims or (), values.shape, strict=True))
+            packed = pack_labels(
+                None, [*sides], values.shape, {coord.name: (coord.dims or (), values, attrs)}, {}
+            )
+        except (TypeError, ValueError):
+            return None
+        return packed["coords"][coord.name]
+
+    def _plain(self, of: str, attrs: Mapping[str, Any], inventory: Inventory) -> dict[str, Any]:
+        """Return attributes as JSON values; those that are none stay in the inventory."""
+        found = {}
+        inventory.add(*(attribute(key, of) for key in attrs))
+        for key, value in attrs.items():
+            try:
+                found[key] = plain_value(value)
+            except (TypeError, ValueError):
+                continue
+            inventory.carry(attribute(key, of))
+        return found
+
+    def _opened(self, node: Node, *, is_alone: bool) -> ArraySource:
+        rows, inventory = node.rows, Inventory()
+        of = quoted(node.path) if node.path else "the array"
+        if rows is None:
+            raise UnsupportedError(f"{self._what}: {of}: {node.why}").at(path=self._where)
+        inventory.add(*node.lost)
+        coords = self._coords(node)
+        missing = [path for path in node.coords if path.rpartition("/")[2] not in coords]
+        inventory.add(*(f"scale {quoted(path)} of {of}" for path in missing))
+        attrs = self._plain(of, node.attrs, inventory) | types_of(node.attrs, rows.dtype)
+        if {*str(node.attrs.get("coordinates", "")).split()} <= coords.keys():
+            attrs.pop("coordinates", None)
+        attrs = packed_attrs(attrs)
+        name = node.name or DEFAULT_NAME
+        is_default = node.dims is not None and _is_default(node.dims, rows.shape) and not coords
+        if node.dims is not None and not (is_default and (name == DEFAULT_NAME or not is_alone)):
+            entries = {key: self._entry(self._nodes[path]) for key, path in coords.items()}
+            taken = name in node.dims or name in entries
+            dims = _default(rows.shape) if is_default else [*node.dims]
+            attrs |= {"name": NO_NAME if taken else name, "dims": dims, "coords": entries}
+        rest = dict(node.rest)
+        if isinstance(rest.get("coords"), dict) and "coords" in attrs:
+            rest["coords"] = attrs["coords"] | rest["coords"]
+        return ArraySource(
+            rows, chunks=node.chunks, attrs=attrs | rest, left_out=inventory.left_out
+        )
+
+
+def _default(shape: tuple[int, ...]) -> list[str]:
+    return [f"dim_{axis}" for axis in range(len(shape))]
+
+
+def _is_default(dims: Sequence[str], shape: tuple[int, ...]) -> bool:
+    """Return whether axes have no names but those that a file has for axes without names."""
+    pairs = zip(_default(shape), shape, strict=True)
+    return all(
+        each in (name, f"{name}_{length}") for each, (name, length) in zip(dims, pairs, strict=True)
+    )
