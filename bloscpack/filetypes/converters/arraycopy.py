@@ -157,8 +157,9 @@ def _compare(
         raise FormatError("the copy differs from its source and was removed: the attrs")
     for start, stop in ranges:
         place = _place(job, start, stop)
-        order = "F" if source.is_fortran else "C"
-        items: Any = stored_bytes(np.asarray(source.rows.read(place), order=order))
+        found = source.rows.read(place)
+        found = np.asfortranarray(found) if source.is_fortran else np.asarray(found, order="C")
+        items: Any = stored_bytes(found)
         if rounding is not None:
             items = rounding.apply(items)
         if items != stored_bytes(copy.read(place)):  # as bytes, for the same reason

@@ -41,7 +41,7 @@ class Node:
     values : callable, optional
         Returns all items, if they are text, which an array cannot have and a coordinate can.
     lost : list of str
-        What else the file has for it, and its source has not.
+        Texts for parts that the file has for it, and a copy has not.
     rest : dict
         Attributes that are stored as JSON.
     """
@@ -165,7 +165,7 @@ class ArrayTree:
         listed = str(node.attrs.get("coordinates", "")).split()
         others = [prefix + each for each in listed]
         index = [prefix + each for each in node.dims]
-        found = {}
+        found: dict[str, str] = {}
         for path in dict.fromkeys((*index, *node.coords)):
             if self._is_coord(path, node):
                 found.setdefault(self._nodes[path].name, path)

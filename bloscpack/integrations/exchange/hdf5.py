@@ -214,7 +214,7 @@ class _Reader:
                 if not is_bool:
                     return part.view(dtype)
                 if ((part != 0) & (part != 1)).any():
-                    raise ValueError("items that are neither 0 nor 1 are no booleans")
+                    raise ValueError("items of a boolean variable are neither 0 nor 1")
                 return part.view(bool)
 
         return Rows(dataset.shape, np.dtype(bool) if is_bool else dtype, read)
@@ -356,7 +356,7 @@ class _Writer:
             add(part.nbytes)
 
     def _write_labels(self, dataset: Any, labels: Labels, name: str) -> list[str]:
-        """Write names of axes and coordinates; return the coordinates that are no scales."""
+        """Write names of axes and coordinates; return the coordinates that cannot be scales."""
         others = []
         for axis, each in enumerate(labels.dims):
             dataset.dims[axis].label = each
