@@ -310,5 +310,5 @@ class NotANumpyArray(BloscpackError, RuntimeError):  # noqa: N818
     """The file does not hold a numpy array."""
 
 
-class ObjectNumpyArrayRejection(BloscpackError, RuntimeError):  # noqa: N818
+class ObjectNumpyArrayRejection(BloscpackError, RuntimeError, TypeError):  # noqa: N818
     """Arrays of Python objects are neither written nor read."""

@@ -235,6 +235,10 @@ class Archive(Mapping[str, Array]):
         """Return whether an array has this name, without opening it."""
         return name in self._members
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the names, for completion in IPython and notebooks."""
+        return list(self._members)
+
     # Those of `Mapping` would read all arrays.
     __eq__ = object.__eq__
     __hash__ = object.__hash__

@@ -4,9 +4,9 @@
 `on_error` other than "raise", `tolerant.py` reads around damaged chunks.
 """
 
-import importlib
 import os
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, overload
 
@@ -18,10 +18,11 @@ from ..exceptions import BloscpackError, WrongKindError
 from ..format.header import FEATURE_ARRAY_CHUNKS, Header
 from ..parallel.imports import importing
 from ..storage.file import open_source
+from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import HEAD_NBYTES
-from ..storage.url import is_url, refuse_url
+from ..storage.url import is_url, refuse_url, split_inner
 from ..types import AnyArray, Mode, OnLostChunk, explain_keywords
-from .arraymetadata import Description, chunk_shape, describe_content, new_array, stored_view
+from .arraymetadata import Described, chunk_shape, describe_content, new_array, stored_view
 from .attrs import read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
 from .rows import check_text, iter_rows
@@ -35,10 +36,14 @@ Out = TypeVar("Out")
 
 # Rows up to this size are allocated when only the file's header has been checked.
 _MAX_ROW_NBYTES = 1 << 20
+_ARCHIVE_ADVICE = (
+    "an array of an archive cannot be changed in place: write a new archive (bloscpack.savez), or "
+    "keep an array that grows in a file of its own"
+)
 _MAX_DTYPE = 200  # characters of a dtype in `repr`
 
 
-class Array:
+class Array(Described):
     """Array in a Bloscpack file: shape and dtype on opening, data when indexed.
 
     Parameters
@@ -87,14 +92,12 @@ class Array:
     __slots__ = (
         "_attrs",
         "_container",
+        "_described",
         "_is_open",
         "_is_seen",
         "_nthreads",
         "_rows",
         "_shown_attrs",
-        "dtype",
-        "is_fortran",
-        "shape",
     )
 
     def __init__(
@@ -115,12 +118,15 @@ class Array:
         self._attrs: dict[str, Any] | None = None
         self._shown_attrs: dict[str, Any] | None = None
         if mode == "a":
+            where, inner = split_inner(path)
+            if inner:
+                raise ValueError(f"{where!r:.200} is an archive: {_ARCHIVE_ADVICE}")
             refuse_url(path, "appended to")
             self._open_rows(path, verify, locking)
             return
-        self._container = container = Container(open_source(path, storage_options), verify=verify)
+        self._container = container = Container(_open(path, storage_options), verify=verify)
         try:
-            self.dtype, self.shape, self.is_fortran = describe_content(container)
+            self._described = describe_content(container)
         except (BloscpackError, ImportError) as err:
             if isinstance(err, BloscpackError):
                 err.at(path=container.name)
@@ -154,10 +160,14 @@ class Array:
     def _attrs_advice(self) -> str:
         if self._rows is not None and self._is_open:
             return "it has no metadata section, so that it can have no attrs"
-        return (
-            "open it with mode 'a' to change its attrs; copy.deepcopy(attrs) returns a copy that "
-            "can be changed"
-        )
+        advice = self._growth_advice("change its attrs")
+        return f"{advice}; copy.deepcopy(attrs) returns a copy that can be changed"
+
+    def _growth_advice(self, purpose: str) -> str:
+        """Return what to do instead of changing this handle."""
+        if "::/" in (self.name or ""):
+            return _ARCHIVE_ADVICE
+        return f"open it with mode 'a' to {purpose}"
 
     @property
     def name(self) -> str | None:
@@ -165,19 +175,9 @@ class Array:
         return self._container.name
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of items."""
-        return prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Decoded size in bytes."""
-        return self.size * self.dtype.itemsize
+    def is_fortran(self) -> bool:
+        """Whether the array is stored in Fortran order."""
+        return self._described[2]
 
     @property
     def cbytes(self) -> int:
@@ -227,7 +227,7 @@ class Array:
 
         Chunks at the edges of the array may be smaller.
         """
-        return chunk_shape(self._known_container(), self._described())
+        return chunk_shape(self._known_container(), self._described)
 
     if not TYPE_CHECKING:  # type checkers know that there are no others
 
@@ -302,12 +302,10 @@ class Array:
         names = field_names(index, self.dtype)
         if names is not None:
             return gather_fields(
-                self._open_container(), self._described(), names, nthreads=self._nthreads
+                self._open_container(), self._described, names, nthreads=self._nthreads
             )
         selection = parse_selection(index, shape)
-        result = gather(
-            self._open_container(), self._described(), selection, nthreads=self._nthreads
-        )
+        result = gather(self._open_container(), self._described, selection, nthreads=self._nthreads)
         if not selection.is_scalar:
             return result
         check_text(result)
@@ -375,7 +373,7 @@ class Array:
         return self._iter_rows()
 
     def _iter_rows(self) -> Iterator[Any]:
-        for row in iter_rows(self._container, self._described(), self._nthreads):
+        for row in iter_rows(self._container, self._described, self._nthreads):
             yield row
             self._open_container()
 
@@ -462,7 +460,7 @@ class Array:
         if names is not None:
             return self._read_fields(names, out, on_error, fill_value)
         chosen = parse_selection(selection, self.shape)
-        container, described = self._open_container(), self._described()
+        container, described = self._open_container(), self._described
         target = None if out is None else as_target(out, chosen.shape, self.dtype)
         if on_error == "raise":
             result = gather(container, described, chosen, out=target, nthreads=self._nthreads)
@@ -479,7 +477,7 @@ class Array:
         return result if out is None else out
 
     def _read_fields(self, names: Names, out: Any, on_error: OnLostChunk, fill_value: Any) -> Any:
-        container, described = self._open_container(), self._described()
+        container, described = self._open_container(), self._described
         if on_error == "raise":
             found = gather_fields(container, described, names, out=out, nthreads=self._nthreads)
             return found if out is None else out
@@ -490,7 +488,7 @@ class Array:
 
     def read_whole(self) -> AnyArray:
         """Return the whole array as a new, writable ndarray, in the order it was saved."""
-        return gather_whole(self._open_container(), self._described(), nthreads=self._nthreads)
+        return gather_whole(self._open_container(), self._described, nthreads=self._nthreads)
 
     def read_chunk(self, index: int) -> bytes:
         """Return the decoded bytes of chunk `index`.
@@ -567,7 +565,7 @@ class Array:
         check_on_error(on_error, ("raise", "skip"))
         container = self._open_container()
         if on_error == "skip":
-            return iter_readable_chunks(container, self._described())
+            return iter_readable_chunks(container, self._described)
         return container.iter_chunks()
 
     @property
@@ -637,7 +635,7 @@ class Array:
             later = refreshed(container)
             if later is not None:
                 self._container = later
-                self.dtype, self.shape, self.is_fortran = describe_content(later)
+                self._described = describe_content(later)
                 self._attrs = self._shown_attrs = None
 
     def close(self) -> None:
@@ -668,7 +666,7 @@ class Array:
         rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
         try:
             self._container = rows.view(verify=verify)
-            self.dtype, self.shape, self.is_fortran = describe_content(self._container)
+            self._described = describe_content(self._container)
         except BaseException:
             rows.abandon()
             raise
@@ -678,13 +676,14 @@ class Array:
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array: open the file again")
         if self._rows is None:
-            raise ValueError("the file is open for reading; open it with mode 'a' to append")
+            advice = self._growth_advice("append")
+            raise ValueError(f"the file is open for reading: {advice}")
         return self._rows
 
     def _note_rows(self) -> None:
         """Update the shape; the file is consulted on the next read."""
         if self._rows is not None:
-            self.shape = self._rows.shape
+            self._described = self.dtype, self._rows.shape, self.is_fortran
             self._is_seen = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -713,9 +712,6 @@ class Array:
     def _known_container(self) -> Container:
         return self._open_container() if self._is_open else self._container
 
-    def _described(self) -> Description:
-        return self.dtype, self.shape, self.is_fortran
-
 
 class OuterIndexer:
     """Indexer returned by `Array.oindex`: selects along each axis independently."""
@@ -729,7 +725,19 @@ class OuterIndexer:
         """Read all combinations of the indices of each axis; raises the errors of `Array.read`."""
         array = self._array
         chosen = parse_selection(index, array.shape, outer=True)
-        return gather(array._open_container(), array._described(), chosen, nthreads=array._nthreads)
+        return gather(array._open_container(), array._described, chosen, nthreads=array._nthreads)
+
+
+def _open(path: Any, storage_options: Mapping[str, Any] | None) -> ByteSource:
+    """Return a source for a file, or for an array of an archive: ``path::/name``."""
+    where, inner = split_inner(path)
+    source = open_source(where, storage_options)
+    if not inner:
+        return source
+    with closed_on_error(source, source.name), importing:
+        # By name, as it imports this module.
+        member: ByteSource = import_module("bloscpack.archive.reader").open_member(source, inner)
+    return member
 
 
 def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> Array:
@@ -764,7 +772,8 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     ----------
     path : str, PathLike, bytes-like or binary file
         The file, or its URL (``s3://``, ``https://``, any that fsspec knows). A file without array
-        metadata is opened as an array of its bytes (uint8).
+        metadata is opened as an array of its bytes (uint8). ``path::/name`` is an array of an
+        archive.
     mode : {"r", "a"}, default "r"
         Read; or read and append, which needs a path and allows only one handle at a time.
     verify : bool or "always", default True
@@ -822,8 +831,8 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
             f"mode must be 'r' or 'a', not {mode!r}: 'a' appends rows; bloscpack.save and "
             "bloscpack.Writer make a new file"
         )
-    again = path
-    if mode == "r" and isinstance(path, str) and "://" in path and is_url(path):
+    again, inner = split_inner(path)
+    if mode == "r" and not inner and isinstance(path, str) and "://" in path and is_url(path):
         # What has been fetched of an object is used again if it is an archive.
         path = open_source(path, storage_options)
         again, storage_options = path.place(HEAD_NBYTES), None
@@ -838,9 +847,9 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         )
     except WrongKindError:
         archive = None
-        if mode == "r":
+        if mode == "r" and not inner:
             with importing:  # by name, as the reader of archives imports this module
-                reader = importlib.import_module("bloscpack.archive.reader")
+                reader = import_module("bloscpack.archive.reader")
             archive = reader.open_if_archive(again, verify=verify, nthreads=nthreads)
         if archive is None:
             raise

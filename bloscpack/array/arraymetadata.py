@@ -9,7 +9,7 @@ of this order, and ``chunks`` is the shape of a chunk.
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Never, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,46 @@ Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
 _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 # Parsed metadata of at most this size are cached; structured dtypes may need more.
 _MAX_REMEMBERED_NBYTES = 1024
+
+
+class Described:
+    """Array in files, whose description is that of the files."""
+
+    __slots__ = ()
+    _described: Description
+
+    @property
+    def dtype(self) -> Dtype:
+        """Type of the items."""
+        return self._described[0]
+
+    @dtype.setter
+    def dtype(self, _: object) -> Never:
+        raise AttributeError("the file would not change: use a[...].view(dtype) or .astype(dtype)")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return self._described[1]
+
+    @shape.setter
+    def shape(self, _: object) -> Never:
+        raise AttributeError("the file would not change: use a[...].reshape(shape)")
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size in bytes."""
+        return self.size * self.dtype.itemsize
 
 
 def array_metadata(

@@ -24,6 +24,10 @@ class ReadOnlyDict(dict[str, Any]):
     __slots__ = ("_advice",)
     _advice: str
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the keys, for completion in IPython and notebooks."""
+        return list(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
 

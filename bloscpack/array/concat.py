@@ -22,6 +22,7 @@ from ..storage.remote.source import may_wait, without_head
 from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray
 from .array import Array
+from .arraymetadata import Described
 from .dtype import Dtype
 from .gather import Gathering, as_target
 from .rows import check_text
@@ -32,7 +33,7 @@ Out = TypeVar("Out")
 MAX_OPEN_FILES = 64
 
 
-class ManyArrays:
+class ManyArrays(Described):
     """Arrays in several files as one, concatenated along the first axis.
 
     Returned by `bloscpack.open_many`.
@@ -102,39 +103,22 @@ class ManyArrays:
         shapes, dtypes, chunks, names, reopeners, attrs = zip(*found, strict=True)
         self._has_latency = nthreads > 1
         self.names, self._reopeners = list(names), list(reopeners)
-        self.dtype: Dtype = dtypes[0]
+        self._described = dtypes[0], shapes[0], False
         for shape, dtype, name in zip(shapes, dtypes, names, strict=True):
-            self._check_alike(shape, dtype, name, shapes[0])
+            self._check_alike(shape, dtype, name)
         self.starts = [0, *accumulate(shape[0] for shape in shapes)]
-        self.shape: tuple[int, ...] = (self.starts[-1], *shapes[0][1:])
+        self._described = self.dtype, (self.starts[-1], *self.shape[1:]), False
         self.attrs: dict[str, Any] = attrs[0]
         self.chunks: tuple[int, ...] | None = _common_chunks(shapes, chunks)
 
-    def _check_alike(
-        self, shape: tuple[int, ...], dtype: Dtype, name: str, first: tuple[int, ...]
-    ) -> None:
+    def _check_alike(self, shape: tuple[int, ...], dtype: Dtype, name: str) -> None:
         if not shape:
             raise ValueError(f"{name}: an array without dimensions has no rows")
-        if dtype != self.dtype or shape[1:] != first[1:]:
+        if dtype != self.dtype or shape[1:] != self.shape[1:]:
             raise ValueError(
                 f"{name}: rows of shape {shape[1:]} and {dtype} differ from those of "
-                f"{self.names[0]}, of shape {first[1:]} and {self.dtype}"
+                f"{self.names[0]}, of shape {self.shape[1:]} and {self.dtype}"
             )
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of items."""
-        return prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Decoded size in bytes."""
-        return self.size * self.dtype.itemsize
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -302,7 +286,7 @@ class ManyArrays:
         def read(k: int) -> None:
             number, rows, place, _ = shares[k]
             array = self.array(number)
-            container, described = array._open_container(), array._described()
+            container, described = array._open_container(), array._described
             # An index array would make a copy of the places that is not written back.
             part = target[place] if isinstance(place, slice) else target[: len(rows)].copy()
             Gathering(container, described, (rows, *others), part, inner).read()

@@ -8,6 +8,7 @@ This module does no I/O.
 """
 
 import operator
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -116,6 +117,8 @@ class Selection(NamedTuple):
         """
         if self.moved > 0:
             gathered = np.moveaxis(gathered, self.moved, 0)
+        if not self.sides and 0 in self.shape:  # False of an array without dimensions
+            gathered = gathered.reshape(1)[:0]
         result = gathered.reshape(self.shape)
         if out is None:
             return result
@@ -133,6 +136,8 @@ class Selection(NamedTuple):
         becomes one axis, which may need a copy.
         """
         lengths = self.lengths
+        if prod(lengths) != result.size:  # False of an array without dimensions
+            return None
         if self.moved > 0:
             fronted = (lengths[self.moved], *lengths[: self.moved], *lengths[self.moved + 1 :])
             spread = np.moveaxis(result.reshape(fronted), 0, self.moved)
@@ -145,8 +150,8 @@ def parse_selection(index: Any, shape: tuple[int, ...], *, outer: bool = False) 
     """Apply `index` to an array of `shape` and return the `Selection`.
 
     Accepts integers, slices of any step, Ellipsis, None (a new axis), and one list, integer array
-    or one-dimensional mask, with numpy's meaning. With `outer`, each axis may have a list, array or
-    mask, applied independently as by ``numpy.ix_``.
+    or one-dimensional mask, or True or False, with numpy's meaning. With `outer`, each axis may
+    have a list, array or mask, applied independently as by ``numpy.ix_``.
 
     Raises
     ------
@@ -169,7 +174,9 @@ def parse_selection(index: Any, shape: tuple[int, ...], *, outer: bool = False) 
     nellipsis = sum(entry is Ellipsis for entry in entries)
     if nellipsis > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
-    nindices = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    nindices = sum(
+        entry is not None and entry is not Ellipsis and not _is_truth(entry) for entry in entries
+    )
     if nindices > len(shape):
         raise IndexError(
             f"too many indices: the array has {len(shape)} dimensions, {nindices} were indexed"
@@ -196,8 +203,9 @@ class _Parser:
         self._axes: list[int] = []
         # The list or mask: its axis in the array, its position in the result, its shape.
         self._picks: tuple[int, int, tuple[int, ...]] | None = None
-        # Positions of integers and lists in the index.
+        # Positions of integers, lists and truth values in the index.
         self._advanced: list[int] = []
+        self._is_empty = False  # whether one of them is False
 
     def take(self, entry: Any, place: int) -> None:
         """Add one entry of the index, except Ellipsis."""
@@ -210,6 +218,9 @@ class _Parser:
             self._take_side(range(self._shape[axis])[entry])
             return
         self._advanced.append(place)
+        if _is_truth(entry):
+            self._take_truth(bool(entry))
+            return
         side, dims = _advanced(entry, axis, self._shape)
         if dims is not None:
             self._check_list(dims)
@@ -228,9 +239,18 @@ class _Parser:
         self._axes.append(len(self.sides))
         self.sides.append(side)
 
+    def _take_truth(self, value: bool) -> None:
+        """Add the axis of True or False, of length 1 or 0; several have one."""
+        if self._picks is None or self._outer or self._picks[0] >= 0:
+            self._check_list(())
+            self._picks = -1, len(self._result), (1,)
+            self._result.append(1)
+            self._axes.append(-1)
+        self._is_empty |= not value
+
     def _check_list(self, dims: tuple[int, ...]) -> None:
         if self._outer:
-            if len(dims) > 1:
+            if len(dims) != 1:
                 raise IndexError("oindex accepts lists and arrays of one dimension only")
         elif self._picks is not None:
             raise TypeError(
@@ -243,6 +263,10 @@ class _Parser:
         """Return the selection of all entries added."""
         result, axes, advanced = self._result, self._axes, self._advanced
         moved = -1
+        if self._is_empty and self._picks is not None:
+            result[self._picks[1]] = 0
+            self._picks = -1, self._picks[1], (0,)
+            self.sides[:1] = [range(0)] * bool(self.sides)
         if self._picks is not None and not self._outer:
             moved_axis, start, dims = self._picks
             if advanced[-1] - advanced[0] >= len(advanced):
@@ -260,6 +284,13 @@ class _Parser:
         return Selection(tuple(self.sides), tuple(result), is_scalar, first, moved)
 
 
+def _is_truth(entry: Any) -> bool:
+    """Return whether an entry of an index is True or False, which is a mask without dimensions."""
+    return isinstance(entry, bool | np.bool_) or (
+        isinstance(entry, np.ndarray) and not entry.ndim and entry.dtype == np.bool_
+    )
+
+
 def _advanced(
     entry: Any, axis: int, shape: tuple[int, ...]
 ) -> tuple[range | Picked, tuple[int, ...] | None]:
@@ -267,8 +298,7 @@ def _advanced(
     if type(entry) is int:
         one = _one_index(entry, axis, shape)
         return range(one, one + 1), None
-    # bool is a subclass of int, but numpy treats it as a mask; a one-item array is a list.
-    if not isinstance(entry, bool | np.ndarray):
+    if not isinstance(entry, np.ndarray):  # a one-item array is a list
         try:
             one = _one_index(operator.index(entry), axis, shape)
         except TypeError:

@@ -94,7 +94,7 @@ def _readable_indices(
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return a mask of the indices along the first axis of the result that need no lost chunk."""
     if chosen.first < 0:  # a new axis: its only index needs every chunk
-        return np.zeros(1, bool)
+        return np.zeros(chosen.shape[0], bool)
     places = gathering.lost_places(chosen.first)
     # A list of several dimensions is one axis of the array and several of the result.
     return np.logical_not(places.reshape(chosen.shape[0], -1).any(axis=1))

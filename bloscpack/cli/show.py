@@ -15,11 +15,10 @@ from ..display.contactsheet import is_cmyk
 from ..display.halfblocks import half_blocks, plain_text, sixel
 from ..display.lineplot import columns_of, text_plot
 from ..display.thumbnail import index_text, window
-from ..filetypes.identify import split_inner
 from ..filetypes.open import frames_of
 from ..filetypes.table import ARCHIVES, ARRAYS
 from ..frames.protocol import FrameSource
-from ..storage.url import shown_name
+from ..storage.url import shown_name, split_inner
 from ..types import AnyArray
 from .console import terminal
 from .console.describe import dtype_text

@@ -2,8 +2,8 @@
 
 import argparse
 
-from ..filetypes.identify import identify, split_inner
-from ..storage.url import shown_name
+from ..filetypes.identify import identify
+from ..storage.url import shown_name, split_inner
 from .commands import command_module
 from .console.inputfile import check_input, one_input, readable
 from .console.options import STDIO, add_classic_option, add_json_option, byte_size

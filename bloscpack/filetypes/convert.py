@@ -29,7 +29,7 @@ from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
-from ..storage.url import is_url, refuse_options, shown_name
+from ..storage.url import is_url, refuse_options, shown_name, split_inner
 from ..types import (
     Access,
     Codec,
@@ -42,7 +42,7 @@ from ..types import (
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays
 from .copyjob import Conversion, CopyJob
-from .identify import identify, split_inner
+from .identify import identify
 from .inventory import attributes
 from .open import frames_of, open_frames
 from .table import TARGETS, FileType, Target

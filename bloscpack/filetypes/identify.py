@@ -22,7 +22,7 @@ from ..format.trailer import TRAILER_MAGIC
 from ..storage.file import open_source
 from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, closed_on_error
-from ..storage.url import is_url
+from ..storage.url import is_url, split_inner
 from ..types import BytesLike
 from .table import FILETYPES, FileType
 
@@ -106,19 +106,6 @@ def refuse_other_folder(filetype: FileType | None, source: ByteSource | ListedFo
         kind_of(b"", name) is GULP_FILE for name in source.names
     ):
         raise not_a_file(source.names).at(path=source.name)
-
-
-def split_inner(where: Any) -> tuple[Any, str]:
-    """Return the place of a file, and the name of an array or clip in it behind ``::/``, if any.
-
-    A file whose own name has ``::/`` in it is opened as it is. So are ``zip://`` and ``tar://``
-    URLs, whose second part is their archive.
-    """
-    text = os.fspath(where) if isinstance(where, str | os.PathLike) else b""
-    if not isinstance(text, str) or "::/" not in text or text.startswith(("zip://", "tar://")):
-        return where, ""
-    outer, _, inner = text.rpartition("::/")
-    return (where, "") if os.path.lexists(text) else (outer, inner)
 
 
 def _open_either(

@@ -8,9 +8,9 @@ from ..damage.report import Report
 from ..parallel.progressbar import as_progress
 from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, errors_at
-from ..storage.url import refuse_url
+from ..storage.url import refuse_url, split_inner
 from ..types import Progress, ProgressOption
-from .identify import identify, refuse_other_folder, split_inner
+from .identify import identify, refuse_other_folder
 from .table import ARRAYS, FileType
 
 

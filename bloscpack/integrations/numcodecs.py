@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array.arraylike import as_array
 from ..array.layout import auto_params, is_fortran, stored_bytes
 from ..exceptions import CodecError
 from ..format.codec import ChunkHeader, decode_into, encode
@@ -65,12 +66,12 @@ class ArrayChunkCodec(Codec):  # type: ignore[misc]
 
         Raises
         ------
-        ObjectNumpyArrayRejection
-            The items are Python objects.
+        TypeError
+            The items are Python objects (`ObjectNumpyArrayRejection`), or masked.
         ValueError
             The items have more than 2147483631 bytes.
         """
-        items = np.asarray(ensure_ndarray_like(buf))
+        items = np.asarray(as_array(ensure_ndarray_like(buf)))
         params = auto_params((items.dtype, items.shape, is_fortran(items)))
         return encode(stored_bytes(items), params)
 

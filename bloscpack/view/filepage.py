@@ -6,9 +6,8 @@ from typing import Any
 from ..archive.reader import Archive
 from ..array.array import Array
 from ..damage.report import Report
-from ..filetypes.identify import split_inner
 from ..filetypes.verify import verify_source
-from ..storage.url import is_url
+from ..storage.url import is_url, split_inner
 from .protocol import EXPECTED, Answer, Query, Work, document
 from .session import Session, ViewedFile
 from .slices import message

@@ -4,6 +4,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import zipfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -170,3 +171,66 @@ def test_a_member_that_is_not_an_array_is_refused() -> None:
         archive["a"]
     (damage,) = bp.verify(data).damage
     assert "an archive of named arrays, not an array" in damage.what
+
+
+def test_its_keys_are_a_set_match_and_pickle(path: Path) -> None:
+    with bp.open(path) as archive:
+        assert archive.keys() & {"ramp", "other"} == {"ramp"}
+        assert archive.keys() == set(ARRAYS)
+        assert list(pickle.loads(pickle.dumps(archive.keys()))) == list(ARRAYS)
+        match archive:
+            case {"ramp": ramp, **others}:
+                assert ramp.shape == (10, 7)
+                assert set(others) == {*ARRAYS} - {"ramp"}
+        assert archive._ipython_key_completions_() == list(ARRAYS)
+        assert archive.attrs._ipython_key_completions_() == ["unit"]
+
+
+def test_an_array_is_opened_by_its_name_behind_that_of_the_file(path: Path) -> None:
+    name = f"{path}::/m\u00e4sk/../x"
+    expected = ARRAYS["m\u00e4sk/../x"]
+    assert np.array_equal(bp.load(name), expected)
+    for array in (bp.open(name), bp.Array(Path(name)), pickle.loads(pickle.dumps(bp.open(name)))):
+        assert array[2].tolist() == [True, False]
+        array.close()
+    with bp.open_many([name, name]) as many:
+        assert many.shape == (6, 2)
+    with pytest.raises(NotFoundError, match="no array 'other'; there are: 'ramp'"):
+        bp.open(f"{path}::/other")
+    with pytest.raises(FileNotFoundError):
+        bp.open(f"{path}.other::/ramp")
+    bp.save(path, np.arange(3))
+    with pytest.raises(WrongKindError, match=r"not an archive: open it with bloscpack\.open"):
+        bp.load(f"{path}::/ramp")
+
+
+def test_a_file_with_the_mark_in_its_name_is_opened_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "a::"
+    folder.mkdir()
+    bp.save(folder / "b.blp", np.arange(3))
+    assert bp.load(folder / "b.blp").tolist() == [0, 1, 2]
+
+
+def test_a_chain_of_urls_is_not_split(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(path, "m.blp")
+    place = f"zip://m.blp::{tmp_path}/a.zip"
+    for url in (place, f"simplecache::{place}"):
+        with bp.open(url) as found:
+            assert list(found) == list(ARRAYS)
+        assert np.array_equal(bp.load(f"{url}::/ramp"), ARRAYS["ramp"])
+
+
+def test_changing_an_array_says_what_archives_allow(path: Path) -> None:
+    advice = r"an array of an archive cannot be changed in place: .*bloscpack\.savez"
+    with bp.open(path) as archive:
+        array = archive["ramp"]
+        with pytest.raises(ValueError, match=advice):
+            array.append(ARRAYS["ramp"])
+        with pytest.raises(TypeError, match=advice):
+            array.attrs["unit"] = 1
+        with pytest.raises(TypeError, match=advice):
+            array.attrs = {}
+    with pytest.raises(ValueError, match=advice):
+        bp.open(f"{path}::/ramp", "a")

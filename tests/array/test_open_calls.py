@@ -38,3 +38,12 @@ def test_opening_a_file_again_and_again(
     # The file, and its journal before and after. Reads: its front, its trailer (which the front of
     # a small file contains) and its header once more.
     assert calls == {"open": 3, "pread": 2 if nbytes == 100 else 3, "fstat": 2, "lstat": 1}
+
+
+@pytest.mark.parametrize(("name", "value"), [("dtype", "u1"), ("shape", (6,))])
+def test_dtype_and_shape_cannot_be_set(name: str, value: object, tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.zeros((2, 3), "i8"))
+    for array in (bp.open(tmp_path / "a.blp"), bp.open_many([tmp_path / "a.blp"])):
+        with array, pytest.raises(AttributeError, match=r"file would not change: use a\[\.\.\.\]"):
+            setattr(array, name, value)
+        assert (array.shape, array.dtype) == ((2, 3), np.dtype("i8"))

@@ -1,5 +1,6 @@
 """Parsing of indices, compared with numpy."""
 
+import io
 from math import prod
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bloscpack as bp
 from bloscpack.array.selection import Picked, parse_selection
 
 from ..reference.selection import outer, side_lists
@@ -191,10 +193,6 @@ def test_index_errors(index: Any, shape: tuple[int, ...], message: str) -> None:
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        (True, "one dimension"),
-        (np.True_, "one dimension"),
-        ((0, False), "one dimension"),
-        (np.array(True), "one dimension"),
         (np.ones((3, 3), bool), "2 dimensions"),
         ([[True, False, True]] * 3, "2 dimensions"),
         (([0, 1], [0, 1]), "oindex"),
@@ -230,12 +228,47 @@ def test_outer_takes_flat_lists() -> None:
         parse_selection([[0, 1]], (3,), outer=True)
 
 
-def test_a_mask_is_never_taken_for_a_number() -> None:
-    # True equals 1 in Python, but adds a new axis in numpy.
-    with pytest.raises(TypeError, match="bool"):
-        parse_selection(True, (3,))
-
-
 def test_step_of_zero() -> None:
     with pytest.raises(ValueError, match="zero"):
         parse_selection(slice(None, None, 0), (3,))
+
+
+TRUTHS = [
+    *(True, False, np.True_, np.array(False), (True,), (True, True), (True, False), (True, None)),
+    *((None, True), (..., True), (True, ...), (True, 0), (0, True), (-1, ..., False)),
+    *((slice(0, 1), True), (slice(None), True, 0), (0, slice(None), True), (False, slice(None), 1)),
+    *((True, slice(None), True), (slice(None, None, 2), False)),
+]
+
+
+@pytest.mark.parametrize("index", TRUTHS, ids=repr)
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3), (0, 3)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_true_and_false_add_an_axis(index: Any, shape: tuple[int, ...], order: Any) -> None:
+    numbers = np.asarray(np.arange(prod(shape)).reshape(shape), order=order)
+    stream = io.BytesIO()
+    bp.save(stream, numbers)
+    with bp.open(stream.getvalue()) as array:
+        try:
+            expected = numbers[index]
+        except IndexError:
+            with pytest.raises(IndexError):
+                array[index]
+            return
+        assert array[index].shape == expected.shape
+        assert np.array_equal(array[index], expected)
+        for on_error in ("raise", "fill", "skip"):
+            read = array.read(index, on_error=on_error)
+            assert np.array_equal(read, expected)
+        out = np.full_like(expected, 9)
+        assert array.read(index, out=out) is out
+        assert np.array_equal(out, expected)
+
+
+def test_truths_with_lists_and_in_outer_indices_are_refused() -> None:
+    with pytest.raises(TypeError, match="only one list"):
+        parse_selection(([0], True), (2, 3))
+    with pytest.raises(TypeError, match="only one list"):
+        parse_selection((True, [0]), (2, 3))
+    with pytest.raises(IndexError, match="one dimension only"):
+        parse_selection((True, 0), (2, 3), outer=True)

@@ -110,6 +110,9 @@ class TestCodec:
                 codec.decode(chunk, wrong)
 
     def test_objects_are_refused(self, codec: Any) -> None:
+        assert issubclass(ObjectNumpyArrayRejection, TypeError)
+        with pytest.raises(TypeError, match="masked"):
+            codec.encode(np.ma.masked_equal([1, 2], 2))
         with pytest.raises(ObjectNumpyArrayRejection):
             codec.encode(np.array([1, "a"], object))
 

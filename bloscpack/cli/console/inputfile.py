@@ -11,12 +11,12 @@ from typing import IO, Any, Literal, overload
 
 from ...container.reader import Container
 from ...exceptions import FileNotFound, WrongKindError
-from ...filetypes.identify import identify, refuse_other_folder, split_inner
+from ...filetypes.identify import identify, refuse_other_folder
 from ...filetypes.table import FileType
 from ...format.filekind import HEAD_NBYTES, wrong_kind
 from ...storage.folder.filelist import expanded, is_pattern
 from ...storage.protocol import ByteSource
-from ...storage.url import is_url, shown_name
+from ...storage.url import is_url, shown_name, split_inner
 from .options import STDIO
 from .status import UsageError
 

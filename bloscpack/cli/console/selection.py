@@ -13,8 +13,8 @@ import re
 from types import EllipsisType
 
 from ...exceptions import WrongKindError
-from ...filetypes.identify import split_inner
 from ...filetypes.table import ARRAYS
+from ...storage.url import split_inner
 from .inputfile import check_input, each_input, open_input
 from .options import STDIO
 from .status import UsageError

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...filetypes.identify import split_inner
 from ...filetypes.open import frames_of, open_frames
 from ...filetypes.table import FileType
 from ...frames.protocol import Clip, FrameSource, frame_indices
+from ...storage.url import split_inner
 from ...types import AnyArray
 from ..cat import checked_form, write
 from ..console.arrayout import IMAGES, Part, add_output_options
