@@ -52,7 +52,7 @@ class FileClip(IndexedClip):
 
     def _probe(self) -> image.ImageInfo:
         with errors_at(self._item.picture, whole=""):
-            return image.probe(self.content)
+            return image.probe(self.content, upright=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class FileClip(IndexedClip):
 
 
 def _decode(frames: AnyArray, data: memoryview) -> None:
-    image.decode_into(data, frames[0])
+    image.decode_into(data, frames[0], upright=True)
     frames[1:] = frames[0]
 
 

@@ -6,8 +6,8 @@ Pillow decodes PNG. Both are optional and imported on use; `probe` needs neither
 This module reads the headers itself, so that shape, dtype and memory are known before a library
 gets the bytes. An image may take 64 MiB, or 2048 times its stored bytes if that is more, and have
 100 scans. Gray images are ``(H, W)``, others ``(H, W, C)``, with C as in the file: 3 for RGB, 4 for
-RGBA and CMYK. CMYK values are as stored (most programs store them inverted). Orientation tags are
-ignored.
+RGBA and CMYK. CMYK values are as stored (most programs store them inverted). With
+``upright=True``, as in frame stores, images are turned by the orientation in their EXIF data.
 """
 
 import io
@@ -15,8 +15,8 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,8 @@ _BARE_MARKERS = frozenset((0x01, *range(0xD0, 0xD8)))
 # Start of a frame: SOF0-15 without DHT, JPG and DAC, whose codes lie in that range.
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SINGLE_SCAN_FRAMES = frozenset((0xC0, 0xC1, 0xC9))  # baseline, extended; the same, arithmetic
-_EOI, _SOS = 0xD9, 0xDA
+_EOI, _SOS, _APP1, _APP2 = 0xD9, 0xDA, 0xE1, 0xE2
+_JPEG_DATA, _JPEG_END = b"\xff\xda", b"\xff\xd9"
 _JPEG_SHAPES: dict[int, tuple[int, ...]] = {1: (), 3: (3,), 4: (4,)}
 _JPEG_COLORS = {2: "GRAY", 3: "RGB", 4: "CMYK"}  # colour space to decode to, by the last axis
 _MAX_JPEG_SIDE = 65500  # libjpeg's own limit
@@ -58,6 +59,27 @@ _PNG_MODES = {("|u1", 1): "L", ("|u1", 3): "RGB", ("|u1", 4): "RGBA", ("<u2", 1)
 Kind = Literal["jpeg", "png"]
 
 
+class Turn(NamedTuple):
+    """Turn that makes an image upright: arguments of `turn`."""
+
+    rotation: int = 0
+    flipped: bool = False
+
+
+UPRIGHT = Turn()
+TURNS = {
+    2: Turn(180, True),
+    3: Turn(180, False),
+    4: Turn(0, True),
+    5: Turn(90, True),
+    6: Turn(90, False),
+    7: Turn(270, True),
+    8: Turn(270, False),
+}
+"""Turn of each EXIF orientation (CIPA DC-008, "Orientation"); all others are upright."""
+ORIENTATION_TAG = 0x0112
+
+
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
     """Fields of an image header."""
@@ -65,22 +87,80 @@ class ImageInfo:
     kind: Kind  # format of the file
     shape: tuple[int, ...]  # shape of the decoded array: ``(H, W)`` or ``(H, W, C)``, in pixels
     dtype: np.dtype[Any]  # type of the decoded array: uint8; uint16 or bool for PNG of 16 or 1 bit
+    turn: Turn = UPRIGHT  # how the decoded array, which has `shape`, was turned
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Shape before the turn."""
+        height, width, *rest = self.shape
+        return (width, height, *rest) if self.turn.rotation % 180 else self.shape
 
 
 _UINT8, _UINT16, _BOOL = np.dtype("u1"), np.dtype("<u2"), np.dtype("?")
 
 
-def probe(data: BytesLike) -> ImageInfo:
+def probe(data: BytesLike, *, upright: bool = False) -> ImageInfo:
     """Return the format of a whole image, and shape and dtype of the decoded array.
 
     Only the header is examined. FormatError also if the decoded size is too large for the stored
     bytes; UnsupportedError if the samples have a depth that is not decoded exactly.
     """
     if is_jpeg(data):
-        return _probe_jpeg(data)
-    if data[:8] == _PNG_MAGIC:
-        return _probe_png(data)
-    raise FormatError(f"neither a JPEG nor a PNG image: it starts with {bytes(data[:8])!r}")
+        info, exif = _probe_jpeg(data)
+    elif data[:8] == _PNG_MAGIC:
+        info = _probe_png(data)
+        exif = next(
+            (data[at : at + n] for name, at, n in _png_chunks(data) if name == b"eXIf"), b""
+        )
+    else:
+        raise FormatError(f"neither a JPEG nor a PNG image: it starts with {bytes(data[:8])!r}")
+    found = _turn_of(exif) if exif and upright else UPRIGHT
+    if found is UPRIGHT:
+        return info
+    # The shape before the turn is the one after the opposite turn.
+    return replace(info, shape=replace(info, turn=found).stored_shape, turn=found)
+
+
+def inspect(data: BytesLike) -> tuple[ImageInfo, str]:
+    """Return `probe` of an image that is to be stored, and a note on what it has besides, or "".
+
+    FormatError if the image is truncated; its content is not decoded.
+    """
+    info = probe(data, upright=True)
+    if info.kind == "png":
+        chunks = {name: bytes(data[at : at + 4]) for name, at, _ in _png_chunks(data)}
+        if b"IEND" not in chunks:
+            raise FormatError("PNG: the file is truncated")
+        npages = int.from_bytes(chunks.get(b"acTL", b"\0\0\0\1"), "big")
+    else:
+        is_mpo = False
+        for marker, at in _jpeg_segments(data):
+            is_mpo = is_mpo or (marker == _APP2 and data[at + 4 : at + 8] == b"MPF\0")
+            if marker == _EOI:
+                raise FormatError("JPEG: no image data before the end marker")
+        view = bytes(data)
+        if not view.endswith(_JPEG_END) and view.rfind(_JPEG_END) <= view.rfind(_JPEG_DATA):
+            # A truncated file has no end marker, except that of an embedded thumbnail.
+            raise FormatError("JPEG: the file is truncated")
+        npages = view.count(_JPEG_END + _JPEG_MAGIC) + 1 if is_mpo else 1
+    more = f"{npages - 1} more pages, which are kept in its bytes only"
+    return info, more if npages > 1 else ""
+
+
+def _turn_of(exif: BytesLike) -> Turn:
+    """Return the turn of EXIF data: a TIFF header, and a list of tags (CIPA DC-008, 4.5)."""
+    order: Literal["little", "big"] = "little" if exif[:2] == b"II" else "big"
+
+    def number(at: int, nbytes: int) -> int:
+        return int.from_bytes(exif[at : at + nbytes], order)
+
+    first = number(4, 4)
+    for at in range(first + 2, first + 2 + 12 * number(first, 2), 12):
+        if at + 12 > len(exif):
+            break
+        if number(at, 2) == ORIENTATION_TAG:
+            return TURNS.get(number(at + 8, 2), UPRIGHT)
+    return UPRIGHT
 
 
 def _check_nbytes(kind: str, shape: tuple[int, ...], itemsize: int, stored: int) -> None:
@@ -94,10 +174,14 @@ def _check_nbytes(kind: str, shape: tuple[int, ...], itemsize: int, stored: int)
         )
 
 
-def _probe_jpeg(data: BytesLike) -> ImageInfo:
+def _probe_jpeg(data: BytesLike) -> tuple[ImageInfo, BytesLike]:
+    """Return the image, as stored, and its EXIF data."""
+    exif: BytesLike = b""
     for marker, at in _jpeg_segments(data):
         if marker in _FRAME_MARKERS:
-            return _jpeg_frame(data, at)
+            return _jpeg_frame(data, at), exif
+        if marker == _APP1 and not exif and data[at + 4 : at + 10] == b"Exif\0\0":
+            exif = data[at + 10 : at + 2 + (data[at + 2] << 8 | data[at + 3])]
     raise FormatError("JPEG header: no frame header before the image data")
 
 
@@ -170,7 +254,7 @@ def _probe_png(data: BytesLike) -> ImageInfo:
     return ImageInfo("png", shape, dtype)
 
 
-def decode_into(data: BytesLike, out: Array, *, fast: bool = True) -> None:
+def decode_into(data: BytesLike, out: Array, *, fast: bool = True, upright: bool = False) -> None:
     """Decode a JPEG or PNG image into `out`, which has its shape and dtype (`probe`).
 
     If `out` is C-contiguous, it is filled without a copy. For JPEG, `fast` uses the faster,
@@ -178,42 +262,44 @@ def decode_into(data: BytesLike, out: Array, *, fast: bool = True) -> None:
     those of most other programs. After a CodecError, part of `out` may have changed. Safe in
     threads; decoding releases the GIL.
     """
-    info = probe(data)
+    info = probe(data, upright=upright)
     if out.shape != info.shape or out.dtype != info.dtype:
         raise ValueError(
             f"out has shape {out.shape} and dtype {out.dtype}, the image has shape {info.shape} "
             f"and dtype {info.dtype}"
         )
-    if info.kind == "png":
-        out[...] = _decode_png(data, info)
-    elif out.flags.c_contiguous:
+    if info.kind == "jpeg" and info.turn is UPRIGHT and out.flags.c_contiguous:
         _decode_jpeg(data, info, fast=fast, out=out)
     else:
-        out[...] = _decode_jpeg(data, info, fast=fast)
+        is_png = info.kind == "png"
+        pixels = _decode_png(data, info) if is_png else _decode_jpeg(data, info, fast=fast)
+        out[...] = turn(pixels, *info.turn)
 
 
-def decode(data: BytesLike, *, fast: bool = True, reduce: int = 1) -> Array:
+def decode(data: BytesLike, *, fast: bool = True, reduce: int = 1, upright: bool = False) -> Array:
     """Decode a JPEG or PNG image to new memory; `fast` and errors as for `decode_into`.
 
     `reduce`, 1, 2, 4 or 8, divides height and width while decoding, rounding up; JPEG only.
     """
     if reduce not in _REDUCTIONS:
         raise ValueError(f"reduce must be 1, 2, 4 or 8, not {reduce!r}")
-    info = probe(data)
+    info = probe(data, upright=upright)
     if info.kind == "jpeg":
-        return _decode_jpeg(data, info, fast=fast, reduce=reduce)
-    if reduce != 1:
+        pixels = _decode_jpeg(data, info, fast=fast, reduce=reduce)
+    elif reduce != 1:
         raise ValueError(f"reduce must be 1 for PNG images, not {reduce}; only JPEG supports it")
-    return _decode_png(data, info)
+    else:
+        pixels = _decode_png(data, info)
+    return np.ascontiguousarray(turn(pixels, *info.turn))
 
 
 def _decode_jpeg(
     data: BytesLike, info: ImageInfo, *, fast: bool, reduce: int = 1, out: Array | None = None
 ) -> Array:
     check_scans(data)
-    height, width = info.shape[:2]
-    color = _JPEG_COLORS[2 if len(info.shape) == 2 else info.shape[2]]
-    shape = (-(-height // reduce), -(-width // reduce), *info.shape[2:])
+    height, width, *rest = info.stored_shape
+    color = _JPEG_COLORS[rest[0] if rest else 2]
+    shape = (-(-height // reduce), -(-width // reduce), *rest)
     decoder = import_simplejpeg().decode_jpeg
     try:
         pixels: Array = decoder(
@@ -238,16 +324,27 @@ def _check_png(data: BytesLike) -> None:
 
     Pillow does not check those of the pixels, and its `verify` does not check IEND.
     """
-    view, at, name = memoryview(data), len(_PNG_MAGIC), b""
+    view, end = memoryview(data), len(_PNG_MAGIC)
+    for name, at, nbytes in _png_chunks(data):
+        end = at + nbytes + 4
+        if zlib.crc32(view[at - 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
+            place = f"chunk {name!r} at byte {at - 8}"
+            raise CodecError(f"PNG: wrong checksum of {place}", codec="png")
+        if name == b"IEND":
+            return
+    raise CodecError(f"PNG: truncated in the chunk at byte {end}", codec="png")
+
+
+def _png_chunks(data: BytesLike) -> Iterator[tuple[bytes, int, int]]:
+    """Yield name, place and size of the data of each chunk that is whole, up to IEND."""
+    at, name = len(_PNG_MAGIC), b""
     while name != b"IEND":
-        nbytes = int.from_bytes(view[at : at + 4], "big")
-        if nbytes > len(view) - at - 12:
-            raise CodecError(f"PNG: truncated in the chunk at byte {at}", codec="png")
-        end = at + 8 + nbytes
-        name = bytes(view[at + 4 : at + 8])
-        if zlib.crc32(view[at + 4 : end]) != int.from_bytes(view[end : end + 4], "big"):
-            raise CodecError(f"PNG: wrong checksum of chunk {name!r} at byte {at}", codec="png")
-        at = end + 4
+        nbytes = int.from_bytes(data[at : at + 4], "big")
+        if nbytes > len(data) - at - 12:
+            return
+        name = bytes(data[at + 4 : at + 8])
+        yield name, at + 8, nbytes
+        at += nbytes + 12
 
 
 def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
@@ -261,8 +358,8 @@ def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
         raise
     except Exception as err:  # Pillow's decoders raise many types
         raise CodecError(f"PNG: {err}", codec="png") from err
-    if pixels.shape != info.shape:
-        raise CodecError(f"PNG: decoded to {pixels.shape}, not {info.shape}", codec="png")
+    if pixels.shape != info.stored_shape:
+        raise CodecError(f"PNG: decoded to {pixels.shape}, not {info.stored_shape}", codec="png")
     return pixels.astype(info.dtype, copy=True)  # the array of Pillow's memory is read-only
 
 
@@ -322,7 +419,7 @@ def resize(array: Array, short_edge: int) -> Array:
     return np.array(pillow.fromarray(array).resize(size, pillow.Resampling.BILINEAR))
 
 
-def turn(pixels: Array, rotation: int, *, flipped: bool = False) -> Array:
+def turn(pixels: Array, rotation: int, flipped: bool = False) -> Array:
     """Return an image turned, as a view, or itself if nothing is to be turned.
 
     `rotation` is 0, 90, 180 or 270 degrees, clockwise; `flipped` turns it upside down before.

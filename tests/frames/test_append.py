@@ -12,6 +12,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import FormatError, LockedError, UnsupportedError, WrongKindError
 from bloscpack.frames.store import frameencoding, segments, writer
+from bloscpack.media import image
 
 from .stores import Array, changed, check, clip, fill, made, tails
 
@@ -491,3 +492,17 @@ class TestMetadata:
                 store.append(str(number), clip(0, 1), {"label": "x" * 5000})
         last = tails(path.read_bytes())[-1]
         assert last.sections[2].decoded > 20 * 5000 > 20 * last.sections[2].stored
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png"])
+def test_a_truncated_image_is_refused(path: Path, kind: str) -> None:
+    pytest.importorskip("simplejpeg")
+    pytest.importorskip("PIL")
+    encode = image.encode_jpeg if kind == "jpeg" else image.encode_png
+    data = encode(np.arange(30 * 40, dtype="u1").reshape(30, 40))
+    with bp.frames.create(path) as store:
+        store.append("whole", [data])
+        for length in (len(data) - 1, len(data) // 2, 40):
+            with pytest.raises(FormatError, match="frame 1: "):
+                store.append("cut", [data, data[:length]])
+        assert list(store) == ["whole"]

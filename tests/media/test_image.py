@@ -5,6 +5,7 @@ import struct
 import sys
 import tracemalloc
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -351,3 +352,79 @@ def test_a_missing_library_names_the_extra(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r"bloscpack\[image\]"):
         work()  # type: ignore[operator]
+
+
+def turned(kind: str, orientation: int, order: str = "<") -> tuple[bytes, NDArray[Any]]:
+    """Return an image with an orientation in its EXIF data, and its pixels as Pillow turns them."""
+    pillow = pytest.importorskip("PIL.Image")
+    from PIL import ImageOps
+
+    rows = np.linspace(0, 255, 7 * 9 * 3).reshape(7, 9, 3).astype("u1")
+    exif = pillow.Exif()
+    exif.endian = order
+    exif[0x010E], exif[0x0112] = "a description", orientation
+    stream = io.BytesIO()
+    pillow.fromarray(rows).resize((90, 70)).save(stream, kind, exif=exif)
+    data = stream.getvalue()
+    upright = ImageOps.exif_transpose(pillow.open(io.BytesIO(data)))
+    return data, np.asarray(upright.convert("RGB"))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("orientation", range(10))
+def test_images_are_turned_upright(kind: str, orientation: int) -> None:
+    for order in "<>":
+        data, expected = turned(kind, orientation, order)
+        info = image.probe(data, upright=True)
+        assert (info.shape, info.stored_shape) == (expected.shape, (70, 90, 3))
+        assert image.inspect(data) == (info, "")
+        assert np.array_equal(image.decode(data, fast=False, upright=True), expected)
+        for out in (np.empty_like(expected), np.empty((2, *expected.shape), "u1")[0, ::-1]):
+            image.decode_into(data, out, fast=False, upright=True)
+            assert np.array_equal(out, expected)
+        stored = image.decode(data, fast=False)
+        assert stored.shape == image.probe(data).shape == (70, 90, 3)
+        assert np.array_equal(image.turn(stored, *info.turn), expected)
+        if kind == "JPEG":
+            height, width = expected.shape[:2]
+            assert image.decode(data, reduce=4, upright=True).shape == (
+                -(-height // 4),
+                -(-width // 4),
+                3,
+            )
+
+
+@pytest.mark.parametrize(
+    "exif", [b"", b"II", b"MM\0*\xff\xff\xff\xff", b"II*\0\x08\0\0\0\xff\xff", b"\0" * 40]
+)
+def test_damaged_exif_data_turn_nothing(exif: bytes) -> None:
+    data = turned("JPEG", 1)[0]
+    segment = b"Exif\0\0" + exif
+    head = b"\xff\xd8\xff\xe1" + (len(segment) + 2).to_bytes(2, "big") + segment
+    assert image.probe(head + data[2:], upright=True).turn == image.UPRIGHT
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "progressive", "PNG"])
+def test_a_truncated_image_is_found_without_decoding_it(kind: str) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    picture = pillow.fromarray(np.arange(40 * 50 * 3, dtype="u1").reshape(40, 50, 3))
+    stream = io.BytesIO()
+    options: dict[str, Any] = {"progressive": True} if kind == "progressive" else {}
+    picture.save(stream, "PNG" if kind == "PNG" else "JPEG", **options)
+    data = stream.getvalue()
+    for rest in (b"", b"\0", b"more bytes"):
+        assert image.inspect(data + rest)[1] == ""
+    for length in range(3, len(data)):
+        with pytest.raises(FormatError):
+            image.inspect(data[:length])
+
+
+def test_further_pages_are_noted() -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    pages = [pillow.fromarray(np.full((8, 9, 3), value, "u1")) for value in (1, 2, 3)]
+    for kind in ("PNG", "MPO"):
+        stream = io.BytesIO()
+        pages[0].save(stream, kind, save_all=True, append_images=pages[1:])
+        assert (
+            image.inspect(stream.getvalue())[1] == "2 more pages, which are kept in its bytes only"
+        )

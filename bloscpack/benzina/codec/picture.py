@@ -2,8 +2,8 @@
 
 Any picture (a file, its bytes, an array, a Pillow image) becomes 8-bit RGB:
 
-* The EXIF orientation is applied. ICC profiles are not applied. A file with several pictures
-  yields its first one.
+* The EXIF orientation is applied, as in frames (`media.image`). ICC profiles are not applied. A
+  file with several pictures yields its first one, with a warning.
 * Grey becomes three equal channels. Transparency is dropped, as in Benzina's tools: the stored
   colours are kept. Palettes are resolved, and Pillow converts CMYK.
 * 16-bit grey is scaled to 8 bits and rounded; for 16-bit colour Pillow returns the upper 8 bits.
@@ -21,7 +21,8 @@ import numpy as np
 
 from ...array.arraylike import as_array
 from ...exceptions import CodecError, UnsupportedError
-from ...media.image import turn
+from ...media.image import ORIENTATION_TAG, TURNS, UPRIGHT, turn
+from ...notice import notice
 from ...parallel.imports import import_pillow, importing
 from .codecconfig import DEFAULT_MAX_PIXELS
 
@@ -30,18 +31,6 @@ Rgb = np.ndarray[Any, np.dtype[np.uint8]]
 
 # Pillow's names of formats. EPS is left out because it runs a program.
 _KINDS = "JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "AVIF", "JPEG2000"
-_ORIENTATION_TAG = 0x0112
-# Turn of each EXIF orientation (CIPA DC-008, "Orientation"): rotation, and whether it is flipped.
-# Pillow's exif_transpose is not used: it rewrites the tags, and fails if others are damaged.
-_TURNS = {
-    2: (180, True),
-    3: (180, False),
-    4: (0, True),
-    5: (90, True),
-    6: (90, False),
-    7: (270, True),
-    8: (270, False),
-}
 # Rows converted at a time, so that intermediate arrays stay in the caches; an even number.
 _BAND = 64
 # BT.601 (ITU-T H.273, table 4, 5) in units of 1/65536: weights of R, G and B in Y, and in
@@ -134,12 +123,14 @@ def _decode(file: Any, max_pixels: int) -> Rgb:
 
 def _from_image(image: Any, max_pixels: int) -> Rgb:
     _check_pixels(image.size, max_pixels)
+    if (npages := getattr(image, "n_frames", 1)) > 1:
+        name = getattr(image, "filename", "") or "picture"
+        notice("%s: it has %d pages, and the first is stored", name, npages)
     # Load first: this applies the orientation of a TIFF, and that of a PNG may follow the pixels.
     image.load()
     # For damaged EXIF data, Pillow warns and returns what it can read.
-    orientation = image.getexif().get(_ORIENTATION_TAG)
-    rotation, flipped = _TURNS.get(orientation, (0, False))
-    return np.ascontiguousarray(turn(_from_array(_samples(image)), rotation, flipped=flipped))
+    upright = TURNS.get(image.getexif().get(ORIENTATION_TAG), UPRIGHT)
+    return np.ascontiguousarray(turn(_from_array(_samples(image)), *upright))
 
 
 def _samples(image: Any) -> Array:

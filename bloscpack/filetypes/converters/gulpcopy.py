@@ -45,7 +45,7 @@ def copy_to_gulp(source: FrameSource, job: CopyJob) -> Conversion:
         job.leave_out(*(text for data in encoded for text in lost_by_decoding(data)))
     shapes = (id_ for id_ in source if not len(source[id_]) and source[id_].shape[1:])
     job.leave_out(*(f"shape of clip {quoted(id_)}, which has no frames" for id_ in shapes))
-    writer = GulpWriter(source, job.quality, job.videos_per_chunk, job.nthreads)
+    writer = GulpWriter(source, job)
     return write_copy("gulp", source, writer, job, is_folder=True)
 
 
@@ -55,10 +55,9 @@ class GulpWriter(ClipWriter):
     def __init__(
         self,
         source: FrameSource,
-        quality: int | None,
-        videos_per_chunk: int,
-        nthreads: int | None,
+        job: CopyJob,
     ) -> None:
+        quality, videos_per_chunk = job.quality, job.videos_per_chunk
         if videos_per_chunk < 1:
             raise ValueError(f"videos_per_chunk must be at least 1, not {videos_per_chunk}")
         if quality is not None and not 1 <= quality <= 100:
@@ -66,7 +65,8 @@ class GulpWriter(ClipWriter):
         super().__init__(source)
         self._quality = quality
         self._videos_per_chunk = videos_per_chunk
-        self._nthreads = nthreads
+        self._nthreads = job.nthreads
+        self._leave_out = job.leave_out
         self.lossless = True
         for id_ in source:
             self._check(source[id_])
@@ -134,8 +134,11 @@ class GulpWriter(ClipWriter):
 
     def _jpeg(self, clip: Clip, index: int, data: bytes) -> bytes:
         """Return a JPEG image unchanged; encode any other, if `quality` is given."""
-        info = image.probe(data)
+        info = image.inspect(data)[0]
         if info.kind == "jpeg":
+            if info.turn != image.UPRIGHT and not isinstance(clip, GulpClip):
+                what = f"orientation of clip {quoted(clip.id)}"
+                self._leave_out(f"{what}, which readers of Gulp directories ignore")
             return data
         if self._quality is None:
             raise ValueError(
@@ -161,7 +164,7 @@ class GulpWriter(ClipWriter):
 def _pixels(data: bytes, info: image.ImageInfo) -> AnyArray:
     if info.dtype != np.uint8:
         raise ValueError(f"JPEG holds uint8, not {info.dtype}")
-    return image.decode(data)
+    return image.decode(data, upright=True)
 
 
 def _entries_of(clip: Clip) -> list[Any] | None:

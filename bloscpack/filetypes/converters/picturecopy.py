@@ -126,7 +126,7 @@ def _compared(pair: tuple[_Frame, str]) -> tuple[_Frame, bool]:
 def _encode(frame: _Frame) -> tuple[_Frame, _File]:
     content = frame.read()
     if isinstance(content, bytes):
-        return frame, _File(content, _SUFFIXES[image.probe(content).kind], is_kept=True)
+        return frame, _File(content, _SUFFIXES[image.inspect(content)[0].kind], is_kept=True)
     try:
         return frame, _File(image.encode_png(_squeezed(content)), _SUFFIXES["png"], is_kept=False)
     except ValueError as err:

@@ -70,7 +70,8 @@ def encode(task: EncodeTask) -> Iterator[Part]:
     text = pack_meta({**reading.meta, **task.item.meta})
     if encoder.header:
         text = join_text(text, encoder.header)
-    yield EncodedSummary(encoder.format, encoder.nframes, text, reading.notes)
+    notes = [*reading.notes, *encoder.notes]
+    yield EncodedSummary(encoder.format, encoder.nframes, text, notes)
 
 
 @contextmanager

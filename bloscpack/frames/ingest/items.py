@@ -25,8 +25,6 @@ OTHER_IMAGE_SUFFIXES = (".bmp", ".gif", ".jp2", ".tif", ".tiff", ".webp", ".avif
 
 # Larger than any real image file; files are read whole.
 _MAX_IMAGE_FILE_NBYTES = 1 << 30
-_JPEG_DATA, _JPEG_END = b"\xff\xda", b"\xff\xd9"
-_PNG_END = b"IEND"
 _BYTES = bytes | bytearray | memoryview
 _NUMBER = re.compile(r"(\d+)")
 
@@ -310,10 +308,12 @@ def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterato
     for name, data in named:
         try:
             if options.keep and options.short_edge is None:
-                _check_image(data, options)
+                image.inspect(data)
+                if options.check:
+                    image.decode(data)
                 yield data
             else:
-                yield _resized(image.decode(data), options)
+                yield _resized(image.decode(data, upright=True), options)
         except BloscpackError as err:
             place = os.path.basename(name)
             if isinstance(err, CodecError):
@@ -328,23 +328,6 @@ def _frames_or_images(frames: Iterable[Any], options: ReadOptions) -> Iterator[A
             yield from _images([(f"frame {number}", bytes(frame))], options)
         else:
             yield frame
-
-
-def _check_image(data: bytes, options: ReadOptions) -> None:
-    """Raise unless the data are an image that seems to be complete."""
-    kind = image.probe(data).kind
-    if options.check:
-        image.decode(data)
-    # A truncated file has no end marker, except that of an embedded thumbnail.
-    elif kind == "png" and data.rfind(_PNG_END) < 0:
-        raise FormatError("PNG: the file is truncated")
-    elif kind == "jpeg" and not _has_end(data):
-        raise FormatError("JPEG: the file is truncated")
-
-
-def _has_end(data: bytes) -> bool:
-    """Return whether an end marker follows the last data of a JPEG; more bytes may follow it."""
-    return data.endswith(_JPEG_END) or data.rfind(_JPEG_END) > data.rfind(_JPEG_DATA)
 
 
 def _scaled(frames: Iterable[AnyArray], options: ReadOptions) -> Iterator[AnyArray]:

@@ -272,7 +272,7 @@ class StoreClip(ShownClip):
 
         def decode(place: int, stored: memoryview) -> None:
             try:
-                frames[place] = image.decode(stored, fast=is_fast, reduce=reduce)
+                frames[place] = image.decode(stored, fast=is_fast, reduce=reduce, upright=True)
             except BloscpackError as err:
                 err.at(self._label(int(indices[place])), self._store.name)
                 raise
@@ -364,7 +364,7 @@ class StoreClip(ShownClip):
 
         def note(place: int, stored: memoryview) -> None:
             try:
-                self._shapes[missing[place]] = image.probe(stored).shape
+                self._shapes[missing[place]] = image.probe(stored, upright=True).shape
             except BloscpackError as err:
                 err.at(self._label(missing[place]), self._store.name)
                 raise
@@ -453,7 +453,7 @@ class StoreClip(ShownClip):
 
     def _decode_image(self, index: int, frame: AnyArray, stored: memoryview) -> None:
         try:
-            image.decode_into(stored, frame, fast=not self._store.exact)
+            image.decode_into(stored, frame, fast=not self._store.exact, upright=True)
         except BloscpackError as err:
             err.at(self._label(index), self._store.name)
             raise

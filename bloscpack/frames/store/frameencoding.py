@@ -159,6 +159,7 @@ class Encoder:
     ) -> None:
         self.text = text
         self.header = b""  # of video: a part of the text
+        self.notes: list[str] = []  # for the user, about images
         self.format = NO_FRAMES
         self.nframes = 0
         self._nthreads = nthreads
@@ -301,7 +302,7 @@ class Encoder:
     def _images(self, images: Iterable[Any]) -> Iterator[tuple[bytes, int]]:
         for stored in map(bytes, images):
             try:
-                info = image.probe(stored)
+                info, note = image.inspect(stored)
             except BloscpackError as err:
                 err.at(f"frame {self.nframes}")
                 raise
@@ -314,6 +315,8 @@ class Encoder:
                 )
             elif info.shape != self.format.shape:
                 self.format = self.format._replace(varies=True)
+            if note:
+                self.notes.append(f"frame {self.nframes}: {note}")
             self.nframes += 1
             yield stored, _IMAGE_KINDS[info.kind]
 

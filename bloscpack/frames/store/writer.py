@@ -149,7 +149,16 @@ class StoreWriter:
     ) -> None:
         """Write a clip; see `FrameStore.append`."""
         text = pack_meta(meta)
-        self._append(id_, lambda: Encoder(frames, options, nthreads, text))
+        notes: list[str] = []
+
+        def start() -> Encoder:
+            encoder = Encoder(frames, options, nthreads, text)
+            encoder.notes = notes
+            return encoder
+
+        self._append(id_, start)
+        for note in notes:
+            notice("%s: clip %.80r: %s", self.name, id_, note)
 
     def append_encoded(self, id_: str, clip: EncodedClip) -> None:
         """Write a clip that was encoded elsewhere."""

@@ -89,7 +89,7 @@ class ImageClip(IndexedClip):
 
     def _probe(self, number: int = 0) -> image.ImageInfo:
         with errors_at(self._source.name, whole=""):
-            return image.probe(self._content(number))
+            return image.probe(self._content(number), upright=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ class ImageClip(IndexedClip):
         """Return frames in one array; see `frames.protocol.Clip`."""
         indices, is_single = frame_indices(selection, len(self))
         with errors_at(self._source.name, whole=""):
-            frames = [image.decode(self._content(int(each))) for each in indices]
+            frames = [image.decode(self._content(int(each)), upright=True) for each in indices]
         found = np.stack(frames) if frames else np.empty((0, *self.shape[1:]), self.dtype)
         found = found[0] if is_single else found
         if out is None:
@@ -122,7 +122,7 @@ class ImageClip(IndexedClip):
         found = [self._content(int(each)) for each in frame_indices(selection, len(self)).indices]
         with errors_at(self._source.name, whole=""):
             for each in found:
-                image.probe(each)
+                image.inspect(each)
         return found
 
 

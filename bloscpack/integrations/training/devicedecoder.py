@@ -256,8 +256,9 @@ def _jpegs(clip: Any, indices: list[int]) -> list[bytes]:
         return []
     files: list[bytes] = clip.read_images(indices) or []
     for file in files:
-        # Decoders of devices have no CMYK.
-        if not image.is_jpeg(file) or image.probe(file).shape[2:] not in ((), (3,)):
+        # Decoders of devices have no CMYK, and those of torchvision turn nothing.
+        info = image.probe(file, upright=True)
+        if info.kind != "jpeg" or info.turn != image.UPRIGHT or info.shape[2:] not in ((), (3,)):
             return []
         image.check_scans(file)
     return files
