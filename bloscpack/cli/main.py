@@ -99,7 +99,11 @@ class _EndedError(KeyboardInterrupt):
 def _ending_on_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP interrupt the command as Ctrl-C does, so that it cleans up."""
     pid = os.getpid()
-    caught: list[signal.Signals] = []
+    caught = []
+    if current_thread() is main_thread():
+        # nohup ignores SIGHUP, and a program that calls `main` may have a handler of its own.
+        asked = signal.SIGTERM, signal.SIGHUP
+        caught = [each for each in asked if signal.getsignal(each) is signal.SIG_DFL]
 
     def end(number: int, frame: object) -> None:
         # The end of a session sends both: the second must not interrupt the cleaning up.
@@ -111,11 +115,8 @@ def _ending_on_signals() -> Iterator[None]:
         signal.raise_signal(number)  # a forked worker
 
     try:
-        if current_thread() is main_thread():
-            for each in (signal.SIGTERM, signal.SIGHUP):
-                if signal.getsignal(each) is signal.SIG_DFL:  # nohup ignores SIGHUP
-                    caught.append(each)
-                    signal.signal(each, end)
+        for each in caught:
+            signal.signal(each, end)
         yield
     finally:
         for each in caught:

@@ -120,15 +120,23 @@ class CopyJob:
 
     def check_target(self, *, is_folder: bool) -> None:
         """Raise if the file or folder cannot be written."""
-        if not is_url(self.target):
-            check_target(self.target, self.name, is_folder=is_folder, overwrite=self.overwrite)
-            return
-        if is_folder:
-            raise UnsupportedError(
-                "a folder is not written to a URL: write a local folder and copy that there, or "
-                "choose a type of one file, such as .blp, .h5 or .zarr.zip"
-            ).at(path=self.name)
-        check_absent(self.target, self.storage_options, overwrite=self.overwrite)
+        has_folder = os.path.isdir(self.target)
+        if is_url(self.target):
+            if is_folder:
+                raise UnsupportedError(
+                    "a folder is not written to a URL: write a local folder and copy that there, "
+                    "or choose a type of one file, such as .blp, .h5 or .zarr.zip"
+                ).at(path=self.name)
+        elif not os.path.isdir(parent := os.path.dirname(self.target)):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", parent)
+        elif has_folder and (not is_folder or os.listdir(self.target)):
+            raise FileExistsError(
+                f"{self.name!r} is a folder with files in it: name another, or remove it"
+            )
+        if not is_folder:
+            check_absent(self.where, self.storage_options, overwrite=self.overwrite)
+        elif os.path.lexists(self.target) and not has_folder:
+            raise FileExistsError(f"{self.name!r} exists already, and is not a folder")
 
     def refuse_options_of_clips(self, coding: Iterable[str] = ()) -> None:
         """Raise for options that are not for arrays, except those of `coding`."""
@@ -247,17 +255,3 @@ def _placed(job: CopyJob, *, is_folder: bool) -> Iterator[str]:
         job.refuse_losses()
         disk.move(temporary, job.target, overwrite=True)  # of folders, only an empty one
         disk.sync_folder(os.path.dirname(job.target))
-
-
-def check_target(target: str, name: str, *, is_folder: bool, overwrite: bool) -> None:
-    """Raise if a file or folder cannot be written; `name` is for messages."""
-    parent = os.path.dirname(target)
-    if not os.path.isdir(parent):
-        raise FileNotFoundError(errno.ENOENT, "no such folder", parent)
-    has_folder = os.path.isdir(target)
-    if has_folder and (not is_folder or os.listdir(target)):
-        raise FileExistsError(f"{name!r} is a folder with files in it: name another, or remove it")
-    if not is_folder:
-        check_absent(name, overwrite=overwrite)
-    elif os.path.lexists(target) and not has_folder:
-        raise FileExistsError(f"{name!r} exists already, and is not a folder")

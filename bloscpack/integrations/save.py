@@ -16,7 +16,8 @@ from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
 from ..storage.protocol import ByteSink
 from ..storage.remote.prefetch import prefetched
-from ..storage.sink import open_sink, upload_for
+from ..storage.sink import open_path, open_sink
+from ..storage.url import is_url
 from ..types import (
     Access,
     Codec,
@@ -251,13 +252,11 @@ def savez(
                 "overwrite must be True or False; give an array of this name in a mapping, such as "
                 "{'overwrite': array}"
             )
-        upload = upload_for(path, storage_options, overwrite=overwrite)
-        where = path
-        if upload is not None:
-            stack.callback(upload.discard)
-            upload.check_absent()
-            where, overwrite = upload.path, True
-        with open_sink(where, overwrite=overwrite) as sink:
+        where, options_of_path = path, storage_options
+        if is_url(path):
+            where = stack.enter_context(open_path(str(path), storage_options, overwrite=overwrite))
+            options_of_path = None
+        with open_sink(where, options_of_path, overwrite=overwrite) as sink:
             writer = ArchiveWriter(sink, found | ({} if attrs is None else dict(attrs)))
             for name, value in _iter_named(arrays, named):
                 with writer.member(name) as member:
@@ -265,8 +264,6 @@ def savez(
                         member, nthreads=nthreads
                     )
             writer.finish()
-        if upload is not None:
-            upload.commit()
 
 
 def _refuse_foreign(named: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ Every write goes through this module, so that tests can stop, shorten or lose it
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from ..exceptions import BloscpackError
@@ -128,27 +128,21 @@ def truncate(fd: int, size: int) -> None:
 
 def set_mode(fd: int, mode: int) -> None:
     """Set the permissions of a file, if the file system has permissions."""
-    try:
-        os.fchmod(fd, mode)
-    except OSError as err:
-        if err.errno not in (errno.EPERM, errno.EACCES, *_UNSUPPORTED):
-            raise
+    _if_possible(os.fchmod, fd, mode)
 
 
 def set_owner(fd: int, status: os.stat_result) -> None:
-    """Give a file the owner and the group in `status`, each if this process may do so."""
-    made = os.fstat(fd)
-    # The group first: afterwards the file may belong to another user.
-    for new, old, owner in (
-        (status.st_gid, made.st_gid, (-1, status.st_gid)),
-        (status.st_uid, made.st_uid, (status.st_uid, -1)),
-    ):
-        try:
-            if new != old:
-                os.fchown(fd, *owner)
-        except OSError as err:
-            if err.errno not in (errno.EPERM, errno.EACCES, *_UNSUPPORTED):
-                raise
+    """Give a file the group and the owner in `status`, each if this process may do so."""
+    _if_possible(os.fchown, fd, -1, status.st_gid)
+    _if_possible(os.fchown, fd, status.st_uid, -1)
+
+
+def _if_possible(change: Callable[..., None], *arguments: int) -> None:
+    try:
+        change(*arguments)
+    except OSError as err:
+        if err.errno not in (errno.EPERM, errno.EACCES, *_UNSUPPORTED):
+            raise
 
 
 def set_times(fd: int, status: os.stat_result) -> None:

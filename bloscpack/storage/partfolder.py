@@ -16,7 +16,9 @@ from xxhash import xxh3_64_hexdigest
 from . import disk
 from .file import FileSource
 from .journal import check_unlocked
-from .sink import FileSink, NewFile
+from .newfile import NewFile
+from .sink import FileSink
+from .update import check_regular
 
 # Suffixes of a folder with parts, and of one that is being removed.
 SUFFIX = ".parts"
@@ -133,11 +135,7 @@ class PartFolder:
         return JoinedFile(self.name, self.target, self._folder)
 
     def _check_target(self) -> None:
-        if not os.path.lexists(self.target):
-            return
-        if not os.path.isfile(self.target):
-            raise OSError(f"{self.name!r} is not a regular file: joined parts cannot replace it")
-        if not self._overwrite:
+        if check_regular(self.target, self.name) is not None and not self._overwrite:
             raise disk.exists_already(self.name)
 
     def discard(self, *, others: bool = False) -> None:

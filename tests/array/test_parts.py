@@ -311,7 +311,7 @@ def test_rows_that_numpy_casts_exactly_are_taken(tmp_path: Path, rows: Any, dtyp
         ({"path": "http://localhost/a.blp"}, UnsupportedError, "localhost/a.blp: nothing can be"),
         ({"storage_options": {"anon": True}}, ValueError, "storage_options are for URLs"),
         ({"path": "missing/a.blp"}, FileNotFoundError, "missing/a.blp"),
-        ({"path": "."}, OSError, "not a regular file"),
+        ({"path": "."}, IsADirectoryError, "directory"),
     ],
 )
 def test_arguments(

@@ -29,7 +29,7 @@ def test_the_list_of_pictures(tmp_path: Path, form: str) -> None:
 def test_a_local_file_that_waits_to_be_sent() -> None:
     sink: Any = open_upload("memory://bucket/a.blp")
     name = sink._upload.path
-    fill(sink._file.fileno())
+    fill(sink._fd)
     with full_disk(name):
         sink.write(bytes(1 << 20))
     with full_disk(name):

@@ -12,7 +12,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.array.parts import PartsJob
 from bloscpack.container.chunkparts import PartRecord
-from bloscpack.storage.sink import NewFile
+from bloscpack.storage.newfile import NewFile
 
 from .disk import Crash, StoppingDisk, installed, without_syncs
 from .operations import ramp

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from bloscpack.storage.memory import MemorySink
+from bloscpack.storage.newfile import NewFile
 from bloscpack.storage.partfolder import PartFolder
 from bloscpack.storage.protocol import ByteSink
-from bloscpack.storage.sink import FileSink, NewFile, SpoolSink, StreamSink, committed, open_sink
+from bloscpack.storage.sink import FileSink, SpoolSink, StreamSink, committed, open_sink
 
 CONTENT = b"front" + bytes(range(256)) * 20
 Made = tuple[ByteSink, Callable[[], bytes]]

@@ -404,8 +404,6 @@ def test_s3_itself_keeps_an_object_that_appears_at_the_last_moment(
     s3.put("a", b"another")
     unfinished = s3.uploads()  # of other tests
     monkeypatch.setattr(retry, "exists", lambda *_: False)
-    monkeypatch.setattr("bloscpack.storage.remote.upload.exists", lambda *_: False)
-    monkeypatch.setattr("bloscpack.storage.remote.remoteparts.exists", lambda *_: False)
     options = {"storage_options": s3.options, "overwrite": False}
     with pytest.raises(FileExistsError, match=r"s3://box/a.*overwrite=True"):
         write("s3://box/a", array, **options)

@@ -30,7 +30,7 @@ from ...storage.folder.filelist import ListedFolder
 from ...storage.sink import open_sink
 from ...types import AnyArray, Path, Progress
 from ..clipcopy import ClipWriter, attrs_of
-from ..copyjob import Conversion, CopyJob, Tally, check_target, write_copy
+from ..copyjob import Conversion, CopyJob, Tally, write_copy
 from ..inventory import attributes, quoted
 
 # Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
@@ -235,7 +235,7 @@ def recover_directory(
             progress=progress,
             nthreads=nthreads,
         )
-        check_target(job.target, job.name, is_folder=True, overwrite=False)
+        job.check_target(is_folder=True)
         copied = copy_to_gulp(source, job)
     return Report(
         folder.name,

@@ -12,13 +12,13 @@ from ...exceptions import UnsupportedError
 from ...frames.protocol import FrameSource
 from ...frames.store.framestore import FrameStore
 from ...storage import disk
-from ...storage.sink import is_in_place, open_path
+from ...storage.sink import check_absent, is_in_place, open_path
 from ...storage.update import make_like, temporary_path
 from ...storage.url import is_url
 from ...vrs.read.filesource import chunk_path
 from ...vrs.recording import open as open_recording
 from ...vrs.store import PRESET, is_recording_store, restore_recording, store_recording
-from ..copyjob import Conversion, CopyJob, check_target, new_copy
+from ..copyjob import Conversion, CopyJob, new_copy
 
 
 def copy_to_store(
@@ -73,7 +73,7 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
             )
         names = [chunk_path(target, number) for number in range(1, len(made.paths))]
         for name in names:
-            check_target(name, name, is_folder=False, overwrite=False)
+            check_absent(name, overwrite=False)
         for path, name in zip(others, names, strict=True):
             with open(path, "rb") as file:
                 make_like(file.fileno(), target, job.name)

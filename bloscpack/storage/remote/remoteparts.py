@@ -15,13 +15,12 @@ from ...exceptions import UnsupportedError
 from ...notice import notice
 from ...parallel.imports import importing
 from ...types import BytesLike
-from .. import disk
 from ..partfolder import GONE, SUFFIX, checked_id
 from ..protocol import ByteSink, JoinSink
 from ..runs import REMOTE
 from ..url import shown
 from .source import RemotePlace, RemoteSource
-from .upload import check_writable, exists, is_s3_url, open_upload
+from .upload import check_absent, check_writable, is_s3_url, open_upload
 
 if TYPE_CHECKING:
     from .partobjects import PartObjects
@@ -176,8 +175,7 @@ class RemoteParts:
         return _FetchedParts(self, open_upload(self._url, self._options))
 
     def _check_target(self) -> None:
-        if not self._overwrite and exists(self._url, self._options):
-            raise disk.exists_already(self.name)
+        check_absent(self._url, self._options, overwrite=self._overwrite)
 
     def discard(self, *, others: bool = False) -> None:
         """Remove all parts, if any, and the remains of an interrupted `join`.

@@ -7,7 +7,6 @@ every file for another store, is a local temporary file first.
 import os
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 from weakref import finalize
 
@@ -15,6 +14,7 @@ from ...exceptions import UnsupportedError
 from ...parallel.imports import importing
 from ...types import BytesLike
 from .. import disk
+from ..newfile import NewFile
 from ..protocol import ByteSink
 from ..url import shown
 
@@ -68,12 +68,21 @@ def check_writable(url: str) -> None:
         ).at(path=shown(url))
 
 
-def exists(url: str, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Return whether there is an object at `url`."""
+def check_absent(url: str, storage_options: Mapping[str, Any] | None, *, overwrite: bool) -> None:
+    """Refuse to replace an object unless `overwrite` is true; one request.
+
+    Raises
+    ------
+    FileExistsError
+        The object exists.
+    """
+    if overwrite:
+        return
     with importing:  # loaded on use: fsspec, asyncio and the clients take long to load
         from .retry import exists
 
-    return exists(url, dict(storage_options or {}))
+    if exists(url, dict(storage_options or {})):
+        raise disk.exists_already(shown(url))
 
 
 def is_s3_url(url: str) -> bool:
@@ -104,15 +113,8 @@ class Upload:
         self._discard = finalize(self, _remove, folder, os.getpid())
 
     def check_absent(self) -> None:
-        """Refuse to replace an object unless `overwrite` is true; one request.
-
-        Raises
-        ------
-        FileExistsError
-            The object exists.
-        """
-        if not self._overwrite and exists(self._url, self._options):
-            raise disk.exists_already(self.name)
+        """Refuse to replace an object unless `overwrite` is true; see `check_absent`."""
+        check_absent(self._url, self._options, overwrite=self._overwrite)
 
     def commit(self) -> None:
         """Upload the file and remove it, also after an error; raises as `check_absent` does."""
@@ -121,7 +123,7 @@ class Upload:
             if is_s3_url(self._url):
                 self._send_parts()
             else:
-                with importing:  # see `exists`
+                with importing:  # see `check_absent`
                     from .retry import put_file
 
                 put_file(self._url, self._options, self.path)
@@ -155,7 +157,7 @@ class _PartSink:
     def __init__(
         self, url: str, options: dict[str, Any], front_nbytes: int, *, overwrite: bool
     ) -> None:
-        with importing:  # see `exists`
+        with importing:  # see `check_absent`
             from .s3upload import MultipartUpload
 
         self.name: str | None = shown(url)
@@ -178,34 +180,19 @@ class _PartSink:
         self._upload.abort()
 
 
-class _FileSink:
+class _FileSink(NewFile):
     """Sink for an object in another store, written to a local file until the commit."""
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
-        self.name: str | None = upload.name
-        self._file = open(upload.path, "w+b")  # noqa: SIM115 - closed by commit and abort
-
-    def write(self, data: BytesLike) -> None:
-        """Append `data`."""
-        with disk.naming(self._upload.path):
-            self._file.write(data)
-
-    def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes that were written earlier."""
-        with disk.naming(self._upload.path):
-            self._file.seek(offset)
-            self._file.write(data)
-            self._file.seek(0, os.SEEK_END)
+        super().__init__(upload.path, upload.path, upload.path)
 
     def commit(self) -> None:
         """Make the object appear."""
-        with disk.naming(self._upload.path):  # closing flushes the buffer, which may fail
-            self._file.close()
+        super().commit()
         self._upload.commit()
 
     def abort(self) -> None:
         """Discard everything that was written."""
-        with suppress(OSError):  # the error that led to the abort is the one to raise
-            self._file.close()
+        self._close()
         self._upload.discard()
