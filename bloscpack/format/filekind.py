@@ -68,8 +68,6 @@ _IMAGE_ADVICE = (
     "bloscpack.frames.ingest(bloscpack.frames.listing.images(path), 'out.blp') makes a frame store "
     "of it"
 )
-_UNPACK_FIRST = "decompress it first"
-
 _CONVERT = f"'{WrongKindError._COMMAND}' converts it"
 
 VIDEO = FileKind(
@@ -90,17 +88,53 @@ NETCDF3 = FileKind("a netCDF file", f"xarray reads it, {_CONVERT}")
 ZARR = FileKind("a Zarr store", f"zarr.open reads it, {_CONVERT}")
 ZIP = FileKind("a ZIP archive (.npz)", f"numpy.load reads one of arrays, {_CONVERT}")
 
+# Other files, and the values of each in Python, which `bloscpack.save` takes.
+_TABLE = ".to_records(index=False)"
+_VALUES: tuple[tuple[int, bytes, str, str], ...] = (
+    (0, b"SIMPLE  =", "a FITS file", "astropy.io.fits.getdata(path)"),
+    (344, b"n+1\0", "a NIfTI image", "numpy.asarray(nibabel.load(path).dataobj)"),
+    (4, b"n+2\0\r\n\x1a\n", "a NIfTI image", "numpy.asarray(nibabel.load(path).dataobj)"),
+    (128, b"DICM", "a DICOM file", "pydicom.dcmread(path).pixel_array"),
+    (8, b"WAVE", "a WAV file", "scipy.io.wavfile.read(path)[1]"),
+    (0, b"fLaC", "a FLAC file", "soundfile.read(path, dtype='int32')[0]"),
+    (0, b"GRIB", "a GRIB file", "xarray.open_dataset(path, engine='cfgrib')['NAME']"),
+    (0, b"\x0e\x03\x13\x01", "an HDF4 file", "pyhdf.SD.SD(path).select('NAME')[:]"),
+    (0, b"MATLAB 5.0 MAT", "a MATLAB file", "scipy.io.loadmat(path)['NAME']"),
+    (0, b"MATLAB 7.3 MAT", "a MATLAB file (version 7.3)", "h5py.File(path)['NAME'][...]"),
+    (0, b"PAR1", "a Parquet file", f"pyarrow.parquet.read_table(path).to_pandas(){_TABLE}"),
+    (0, b"ARROW1", "an Arrow file", f"pyarrow.feather.read_table(path).to_pandas(){_TABLE}"),
+    (0, b"FEA1", "an Arrow file", f"pyarrow.feather.read_table(path).to_pandas(){_TABLE}"),
+    (0, b"ORC", "an ORC file", f"pyarrow.orc.read_table(path).to_pandas(){_TABLE}"),
+    (2, b"b2frame\0", "a Blosc2 frame", "blosc2.open(path)[:]"),
+    (0, b"NRRD000", "an NRRD file", "nrrd.read(path)[0]"),
+    (0, b"\x76\x2f\x31\x01", "an OpenEXR image", "imageio.v3.imread(path)"),
+    (8, b"WEBP", "a WebP image", "numpy.asarray(PIL.Image.open(path))"),
+    (0, b"\0\0\0\x0cjP  ", "a JPEG 2000 image", "numpy.asarray(PIL.Image.open(path))"),
+)
+# Pickles run code when they are read; `load` of such a file is for the caller to decide.
+_PICKLE = FileKind(
+    "a pickle",
+    "which can run any code: if you trust it, bloscpack.save stores what pickle.load gives",
+)
+CSV = FileKind(
+    "a table of text (CSV)",
+    "bloscpack.save('x.blp', numpy.genfromtxt(path, delimiter=',', names=True, dtype=None)) "
+    "stores it",
+)
+_UNPACKED = (
+    (b"\x1f\x8b", "a gzip file", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file", "zstandard"),
+    (b"\x04\x22\x4d\x18", "an LZ4 file", "lz4.frame"),
+    (b"\xfd7zXZ\0", "an xz file", "lzma"),
+    (b"BZh", "a bzip2 file", "bz2"),
+)
+
 _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, RECORDING_MAGIC, RECORDING),
     (0, b"\x93NUMPY", NPY),
     (0, b"PK\x03\x04", ZIP),
     (0, b"PK\x05\x06", ZIP),  # without members
     (0, b"\x89HDF\r\n\x1a\n", HDF5),
-    (
-        2,
-        b"b2frame\0",
-        FileKind("a Blosc2 frame", "read it with blosc2.open; bloscpack.save stores the array"),
-    ),
     (0, b"\xff\xd8\xff", JPEG),
     (0, b"\x89PNG\r\n\x1a\n", PNG),
     *((0, magic, TIFF) for magic in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")),
@@ -113,16 +147,15 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, b"\x06\x0e\x2b\x34\x02\x05\x01\x01", VIDEO),  # MXF
     *((0, magic, VIDEO) for magic in (b"YUV4MPEG2", b"DKIF", b"nut/multimedia", b"OggS")),
     *((0, magic, GIF) for magic in (b"GIF87a", b"GIF89a")),
-    (0, b"PAR1", FileKind("a Parquet file", "read it with pyarrow or pandas")),
     *(
-        (0, magic, FileKind("an Arrow file", "read it with pyarrow"))
-        for magic in (b"ARROW1", b"FEA1")
+        (at, magic, FileKind(name, f"bloscpack.save('x.blp', {values}) stores it"))
+        for at, magic, name, values in _VALUES
     ),
-    (0, b"\x1f\x8b", FileKind("a gzip file", _UNPACK_FIRST)),
-    (0, b"\x28\xb5\x2f\xfd", FileKind("a Zstandard file", _UNPACK_FIRST)),
-    (0, b"\x04\x22\x4d\x18", FileKind("an LZ4 file", _UNPACK_FIRST)),
-    (0, b"\xfd7zXZ\0", FileKind("an xz file", _UNPACK_FIRST)),
-    (0, b"BZh", FileKind("a bzip2 file", _UNPACK_FIRST)),
+    *(
+        (0, magic, FileKind(name, f"decompress it first, as with {module}.open(path)"))
+        for magic, name, module in _UNPACKED
+    ),
+    *((0, bytes((0x80, protocol)), _PICKLE) for protocol in range(2, 6)),
     (257, b"ustar", TAR),
 )
 _SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}
@@ -155,7 +188,9 @@ def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
             return zip_kind(head) if kind is ZIP else kind
     if is_transport_stream(head):
         return VIDEO
-    return DATASET if head and _has_dataset_suffix(name) else None
+    if head and _has_dataset_suffix(name):
+        return DATASET
+    return CSV if _is_table(head, _suffix(name or "")) else None
 
 
 def is_mp4(head: BytesLike) -> bool:
@@ -166,6 +201,15 @@ def is_mp4(head: BytesLike) -> bool:
 def is_transport_stream(head: bytes) -> bool:
     """Return whether packets of MPEG-TS follow each other; in .m2ts, each behind 4 bytes."""
     return b"GGG" in (head[:377:188], head[4:389:192])
+
+
+def _is_table(head: bytes, suffix: str) -> bool:
+    """Return whether a file is a table by two lines of text with as many separators, or by name."""
+    lines = head.split(b"\n")[:2]
+    is_text = not any(byte < 32 and byte not in b"\t\r" for line in lines for byte in line)
+    counts = {tuple(line.count(separator) for separator in b",;\t") for line in lines}
+    is_even = len(lines) == 2 and len(counts) == 1 and any(*counts) and head[0] not in b"{[<"
+    return bool(head) and is_text and (is_even or suffix in (".csv", ".tsv"))
 
 
 def _has_dataset_suffix(name: str | None) -> bool:

@@ -142,6 +142,50 @@ def test_kinds_known_by_name_only() -> None:
     assert kind_of(MP4, "film.mp4") is VIDEO
 
 
+@pytest.mark.parametrize(
+    ("head", "name", "call"),
+    [
+        (b"SIMPLE  =                    T", "a FITS file", "astropy.io.fits.getdata(path)"),
+        (bytes(344) + b"n+1\0", "a NIfTI image", "nibabel.load(path)"),
+        (b"\x1c\x02\0\0n+2\0\r\n\x1a\n", "a NIfTI image", "nibabel.load(path)"),
+        (bytes(128) + b"DICM", "a DICOM file", "pydicom.dcmread(path).pixel_array"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", "a WAV file", "scipy.io.wavfile.read(path)[1]"),
+        (b"GRIB\0\0\0\x02", "a GRIB file", "xarray.open_dataset(path, engine='cfgrib')"),
+        (b"MATLAB 5.0 MAT-file, Platform", "a MATLAB file", "scipy.io.loadmat(path)['NAME']"),
+        (b"MATLAB 7.3 MAT-file, Platform", "a MATLAB file", "h5py.File(path)['NAME'][...]"),
+        (b"PAR1\x15", "a Parquet file", "pyarrow.parquet.read_table(path)"),
+        (b"ARROW1\0\0", "an Arrow file", "pyarrow.feather.read_table(path)"),
+        (b"\x9e\xa8b2frame\0", "a Blosc2 frame", "blosc2.open(path)[:]"),
+        (pickle.dumps([1.5, 2.5]), "a pickle", "if you trust it"),
+        (pickle.dumps(np.arange(3), 2), "a pickle", "if you trust it"),
+        (b"\x1f\x8b\x08", "a gzip file", "gzip.open(path)"),
+        (b"\x28\xb5\x2f\xfd\x04", "a Zstandard file", "zstandard.open(path)"),
+        (b"a,b\n1,2\n3,4\n", "a table of text (CSV)", "numpy.genfromtxt(path"),
+        (b"1.5;2\r\n2.5;3", "a table of text (CSV)", "numpy.genfromtxt(path"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " in value else "",
+)
+def test_foreign_files_are_named_with_the_line_that_reads_them(
+    tmp_path: Path, head: bytes, name: str, call: str
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(head if name == "a table of text (CSV)" else head + bytes(600))
+    for opened in (bp.open, bp.load, bp.verify, bp.frames.open):
+        with pytest.raises(NotBloscpackError) as caught:
+            opened(path)
+        assert f"x: {name}" in str(caught.value)
+        assert call in str(caught.value)
+
+
+def test_text_is_not_taken_for_a_table() -> None:
+    for head in (
+        b'{"a": 1, "b": 2}\n', b"One, two.\nThree", b"[1,\n2,\n3]", b"a b\nc d\n", b"a,b\n\0,\0\n",
+    ):  # fmt: skip
+        assert kind_of(head) is None, head
+        assert kind_of(head, "x.txt") is None
+    assert kind_of(b"header\n1\n2", "x.csv") is filekind.CSV
+
+
 def test_a_folder_of_another_kind_without_a_magic_is_not_a_gulp_directory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
