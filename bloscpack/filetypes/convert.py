@@ -278,6 +278,7 @@ def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> 
             return target.copy_several(arrays_of_clips(source).noted(job.note), job)
         array = source if has_array else array_of_clip(source, inner)
         job.note(array)
+        job.note(source)  # in which reading the images may have found more
         return target.copy(array, job)
     source = _clips_of(source, src, inner)
     _check_options(target, job)

@@ -1,27 +1,22 @@
-"""Folder of pictures as a source of clips: each file is a clip of one frame, byte for byte.
+"""Images in files as clips, and a folder of pictures as a source: each file a clip of one frame.
 
-Files, their order and their classes are those of `media.pictureitems.PictureFolder`. JPEG and PNG
-can be read; reading any other file raises an error.
+Files of a folder, their order and their classes are those of `media.pictureitems.PictureFolder`.
+JPEG and PNG can be read; reading any other file raises an error.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..exceptions import NotFoundError
 from ..frames.indexing import IndexedClip
-from ..frames.protocol import (
-    FrameSelection,
-    KeyedSource,
-    frame_indices,
-    read_clip,
-    read_only_meta,
-)
+from ..frames.protocol import FrameSelection, KeyedSource, frame_indices, read_clip
 from ..media import image
-from ..media.pictureitems import Item, PictureFolder, has_more_pictures
+from ..media.pictureitems import Item, PictureFolder
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
 from ..storage.protocol import errors_at
@@ -29,76 +24,93 @@ from ..types import AnyArray, IntArray
 from .inventory import Inventory, quoted
 
 
-class FileClip(IndexedClip):
-    """File of a folder as a clip of one frame; see `frames.protocol.Clip`."""
+class ImageClip(IndexedClip):
+    """Images as a clip; see `frames.protocol.Clip`.
+
+    Parameters
+    ----------
+    id_ : str
+        Its id.
+    count : int
+        Number of frames.
+    read : callable
+        Takes the number of a frame, and returns the bytes of its image.
+    meta : dict
+        Metadata.
+    name : str or None
+        The file, for messages.
+    inventory : Inventory
+        Gets what is found in the images beside the frames.
+    """
 
     decode_cost = 8.0  # of JPEG, as in `frames/store/clip.py`
 
-    def __init__(self, item: Item, inventory: Inventory) -> None:
-        self.id = id_of(item)
+    def __init__(
+        self,
+        id_: str,
+        count: int,
+        read: Callable[[int], bytes],
+        meta: dict[str, Any],
+        name: str | None,
+        inventory: Inventory,
+    ) -> None:
+        self.id = id_
+        self.meta = meta
+        self._count = count
+        self._read = read
+        self._name = name
         self._inventory = inventory
-        self._item = item
-        self._content: bytes | None = None
+        self._first: image.ImageInfo | None = None
 
-    @property
-    def content(self) -> bytes:
-        """Bytes of the file."""
-        if self._content is None:
-            with open(self._item.picture, "rb") as stream:
-                self._content = stream.read()
-            if has_more_pictures(self._content):
-                self._inventory.add(f"further frames or pages in {quoted(self.id)}")
-        return self._content
-
-    def _probe(self) -> image.ImageInfo:
-        with errors_at(self._item.picture, whole=""):
-            return image.probe(self.content, upright=True)
+    def _info(self) -> image.ImageInfo:
+        if self._first is None:
+            with errors_at(self._name, whole=""):
+                self._first = image.probe(self._read(0), upright=True)
+        return self._first
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """``(1, H, W)`` or ``(1, H, W, C)``."""
-        return 1, *self._probe().shape
+        """Number of frames, and the shape of the first."""
+        return (len(self), *self._info().shape) if len(self) else (0,)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the pixels."""
-        return self._probe().dtype
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """Name and target of the file; the target is the number of its class, -1 without one."""
-        target = self._item.target
-        return read_only_meta({"name": self.id, "target": -1 if target is None else target})
+        return self._info().dtype if len(self) else np.dtype("u1")
 
     def __len__(self) -> int:
-        """Return 1, the number of frames."""
-        return 1
+        """Return the number of frames."""
+        return self._count
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""
-        return read_clip(self, selection, out=out, nthreads=1)
+        with errors_at(self._name, whole=""):
+            return read_clip(self, selection, out=out, nthreads=1)
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes]:
-        """Return the bytes of the file once for each selected frame."""
-        count = len(frame_indices(selection, 1).indices)
-        if count:
-            self._probe()
-        return [self.content] * count if count else []
+        """Return the bytes of images."""
+        found = [self._read(int(each)) for each in frame_indices(selection, len(self)).indices]
+        with errors_at(self._name, whole=""):
+            for data in found:
+                _, more = image.inspect(data)
+                self._inventory.add(*[f"{quoted(self.id)}: {more}"] * bool(more))
+        return found
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
-        """Return the shape of the picture."""
-        return self._probe().shape
+        """Return the shape that selected frames must have: that of the first of them."""
+        if not len(indices):
+            return self.shape[1:]
+        return image.probe(self._read(int(indices[0])), upright=True).shape
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
-        """Return the reads that fill each of `frames` with the picture."""
-        if len(indices):
-            content = self.content
-            yield Piece(MemorySource(content), 0, len(content), partial(_decode, frames))
+        """Return the reads that fill each of `frames`."""
+        for number, frame in zip(indices, frames, strict=True):
+            data = self._read(int(number))
+            yield Piece(MemorySource(data), 0, len(data), partial(_decode, frame))
 
 
-def _decode(frames: AnyArray, data: memoryview) -> None:
-    image.decode_into(data, frames[0], upright=True)
-    frames[1:] = frames[0]
+def _decode(frame: AnyArray, data: memoryview) -> None:
+    image.decode_into(data, frame, upright=True)
 
 
 def id_of(item: Item) -> str:
@@ -155,7 +167,7 @@ class FolderSource(KeyedSource):
         """Return whether the folder has this file."""
         return key in self._items
 
-    def __getitem__(self, key: str) -> FileClip:
+    def __getitem__(self, key: str) -> ImageClip:
         """Return a clip, without reading the file.
 
         Raises
@@ -165,7 +177,10 @@ class FolderSource(KeyedSource):
         """
         if key not in self._items:
             raise NotFoundError(f"no picture {key!r:.80}").at(path=self.name)
-        return FileClip(self._items[key], self._inventory)
+        item = self._items[key]
+        meta = {"name": key, "target": -1 if item.target is None else item.target}
+        path = Path(item.picture)
+        return ImageClip(key, 1, lambda _: path.read_bytes(), meta, item.picture, self._inventory)
 
     def close(self) -> None:
         """Do nothing: files are open only while they are read."""

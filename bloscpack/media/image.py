@@ -142,7 +142,7 @@ def inspect(data: BytesLike) -> tuple[ImageInfo, str]:
         if not view.endswith(_JPEG_END) and view.rfind(_JPEG_END) <= view.rfind(_JPEG_DATA):
             # A truncated file has no end marker, except that of an embedded thumbnail.
             raise FormatError("JPEG: the file is truncated")
-        npages = view.count(_JPEG_END + _JPEG_MAGIC) + 1 if is_mpo else 1
+        npages = 1 + max(is_mpo, view.count(_JPEG_END + _JPEG_MAGIC))
     more = f"{npages - 1} more pages, which are kept in its bytes only"
     return info, more if npages > 1 else ""
 

@@ -134,13 +134,6 @@ def _identity(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def has_more_pictures(data: bytes) -> bool:
-    """Return whether an image file has other pictures than the first: APNG, or MPO and the like."""
-    if b"acTL" in data[: max(0, data.find(b"IDAT"))]:
-        return True
-    return data.startswith(b"\xff\xd8") and (b"\xff\xd9\xff\xd8\xff" in data or b"MPF\0" in data)
-
-
 def lost_by_decoding(picture: Any) -> Iterator[str]:
     """Yield short texts for what a file, or its bytes, has beside the pixels of one picture."""
     stream = io.BytesIO(picture) if isinstance(picture, bytes) else picture
@@ -150,8 +143,7 @@ def lost_by_decoding(picture: Any) -> Iterator[str]:
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError):
         return  # the reader of the pixels reports it
     with image:
-        has_more = isinstance(picture, bytes) and has_more_pictures(picture)
-        if has_more or getattr(image, "n_frames", 1) > 1:
+        if getattr(image, "n_frames", 1) > 1:
             yield "further frames or pages of a picture"
         if image.mode == "P":
             yield "palette of a picture"

@@ -7,35 +7,32 @@ fields of a ``json`` member are the metadata, with ``cls`` and ``txt`` members b
 
 import io
 import json
+import os
 import re
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from posixpath import dirname, join, normpath
-from typing import Any, NamedTuple, TypeAlias
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.lib import format as npy
-
-from ...exceptions import FormatError, UnsupportedError
-from ...filetypes.arrayclips import ArrayClip, Clips, clip_id
+from ...exceptions import FormatError
+from ...filetypes.arrayclips import ArrayClip, Clips, array_of_clip, clip_id
 from ...filetypes.arraysource import ArraySource, Rows
 from ...filetypes.clipcopy import StoreWriter, attrs_of, meta_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
 from ...filetypes.inventory import Inventory, attributes, quoted
-from ...frames.indexing import IndexedClip
+from ...filetypes.picturefolder import ImageClip
 from ...frames.ingest.items import natural_key
-from ...frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
-from ...frames.store.openclip import arrays_of, data_of, is_images
+from ...frames.protocol import Clip, FrameSource
+from ...frames.store.openclip import data_of, is_images
 from ...media import image
-from ...media.pictureitems import has_more_pictures
 from ...storage.file import open_source
-from ...storage.protocol import ByteSource, errors_at
+from ...storage.protocol import ByteSource
 from ...storage.window import WindowSource
-from ...types import AnyArray
 from .library import SourceStream, errors_of
-from .npy import open_npy
+from .npy import open_npy, write_npy
 
 _WHAT = "a tar file"
 _SUFFIXES = {"jpeg": "jpg", "png": "png"}
@@ -50,88 +47,12 @@ _MAX_LINKS = 40
 _PAX_FIELDS = {*tarfile.PAX_FIELDS, "atime", "ctime", "charset", "hdrcharset"}
 
 
-class ImageClip(IndexedClip):
-    """Images in a file as a clip; see `frames.protocol.Clip`.
-
-    Parameters
-    ----------
-    id_ : str
-        Its id.
-    source : ByteSource
-        File that the images are in.
-    places : list of (int, int)
-        Offset and size of each.
-    meta : dict
-        Metadata.
-    inventory : Inventory
-        Gets what is found in the images beside the frames.
-    """
-
-    def __init__(
-        self,
-        id_: str,
-        source: ByteSource,
-        places: list[tuple[int, int]],
-        meta: dict[str, Any],
-        inventory: Inventory,
-    ) -> None:
-        self.id = id_
-        self._inventory = inventory
-        self.meta = meta
-        self._source = source
-        self._places = places
-
-    def _content(self, number: int) -> bytes:
-        data = bytes(self._source.read_at(*self._places[number]))
-        if has_more_pictures(data):
-            self._inventory.add(f"further frames or pages in {quoted(self.id)}")
-        return data
-
-    def _probe(self, number: int = 0) -> image.ImageInfo:
-        with errors_at(self._source.name, whole=""):
-            return image.probe(self._content(number), upright=True)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of frames, and the shape of the first."""
-        return (len(self), *self._probe().shape) if self._places else (0,)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Dtype of the pixels."""
-        return self._probe().dtype if self._places else np.dtype("u1")
-
-    def __len__(self) -> int:
-        """Return the number of frames."""
-        return len(self._places)
-
-    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
-        """Return frames in one array; see `frames.protocol.Clip`."""
-        indices, is_single = frame_indices(selection, len(self))
-        with errors_at(self._source.name, whole=""):
-            frames = [image.decode(self._content(int(each)), upright=True) for each in indices]
-        found = np.stack(frames) if frames else np.empty((0, *self.shape[1:]), self.dtype)
-        found = found[0] if is_single else found
-        if out is None:
-            return found
-        out[...] = found
-        return out
-
-    def read_images(self, selection: FrameSelection = None) -> list[bytes]:
-        """Return the bytes of images."""
-        found = [self._content(int(each)) for each in frame_indices(selection, len(self)).indices]
-        with errors_at(self._source.name, whole=""):
-            for each in found:
-                image.inspect(each)
-        return found
-
-
 @contextmanager
 def open_image(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[Clips]:
     """Yield one JPEG or PNG file as a clip of one frame."""
     id_ = clip_id(source.name) or "image"
     inventory = Inventory()
-    clip = ImageClip(id_, source, [(0, source.size())], {}, inventory)
+    clip = _image_clip(id_, source, [(0, source.size())], {}, inventory)
     yield Clips({id_: clip}, source.name, inventory)
 
 
@@ -287,7 +208,7 @@ def _clip(
             inventory.add(f"names of the images of {quoted(key)}: {', '.join(images):.80}")
         if not arrays:
             places = [fields[each].place for each in images]
-            return id_, ImageClip(id_, source, places, meta, inventory)
+            return id_, _image_clip(id_, source, places, meta, inventory)
         window = WindowSource(source, source.name or _WHAT, fields[arrays[0]].place)
         with open_npy(window, "", nthreads=1) as array:
             inventory.add(*(f"{quoted(key)}: {text}" for text in array.left_out))
@@ -297,6 +218,19 @@ def _clip(
             if len(rows.shape) == 2:
                 rows = Rows((1, *rows.shape), rows.dtype, lambda part: array.rows[part[1:]][None])
             return id_, ArrayClip(id_, ArraySource(rows, attrs=meta))
+
+
+def _image_clip(
+    id_: str,
+    source: ByteSource,
+    places: list[tuple[int, int]],
+    meta: dict[str, Any],
+    inventory: Inventory,
+) -> ImageClip:
+    def read(number: int) -> bytes:
+        return bytes(source.read_at(*places[number]))
+
+    return ImageClip(id_, len(places), read, meta, source.name, inventory)
 
 
 def _value(field: str, text: str) -> Any:
@@ -329,15 +263,13 @@ class TarWriter(StoreWriter):
                     for number, content in enumerate(data_of(clip)):
                         suffix = _SUFFIXES[image.probe(content).kind]
                         field = suffix if len(clip) == 1 else f"{number:06d}.{suffix}"
-                        _add(archive, f"{key}.{field}", len(content), iter([content]))
+                        _add(archive, f"{key}.{field}", io.BytesIO(content))
                 else:
-                    head = _npy_head(clip)
-                    nbytes = int(np.prod(clip.shape)) * clip.dtype.itemsize
-                    frames = (part.tobytes() for part in arrays_of(clip))
-                    _add(archive, f"{key}.npy", len(head) + nbytes, _chain(head, frames))
+                    with TemporaryFile() as stream:
+                        write_npy(stream, array_of_clip(self._source, id_), lambda _: None)
+                        _add(archive, f"{key}.npy", stream)
                 if meta or not len(clip):
-                    content = json.dumps(meta).encode()
-                    _add(archive, f"{key}.json", len(content), iter([content]))
+                    _add(archive, f"{key}.json", io.BytesIO(json.dumps(meta).encode()))
                 tally.add_frames(len(clip), is_image=is_images(clip))
                 tally.add_clip()
 
@@ -370,45 +302,8 @@ def _key(id_: str, keys: set[str]) -> str:
     return key
 
 
-def _npy_head(clip: Clip) -> bytes:
-    if clip.dtype.kind not in "biufc":
-        raise UnsupportedError(
-            f"clip {clip.id!r:.80}: a tar file cannot hold items of {clip.dtype}"
-        )
-    stream = io.BytesIO()
-    header = {"descr": clip.dtype.str, "fortran_order": False, "shape": clip.shape}
-    npy.write_array_header_1_0(stream, header)
-    return stream.getvalue()
-
-
-def _chain(head: bytes, frames: Iterator[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from frames
-
-
-def _add(archive: tarfile.TarFile, name: str, nbytes: int, parts: Iterator[bytes]) -> None:
+def _add(archive: tarfile.TarFile, name: str, stream: IO[bytes]) -> None:
     member = tarfile.TarInfo(name)
-    member.size = nbytes
-    archive.addfile(member, io.BufferedReader(_PartStream(parts)))
-
-
-class _PartStream(io.RawIOBase):
-    """Stream of parts that are made when they are read."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts = parts
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            part = next(self._parts, None)
-            if part is None:
-                return 0
-            self._rest = memoryview(part)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
+    member.size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    archive.addfile(member, stream)

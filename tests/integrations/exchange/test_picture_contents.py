@@ -44,15 +44,15 @@ def folder_of(path: Path, files: dict[str, bytes]) -> Path:
 
 
 @pytest.mark.parametrize("data", [animated(), several_jpegs(), encoded("JPEG") + encoded("JPEG")])
-def test_further_pictures_are_listed(data: bytes, tmp_path: Path) -> None:
+def test_further_pictures_are_listed(data: bytes, count: int, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(data)
     folder_of(tmp_path / "folder", {"a.png": data, "b.png": encoded("PNG")})
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         archive.add(tmp_path / "folder" / "a.png", "a.png")
     for source, name in (("a", "a"), ("folder", "a.png"), ("a.tar", "a")):
         done = bp.convert(tmp_path / source, tmp_path / f"{source}.blp")
-        assert done.left_out == (f"further frames or pages in {name!r}",)
-        with pytest.raises(UnsupportedError, match=r"strict: .*further frames"):
+        assert done.left_out == (f"{name!r}: {count} more pages, which are kept in its bytes only",)
+        with pytest.raises(UnsupportedError, match=r"strict: .* more pages"):
             bp.convert(tmp_path / source, tmp_path / "b.blp", strict=True)
         assert not (tmp_path / "b.blp").exists()
     assert (
@@ -136,5 +136,6 @@ def test_pages_of_other_pictures_in_a_dataset(tmp_path: Path) -> None:
 
 def test_a_source_that_forgets_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path / "folder", {"a.png": animated()})
-    monkeypatch.setattr(picturefolder, "has_more_pictures", lambda data: False)
+    inspect = picturefolder.image.inspect
+    monkeypatch.setattr(picturefolder.image, "inspect", lambda data: (inspect(data)[0], ""))
     assert bp.convert(folder, tmp_path / "a.blp").left_out == ()
