@@ -112,8 +112,12 @@ def cast_exactly(items: AnyArray, dtype: Dtype) -> AnyArray | None:
     if not np.can_cast(items.dtype, dtype, "safe") or _names(items.dtype) != _names(dtype):
         return None
     with np.errstate(all="ignore"):
-        cast: AnyArray = items.astype(dtype)
-        # numpy calls these casts safe, although large integers are rounded and late dates wrap.
+        # numpy calls these casts safe, although large integers are rounded, and late dates wrap or,
+        # from NumPy 2.5 on, are refused.
+        try:
+            cast: AnyArray = items.astype(dtype)
+        except OverflowError:
+            return None
         if items.dtype.kind in "mM":
             return cast if np.array_equal(cast.astype(items.dtype), items, equal_nan=True) else None
         if items.dtype.kind in "iu" and items.dtype.itemsize == _U64_NBYTES and dtype.kind in "fc":
