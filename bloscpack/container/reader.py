@@ -37,6 +37,7 @@ from ..format.codec import (
 from ..format.header import (
     FEATURE_ARRAY_CHUNKS,
     FEATURE_GRID,
+    MAX_HEADER_SIZE,
     OFFSET_SIZE,
     UNKNOWN,
     UNUSED_ENTRY,
@@ -269,9 +270,10 @@ class Container:
 
         With a journal, the file is read as it was before the change. Without one, the journal must
         still be missing after the read, and the header unchanged, as a writer writes it last.
-        An error is that of the file if another read finds the same; a mix of states differs.
+        An error is that of the file if another read finds the same with the same header, which each
+        append changes.
         """
-        earlier = ""
+        earlier = "", b""
         for attempt in range(ATTEMPTS):
             before = file.before_append(replays=replays)
             if before is not None:
@@ -285,7 +287,8 @@ class Container:
                 ):
                     return
             except BloscpackError as err:
-                is_same, earlier = str(err) == earlier, str(err)
+                found = str(err), bytes(file.read_at(0, MAX_HEADER_SIZE))
+                is_same, earlier = found == earlier, found
                 is_stable = is_same and attempt >= 2 and not file.has_unfinished_append()
                 if before is not None or is_stable:
                     raise
@@ -777,8 +780,9 @@ class Container:
             raise IndexError(
                 f"chunk index {index} is out of range: the file has {self.nchunks} chunks"
             )
-        if self._old_last is not None and self._old_last[0] == index:
-            return self._old_last[1]
+        old_last = self._old_last  # once, as other threads replace it
+        if old_last is not None and old_last[0] == index:
+            return old_last[1]
         try:
             # A single chunk is at a known offset, so the table is not needed.
             if self.nchunks == 1:

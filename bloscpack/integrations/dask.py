@@ -6,9 +6,11 @@ its bytes do not depend on the number of workers. Everything runs on Dask's curr
 threads, processes or a cluster. Only this module imports Dask.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import prod
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,9 @@ __all__ = ["from_bloscpack", "map_clips", "save"]
 # A job with a place for parts, and the tag of the file that existed before. With None, a task that
 # runs again after its parts were removed fails, whether or not there is a file.
 _Begun = tuple[PartsJob, str | None]
+
+# Tasks that write a part in this process: its id, path and id of the job, and the end of the task.
+_RUNNING: set[tuple[int, str, str, Event]] = set()
 
 # Most clips per task of `map_clips`: opening a source and running a task cost about 1 ms each.
 _MAX_BATCH = 64
@@ -326,6 +331,8 @@ def _write(rows: AnyArray, begun: _Begun, block_info: Any = None) -> AnyArray:
     places = block_info[0]["array-location"]
     start = places[job.axis][0] if places else 0
     record = np.empty((1,) * rows.ndim, object)
+    running = os.getpid(), job.path, job.id, Event()
+    _RUNNING.add(running)
     try:
         record[...] = job.write(start, rows)
     except FileNotFoundError:
@@ -334,6 +341,9 @@ def _write(rows: AnyArray, begun: _Begun, block_info: Any = None) -> AnyArray:
         if tag is None or tag == job.target_tag():
             raise
         record[...] = job.begin().write(start, rows)
+    finally:
+        _RUNNING.discard(running)
+        running[-1].set()
     return record
 
 
@@ -344,8 +354,15 @@ def _join(job: PartsJob, records: AnyArray, verify: bool = True) -> str:
 
 
 def _end(job: PartsJob, name: str = "") -> str:
-    """Remove the parts of a job; return `name`."""
+    """Remove the parts of a job; return `name`.
+
+    After an error other threads may still write parts. They find that the job has ended, and remove
+    them.
+    """
     job.abort()
+    for *running, end in tuple(_RUNNING):
+        if running == [os.getpid(), job.path, job.id]:
+            end.wait()
     return name
 
 

@@ -129,6 +129,66 @@ def test_front_that_differs_at_each_attempt(
         assert next(left, None) is None
 
 
+def test_front_with_the_same_error_at_each_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mixes of two states may look alike; that of a damaged file is found with one header."""
+    path = tmp_path / "a.blp"
+    saved(30)(path)
+    read_front = Container._read_front
+    rows = iter(range(30, 36))
+    with bp.open(path, "a") as writer:
+
+        def mixed(container: Container, nbytes: int = 4096) -> bytes:
+            row = next(rows, None)
+            if row is not None:
+                writer.append(ramp(row, row + 1))
+                writer.flush()
+                raise FormatError("header: nchunks is 4, but the grid has 5 chunks")
+            return read_front(container, nbytes)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Container, "_read_front", mixed)
+            with bp.open(path) as now:
+                assert now.size == 36
+    attempts = []
+
+    def damaged(container: Container, nbytes: int = 4096) -> bytes:
+        attempts.append(nbytes)
+        raise FormatError("header: damaged")
+
+    monkeypatch.setattr(Container, "_read_front", damaged)
+    with pytest.raises(FormatError, match="header: damaged"):
+        bp.open(path)
+    assert len(attempts) == 3
+
+
+def test_threads_share_the_last_row_of_an_older_state(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    saved_grid(30)(path)
+    with bp.open(path) as old:
+        reader = old._container
+        with bp.open(path, "a") as writer:
+            writer.append(grid(ramp(30, 40)))
+        last = range(reader.nstable, reader.nchunks)
+        expected = [bp.open(path).chunk_region(index) for index in last]
+        content = [reader.read_chunk(index) for index in last]
+        assert len(expected) > 1
+
+        class Swapping(tuple):  # another thread sets the chunk of its own between two looks
+            __slots__ = ()
+
+            def __getitem__(self, at: int) -> object:
+                found = tuple.__getitem__(self, at)
+                if at == 0:
+                    reader._old_last = other
+                return found
+
+        other = (last[1], live.old_chunk(reader, last[1]))
+        reader._old_last = Swapping((last[0], live.old_chunk(reader, last[0])))
+        assert reader.read_chunk(last[0]) == content[0]
+
+
 def test_writer_that_rolls_back_and_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ da = pytest.importorskip("dask.array", reason="dask has no arrays here")
 import bloscpack as bp  # noqa: E402
 from bloscpack.exceptions import UnsupportedError  # noqa: E402
 from bloscpack.integrations.dask import _begin, _end, _join, _write, from_bloscpack, save  # noqa: E402
+from bloscpack.storage.remote import remoteparts  # noqa: E402
 
 from ..servers import S3Server, running  # noqa: E402
 from ..strategies import AnyArray, fill  # noqa: E402
@@ -94,6 +96,40 @@ def test_an_error_leaves_nothing(s3: S3Server, array: AnyArray) -> None:
         save(x, URL, chunks=8, storage_options=s3.options)
     assert s3.keys() == ["a.blp"]
     assert s3.uploads() == 0
+
+
+def test_tasks_that_write_at_an_error_end_first(
+    s3: S3Server, array: AnyArray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of one task ends the call only when no other task can leave a part."""
+    writing, removed, ended = Event(), Event(), Event()
+    commit, discard = remoteparts._PartSink.commit, remoteparts.RemoteParts.discard
+
+    def slow_commit(sink: Any) -> None:
+        writing.set()
+        removed.wait(timeout=60)
+        try:
+            commit(sink)
+        finally:
+            ended.set()
+
+    def noted_discard(store: Any, **options: Any) -> None:
+        discard(store, **options)
+        removed.set()
+
+    def fails(rows: AnyArray, block_info: Any = None) -> AnyArray:
+        if block_info[0]["chunk-location"][0] == 5:
+            writing.wait(timeout=60)
+            raise ZeroDivisionError
+        return rows
+
+    monkeypatch.setattr(remoteparts._PartSink, "commit", slow_commit)
+    monkeypatch.setattr(remoteparts.RemoteParts, "discard", noted_discard)
+    x = da.from_array(array, chunks=(8, 30)).map_blocks(fails, dtype="i4", meta=array[:0])
+    with dask.config.set(scheduler="threads", num_workers=4), pytest.raises(ZeroDivisionError):
+        save(x, URL, chunks=8, storage_options=s3.options)
+    assert ended.is_set()
+    assert s3.keys() == ["a.blp"]
 
 
 def test_tasks_that_run_again(s3: S3Server, array: AnyArray, content: bytes) -> None:
