@@ -15,6 +15,7 @@ from ..display.contactsheet import is_cmyk
 from ..display.halfblocks import half_blocks, plain_text, sixel
 from ..display.lineplot import columns_of, text_plot
 from ..display.thumbnail import index_text, window
+from ..filetypes.identify import no_archive
 from ..filetypes.open import frames_of
 from ..filetypes.table import ARCHIVES, ARRAYS
 from ..frames.protocol import FrameSource
@@ -115,9 +116,7 @@ def _read(name: str, index: Index | None, nthreads: int | None) -> Shown:
     if filetype is ARRAYS:
         with Array(source, nthreads=nthreads) as array:
             if inner:
-                raise ValueError(
-                    f"{shown_name(outer)}: a single array, which has no part {inner!r:.80}"
-                )
+                raise no_archive(ARRAYS.kind, inner).at(path=shown_name(outer))
             return _of_array(array, "", index)
     with closing(frames_of(filetype, source, nthreads=nthreads)) as clips:
         return _of_clips(clips, outer, inner, index)

@@ -114,7 +114,7 @@ _VALUES: tuple[tuple[int, bytes, str, str], ...] = (
 # Pickles run code when they are read; `load` of such a file is for the caller to decide.
 _PICKLE = FileKind(
     "a pickle",
-    "which can run any code: if you trust it, bloscpack.save stores what pickle.load gives",
+    "it can run any code; if you trust it, bloscpack.save stores what pickle.load gives",
 )
 CSV = FileKind(
     "a table of text (CSV)",

@@ -158,7 +158,7 @@ def test_errors_name_the_call(blpk: Blpk) -> None:
         (["s.blp::/none"], 1, "no frames"),
         (["s.blp::/other"], 1, "no clip 'other'"),
         (["a.blp", "9"], 1, "out of bounds"),
-        (["a.blp::/x"], 1, "a single array"),
+        (["a.blp::/x"], 4, "has no array 'x'"),
         (["text.blp"], 1, "not numbers"),
         (["missing.blp"], 1, "does not exist"),
         (["a.blp", "--width", "0"], 2, "--width"),

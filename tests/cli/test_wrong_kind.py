@@ -136,3 +136,42 @@ def test_cat_of_an_array_writes_a_picture(blpk: Blpk, tmp_path: Path) -> None:
     bp.save(tmp_path / "array.blp", pixels)
     assert blpk("cat", "array.blp", "-o", "x.png").code == 0
     assert np.array_equal(np.asarray(Image.open(tmp_path / "x.png")), pixels)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [["info"], ["ls"], ["verify"], ["cat"], ["show", "--plain"], ["recover", "@", "out"]],
+    ids=lambda verb: verb[0],
+)
+def test_verbs_agree_on_a_wrong_input(
+    blpk: Blpk, tmp_path: Path, clips: str, verb: list[str]
+) -> None:
+    """Each verb gives one line, and the same exit code, for an input that none can read."""
+    bp.save(tmp_path / "arr.blp", np.arange(5))
+    bp.savez(tmp_path / "ar.blp", {"a": np.arange(5)})
+    (tmp_path / "not.zip").write_bytes(b"text")
+    (tmp_path / "x.fits").write_bytes(b"SIMPLE  =" + bytes(600))
+    (tmp_path / "dir").mkdir()
+    for name, code, words in (
+        ("", 1, "file '' does not exist"),
+        ("missing", 1, "does not exist"),
+        ("missing::/x", 1, "does not exist"),
+        ("arr.blp::/x", 4, "has no array 'x'"),
+        ("ar.blp::/x", 1, "no array 'x'"),
+        ("clips.blp::/x", 1, "clip"),
+        ("x.fits", 4, "a FITS file"),
+        ("dir", 4, "a folder"),
+        ("memory://missing", 1, "no such object"),
+        ("zip://m::not.zip", 1, "not a zip file"),
+    ):
+        given = [name if word == "@" else word for word in verb]
+        ended = blpk(*given, *([name] if "@" not in verb else []))
+        assert (ended.code, ended.out) == (code, ""), name
+        assert ended.err.startswith("blpk: error: "), name
+        assert ended.err.count("\n") == 1, ended.err
+        assert words in ended.err, name
+
+
+def test_an_empty_name_behind_a_file_is_the_file(blpk: Blpk, clips: str) -> None:
+    for verb in ("info", "ls", "verify"):
+        assert blpk(verb, "clips.blp::/").out.replace("::/", "") == blpk(verb, "clips.blp").out

@@ -50,7 +50,9 @@ def one_input(name: str) -> str:
 
 def check_input(name: str, what: str) -> None:
     """Check that an input exists."""
-    if name != STDIO and not is_url(name) and not Path(split_inner(name)[0]).exists():
+    where = split_inner(name)[0]
+    # Path("") is the working folder.
+    if name != STDIO and not is_url(name) and not (where and Path(where).exists()):
         raise FileNotFound(f"{what} '{name}' does not exist!")
 
 
@@ -90,7 +92,7 @@ def open_item(name: str) -> tuple[FileType, Any, str]:
     """
     where, inner = split_inner(name)
     if not inner:
-        return *open_input(name, folders=True), ""
+        return *open_input(where, folders=True), ""
     filetype, source = open_input(where, folders=True)
     if filetype.open_frames is not None:
         return filetype, source, inner

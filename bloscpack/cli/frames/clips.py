@@ -30,9 +30,8 @@ def only_clip(source: FrameSource, id_: str) -> Clip:
     """Return the clip with an id; without one the only clip, ValueError if there are several."""
     if not id_ and len(source) != 1:
         name = shown_name(source.name or "FILE")
-        raise ValueError(
-            f"{name}: {len(source)} clips: name one, such as '{name}::/{next(iter(source), 'ID')}'"
-        )
+        advice = f": name one, such as '{name}::/{next(iter(source))}'" if len(source) else ""
+        raise ValueError(f"{name}: {len(source)} clips{advice}")
     return source[id_ or next(iter(source))]
 
 

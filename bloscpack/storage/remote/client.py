@@ -17,8 +17,10 @@ import threading
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
+from tarfile import TarError
 from typing import Any
 from weakref import WeakKeyDictionary
+from zipfile import BadZipFile
 
 try:
     import fsspec
@@ -130,7 +132,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             f"{shown(url)}: {err}; 'bloscpack[s3]' brings s3fs, 'bloscpack[http]' aiohttp",
             name=err.name,
         ) from err
-    except OSError as err:  # some file systems connect immediately
+    except (OSError, BadZipFile, TarError) as err:  # some connect, or read an archive, immediately
         raise RemoteError(message_of(err)).at(path=shown(url)) from cause_of(err)
     if scheme in ("s3", "s3a"):
         filesystem.retries = 1
