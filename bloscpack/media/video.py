@@ -202,7 +202,7 @@ class VideoFrames(Iterator[Frame]):
             self.report.rotation, self.report.flipped = turn_of(matrix, self.report.path)
             self._is_turn_known = True
         rgb: Frame
-        rgb = self.content.pixels(frame) if self._is_raw else frame.to_ndarray(format="rgb24")
+        rgb = self.content.pixels(frame) if self._is_raw else self.content.rgb(frame)
         rgb = turn(rgb, self.report.rotation, flipped=self.report.flipped)
         # Copy a view of the decoder's own memory, which later frames overwrite.
         return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")

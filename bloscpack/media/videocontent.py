@@ -31,12 +31,15 @@ class VideoContent:
         Whether all pixels so far have the values that are stored.
     is_opaque : bool
         Whether all pixels so far are opaque, so that their alpha channel is not needed.
+    depth : str
+        Note on bits that are not kept; empty if all are.
     left_out : tuple of str
         Contents of the file beside the pixels, as short texts.
     """
 
     def __init__(self, container: Any, stream: Any) -> None:
         self.is_raw = self.is_opaque = True
+        self.depth = ""
         self._left_out = dict.fromkeys(_others(container, stream))
         self._time: int | None = None
         self._steps: set[int] = set()
@@ -45,7 +48,12 @@ class VideoContent:
     def left_out(self) -> tuple[str, ...]:
         """See the class."""
         is_even = not self._steps or max(self._steps) - min(self._steps) <= 1
-        return (*self._left_out, *["times of the frames, which are not even"] * (not is_even))
+        depth = [self.depth] * bool(self.depth)
+        return (
+            *self._left_out,
+            *depth,
+            *["times of the frames, which are not even"] * (not is_even),
+        )
 
     def pixels(self, frame: Any) -> Pixels:
         """Return the pixels of a frame.
@@ -61,13 +69,23 @@ class VideoContent:
         )
         kinds = {each.type.name for each in frame.side_data} - _CODING
         self._left_out |= dict.fromkeys(f"side data {kind}" for kind in sorted(kinds))
-        bits = max(int(each.bits) for each in form.components)
-        if not is_raw and bits > 8:
-            self._left_out[f"depth of {bits} bits ({form.name}), of which 8 are kept"] = None
+        if not is_raw:
+            self._note_depth(form)
         if None not in (self._time, frame.pts) and len(self._steps) < _MAX_STEPS:
             self._steps.add(frame.pts - self._time)
         self._time = frame.pts
         return found
+
+    def rgb(self, frame: Any) -> Pixels:
+        """Return the pixels of a frame as RGB of 8 bits."""
+        self._note_depth(frame.format)
+        found: Pixels = frame.to_ndarray(format="rgb24")
+        return found
+
+    def _note_depth(self, form: Any) -> None:
+        bits = max(int(each.bits) for each in form.components)
+        if bits > 8:
+            self.depth = f"depth of {bits} bits ({form.name}), of which 8 are kept"
 
 
 def _pixels(frame: Any) -> tuple[Pixels, bool]:

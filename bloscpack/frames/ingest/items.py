@@ -241,6 +241,8 @@ class VideoFile(Item):
         if report.rotation or report.flipped:
             flipped = " and mirrored" if report.flipped else ""
             reading.notes.append(f"turned by {report.rotation} degrees{flipped}")
+        if video.content.depth:
+            reading.notes.append(video.content.depth)
         if not report.ok:
             reading.notes.append(_relative(report.describe(), self.path))
             reading.meta["damaged"] = reading.notes[-1]
