@@ -301,7 +301,9 @@ class Workers(Generic[Task, Part]):
             try:
                 message = ForkingPickler.dumps(job.task)
             except Exception as err:
-                job._end(err)  # in its turn, as an error of the function
+                # In its turn, as an error of the function. With its traceback it would keep this
+                # frame and the message before, a view that then could not be released in order.
+                job._end(err.with_traceback(None))
                 continue
             worker.job = job
             # If it has exited, the next read from its pipe reports that.
