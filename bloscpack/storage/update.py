@@ -213,14 +213,17 @@ class UpdateFile(ByteSource):
             os.close(found[0])
             self.has_journal = os.path.lexists(journal_path(self.path))
 
-    def publish(self, target: str, replaced: "UpdateFile | None") -> None:
+    def publish(
+        self, target: str, replaced: "UpdateFile | None", *, overwrite: bool = True
+    ) -> None:
         """Rename a synced temporary file to `target`, durably.
 
-        `replaced` is the file that is there now, if this process has it locked.
+        `replaced` is the file that is there now, if this process has it locked. Without
+        `overwrite`, FileExistsError if there is one.
         """
         locked_fd = -1 if replaced is None else replaced._own()
         with disk.naming(self.name), replacing(target, locked_fd):
-            disk.replace(self.path, target)
+            disk.move(self.path, target, overwrite=overwrite)
             # Set before the sync: if that fails, `close` must not remove the file.
             self.path, self.is_temporary = target, False
             disk.sync_folder(os.path.dirname(target))

@@ -94,9 +94,10 @@ def test_a_file_that_appears_later_is_kept(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("make", [save, create])
 @pytest.mark.parametrize("links", [True, False])
 def test_a_file_that_appears_at_the_rename_is_kept(
-    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., None], links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, link = tmp_path / "a.blp", os.link
 
@@ -108,7 +109,7 @@ def test_a_file_that_appears_at_the_rename_is_kept(
 
     monkeypatch.setattr("os.link", racing)
     with pytest.raises(FileExistsError, match="overwrite=True"):
-        save(path, overwrite=False)
+        make(path, overwrite=False)
     assert path.read_bytes() == b"another"
     assert list(tmp_path.iterdir()) == [path]
 

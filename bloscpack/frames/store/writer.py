@@ -104,7 +104,7 @@ class StoreWriter:
         with closed_on_error(file):
             file.write_at(0, front, segment)
             file.sync()
-            file.publish(target, None)
+            file.publish(target, None, overwrite=overwrite)
             return cls(file)
 
     @classmethod
