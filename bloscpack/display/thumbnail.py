@@ -28,7 +28,10 @@ class Chunked(Protocol):
 
     dtype: Any
     shape: tuple[int, ...]
-    is_fortran: bool
+
+    @property
+    def is_fortran(self) -> bool:
+        """Whether the items are in Fortran order."""
 
     @property
     def nbytes(self) -> int:

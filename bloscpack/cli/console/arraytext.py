@@ -133,7 +133,7 @@ def _extreme_floats(values: AnyArray) -> Iterator[int]:
 
 
 def _first(chosen: AnyArray) -> list[int]:
-    return np.flatnonzero(chosen)[:1].tolist()
+    return [int(index) for index in np.flatnonzero(chosen)[:1]]
 
 
 def _ends(indices: IntArray, values: AnyArray) -> list[int]:
