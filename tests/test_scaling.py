@@ -1,9 +1,11 @@
 """Constants of the page about scaling are those that are counted here."""
 
 import gc
+import os
 import pickle
 import re
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,7 +13,9 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.cli.main import main
 from bloscpack.format.trailer import _MAX_PAGES_NBYTES, PAGE_CHUNKS, PAGE_SIZE
+from bloscpack.storage.file import FileSource
 from bloscpack.storage.remote.source import HEAD_NBYTES
 from bloscpack.storage.runs import MAX_REQUESTS
 
@@ -174,3 +178,67 @@ def test_a_frame_store(server, tmp_path):
         server.clear()
         store.read([(f"clip {number}", slice(0, 6, 2)) for number in range(7, many, 60)])
         assert len(server.log) <= 10
+
+
+def made(folder, count):
+    """Make an archive, a store, and folders of arrays and of stores, with `count` items each."""
+    folder.mkdir()
+    bp.savez(folder / "ar.blp", {f"m{number}": np.arange(3) for number in range(count)})
+    make_store(folder / "st.blp", count, np.zeros((2, 4, 4), "u1"))
+    for name in ("f", "s", "npy"):
+        (folder / name).mkdir()
+    for number in range(count):
+        bp.save(folder / "f" / f"{number}.blp", np.arange(3))
+        with bp.frames.create(folder / "s" / f"{number}.blp", nthreads=1) as store:
+            store.append(f"clip {number}", np.zeros((2, 4, 4), "u1"))
+        np.save(folder / "npy" / f"{number}.npy", np.zeros((2, 4, 4), "u1"))
+    return folder
+
+
+def ingested(folder, clips):
+    bp.frames.ingest(clips, folder / "out.blp", workers=1, nthreads=1, overwrite=True)
+
+
+# Opened files and reads for each further item: of an archive or store, or of a folder.
+LOOPS = {
+    "ls ARCHIVE": (0, 1, lambda d: main(["ls", f"{d}/ar.blp"])),
+    "info ARCHIVE": (0, 1, lambda d: main(["info", f"{d}/ar.blp"])),
+    "verify ARCHIVE": (0, 6, lambda d: main(["verify", f"{d}/ar.blp"])),
+    "cat ARCHIVE": (0, 0, lambda d: main(["cat", f"{d}/ar.blp", "m1", "-o", os.devnull])),
+    "frames ls STORE": (0, 0, lambda d: main(["frames", "ls", f"{d}/st.blp"])),
+    "info STORE": (0, 0, lambda d: main(["info", f"{d}/st.blp"])),
+    "ls FILES": (1, 4, lambda d: main(["ls", f"{d}/f/*.blp"])),
+    "verify -r FOLDER": (1, 7, lambda d: main(["verify", "-r", f"{d}/f"])),
+    "open_many": (1, 3, lambda d: bp.open_many(f"{d}/f/*.blp").close()),
+    "frames.open of many": (1, 1, lambda d: bp.frames.open(f"{d}/s/*.blp").close()),
+    "ingest of a store": (0, 2, lambda d: ingested(d, bp.frames.open(d / "st.blp"))),
+    "ingest of a folder": (0, 2, lambda d: ingested(d, bp.frames.listing.arrays(d / "npy"))),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_each_item_of_a_loop_is_opened_and_read_once(name, tmp_path, monkeypatch, capsys):
+    opens, reads, loop = LOOPS[name]
+    seen = Counter()
+    open_file, read_at = FileSource.__init__, FileSource.read_at
+
+    def spy_open(self, *args, **options):
+        seen["opens"] += 1
+        open_file(self, *args, **options)
+
+    def spy_read(self, *args, **options):
+        seen["reads"] += 1
+        return read_at(self, *args, **options)
+
+    counts = []
+    for count in (10, 30):
+        folder = made(tmp_path / f"{count}", count)
+        with monkeypatch.context() as patched:
+            patched.setattr(FileSource, "__init__", spy_open)
+            patched.setattr(FileSource, "read_at", spy_read)
+            seen.clear()
+            loop(folder)
+            counts.append((seen["opens"], seen["reads"]))
+    (few_opens, few_reads), (many_opens, many_reads) = counts
+    assert many_opens - few_opens == 20 * opens, counts
+    assert 20 * max(0, reads - 1) <= many_reads - few_reads <= 20 * reads + 2, counts
