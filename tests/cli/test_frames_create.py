@@ -112,6 +112,17 @@ def test_inputs_of_all_kinds(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(store["v"][:], moving(4))
 
 
+def test_videos_that_are_decoded(blpk: Blpk, tmp_path: Path) -> None:
+    write_video(tmp_path / "v.mp4", moving(20), codec="libx264")
+    ended = blpk("frames", "create", "v.mp4", "a.blp", "--workers", "1")
+    assert ended.code == 0
+    assert "of frames were decoded from" in ended.err
+    assert "--video copy keeps the packets" in ended.err
+    for options in (["--video", "recode"], ["-q"], []):  # the last time they are present
+        target = "a.blp" if not options else f"{options[0]}.blp"
+        assert blpk("frames", "create", *options, "-w", "1", "v.mp4", f"./{target}").err == ""
+
+
 def test_each_image_a_clip(blpk: Blpk, folders: Path) -> None:
     assert blpk("frames", "create", "--from", "images", "images", "a.blp").code == 0
     assert ids("a.blp") == [f"clip{k}/f{n}" for k in range(3) for n in range(2)]

@@ -12,7 +12,7 @@ from ...filetypes.open import open_frames
 from ...format.filekind import BLOSCPACK_KINDS
 from ...frames import listing
 from ...frames.ingest.ingest import IngestReport, Remark, ingest
-from ...frames.ingest.items import Item
+from ...frames.ingest.items import Item, VideoFile
 from ...frames.store.frameencoding import CODECS, ENCODERS, PRESETS, SUBSAMPLINGS
 from ...storage.file import kind_at
 from ...storage.url import shown_name
@@ -183,7 +183,9 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     console = Console(args)
     with ExitStack() as stack:
+        videos: list[VideoFile] = []
         items = _items(args, stack)
+        noted = _noting(items, videos)
         log = stack.enter_context(json_log(args.log))
         progress = stack.enter_context(console.progress(unit="clips"))
 
@@ -196,7 +198,7 @@ def run(args: argparse.Namespace) -> int:
             log(_remark(remark))
 
         report = ingest(
-            items,
+            list(noted) if isinstance(items, list) else noted,
             args.target,
             codec=args.codec,
             preset=args.preset,
@@ -220,12 +222,39 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
             locking=args.locking,
         )
+    _note_videos(args, videos, report, console)
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
     if args.json:
         print_json("frames create", _document(args.target, report, code))
     else:
         result(printable(f"{args.target}: {_summary(report)}"))
     return code
+
+
+def _noting(items: Iterable[Item], videos: list[VideoFile]) -> Iterator[Item]:
+    """Yield the items, and add those that are video files to a list."""
+    for item in items:
+        if isinstance(item, VideoFile):
+            videos.append(item)
+        yield item
+
+
+def _note_videos(
+    args: argparse.Namespace, videos: list[VideoFile], report: IngestReport, console: Console
+) -> None:
+    """Say how many bytes the packets of videos would take, if frames were stored instead."""
+    skipped = {remark.id for remark in report.skipped}
+    added = [item for item in videos if item.id not in skipped]
+    is_decoded = args.video is None and args.codec != "video"
+    if not added or not is_decoded or report.npresent or len(added) != report.nclips:
+        return
+    nbytes = sum(os.path.getsize(item.path) for item in added)
+    if nbytes < report.cbytes:
+        console.note(
+            f"{pretty_size(report.cbytes)} of frames were decoded from {pretty_size(nbytes)} of "
+            f"video files; --video copy keeps the packets of H.264, H.265, VP9 and AV1, and would "
+            f"save about {pretty_size(report.cbytes - nbytes)}"
+        )
 
 
 def _inputs_and_target(names: list[str]) -> tuple[list[str], str]:
