@@ -10,7 +10,7 @@ from typing import Any
 
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
-from ..frames.store.openclip import arrays_of, images_of, is_images
+from ..frames.store.openclip import arrays_of, images_of, is_images, meta_of
 from ..types import AnyArray, FramePreset
 from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .inventory import quoted
@@ -127,16 +127,6 @@ def empty_clips(source: FrameSource) -> Iterator[str]:
 def is_store(source: FrameSource) -> bool:
     """Return whether a source is a frame store."""
     return isinstance(source, FrameStore)
-
-
-def meta_of(clip: Clip) -> dict[str, Any]:
-    """Return the metadata of a clip for a frame store."""
-    for filetype in FILETYPES:
-        if filetype.meta_of is not None:
-            meta = filetype.meta_of(clip)
-            if meta is not None:
-                return meta
-    return clip.meta
 
 
 def attrs_of(source: FrameSource) -> dict[str, Any]:

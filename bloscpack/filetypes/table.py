@@ -84,9 +84,6 @@ class FileType(NamedTuple):
     # Takes a source of clips, and returns its attributes for a frame store; None if the source is
     # not of this type.
     attrs_of: Callable[..., dict[str, Any] | None] | None = None
-    # Takes a clip, and returns its metadata for a frame store, if they differ from `Clip.meta`;
-    # None if the clip is not of this type.
-    meta_of: Callable[..., dict[str, Any] | None] | None = None
 
     @property
     def kind(self) -> FileKind:
@@ -137,7 +134,6 @@ FILETYPES = (
         needs_path=True,
         is_folder=True,
         attrs_of=on_use("filetypes.converters.gulpcopy", "stored_attrs"),
-        meta_of=on_use("filetypes.converters.gulpcopy", "stored_meta"),
     ),
     FileType(
         "vrs",

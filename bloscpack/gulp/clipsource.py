@@ -40,7 +40,7 @@ from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray, BytesLike, IntArray
 from .chunk.format import ChunkNames, check_jpeg, check_meta_nbytes
 from .chunk.textindex import Triplets, parse_entries, parse_meta_data, parse_triplets, scan_index
-from .clipmetadata import load_labels
+from .clipmetadata import load_labels, pack_entries
 from .directory import listing_of
 from .gulperrors import DirectoryError
 
@@ -272,6 +272,10 @@ class GulpClip(ShownClip):
         """All entries of its metadata, as in the file, read-only; None if that is not a list."""
         entries: list[Any] | None = self._parse(parse_entries, 1)
         return entries and read_only_meta(entries)
+
+    def _packed_meta(self) -> dict[str, Any]:
+        """Return all entries of its metadata, as an object for a frame store."""
+        return pack_entries(self.meta_data)
 
     @property
     def shape(self) -> tuple[int, ...]:

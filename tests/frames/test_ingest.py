@@ -223,6 +223,24 @@ class TestArrays:
         with bp.frames.open(tmp_path / "b.blp") as store:
             assert store["x"].codec == "lossless"
 
+    def test_attributes_come_with_frames(self, tmp_path: Path) -> None:
+        bp.save(tmp_path / "a.blp", np.zeros((3, 2)), attrs={"unit": "m", "label": 1})
+        path = tmp_path / "frames.blp"
+        with bp.open(tmp_path / "a.blp") as array:
+            with bp.frames.create(path, attrs={"of": "all"}) as store:
+                store.append("a", array, {"label": 2})
+                with pytest.raises(TypeError, match="not set"):
+                    store.append("b", {1, 2})
+            ingest({"b": array}, path)
+        with bp.frames.open(path) as store:
+            assert store["a"].meta == {"unit": "m", "label": 2}
+            assert store["b"].meta == {"unit": "m", "label": 1}
+            ingest(store, tmp_path / "b.blp")
+            ingest(store, tmp_path / "c.blp", attrs={})
+        for name, attrs in (("b.blp", {"of": "all"}), ("c.blp", {})):
+            with bp.frames.open(tmp_path / name) as store:
+                assert store.attrs == attrs
+
     def test_items_of_another_kind_are_refused(self, tmp_path: Path) -> None:
         for items in (np.zeros((2, 3)), [np.zeros((2, 3))], ["a.jpg"], [("a", 1, 2)]):
             with pytest.raises(TypeError, match="pairs of id and frames"):

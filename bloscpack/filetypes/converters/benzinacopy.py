@@ -19,12 +19,12 @@ from ...benzina.packing import pack
 from ...benzina.sample import Sample
 from ...benzina.writer import Writer
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
-from ...frames.store.openclip import arrays_of, data_of, is_images
+from ...frames.store.openclip import arrays_of, data_of, is_images, meta_of
 from ...media import image
 from ...media.pictureitems import Item, lost_by_decoding
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...types import PictureCodec
-from ..clipcopy import attrs_of, empty_clips, meta_of
+from ..clipcopy import attrs_of, empty_clips
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
 from ..inventory import attributes, quoted
 from ..picturefolder import FolderSource

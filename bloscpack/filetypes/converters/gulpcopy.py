@@ -20,7 +20,7 @@ from ...frames.store.openclip import arrays_of, data_of, images_of, is_images
 from ...frames.verify import verify
 from ...gulp.chunk.chunkfile import GulpChunk
 from ...gulp.chunk.format import LABELS_NAME, chunk_names
-from ...gulp.clipmetadata import dump_labels, pack_entries, unpack_entries
+from ...gulp.clipmetadata import dump_labels, unpack_entries
 from ...gulp.clipsource import GulpClip, GulpSource
 from ...gulp.verify import FileDamage, pairs_of
 from ...media import image
@@ -170,11 +170,6 @@ def _pixels(data: bytes, info: image.ImageInfo) -> AnyArray:
 def _entries_of(clip: Clip) -> list[Any] | None:
     """Return the metadata of a clip for a Gulp directory."""
     return clip.meta_data if isinstance(clip, GulpClip) else unpack_entries(clip.meta)
-
-
-def stored_meta(clip: Clip) -> dict[str, Any] | None:
-    """Return the metadata of a clip for a frame store; None if it is not from a directory."""
-    return pack_entries(clip.meta_data) if isinstance(clip, GulpClip) else None
 
 
 def stored_attrs(source: FrameSource) -> dict[str, Any] | None:

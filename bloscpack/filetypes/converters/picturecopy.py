@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...frames.protocol import Clip, FrameSource
-from ...frames.store.openclip import data_of, is_images
+from ...frames.store.openclip import data_of, is_images, meta_of
 from ...media import image
 from ...media.filename import FileNames
 from ...media.picturelist import LISTS, Listing
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...storage.folder.outputfolder import Folder
 from ...types import AnyArray
-from ..clipcopy import attrs_of, empty_clips, meta_of
+from ..clipcopy import attrs_of, empty_clips
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
 from ..inventory import attributes
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..store.format import FrameFormat
 from ..store.frameencoding import EncodedClip, EncodedVideo, Encoder, Options, pack_meta, recoded
-from ..store.openclip import as_video
+from ..store.openclip import as_video, meta_of
 from ..video.format import join_text
 from .items import ClipItem, Item, ReadOptions, VideoFile
 
@@ -81,7 +81,7 @@ def _video_of(task: EncodeTask) -> Iterator[EncodedClip | None]:
     if isinstance(item, ClipItem) and how.keep_video and how.short_edge is None:
         clip = as_video(item.clips[item.id])
         if clip is not None:
-            yield clip._stored({**clip.meta, **item.meta})
+            yield clip._stored({**meta_of(clip), **item.meta})
             return
     if not isinstance(item, VideoFile) or how.video is None:
         yield None

@@ -187,7 +187,7 @@ def ingest(
         With no items, or if all are skipped, create a store without clips or leave the existing
         store unchanged, instead of raising an error.
     attrs : mapping, optional
-        JSON values to store with a new store.
+        JSON values to store with a new store; by default those of `items`, if it is a source.
     log : callable, optional
         Called with each `Remark` as soon as it is made.
     progress : bool, callable or object with ``update``, optional
@@ -260,6 +260,8 @@ def ingest(
         video=video,
         max_gop=max_gop,
     )
+    if attrs is None and hasattr(items, "read"):
+        attrs = getattr(items, "attrs", None)
     found = _items_of(items)
     if not allow_empty:
         found = _require_items(found)

@@ -18,14 +18,14 @@ from ...media import image
 from ...media.video import read_video
 from ...types import AnyArray
 from ..protocol import Clip, FrameSource
-from ..store.openclip import frames_of, is_images
+from ..store.frameencoding import IMAGE_BYTES, NOT_FRAMES
+from ..store.openclip import frames_of, is_images, meta_of
 
 # Images that cannot be read: a folder with one of these would be an incomplete clip.
 OTHER_IMAGE_SUFFIXES = (".bmp", ".gif", ".jp2", ".tif", ".tiff", ".webp", ".avif", ".heic", ".jxl")
 
 # Larger than any real image file; files are read whole.
 _MAX_IMAGE_FILE_NBYTES = 1 << 30
-_BYTES = bytes | bytearray | memoryview
 _NUMBER = re.compile(r"(\d+)")
 
 
@@ -96,8 +96,8 @@ class ArrayItem(Item):
         """Return the frames; the options apply to images."""
         frames = self.frames
         # An encoder refuses text and bytes, whose items would be taken for frames.
-        if hasattr(frames, "__array__") or isinstance(frames, str | _BYTES):
-            return Reading(frames)
+        if hasattr(frames, "__array__") or isinstance(frames, NOT_FRAMES):
+            return Reading(frames, meta_of(frames))
         return Reading(_frames_or_images(frames, options))
 
 
@@ -122,8 +122,8 @@ class ClipItem(Item):
         frames = frames_of(clip, keep=True)
         if len(clip) and is_images(clip):
             named = ((f"frame {index}", data) for index, data in enumerate(frames))
-            return Reading(_images(named, options), clip.meta)
-        return Reading(_scaled(frames, options) if len(clip) else frames, clip.meta)
+            return Reading(_images(named, options), meta_of(clip))
+        return Reading(_scaled(frames, options) if len(clip) else frames, meta_of(clip))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +315,8 @@ def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterato
                     image.decode(data)
                 yield data
             else:
-                yield _resized(image.decode(data, upright=True), options)
+                upright = image.turn(image.decode(data), *image.probe(data, upright=True).turn)
+                yield _resized(np.ascontiguousarray(upright), options)
         except BloscpackError as err:
             place = os.path.basename(name)
             if isinstance(err, CodecError):
@@ -326,7 +327,7 @@ def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterato
 
 def _frames_or_images(frames: Iterable[Any], options: ReadOptions) -> Iterator[Any]:
     for number, frame in enumerate(frames):
-        if isinstance(frame, _BYTES):
+        if isinstance(frame, IMAGE_BYTES):
             yield from _images([(f"frame {number}", bytes(frame))], options)
         else:
             yield frame

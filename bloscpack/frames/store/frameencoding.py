@@ -7,6 +7,7 @@ a few frames of an iterable are in memory at a time.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
@@ -43,6 +44,9 @@ _IMAGE_KINDS = {"jpeg": ImageKind.JPEG, "png": ImageKind.PNG}
 # Kinds of dtypes that are not those of frames.
 _TEXTS = {"O": "Python objects", "S": "bytes", "T": "text", "U": "text"}
 
+IMAGE_BYTES = bytes | bytearray | memoryview
+# Iterables that are not frames in an order.
+NOT_FRAMES = str | IMAGE_BYTES | Mapping | AbstractSet
 _NONE = object()
 NO_FRAMES = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
 """Format of a clip that is made from an empty sequence."""
@@ -176,7 +180,7 @@ class Encoder:
         return self.format.codec == Codec.RAW
 
     def _start(self, frames: Any) -> Iterator[tuple[bytes, int]]:
-        if isinstance(frames, str | bytes | bytearray | memoryview | Mapping):
+        if isinstance(frames, NOT_FRAMES):
             raise TypeError(
                 "frames must be an array, or an iterable of arrays or of JPEG or PNG images, "
                 f"not {type(frames).__name__}"
@@ -195,7 +199,7 @@ class Encoder:
             return iter(())
         if isinstance(first, str | os.PathLike):
             raise _not_frames(f"{type(first).__name__} such as {first!r:.80}")
-        if isinstance(first, bytes | bytearray | memoryview):
+        if isinstance(first, IMAGE_BYTES):
             return self._images(chain([first], items))
         frame = _numbers(first)
         items = map(as_array, chain([frame], items))

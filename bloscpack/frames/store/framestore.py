@@ -39,7 +39,7 @@ from ...types import (
 from ..protocol import Clip, ClipMapping, Request, read_batch
 from .clip import StoreClip
 from .frameencoding import ALL_KEPT, EncodedClip, EncodedVideo, Kept, Options, recoded
-from .openclip import as_video, frames_of, is_clip, open_clip
+from .openclip import as_video, frames_of, is_clip, meta_of, open_clip
 from .segments import Finder, Index
 from .storefront import FRONT_NBYTES, Front
 from .summary import Summary, VideoSummary, summarize, summarize_video
@@ -479,8 +479,9 @@ class FrameStore(ClipMapping[StoreClip]):
         for name, needed in _CODEC_OF.items():
             if given[name] is not None and options.codec != needed:
                 raise ValueError(f"{name} needs codec={needed!r}")
+        if brought := meta_of(frames):
+            meta = {**brought, **(meta or {})}
         if is_clip(frames):
-            meta = {**frames.meta, **(meta or {})}
             self._append_clip(id, frames, meta, options, Kept.of(**given))
         else:
             writer.append(id, frames, meta, options, self.nthreads)
@@ -489,7 +490,7 @@ class FrameStore(ClipMapping[StoreClip]):
         self,
         id: str,  # noqa: A002
         clip: Clip,
-        meta: Mapping[str, Any],
+        meta: Mapping[str, Any] | None,
         options: Options | None = None,
         kept: Kept = ALL_KEPT,
     ) -> None:
@@ -497,7 +498,7 @@ class FrameStore(ClipMapping[StoreClip]):
         writer = self._open_writer()
         video = as_video(clip) if kept.video else None
         if video is not None:
-            writer.append_encoded(id, video._stored(meta))
+            writer.append_encoded(id, video._stored(meta or {}))
             return
         frames = frames_of(clip, keep=kept.images)
         writer.append(id, frames, meta, options or self._options(), self.nthreads)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...array.array import Array
 from ...parallel.imports import importing
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
@@ -49,6 +50,16 @@ def as_video(clip: Clip) -> "VideoClip | None":
 def is_clip(value: object) -> bool:
     """Return whether a value is a clip of any source, and not an array or a list of frames."""
     return hasattr(value, "read_images") and hasattr(value, "meta")
+
+
+def meta_of(frames: Any) -> dict[str, Any]:
+    """Return the metadata that frames bring to a store: those of a clip, or attrs of an `Array`."""
+    # A clip of a Gulp directory may have several objects.
+    if (packed := getattr(frames, "_packed_meta", None)) is not None:
+        return packed()  # type: ignore[no-any-return]
+    if isinstance(frames, Array):
+        return frames.attrs
+    return frames.meta if is_clip(frames) else {}
 
 
 def is_images(clip: Clip) -> bool:

@@ -14,12 +14,12 @@ import numpy as np
 
 from ...exceptions import FormatError, UnsupportedError
 from ...filetypes.arrayclips import Clips, clip_id
-from ...filetypes.clipcopy import attrs_of, meta_of
+from ...filetypes.clipcopy import attrs_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
 from ...filetypes.inventory import attributes, quoted
 from ...frames.indexing import IndexedClip
 from ...frames.protocol import FrameSelection, FrameSource, frame_indices
-from ...frames.store.openclip import data_of, is_images
+from ...frames.store.openclip import data_of, is_images, meta_of
 from ...media.pictureitems import lost_by_decoding
 from ...media.video import VideoFrames, read_video
 from ...media.videowriter import RATE_KEY, gif_length, rate_of, rgb_frames, write_gif, write_mp4

@@ -20,13 +20,13 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from ...exceptions import FormatError
 from ...filetypes.arrayclips import ArrayClip, Clips, array_of_clip, clip_id
 from ...filetypes.arraysource import ArraySource, Rows
-from ...filetypes.clipcopy import StoreWriter, attrs_of, meta_of
+from ...filetypes.clipcopy import StoreWriter, attrs_of
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
 from ...filetypes.inventory import Inventory, attributes, quoted
 from ...filetypes.picturefolder import ImageClip
 from ...frames.ingest.items import natural_key
 from ...frames.protocol import Clip, FrameSource
-from ...frames.store.openclip import data_of, is_images
+from ...frames.store.openclip import data_of, is_images, meta_of
 from ...media import image
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
