@@ -44,9 +44,9 @@ _IMAGE_KINDS = {"jpeg": ImageKind.JPEG, "png": ImageKind.PNG}
 # Kinds of dtypes that are not those of frames.
 _TEXTS = {"O": "Python objects", "S": "bytes", "T": "text", "U": "text"}
 
-IMAGE_BYTES = bytes | bytearray | memoryview
+IMAGE_BYTES = (bytes, bytearray, memoryview)
 # Iterables that are not frames in an order.
-NOT_FRAMES = str | IMAGE_BYTES | Mapping | AbstractSet
+NOT_FRAMES = (str, *IMAGE_BYTES, Mapping, AbstractSet)
 _NONE = object()
 NO_FRAMES = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
 """Format of a clip that is made from an empty sequence."""
