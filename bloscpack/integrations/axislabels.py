@@ -129,7 +129,7 @@ def types_of(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
         key: value.dtype.str
         for key, value in attrs.items()
         if isinstance(value, np.generic | np.ndarray)
-        and value.dtype.kind in "biuf"
+        and value.dtype.kind in "iuf"
         and key in _OF_ITEMS | _OF_SCALING
         and value.dtype.newbyteorder("=")
         != (_type_of(key, dtype) or np.array(value.tolist()).dtype)

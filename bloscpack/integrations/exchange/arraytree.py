@@ -175,7 +175,7 @@ class ArrayTree:
 
     def _is_coord(self, path: str, node: Node) -> bool:
         coord = self._nodes.get(path)
-        if coord is None or coord is node or coord.dims is None:
+        if coord is None or coord.name == node.name or coord.dims is None:
             return False
         if node.dims is None or node.rows is None:
             return False
@@ -196,7 +196,7 @@ class ArrayTree:
         return self._entries[coord.path]
 
     def _new_entry(self, coord: Node) -> Any:
-        if coord.lost or (coord.rows is None) == (coord.values is None):
+        if (coord.rows is None) == (coord.values is None):
             return None
         if coord.rows is not None and coord.rows.nbytes > _MAX_COORD_NBYTES:
             return None
@@ -236,7 +236,10 @@ class ArrayTree:
             raise UnsupportedError(f"{self._what}: {of}: {node.why}").at(path=self._where)
         inventory.add(*node.lost)
         coords = self._coords(node)
-        missing = [path for path in node.coords if path.rpartition("/")[2] not in coords]
+        for path in coords.values():
+            inventory.add(*self._nodes[path].lost)
+        carried = {node.name, *coords}
+        missing = [path for path in node.coords if path.rpartition("/")[2] not in carried]
         inventory.add(*(f"scale {quoted(path)} of {of}" for path in missing))
         attrs = self._plain(of, node.attrs, inventory) | types_of(node.attrs, rows.dtype)
         if {*str(node.attrs.get("coordinates", "")).split()} <= coords.keys():

@@ -227,9 +227,13 @@ class _Reader:
             lost.append(f"labels {', '.join(labels):.80} of the items of {of}")
         if kind.get_class() == h5py.h5t.BITFIELD:
             lost.append(f"type bit field of {of}")
-        if kind.get_class() == h5py.h5t.OPAQUE and not kind.get_tag().startswith(b"NUMPY:"):
-            lost.append(f"tag {quoted(kind.get_tag().decode('utf-8', 'replace'))} of {of}")
-        if None in dataset.maxshape:
+        tag = kind.get_tag() if kind.get_class() == h5py.h5t.OPAQUE else b""
+        if tag and not tag.startswith(b"NUMPY:"):
+            lost.append(f"tag {quoted(tag.decode('utf-8', 'replace'))} of {of}")
+        if self._is_netcdf:
+            if dataset.is_scale and dataset.maxshape == (None,):
+                lost.append(f"unlimited length of dimension {of}")
+        elif None in dataset.maxshape:
             lost.append(f"unlimited length of {of}")
         elif dataset.maxshape != dataset.shape:
             lost.append(f"largest shape {dataset.maxshape} of {of}")
@@ -358,10 +362,11 @@ class _Writer:
     def _write_labels(self, dataset: Any, labels: Labels, name: str) -> list[str]:
         """Write names of axes and coordinates; return the coordinates that cannot be scales."""
         others = []
-        for axis, each in enumerate(labels.dims):
-            dataset.dims[axis].label = each
         if labels.dims == (name,):
             dataset.make_scale(name)
+        else:
+            for axis, each in enumerate(labels.dims):
+                dataset.dims[axis].label = each
         for key, coord in labels.coords.items():
             is_scale = len(coord.dims) == 1 and labels.dims.count(coord.dims[0]) == 1
             if is_scale and coord.values.dtype.kind in "biufU" and is_place(key):

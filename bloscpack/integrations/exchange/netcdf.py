@@ -190,17 +190,17 @@ class _Writer:
 
     def _dimension(self, group: Any, name: str, length: int, is_default: bool) -> str:
         """Return the name of a dimension of a group or those above, after it is made."""
-        found = group.dimensions.get(name)
-        if found is not None and found.size != length and is_default:
-            return self._dimension(group, f"{name}_{length}", length, is_default)
+        found = next(
+            (each.dimensions[name] for each in _up(group) if name in each.dimensions), None
+        )
         if found is not None and found.size == length:
             return name
-        if not is_place(name):
-            raise ValueError(f"the name {name!r:.80} of an axis")
-        if found is not None and name in group._h5group:
+        if found is not None and is_default:
+            return self._dimension(group, f"{name}_{length}", length, is_default)
+        if not is_place(name) or name in group.dimensions:
             raise ValueError(
-                f"axes {name!r:.80} of {found.size} and of {length}: copy each array to a file of "
-                "its own, by FILE::/NAME"
+                f"an axis {name!r:.80} of {length}: copy each array to a file of its own, by "
+                "FILE::/NAME"
             )
         group.dimensions[name] = length
         return name
@@ -208,7 +208,7 @@ class _Writer:
     def _write_coord(self, group: Any, key: str, coord: Coord) -> None:
         """Write a coordinate, unless another array of the group has it already."""
         values = coord.values
-        if key in group.variables:
+        if key in group.variables or _has_above(group, key, coord):
             return
         if values.dtype.kind not in "biufU" or values.dtype == np.float16 or not is_place(key):
             raise ValueError(f"coordinates {key!r:.80} of {values.dtype}")
@@ -221,6 +221,20 @@ class _Writer:
         _write_attrs(variable, coord.attrs, values.dtype)
         if coord.values.dtype == bool:
             variable.attrs["dtype"] = "bool"
+
+
+def _up(group: Any) -> Iterator[Any]:
+    """Yield a group and those above."""
+    while group is not None:
+        yield group
+        group = group.parent
+
+
+def _has_above(group: Any, key: str, coord: Coord) -> bool:
+    """Return whether a group above has the same coordinate."""
+    found = next((each.variables[key] for each in _up(group) if key in each.variables), None)
+    is_alike = found is not None and found.dimensions == coord.dims
+    return bool(is_alike and np.array_equal(found[...], coord.values))
 
 
 def _write_attrs(node: Any, attrs: Mapping[str, Any], dtype: Any = None) -> None:

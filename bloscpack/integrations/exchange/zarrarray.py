@@ -142,8 +142,11 @@ def _node(path: str, array: Any, where: str | None) -> Node:
     if "_FillValue" in attrs:
         attrs["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
     fill = array.fill_value
-    if array.metadata.zarr_format == 2 and fill is not None:  # for xarray it is a missing value
-        attrs.setdefault("_FillValue", np.asarray(fill)[()])
+    if array.metadata.zarr_format == 2 and fill is not None and dtype.kind in "biufSU":
+        # For xarray it is a missing value, and not the one of the attributes.
+        if "_FillValue" in attrs and _bits(attrs["_FillValue"], dtype) != _bits(fill, dtype):
+            node.lost.append(f"attribute '_FillValue' beside the fill value of {of}")
+        attrs["_FillValue"] = np.asarray(fill).tolist()
     elif fill is not None and _bits(fill, dtype) not in (_bits(attrs.get("_FillValue"), dtype), 0):
         node.lost.append(f"fill value {fill!s:.40} of {of}")
     return node
@@ -301,11 +304,11 @@ class _Writer:
         options = dict(self._format)
         if options["zarr_format"] == 2:
             # xarray takes any value but None for missing data.
-            options["fill_value"] = typed(attrs, dtype).get("_FillValue")
-            if isinstance(options["fill_value"], np.generic):
+            fill = attrs.get("_FillValue")
+            is_fill = dtype.kind in "biufSU" and isinstance(fill, bool | int | float | str)
+            options["fill_value"] = np.array(fill).astype(dtype)[()] if is_fill else None
+            if is_fill:
                 del attrs["_FillValue"]
-            else:
-                options["fill_value"] = None
             if dims is not None:
                 attrs[_DIMS] = list(dims)
         else:

@@ -1,0 +1,329 @@
+"""Files with one of each thing that a format holds: all of it is carried or listed, both ways."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import UnsupportedError
+
+h5py: Any = pytest.importorskip("h5py")
+h5netcdf: Any = pytest.importorskip("h5netcdf")
+scipy_io: Any = pytest.importorskip("scipy.io")
+zarr: Any = pytest.importorskip("zarr")
+xr: Any = pytest.importorskip("xarray")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def make_hdf5(path: Path) -> None:
+    with h5py.File(path, "w") as f:
+        f.attrs.update({"title": "all", "nan": np.nan, "name": "mine", "neg": -0.0})
+        f.attrs["complex"] = 1j
+        f.attrs["reference"] = f.ref
+        f.attrs["null"] = h5py.Empty("f4")
+        f.attrs["many"] = np.arange(4, dtype="u1").reshape(2, 2)
+        f.attrs["words"] = np.array(["a", "b"], dtype=object)
+        f["t"] = np.array([0, 1, 2.5])
+        f["t"].make_scale("t")
+        f["t"].attrs["units"] = "days since 2000-01-01"
+        f["lonely"] = np.arange(4)
+        f["lonely"].make_scale("lonely")
+        data = f.create_dataset("T", data=np.ones((3, 4), ">f4"), chunks=(2, 2), fillvalue=-9)
+        data.dims[0].attach_scale(f["t"])
+        data.dims[0].label = "t"
+        data.dims[1].label = "x"
+        data.attrs["dims"] = "of a user"
+        f["sub/deep/inner"] = np.arange(5, dtype="i2")
+        f["sub"].attrs["note"] = "group"
+        f.create_group("hollow").attrs["a"] = [1, 2]
+        f["hard"] = f["T"]
+        f["soft"] = h5py.SoftLink("/sub/deep/inner")
+        f["dangling"] = h5py.SoftLink("/nowhere")
+        f["external"] = h5py.ExternalLink("other.h5", "/x")
+        f["loop"] = f["/"]
+        f["type"] = np.dtype("f8")
+        f["null"] = h5py.Empty("i4")
+        f["text"] = np.array(["x", "yy"], dtype=object)
+        f["fixed"] = np.array([b"ab", b"c"])
+        f.create_dataset("lists", (2,), h5py.vlen_dtype("i4"))
+        f.create_dataset("references", (2,), h5py.ref_dtype)
+        f.create_dataset("regions", (2,), h5py.regionref_dtype)
+        f.create_dataset("switch", data=[0, 1], dtype=h5py.enum_dtype({"OFF": 0, "ON": 1}, "i1"))
+        f["flags"] = np.array([True, False])
+        f["records"] = np.array([(1, [2.5, 3])], [("a", "i4"), ("b", "f8", (2,))])
+        f["opaque"] = np.array([b"abc"], "V3")
+        f["when"] = np.array(["2020-01-01"], "M8[D]").astype(h5py.opaque_dtype("M8[D]"))
+        f["complex"] = np.array([1 + 2j, complex(-0.0, np.nan)])
+        f["scalar"] = 7
+        f.create_dataset("log", (0,), maxshape=(None,), dtype="f4")
+        f.create_dataset("capped", (2,), maxshape=(9,), dtype="f4")
+        layout = h5py.VirtualLayout((3,), "f8")
+        layout[:] = h5py.VirtualSource(".", "t", (3,))
+        f.create_virtual_dataset("virtual", layout)
+        f.create_dataset("outside", (2,), "i1", external=[("raw.bin", 0, 2)])
+        space = h5py.h5s.create_simple((2,))
+        h5py.h5d.create(f.id, b"bits", h5py.h5t.STD_B8LE, space)
+
+
+NO_ITEMS = "it has items of variable length, references or none"
+ELSEWHERE = "its items are in other files or datasets; copy them with h5py"
+HDF5_LOST = {
+    *(f"array '{name}': {NO_ITEMS}" for name in ("null", "text", "lists", "references", "regions")),
+    *(f"array '{name}': {ELSEWHERE}" for name in ("virtual", "outside")),
+    *(f"attribute '{name}' of the file" for name in ("complex", "reference", "null")),
+    "link 'hard' to 'T'",
+    "link 'soft' to '/sub/deep/inner'",
+    "link 'dangling' to '/nowhere'",
+    "link 'external' to '/x' in another file",
+    "link 'loop' to '/'",
+    "type 'type'",
+    "fill value -9.0 of 'T'",
+    "labels OFF, ON of the items of 'switch'",
+    "type bit field of 'bits'",
+    "unlimited length of 'log'",
+    "largest shape (9,) of 'capped'",
+}
+
+
+# And an axis without coordinates, which xarray needs.
+_LOST_IN_HDF5 = {text.split("'")[1] for text in HDF5_LOST if text[0] in "at"} | {"x"}
+
+
+def hdf5_content(path: Path) -> dict[str, Any]:
+    """Return what h5py finds, apart from what `HDF5_LOST` names."""
+    found: dict[str, Any] = {}
+    kept = ("title", "nan", "name", "neg", "many", "words")
+
+    def visit(name: str, node: Any) -> None:
+        attrs = {key: repr(value) for key, value in node.attrs.items() if key[0].islower()}
+        if isinstance(node, h5py.Group):
+            found[name] = attrs
+        elif name not in _LOST_IN_HDF5:
+            scales = [[each.name for each in dim.values()] for dim in node.dims]
+            items = node[()].tobytes()
+            found[name] = (node.shape, node.dtype.str, items, attrs, scales[:1], node.is_scale)
+
+    with h5py.File(path) as f:
+        f.visititems(visit)
+        found[""] = {key: repr(np.asarray(f.attrs[key]).tolist()) for key in kept}
+    return found
+
+
+def make_netcdf4(path: Path) -> None:
+    with h5netcdf.File(path, "w") as f:
+        make_netcdf(f, f.create_variable)
+        f.dimensions["more"] = 2
+        for kind in ("u1", "u2", "u4", "i8", "u8"):
+            f.create_variable(kind, ("x",), kind)[:] = [1, 2, 3]
+        f.create_variable("id", ("x",), "i8", fillvalue=np.int64(-1))[:] = [2**53 + 1, 7, -1]
+        f.create_variable("text", ("x",), h5py.string_dtype())[:] = np.array(["a", "bb", "c"], "O")
+        group = f.create_group("sub")
+        group.attrs["about"] = "group"
+        group.dimensions["y"] = 2
+        group.create_variable("y", ("y",), "i4")[:] = [1, 2]
+        group.create_variable("inner", ("y", "x"), "f4")[:] = np.ones((2, 3))
+        group.create_group("deep").create_variable("x", ("x",), "f4")[:] = [9, 9, 9]
+        f.create_group("hollow").attrs["a"] = 1
+        switch = f.create_enumtype(np.int8, "switch_t", {"OFF": 0, "ON": 1})
+        f.create_variable("switch", ("x",), switch)[:] = np.array([0, 1, 0], "i1")
+
+
+def make_netcdf3(path: Path) -> None:
+    with scipy_io.netcdf_file(path, "w", version=2) as f:
+        make_netcdf(f, lambda name, dims, kind, **_: f.createVariable(name, kind, dims))
+
+
+def make_netcdf(f: Any, create: Callable[..., Any]) -> None:
+    """Add what both versions can hold."""
+    is_new = hasattr(f, "create_group")
+    sizes = {"time": None, "x": 3, "unused": 7, "strlen": 2, "lonely": 2}
+    for name, size in sizes.items():
+        if is_new:
+            f.dimensions[name] = size
+        else:
+            f.createDimension(name, size)
+    if is_new:
+        f.resize_dimension("time", 2)
+
+    def attrs(node: Any, **values: Any) -> None:
+        for key, value in values.items():
+            if is_new:
+                node.attrs[key] = value
+            else:
+                setattr(node, key, value)
+
+    def variable(key: str, dims: tuple[str, ...], kind: str, items: Any, **values: Any) -> None:
+        fill = {"fillvalue": values.pop("_FillValue")} if is_new and "_FillValue" in values else {}
+        made = create(key, dims, kind, **fill)
+        if dims:
+            made[0 : len(items)] = np.array(items, kind)
+        elif is_new:
+            made[...] = items
+        else:
+            made.data[...] = items
+        attrs(made, **values)
+
+    number = np.array([1, 2], "i4")
+    attrs(f, title="all", history="made", nan=np.float32(np.nan), list=number, number=np.int16(5))
+    time = {"units": "days since 2000-01-01", "calendar": "noleap"}
+    variable("time", ("time",), "f8", [0, 59.5], **time)
+    variable("x", ("x",), "f4", [1, 2, 3], long_name="column")
+    packed = {"scale_factor": np.float32(0.5), "add_offset": 10.0, "_FillValue": np.int16(-1)}
+    others = {"name": "Thermometer", "coordinates": "lat lab"}
+    variable("T", ("time", "x"), "i2", [[1, 2, -1], [3, 4, 5]], **packed, **others)
+    variable("lat", ("x",), "f8", [5, 6, 7])
+    variable("lab", ("x", "strlen"), "S1", [[b"a", b"b"], [b"c", b"d"], [b"e", b"f"]])
+    variable("cov", ("x", "x"), "f4", np.eye(3))
+    variable("scalar", (), "i4", 9)
+    variable("lonely", ("lonely",), "i4", [7, 8])
+    variable("marked", ("x",), "f4", [1, -99, 3], missing_value=np.float32(-99))
+    variable("unsigned", ("x",), "i1", [-1, 2, 3], _Unsigned="true")
+    variable("flag", ("x",), "i1", [0, 1, 0], flag_values=np.array([0, 1], "i1"))
+
+
+NETCDF3_LOST = {
+    "unlimited length of dimension 'time'",
+    "dimension 'unused' of length 7",
+}
+NETCDF4_LOST = {
+    *NETCDF3_LOST,
+    "dimension 'more' of length 2",
+    f"array 'text': {NO_ITEMS}",
+    "type 'switch_t'",
+    "labels OFF, ON of the items of 'switch'",
+}
+
+
+def netcdf_content(path: Path) -> dict[str, Any]:
+    """Return what xarray finds, raw and as it decodes it, apart from what is listed as lost."""
+    engine = "scipy" if path.name == "netcdf3.nc" else "h5netcdf"
+    found: dict[str, Any] = {}
+    groups = ("",) if engine == "scipy" or "netcdf3" in path.stem else ("", "sub", "sub/deep")
+    for group in groups:
+        for is_raw in (True, False):
+            options = {"decode_cf": False} if is_raw else {"decode_times": False}
+            with xr.open_dataset(path, engine=engine, group=group or None, **options) as data:
+                found[group, is_raw] = {key: _text(value) for key, value in data.attrs.items()}
+                for name, each in data.variables.items():
+                    if name not in ("text", "switch") or group:
+                        values = each.values
+                        if values.dtype.kind != "O":
+                            values = values.astype(values.dtype.newbyteorder("="))
+                        attrs = {key: _text(value) for key, value in each.attrs.items()}
+                        kept = (each.dims, values.dtype, values.tobytes(), attrs)
+                        found[group, is_raw, name] = kept
+    return found
+
+
+def _text(value: Any) -> str:
+    value = np.asarray(value)
+    return f"{value.astype('f8') if value.dtype.kind in 'iuf' else value}"
+
+
+def make_zarr(path: Path, zarr_format: int) -> None:
+    root = zarr.create_group(
+        path,
+        zarr_format=zarr_format,
+        attributes={"title": "all", "nan": float("nan"), "deep": {"a": [1, None]}},
+    )
+
+    def add(name: str, items: Any, dims: Any = None, attrs: Any = None, **options: Any) -> None:
+        if dims and zarr_format == 3:
+            options["dimension_names"] = dims
+        array = root.create_array(name, data=np.asarray(items), **options)
+        array.attrs.update(
+            ({"_ARRAY_DIMENSIONS": dims} if dims and zarr_format == 2 else {}) | (attrs or {})
+        )
+
+    time = {"units": "days since 2000-01-01", "calendar": "noleap"}
+    add("t", [0.0, 1.0], ["t"], time)
+    packed = {"scale_factor": 0.5, "name": "mine", "coordinates": "lab lat"}
+    options: dict[str, Any] = {"fill_value": -1}
+    packed |= {"_FillValue": -1} if zarr_format == 3 else {}
+    add("T", np.arange(-1, 5, dtype="i2").reshape(2, 3), ["t", "x"], packed, **options)
+    add("lab", np.array(["a", "bb", "c"]), ["x"])
+    add("lat", [1.0, 2, 3], ["x"])
+    add("plain", np.arange(4))
+    if zarr_format == 2:
+        add("order", np.arange(6).reshape(2, 3), order="F")
+        add("big", np.arange(3, dtype=">i4"))
+    else:
+        add("shards", np.arange(16).reshape(4, 4), chunks=(2, 2), shards=(4, 4))
+    add("complex", [1 + 2j], fill_value=complex(-0.0, 1))
+    add("nan", [1.0, np.nan], fill_value=np.nan)
+    add("negative", [1.0], fill_value=-0.0)
+    add("filled", np.array([5, 7], "i4"), fill_value=7)
+    add("empty", np.zeros((0, 3), "i2"))
+    add("scalar", 4.5)
+    add("flags", [True, False])
+    add("cov", np.eye(3), ["x", "x"])
+    add("when", np.array(["2020-01-01"], "M8[s]"))
+    add("fixed", [b"ab"])
+    add("records", np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]))
+    root.create_array("text", shape=(2,), dtype=str)[:] = np.array(["x", "yy"], dtype=object)
+    sub = root.create_group("sub", attributes={"note": 1})
+    sub.create_group("deep").create_array("inner", data=np.arange(2))
+    root.create_group("hollow", attributes={"a": [1]})
+    part = root.create_array("part", shape=(4,), chunks=(2,), dtype="f4", fill_value=0)
+    part[:2] = 1
+
+
+ZARR2_LOST = {
+    "array 'text': it has items of StringDType()",
+    "fill value (-0+1j) of 'complex'",
+    "fill value NaT of 'when'",
+}
+ZARR3_LOST = ZARR2_LOST | {
+    "fill value nan of 'nan'",
+    "fill value -0.0 of 'negative'",
+    "fill value 7 of 'filled'",
+}
+
+
+def zarr_content(path: Path) -> dict[str, Any]:
+    """Return what zarr finds, apart from what is listed as lost."""
+    root = zarr.open_group(path, mode="r", use_consolidated=False)
+    found: dict[str, Any] = {"": repr(dict(root.attrs))}
+    for name, node in root.members(max_depth=None):
+        attrs = {key: repr(value) for key, value in dict(node.attrs).items()}
+        if isinstance(node, zarr.Group):
+            found[name] = attrs
+        elif name != "text":
+            dims = getattr(node.metadata, "dimension_names", None)
+            fill = repr(node.fill_value) if node.metadata.zarr_format == 2 else ""
+            fill = "" if name in ("complex", "when", "records") else fill
+            items = node[...]
+            found[name] = (items.shape, items.dtype, items.tobytes(), attrs, dims, fill)
+    return found
+
+
+FORMATS: dict[str, Any] = {
+    "hdf5.h5": (make_hdf5, hdf5_content, HDF5_LOST),
+    "netcdf3.nc": (make_netcdf3, netcdf_content, NETCDF3_LOST),
+    "netcdf4.nc": (make_netcdf4, netcdf_content, NETCDF4_LOST),
+    "2.zarr": (lambda path: make_zarr(path, 2), zarr_content, ZARR2_LOST),
+    "3.zarr": (lambda path: make_zarr(path, 3), zarr_content, ZARR3_LOST),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_with_one_of_each(name: str, tmp_path: Path) -> None:
+    make, content, lost = FORMATS[name]
+    make(tmp_path / name)
+    with pytest.raises(UnsupportedError, match="strict: the copy would leave out"):
+        bp.convert(tmp_path / name, tmp_path / "a.blp", strict=True)
+    assert not (tmp_path / "a.blp").exists()
+    done = bp.convert(tmp_path / name, tmp_path / "a.blp")
+    assert done.lossless
+    assert sorted(done.left_out) == sorted(lost)
+    back = tmp_path / f"back-{name}"
+    to = "zarr2" if name == "2.zarr" else None
+    assert bp.convert(tmp_path / "a.blp", back, to=to, strict=True).left_out == ()
+    found, expected = content(back), content(tmp_path / name)
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        assert found[key] == value, key
