@@ -79,6 +79,12 @@ def best_stream(container: Any, name: str) -> Any:
     return stream
 
 
+def chapters_of(container: Any) -> list[dict[str, Any]]:
+    """Return the chapters of a container, which PyAV 15 does not list."""
+    found: list[dict[str, Any]] = getattr(container, "chapters", list)()
+    return found
+
+
 def display_matrix(frame: Any) -> tuple[int, ...]:
     """Return the nine numbers of the display matrix of a PyAV frame, or () without one."""
     data = frame.side_data.get("DISPLAYMATRIX")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .pyav import exact
+from .pyav import chapters_of, exact
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -121,7 +121,7 @@ def _others(container: Any, stream: Any) -> Iterator[str]:
     for each in container.streams:
         if each.index != stream.index:
             yield _text(each)
-    for chapter in container.chapters():
+    for chapter in chapters_of(container):
         yield f"chapter {chapter['metadata'].get('title', chapter['id'])!r:.80}"
     yield from _metadata(container.metadata, "the file")
     yield from _metadata(stream.metadata, "the video")
