@@ -175,16 +175,9 @@ class Layout(NamedTuple):
         return start // row_nbytes, -(-stop // row_nbytes)
 
     def stored(self, array: AnyArray) -> AnyArray:
-        """Return `array` with its axes as they are stored, for `sample` and `cut`.
-
-        It is contiguous if chunks are runs of bytes.
-        """
+        """Return `array` with its axes as they are stored, for `sample` and `cut`."""
         array = np.asarray(array)  # reshaping a matrix or masked array would not give plain bytes
-        if is_fortran(array):
-            array = array.T
-        if array.flags.c_contiguous or not array.nbytes or isinstance(self.division, ChunkGrid):
-            return array  # ascontiguousarray would turn S0 into S1
-        return np.ascontiguousarray(array)
+        return array.T if is_fortran(array) else array
 
     def sample(self, stored: AnyArray, first: int = 0) -> memoryview | None:
         """Return the sample on which block sizes are compared; None if the array is too small.
@@ -199,10 +192,9 @@ class Layout(NamedTuple):
             box = [slice(one.start, one.stop) for one in others]
             rows = slice(side.start - first, side.stop - first)
             return stored_bytes(np.ascontiguousarray(stored[(rows, *box)]))[:count]
-        content = stored_bytes(stored)
         row_nbytes = stored.nbytes // stored.shape[0] if stored.ndim else stored.nbytes
         start = self._middle * self.chunk_size - first * row_nbytes
-        return content[start : start + count]
+        return _run_of(stored, start, min(start + count, stored.nbytes))
 
     @property
     def _middle(self) -> int:
@@ -221,10 +213,29 @@ class Layout(NamedTuple):
         `stored` is in C order; that of an array in Fortran order is its transpose.
         """
         division = self.division
-        if not isinstance(division, ChunkGrid):
+        if isinstance(division, ChunkGrid):
+            return cut_grid(stored, division.with_rows(stored.shape[0]))
+        if stored.flags.c_contiguous or not stored.nbytes:
             content = stored_bytes(stored)
             return Chunking.of(len(content), division.chunk_size).cut(content)
-        return cut_grid(stored, division.with_rows(stored.shape[0]))
+        end, step = stored.nbytes, division.chunk_size
+        return (_run_of(stored, at, min(at + step, end)) for at in range(0, end, step))
+
+
+def _run_of(stored: AnyArray, start: int, stop: int) -> memoryview:
+    """Return bytes `start` to `stop` of an array in C order: a view if it is contiguous."""
+    if stored.flags.c_contiguous:
+        return stored_view(stored, False)[start:stop]
+    row = stored.nbytes // len(stored)
+    first, last = start // row, -(-stop // row)
+    if last - first == 1:
+        return _run_of(stored[first, ...], start - first * row, stop - first * row)
+    if last - first == 2:  # rows may be much larger than the parts of them
+        border = (first + 1) * row
+        parts = _run_of(stored, start, border), _run_of(stored, border, stop)
+        return memoryview(b"".join(parts))
+    block = np.ascontiguousarray(stored[first:last])
+    return stored_view(block, False)[start - first * row : stop - first * row]
 
 
 def cut_grid(stored: AnyArray, grid: ChunkGrid) -> Iterator[memoryview]:

@@ -448,10 +448,7 @@ class PartsJob:
 
     def _stored(self, array: AnyArray) -> AnyArray:
         """Return rows with their axes as they are stored."""
-        stored = array.T if self.axis else array
-        return (
-            stored if self._grid is not None or not array.nbytes else np.ascontiguousarray(stored)
-        )
+        return array.T if self.axis else array
 
 
 def parts(

@@ -24,8 +24,9 @@ from .selection import Selection
 ON_ERROR = ("raise", "fill", "skip")
 
 # Memory allocated for a result is at most this many times the size of the file plus that of its
-# readable chunks, decoded.
+# readable chunks, decoded. A small result is always allocated: few chunks may be all of a file.
 _MAX_LOSS = 16
+_SMALL_NBYTES = 64 << 20
 # Lost chunks listed in a warning.
 _MAX_LISTED = 3
 
@@ -126,7 +127,7 @@ def _check_left(container: Container, nbytes: int) -> None:
     size = container.source.size()
     smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
     possible = max(0, size - container.data_offset) // smallest
-    left = size
+    left = max(size, _SMALL_NBYTES // _MAX_LOSS)
     if nbytes > _MAX_LOSS * left:
         for chunk in range(min(possible, container.nchunks)):
             try:

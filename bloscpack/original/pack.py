@@ -257,8 +257,9 @@ def pack_ndarray(
     metadata_args: MetadataArgs | None,
 ) -> None:
     """Pack an array to `sink`; arguments and errors as for `pack_ndarray_to_file`."""
-    itemsize = ndarray.dtype.itemsize
-    ndarray = as_array(ndarray)
+    array = as_array(ndarray)
+    itemsize = ndarray.dtype.itemsize  # of an ndarray only, as in 0.16
+    ndarray = array
     if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:  # not of the caller: fit it to the items
         chunk_size = max(itemsize, _DEFAULT_CHUNK_NBYTES // itemsize * itemsize)
     chunking = Chunking(*calculate_nchunks(ndarray.nbytes, chunk_size))

@@ -2,6 +2,7 @@
 
 import io
 import stat
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -383,3 +384,43 @@ class TestFiles:
     def test_text_file(self) -> None:
         with pytest.raises(TypeError):
             bp.load(io.StringIO("text"))
+
+
+class TestWithoutACopy:
+    """Arrays that are not contiguous are stored chunk by chunk, as their copies are."""
+
+    @pytest.mark.parametrize("chunks", [1, 3, (2, 2, 3, 2)])
+    @pytest.mark.parametrize("axes", [(0, 1, 2, 3), (1, 3, 0, 2), (2, 0, 3, 1)])
+    @pytest.mark.parametrize("length", [1, 2, 5])
+    def test_bytes_are_those_of_a_copy(
+        self, axes: tuple[int, ...], length: int, chunks: Any
+    ) -> None:
+        base = fill(np.dtype("i2"), (4, 10, 6, 14), 3)
+        array = base[::2, 1 : 1 + 2 * length : 2, ::3, 1::2].transpose(axes)
+        found, expected = io.BytesIO(), io.BytesIO()
+        bp.save(found, array, chunks=chunks)
+        bp.save(expected, np.ascontiguousarray(array), chunks=chunks)
+        assert found.getvalue() == expected.getvalue()
+
+    @pytest.mark.parametrize("nrows", [40, 41])
+    def test_block_sizes_are_chosen_by_the_same_sample(self, nrows: int) -> None:
+        base = np.cumsum(fill(np.dtype("i4"), (nrows, 60_000), 3), axis=1, dtype="i4")
+        array = base[:, ::2]
+        found, expected = io.BytesIO(), io.BytesIO()
+        bp.save(found, array)
+        bp.save(expected, array.copy())
+        assert found.getvalue() == expected.getvalue()
+
+    @pytest.mark.parametrize("shape", [(1000, 4000), (2, 4, 500_000), (1, 4_000_000)])
+    def test_memory_holds_a_few_chunks(self, shape: tuple[int, ...], tmp_path: Path) -> None:
+        row = np.zeros((1, *shape[1:-1], 2 * shape[-1]), "u1")[..., ::2]
+        array = np.broadcast_to(row, (16 * shape[0], *shape[1:]))
+        tracemalloc.start()
+        try:
+            bp.save(tmp_path / "a.blp", array, nthreads=1)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert array.nbytes == 64_000_000
+        # A chunk of whole rows has up to 4 MB here, and there are two with their compressed bytes.
+        assert peak < 20_000_000

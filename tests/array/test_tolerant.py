@@ -314,6 +314,17 @@ class TestNotDamage:
             finally:
                 tracemalloc.stop()
 
+    def test_a_small_file_of_one_damaged_chunk_is_filled(self) -> None:
+        stream = io.BytesIO()
+        bp.save(stream, np.zeros(100_000), chunks=100_000)
+        data = bytearray(stream.getvalue())
+        with bp.open(bytes(data)) as opened:
+            data[opened.chunk_offset(0) + 40] ^= 1
+        assert len(data) < 8000
+        with pytest.warns(BloscpackWarning, match="1 of 1 chunks cannot be read"):
+            filled = bp.load(bytes(data), on_error="fill", fill_value=7)
+        assert (filled == 7).all()
+
     def test_more_chunks_than_bytes(self) -> None:
         metadata = {"dtype": "'|u1'", "shape": [2**40], "order": "C", "container": "numpy"}
         data = bytearray(content_file(b"a", metadata, offsets=False))
