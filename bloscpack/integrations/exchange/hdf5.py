@@ -40,7 +40,7 @@ _HIDDEN = {
     *("_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict"),
 }
 # Name of a scale without values, which netCDF gives to each dimension without a variable.
-_NO_VALUES = "This is a netCDF dimension but not a netCDF variable"
+_NO_VALUES = "This is a netCDF dimension but not a netCDF variable."
 _PREFIX = "_nc4_non_coord_"
 _NO_ITEMS = "it has items of variable length, references or none"
 # Longer lists do not fit into the header of a dataset.

@@ -233,8 +233,9 @@ def _up(group: Any) -> Iterator[Any]:
 def _has_above(group: Any, key: str, coord: Coord) -> bool:
     """Return whether a group above has the same coordinate."""
     found = next((each.variables[key] for each in _up(group) if key in each.variables), None)
-    is_alike = found is not None and found.dimensions == coord.dims
-    return bool(is_alike and np.array_equal(found[...], coord.values))
+    if found is None or found.dimensions != coord.dims:
+        return False
+    return bool(np.array_equal(found[...], coord.values))
 
 
 def _write_attrs(node: Any, attrs: Mapping[str, Any], dtype: Any = None) -> None:

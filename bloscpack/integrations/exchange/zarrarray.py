@@ -84,17 +84,22 @@ def open_several(
 def _tree(source: ByteSource | ListedFolder) -> Iterator[ArrayTree]:
     tree = ArrayTree(_WHAT, source.name)
     with _store(source) as store:
+        is_stale = False
         with errors_of(_WHAT, source.name), _quiet():
             root = zarr.open(store=store, mode="r")
             if isinstance(root, zarr.Array):
                 tree.add(_node("", root, source.name))
             else:
-                _add_members(tree, store, root, source.name)
+                is_stale = _add_members(tree, store, root, source.name)
+        if is_stale:
+            what = "its consolidated metadata differ from those of the arrays, which count"
+            notice("%s: %s", source.name or _WHAT, what)
         yield tree
 
 
-def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> None:
-    """Add all groups and arrays, by their own metadata and not by the consolidated ones."""
+def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> bool:
+    """Add all groups and arrays, by their own metadata; return whether consolidated ones differ."""
+    is_stale = False
     consolidated = getattr(root.metadata, "consolidated_metadata", None)
     if consolidated is not None:
         root = zarr.open_group(store, mode="r", use_consolidated=False)
@@ -103,13 +108,13 @@ def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> N
     if consolidated is not None:
         listed = {path: each.to_dict() for path, each in consolidated.flattened_metadata.items()}
         found = {path: each.metadata.to_dict() for path, each in members.items()}
-        if _text(listed) != _text(found):
-            notice("%s: its consolidated metadata differ from those of the arrays", where or _WHAT)
+        is_stale = _text(listed) != _text(found)
     for path, member in members.items():
         if isinstance(member, zarr.Array):
             tree.add(_node(path, member, where))
         else:
             tree.groups[path] = dict(member.attrs)
+    return is_stale
 
 
 def _text(metadata: Any) -> str:
