@@ -110,12 +110,14 @@ def copy_arrays(
                 closing((ListedFolder if is_folder else open_source)(temporary)) as opened,
                 form.open_several(opened, nthreads=job.nthreads) as copies,
             ):
-                same = sorted(copies.names) == sorted(arrays.names)
+                # An array that has the coordinates of another one may be a part of it in the copy.
+                same = set(copies.names) <= set(arrays.names)
                 refuse_difference(None if same else "the names of the arrays", job.name)
                 same = is_same(arrays.attrs, copies.attrs, ())
                 refuse_difference(None if same else "the attrs of all arrays", job.name)
                 for name in arrays.names:
                     with arrays.open(name) as source, copies.open(name) as copy:
+                        copy = _without_coords_of(arrays.names, name, stored(source), copy)
                         what = _difference(stored(source), copy, name, count.add)
                         where = f"array {name!r:.80}: " if nbytes is None else ""
                         refuse_difference(what and where + what, job.name)
@@ -238,6 +240,22 @@ def is_safe(name: str) -> bool:
     """Return whether a name is a place in a file, which no part of it leaves."""
     parts = name.split("/")
     return not any(part in ("", ".", "..") for part in parts) and not set(name) & set("\0\\")
+
+
+def _without_coords_of(
+    names: Collection[str], name: str, source: ArraySource, copy: ArraySource
+) -> ArraySource:
+    """Return a copy without the coordinates that it has only from other arrays of its group."""
+    group = name.rpartition("/")[0]
+    expected, found = source.attrs.get("coords", {}), copy.attrs.get("coords")
+    if not isinstance(found, dict) or "dims" not in source.attrs:
+        return copy
+    kept = {
+        key: each
+        for key, each in found.items()
+        if key in expected or (f"{group}/{key}" if group else key) not in names
+    }
+    return copy._replace(attrs=copy.attrs | {"coords": kept})
 
 
 def _difference(source: ArraySource, copy: ArraySource, inner: str, add: Add) -> str | None:

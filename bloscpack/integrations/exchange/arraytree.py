@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...exceptions import UnsupportedError
+from ...exceptions import NotFoundError, UnsupportedError
 from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ...filetypes.inventory import Inventory, attribute, quoted
 from ..axislabels import DEFAULT_NAME, NO_NAME, pack_labels, packed_attrs, types_of
@@ -118,7 +118,7 @@ class ArrayTree:
             ).at(path=self._where)
 
         def read(name: str) -> AbstractContextManager[ArraySource]:
-            return nullcontext(self._opened(self._nodes[name], is_alone=len(names) == 1))
+            return nullcontext(self._opened(self._named(name), is_alone=len(names) == 1))
 
         return SeveralArrays(tuple(names), read, attrs, self.inventory.left_out)
 
@@ -137,6 +137,11 @@ class ArrayTree:
             names = self._names() or self._nodes
             inner = chosen(inner, names, self._what, self._where)
         return self._opened(self._nodes[inner], is_alone=True)
+
+    def _named(self, name: str) -> Node:
+        if name not in self._nodes:
+            raise NotFoundError(f"no array {quoted(name)} in {self._what}").at(path=self._where)
+        return self._nodes[name]
 
     def _names(self) -> list[str]:
         return [

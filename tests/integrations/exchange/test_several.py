@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import FormatError, NotFoundError, UnsupportedError
+from bloscpack.exceptions import BloscpackWarning, FormatError, NotFoundError, UnsupportedError
 from bloscpack.filetypes.arraysource import ArraySource, Rows
 
 from ...conftest import SMALL_FORMATS, small_vectors
@@ -120,6 +120,39 @@ def test_arrays_of_one_file_share_coordinates(name: str, tmp_path: Path) -> None
     with pytest.raises(UnsupportedError, match="'one' and 'three' have different coordinates 'x'"):
         bp.convert(tmp_path / "other.blp", tmp_path / f"x{name}")
     assert not (tmp_path / f"x{name}").exists()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "a.nc"])
+def test_an_array_that_has_the_coordinates_of_another(name: str, tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    arrays = {"x": xr.DataArray(np.arange(3.0), dims="x"), "a": xr.DataArray([1, 2, 3], dims="x")}
+    bp.savez(tmp_path / "a.blp", arrays | {"plain": np.arange(4)})
+    bp.convert(tmp_path / "a.blp", tmp_path / name)
+    bp.convert(tmp_path / name, tmp_path / "b.blp")
+    with bp.Archive(tmp_path / "b.blp") as found:
+        assert sorted(found) == ["a", "plain"]
+        assert found["a"].attrs["coords"]["x"]["data"] == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+def test_stale_consolidated_metadata(tmp_path: Path) -> None:
+    root = zarr.create_group(tmp_path / "a.zarr")
+    root.create_array("x", data=np.arange(3))
+    zarr.consolidate_metadata(tmp_path / "a.zarr")
+    zarr.open_group(tmp_path / "a.zarr", use_consolidated=False)["x"].attrs["unit"] = "m"
+    with pytest.warns(BloscpackWarning, match="consolidated metadata differ from those of the arr"):
+        bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
+    assert bp.open(tmp_path / "a.blp").attrs["unit"] == "m"
+
+
+def test_xarray_opens_axes_without_coordinates_in_hdf5(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    bp.savez(tmp_path / "a.blp", v=xr.DataArray(np.ones((2, 3)), dims=("t", "x")))
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+    with xr.open_dataset(tmp_path / "a.h5", engine="h5netcdf") as found:
+        assert dict(found.sizes) == {"t": 2, "x": 3}
+        assert list(found.variables) == ["v"]
 
 
 @pytest.mark.parametrize("name", NAMES)
