@@ -396,7 +396,7 @@ class TestArguments:
     def test_not_a_time(self) -> None:
         array = fill(np.dtype("<M8[s]"), (4,), 1)
         data = damaged(array_file(array, chunk_nbytes=16), 0)
-        found = bp.load(data, on_error="fill", fill_value=np.datetime64("NaT"))
+        found = bp.load(data, on_error="fill", fill_value=np.datetime64("NaT", "s"))
         assert np.isnat(found[:2]).all()
 
     @pytest.mark.parametrize(
