@@ -93,6 +93,11 @@ def display_matrix(frame: Any) -> tuple[int, ...]:
     return tuple(np.frombuffer(bytes(data), np.int32).tolist())
 
 
+def side_data_names(frame: Any) -> set[str]:
+    """Return the names of what a frame has beside its pixels; PyAV 19 lists them, before values."""
+    return {getattr(each, "type", each).name for each in frame.side_data}
+
+
 @functools.cache
 def reformat_options() -> dict[str, int]:
     """Return options of `VideoReformatter.reformat` for one thread, which PyAV 15 does not know."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .pyav import chapters_of, exact
+from .pyav import chapters_of, exact, side_data_names
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -67,7 +67,7 @@ class VideoContent:
         self.is_opaque &= found.shape[2:] != (4,) or bool(
             np.all(found[..., 3] == _full(found, form))
         )
-        kinds = {each.type.name for each in frame.side_data} - _CODING
+        kinds = side_data_names(frame) - _CODING
         self._left_out |= dict.fromkeys(f"side data {kind}" for kind in sorted(kinds))
         if not is_raw:
             self._note_depth(form)
