@@ -109,6 +109,7 @@ MORE: dict[str, Callable[[str], Any]] = {
     "pack_file_to_file": lambda path: bp.pack_file_to_file("plain", path),
     "unpack_file_from_file": lambda path: bp.unpack_file_from_file("plain.blp", path),
     **{f"convert to {to}": partial(convert, "rows.blp", to) for to in ("v3", "archive", "npz")},
+    **{f"convert to {to}": partial(convert, "rows.blp", to) for to in ("hdf5", "netcdf")},
     "convert to tiff": partial(convert, "picture.blp", "tiff"),
     **{
         f"convert to {to}": partial(convert, "clips.blp", to)

@@ -20,7 +20,7 @@ from ..axislabels import Labels, typed
 from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one
 from .arraylabels import labels_of, others_of
 from .arraytree import ArrayTree, Node
-from .library import SourceStream, errors_of
+from .library import SourceStream, TargetFile, errors_of
 
 try:
     import h5py
@@ -314,17 +314,19 @@ def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
 
 @contextmanager
 def _writing(path: str, job: CopyJob) -> Iterator["_Writer"]:
-    with h5py.File(path, "x", libver=_LIBVER) as file:
-        writer = _Writer(file, job)
-        yield writer
-        writer.finish()
+    with TargetFile(path) as stream:
+        with h5py.File(stream, "w", libver=_LIBVER) as file:
+            writer = _Writer(file, job, stream)
+            yield writer
+            writer.finish()
+        stream.check()
 
 
 class _Writer:
     """Writes arrays to an HDF5 file; see `arrayfile.ArrayWriter`."""
 
-    def __init__(self, file: Any, job: CopyJob) -> None:
-        self._file, self._job = file, job
+    def __init__(self, file: Any, job: CopyJob, stream: TargetFile) -> None:
+        self._file, self._job, self._stream = file, job, stream
         self._labelled: list[tuple[Any, tuple[str, ...]]] = []
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
@@ -357,6 +359,7 @@ class _Writer:
         for place in aligned.parts():
             part = rows.read(place)
             dataset[place] = part.view(dtype)
+            self._stream.check()
             add(part.nbytes)
 
     def _write_labels(self, dataset: Any, labels: Labels, name: str) -> list[str]:

@@ -5,6 +5,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ...exceptions import BloscpackError, FormatError, NotFoundError
 from ...storage.protocol import ByteSource
@@ -51,6 +52,47 @@ class SourceStream(io.RawIOBase):
         count = self._source.read_into(self._position, view[:room]) if room else 0
         self._position += count
         return count
+
+
+class TargetFile(io.FileIO):
+    """New file for HDF5, which crashes if it cannot write what it has left when it closes.
+
+    After an error nothing more is written: `check` raises it, and the file is of no use.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "x+b")
+        self._error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all of `data`, unless an error occurred before."""
+        view = memoryview(data).cast("B")
+        rest = view
+        try:
+            while rest and self._error is None:
+                rest = rest[super().write(rest) :]
+        except OSError as err:
+            self._error = err
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the size of the file, unless an error occurred before."""
+        try:
+            return self.tell() if self._error else super().truncate(size)
+        except OSError as err:
+            self._error = err
+            return self.tell()
+
+    def check(self) -> None:
+        """Raise the first error that occurred.
+
+        Raises
+        ------
+        OSError
+            The file could not be written.
+        """
+        if self._error is not None:
+            raise self._error
 
 
 class ChoiceError(ValueError):

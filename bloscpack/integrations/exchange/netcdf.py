@@ -23,7 +23,7 @@ from .arraylabels import encoded, others_of
 from .arraytree import ArrayTree, Node
 from .hdf5 import REST, is_place, is_plain
 from .hdf5 import open_several as open_datasets
-from .library import SourceStream, errors_of
+from .library import SourceStream, TargetFile, errors_of
 
 try:
     import h5netcdf
@@ -127,15 +127,17 @@ def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
 
 @contextmanager
 def _writing(path: str, job: CopyJob) -> Iterator["_Writer"]:
-    with h5netcdf.File(path, "x") as file:
-        yield _Writer(file, job)
+    with TargetFile(path) as stream:
+        with h5netcdf.File(stream, "w") as file:
+            yield _Writer(file, job, stream)
+        stream.check()
 
 
 class _Writer:
     """Writes arrays to a netCDF file; see `arrayfile.ArrayWriter`."""
 
-    def __init__(self, file: Any, job: CopyJob) -> None:
-        self._file, self._job = file, job
+    def __init__(self, file: Any, job: CopyJob, stream: TargetFile) -> None:
+        self._file, self._job, self._stream = file, job, stream
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Write the attributes of the file and its groups."""
@@ -181,6 +183,7 @@ class _Writer:
             for place in source._replace(chunks=chunks).parts():
                 part = rows.read(place)
                 variable[place] = part.astype(dtype, copy=False)
+                self._stream.check()
                 add(part.nbytes)
 
     def _group(self, name: str) -> Any:
