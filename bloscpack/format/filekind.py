@@ -259,6 +259,7 @@ _CONTENTS: dict[str, tuple[str, str]] = {
     ".vrs": ("VRS recordings", "open each with bloscpack.vrs.open"),
 }
 _ZARR_NAMES = frozenset((".zarray", ".zgroup", ".zmetadata", "zarr.json"))
+_ZARR_MEMBERS = tuple(name.encode() for name in sorted(_ZARR_NAMES))
 
 
 def folder_kind(names: Iterable[str]) -> FileKind | None:
@@ -268,7 +269,9 @@ def folder_kind(names: Iterable[str]) -> FileKind | None:
 
 def zip_kind(content: bytes) -> FileKind:
     """Return the kind of a ZIP archive by some of its bytes, in which names of members are."""
-    return ZARR if any(name.encode() in content for name in _ZARR_NAMES) else ZIP
+    # In a .npz file, an array of such a name is a member with one more suffix.
+    counts = ((content.count(each), content.count(each + b".npy")) for each in _ZARR_MEMBERS)
+    return ZARR if any(count > in_npz for count, in_npz in counts) else ZIP
 
 
 def is_gulp(names: Iterable[str]) -> bool:

@@ -73,6 +73,13 @@ def test_any_names_and_arrays(content: Any, tmp_path_factory: pytest.TempPathFac
     assert_fields(bp.load(folder / "b.blp"), content)
 
 
+def test_arrays_named_as_files_of_a_zarr_store(tmp_path: Path) -> None:
+    content = {"zarr.json": np.arange(3), "group/.zarray": np.ones(2)}
+    np.savez(tmp_path / "a.npz", **content)
+    assert bp.convert(tmp_path / "a.npz", tmp_path / "a.blp").left_out == ()
+    assert_fields(bp.load(tmp_path / "a.blp"), content)
+
+
 def test_one_array(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **FIELDS)
     bp.convert(f"{tmp_path}/a.npz::/mask", tmp_path / "mask.blp")
