@@ -55,11 +55,13 @@ def open_container(file: BinaryIO, name: str) -> Any:
     """
     av = import_av()
     # A playlist may name other files and addresses. Do not open any of them.
+    # As `options`, it would be set for each stream, too: before version 17, PyAV then crashes on
+    # formats whose streams are found while they are read, such as MPEG program streams.
     options = {"protocol_whitelist": "none"}
     # FFmpeg recognises this format in long files only.
     form = "mpegts" if is_transport_stream(file.read(HEAD_NBYTES)) else None
     try:
-        return av.open(_Reader(file), format=form, options=options)
+        return av.open(_Reader(file), format=form, container_options=options)
     except (av.error.FFmpegError, ValueError) as err:
         raise FormatError(f"{name}: not a video that can be read: {ffmpeg_message(err)}") from err
 
@@ -100,7 +102,7 @@ def side_data_names(frame: Any) -> set[str]:
 
 @functools.cache
 def reformat_options() -> dict[str, int]:
-    """Return options of `VideoReformatter.reformat` for one thread, which PyAV 15 does not know."""
+    """Return options of `VideoReformatter.reformat` for one thread, which PyAV knows since 17."""
     reformat = import_av().video.reformatter.VideoReformatter.reformat
     return {"threads": 1} if "threads" in (reformat.__doc__ or "") else {}
 

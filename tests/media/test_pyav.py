@@ -90,7 +90,7 @@ def test_options_of_a_conversion_are_accepted() -> None:
     reformatter = av.video.reformatter.VideoReformatter()
     options = pyav.reformat_options()
     assert reformatter.reformat(frame, format="gray", **options).format.name == "gray"
-    assert options == {"threads": 1} or int(av.__version__.split(".")[0]) < 16
+    assert options == {"threads": 1} or int(av.__version__.split(".")[0]) < 17
 
 
 def test_messages_of_errors_have_no_numbers() -> None:

@@ -160,7 +160,6 @@ KINDS = [
 ]
 
 
-@pytest.mark.skipif(av.__version__ < "16", reason="PyAV 15 crashes on some MPEG files")
 @pytest.mark.parametrize(("suffix", "video", "audio"), KINDS)
 def test_one_of_each(suffix: str, video: str, audio: str, tmp_path: Path) -> None:
     path = tmp_path / f"a.{suffix}"
@@ -232,6 +231,7 @@ def test_times_that_are_not_even_are_listed(tmp_path: Path) -> None:
     assert done.left_out == ("times of the frames, which are not even",)
 
 
+@pytest.mark.skipif(int(av.__version__.split(".")[0]) < 16, reason="PyAV 15 writes no chapters")
 def test_chapters_and_colours(tmp_path: Path) -> None:
     with av.open(str(tmp_path / "a.mkv"), "w") as container:
         container.set_chapters(
