@@ -297,7 +297,7 @@ class TestErrors:
             for index in outside:
                 with pytest.raises(IndexError):
                     opened[index]
-            strange: list[Any] = [True, "a", 1.5, [1, 2.5], np.zeros(10, bool)[:3]]
+            strange: list[Any] = ["a", 1.5, [1, 2.5], np.zeros(10, bool)[:3]]
             for index in strange:
                 with pytest.raises((TypeError, IndexError)):
                     opened[index]
