@@ -52,6 +52,8 @@ def small_vectors(*names: str) -> list[str]:
 # programs that tests start and interrupt would never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Those of nohup ignore that their terminal was closed.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The same examples in every run; `pytest --hypothesis-profile=dev` looks for new ones.
 settings.register_profile(

@@ -44,6 +44,7 @@ def test_there_and_back(blpk: Blpk, tmp_path: Path, gulp: Path) -> None:
         "frames": 8,
         "images": 8,
         "lossless": True,
+        "left_out": [],
     }
     for path in gulp.iterdir():
         assert (tmp_path / "back" / path.name).read_bytes() == path.read_bytes()

@@ -320,8 +320,8 @@ class TestErrors:
 
     def test_npy_versions(self, path: Path) -> None:
         data = path.read_bytes()
-        path.write_bytes(data[:6] + b"\3" + data[7:])
-        self.fails(path, UnsupportedError, r"version \(3, 0\)")
+        path.write_bytes(data[:6] + b"\4" + data[7:])
+        self.fails(path, UnsupportedError, r"version \(4, 0\)")
 
     def test_hostile_headers(self, path: Path) -> None:
         header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"

@@ -46,6 +46,7 @@ def test_files(array: Path, url: str, tmp_path: Path) -> None:
 
 
 def test_no_folders(array: Path, url: str, tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
     with bp.frames.create(tmp_path / "clips.blp") as store:
         store.append("walk", np.zeros((3, 8, 8), "u1"))
     for source, name in ((array, "b.zarr"), (tmp_path / "clips.blp", "gulped")):

@@ -43,7 +43,7 @@ CLIPS: dict[str, Array] = {
     "none": np.zeros((0, 3, 4), "i2"),
     "empty": np.zeros((4, 0, 3)),
     "times": np.arange(40).astype("<M8[ns]").reshape(4, 10),
-    "\ud800": np.zeros((2, 600), "S3"),
+    "\ud800": np.zeros((2, 600), "V3"),
     "": np.ones((3, 70, 70), "?"),
 }  # fmt: skip
 

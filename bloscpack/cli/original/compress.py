@@ -9,6 +9,7 @@ import numpy as np
 
 from ...array.dtype import EXTENSION_TYPES, Dtype, unpack_scalar
 from ...array.layout import AUTO, SaveOptions, plan_content, typesize_of
+from ...exceptions import ObjectNumpyArrayRejection
 from ...format.checksum import CHECKSUMS, LAST_V3_ID
 from ...format.codec import CodecParams
 from ...format.filekind import NPY
@@ -172,6 +173,8 @@ def _plan_items(args: argparse.Namespace, attrs: Any) -> tuple[Callable[[int], A
     )
     try:
         metadata, params = plan_content((dtype, (0,), False), options)
+    except ObjectNumpyArrayRejection:
+        raise
     except TypeError as err:
         raise UsageError(str(err)) from None
 
