@@ -257,9 +257,8 @@ def pack_ndarray(
     metadata_args: MetadataArgs | None,
 ) -> None:
     """Pack an array to `sink`; arguments and errors as for `pack_ndarray_to_file`."""
-    array = as_array(ndarray)
-    itemsize = ndarray.dtype.itemsize  # of an ndarray only, as in 0.16
-    ndarray = array
+    itemsize = ndarray.dtype.itemsize  # AttributeError for anything but an array, as in 0.16
+    ndarray = as_array(ndarray)
     if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:  # not of the caller: fit it to the items
         chunk_size = max(itemsize, _DEFAULT_CHUNK_NBYTES // itemsize * itemsize)
     chunking = Chunking(*calculate_nchunks(ndarray.nbytes, chunk_size))

@@ -209,8 +209,8 @@ ARRAYS = {
     "odd names": "np.zeros(3, [(\"it's\", '<i4'), ('say \"so\"', '<f8'), ('', 'i1')])",
     "matrix": "np.arange(6.0).reshape(2, 3).view(np.matrix)",
     "fortran matrix": "np.arange(6.0).reshape(2, 3).view(np.matrix).T",
-    "masked": "np.ma.masked_equal(np.arange(10), 3)",
-    "masked fortran": "np.ma.masked_equal(np.arange(6).reshape(2, 3), 3).T",
+    "not masked": "np.ma.masked_equal(np.arange(10), 30)",
+    "not masked fortran": "np.ma.masked_equal(np.arange(6).reshape(2, 3), 30).T",
     "read-only": "np.frombuffer(bytes(80), '<f8')",
 }
 
