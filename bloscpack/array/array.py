@@ -291,15 +291,15 @@ class Array(Described):
         one-dimensional mask. For a structured array, a field name or a list of names returns these
         fields of all items, read a few chunks at a time. Raises the errors of `read`.
         """
-        shape = self.shape
-        if type(index) is int and len(shape) > 1 and not self.is_fortran:
+        dtype, shape, is_fortran = self._described
+        if type(index) is int and len(shape) > 1 and not is_fortran:
             # Fast path: reading one row skips the parsing that general selections need.
             row = index + shape[0] if index < 0 else index
             if 0 <= row < shape[0]:
                 result = self._read_row(row)
                 if result is not None:
                     return result
-        names = field_names(index, self.dtype)
+        names = field_names(index, dtype)
         if names is not None:
             return gather_fields(
                 self._open_container(), self._described, names, nthreads=self._nthreads
@@ -317,7 +317,8 @@ class Array(Described):
         None if it has zero bytes, is larger than 1 MiB, or crosses the end of a chunk or several
         chunks of a grid: `gather` reads it then.
         """
-        container, shape, dtype = self._open_container(), self.shape[1:], self.dtype
+        container, (dtype, shape, _) = self._open_container(), self._described
+        shape = shape[1:]
         nbytes = prod(shape) * dtype.itemsize
         if not 0 < nbytes <= _MAX_ROW_NBYTES or container.grid is not None:
             return None
