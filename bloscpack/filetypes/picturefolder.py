@@ -6,7 +6,7 @@ JPEG and PNG can be read; reading any other file raises an error.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,8 @@ class FolderSource(KeyedSource):
         item = self._items[key]
         meta = {"name": key, "target": -1 if item.target is None else item.target}
         path = Path(item.picture)
-        return ImageClip(key, 1, lambda _: path.read_bytes(), meta, item.picture, self._inventory)
+        read = cache(lambda _: path.read_bytes())  # for the shape and for the frame
+        return ImageClip(key, 1, read, meta, item.picture, self._inventory)
 
     def close(self) -> None:
         """Do nothing: files are open only while they are read."""

@@ -352,6 +352,17 @@ def test_written_pictures_are_compared(
     assert os.listdir(tmp_path) == ["a.bzna"]
 
 
+def test_a_clip_of_a_folder_reads_its_file_once(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, files = Path.read_bytes, []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: files.append(path) or read(path))
+    with FolderSource(photos) as source:
+        clip = source[next(iter(source))]
+        assert clip[0].shape == clip.shape[1:]
+    assert len(files) == 1
+
+
 def test_a_folder_as_a_source(photos: Path) -> None:
     with FolderSource(photos) as source:
         assert len(source) == len(source.keys()) == 4
