@@ -34,6 +34,13 @@ class ArrayWriter(Protocol):
         """Write an array; call `add` with the bytes of each part."""
 
 
+def split_groups(attrs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the attributes of the root of a file, and those of its groups by their paths."""
+    keys = {key for key, value in attrs.items() if key[:1] == "/" and isinstance(value, dict)}
+    root = {key: value for key, value in attrs.items() if key not in keys}
+    return root, {key[1:]: attrs[key] for key in sorted(keys)}
+
+
 class ArrayFormat(NamedTuple):
     """Type of file that holds arrays by name."""
 

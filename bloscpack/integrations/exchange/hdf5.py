@@ -17,7 +17,7 @@ from ...filetypes.copyjob import Conversion, CopyJob
 from ...filetypes.inventory import quoted
 from ...storage.protocol import ByteSource
 from ..axislabels import Labels, typed
-from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one
+from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one, split_groups
 from .arraylabels import labels_of, others_of
 from .arraytree import ArrayTree, Node
 from .library import SourceStream, TargetFile, errors_of
@@ -331,11 +331,10 @@ class _Writer:
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Write the attributes of the file and its groups."""
-        for key, value in attrs.items():
-            if key.startswith("/") and isinstance(value, dict):
-                write_attrs(self._file.require_group(key), value)
-        is_group = {key for key, each in attrs.items() if key[:1] == "/" and isinstance(each, dict)}
-        write_attrs(self._file, {key: attrs[key] for key in attrs if key not in is_group})
+        root, groups = split_groups(attrs)
+        for path, found in groups.items():
+            write_attrs(self._file.require_group(f"/{path}"), found)
+        write_attrs(self._file, root)
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         """Write an array."""

@@ -18,7 +18,7 @@ from ...filetypes.copyjob import Conversion, CopyJob
 from ...filetypes.inventory import quoted
 from ...storage.protocol import ByteSource
 from ..axislabels import DECODED, DEFAULT_NAME, Coord, Labels, typed
-from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one
+from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one, split_groups
 from .arraylabels import encoded, others_of
 from .arraytree import ArrayTree, Node
 from .hdf5 import REST, is_place, is_plain
@@ -141,10 +141,10 @@ class _Writer:
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Write the attributes of the file and its groups."""
-        is_group = {key for key, each in attrs.items() if key[:1] == "/" and isinstance(each, dict)}
-        for key in is_group:
-            _write_attrs(self._group(key[1:]), attrs[key])
-        _write_attrs(self._file, {key: attrs[key] for key in attrs if key not in is_group})
+        root, groups = split_groups(attrs)
+        for path, found in groups.items():
+            _write_attrs(self._group(path), found)
+        _write_attrs(self._file, root)
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         """Write an array."""

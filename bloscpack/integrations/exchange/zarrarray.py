@@ -27,7 +27,7 @@ from ...notice import notice
 from ...storage.folder.filelist import ListedFolder
 from ...storage.protocol import ByteSource
 from ..axislabels import Coord, typed
-from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one
+from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one, split_groups
 from .arraylabels import encoded, encoded_times, labels_of, others_of, plain_value
 from .arraytree import ArrayTree, Node
 from .library import SourceStream, errors_of
@@ -265,12 +265,11 @@ class _Writer:
         attrs, self._attrs = self._attrs, None
         if attrs is None:
             return
-        groups = {key for key, each in attrs.items() if key[:1] == "/" and isinstance(each, dict)}
-        root = {key: value for key, value in attrs.items() if key not in groups}
+        root, groups = split_groups(attrs)
         zarr.create_group(self._store, attributes=root, **self._format)
-        for key in sorted(groups):
-            path = key.strip("/")
-            zarr.create_group(self._store, path=path, attributes=attrs[key], **self._format)
+        for path, found in groups.items():
+            place = path.strip("/")
+            zarr.create_group(self._store, path=place, attributes=found, **self._format)
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         """Write an array."""
