@@ -174,19 +174,19 @@ class Tally:
             self._progress(self._done, self._total)
 
 
-class ByteCount:
-    """Count of the bytes of an array that are done; comparing them counts as much as writing."""
+class Count:
+    """Count of the bytes of an array, or of arrays; comparing counts as much as writing."""
 
-    def __init__(self, job: CopyJob, nbytes: int) -> None:
+    def __init__(self, job: CopyJob, total: int, *, of_bytes: bool = False) -> None:
         self._progress = job.progress
-        self._total = nbytes * (2 if job.verify else 1)
+        self._total = total * (2 if job.verify else 1)
         self._done = 0
-        if isinstance(job.progress, ProgressBar):
+        if of_bytes and isinstance(job.progress, ProgressBar):
             job.progress.count_bytes()
 
-    def add(self, nbytes: int) -> None:
-        """Count bytes, and report progress."""
-        self._done += nbytes
+    def add(self, number: int = 1) -> None:
+        """Count bytes or an array, and report progress."""
+        self._done += number
         if self._progress is not None:
             self._progress(self._done, self._total)
 

@@ -24,7 +24,7 @@ from ...format.header import DEFAULT_VERSION
 from ...format.rounding import ATTRIBUTE, Rounding
 from ...storage.protocol import ByteSource
 from ..arraysource import PART_NBYTES, ArraySource
-from ..copyjob import ByteCount, Conversion, CopyJob, new_copy
+from ..copyjob import Conversion, CopyJob, Count, new_copy
 from ..identify import no_archive
 
 
@@ -118,7 +118,7 @@ def _write(
                 "version 3 has chunks of whole rows, compressed by Blosc: chunks must be a number "
                 f"of rows, and codec one of {', '.join(CODECS)}"
             )
-        note = ByteCount(job, writing.nbytes).add
+        note = Count(job, writing.nbytes, of_bytes=True).add
         records = []
         # Each chunk of a grid is decoded at most twice, even if the copy has chunks of few rows.
         ranges = writing.split(max(PART_NBYTES, source.band_nbytes))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, SeveralArrays
-from ...filetypes.copyjob import ByteCount, Conversion, CopyJob, new_copy, refuse_difference
+from ...filetypes.copyjob import Conversion, CopyJob, Count, new_copy, refuse_difference
 from ...filetypes.inventory import attributes
 from ...storage.file import open_source
 from ...storage.folder.filelist import ListedFolder
@@ -88,7 +88,9 @@ def copy_arrays(
         A source is damaged, or the copy differs from it.
     """
     refuse_our_options(job, form.kind, form.options)
-    count = _Count(job, len(arrays.names), nbytes)
+    by_bytes = nbytes is not None
+    count = Count(job, len(arrays.names) if nbytes is None else nbytes, of_bytes=by_bytes)
+    add: Add = count.add if by_bytes else lambda _: None
     coords: dict[tuple[str, str], tuple[str, Any]] = {}
     nrows = 0
 
@@ -100,7 +102,7 @@ def copy_arrays(
         return source._replace(attrs=attrs | exact)
 
     for name in arrays.names:
-        if (nbytes is None or name) and not (is_safe(name) and form.is_safe(name)):
+        if (name or not by_bytes) and not (is_safe(name) and form.is_safe(name)):
             raise _unsafe(form.kind, name).at(path=job.name)
     with new_copy(job, is_folder=is_folder) as temporary:
         with form.writing(temporary, job) as writer:
@@ -109,9 +111,10 @@ def copy_arrays(
                 with arrays.open(name) as source:
                     source = stored(source)
                     _check_coords(name, source, coords, job.name)
-                    writer.write(name, source, count.add)
+                    writer.write(name, source, add)
                     nrows += source.nrows
-                count.add_array()
+                if not by_bytes:
+                    count.add()
         if job.verify:
             with (
                 closing((ListedFolder if is_folder else open_source)(temporary)) as opened,
@@ -124,11 +127,13 @@ def copy_arrays(
                 refuse_difference(None if same else "the attrs of all arrays", job.name)
                 for name in arrays.names:
                     with arrays.open(name) as source, copies.open(name) as copy:
-                        copy = _without_coords_of(arrays.names, name, stored(source), copy)
-                        what = _difference(stored(source), copy, name, count.add)
-                        where = f"array {name!r:.80}: " if nbytes is None else ""
+                        source = stored(source)
+                        copy = _without_coords_of(arrays.names, name, source, copy)
+                        what = _difference(source, copy, name, add)
+                        where = "" if by_bytes else f"array {name!r:.80}: "
                         refuse_difference(what and where + what, job.name)
-                    count.add_array()
+                    if not by_bytes:
+                        count.add()
     return Conversion(form.kind, len(arrays.names), nrows, 0)
 
 
@@ -201,39 +206,6 @@ def copy_array(
     source = source._replace(attrs=kept)
     arrays = SeveralArrays(("",), lambda _: nullcontext(source), {})
     return copy_arrays(form, arrays, job, nbytes=source.nbytes)
-
-
-class _Count:
-    """Progress by bytes, or by arrays; comparing one counts as much as writing it."""
-
-    def __init__(self, job: CopyJob, narrays: int, nbytes: int | None) -> None:
-        self._bytes = None if nbytes is None else ByteCount(job, nbytes)
-        self._arrays = ArrayCount(job, narrays)
-
-    def add(self, nbytes: int) -> None:
-        """Count bytes of an array."""
-        if self._bytes is not None:
-            self._bytes.add(nbytes)
-
-    def add_array(self) -> None:
-        """Count an array."""
-        if self._bytes is None:
-            self._arrays.add()
-
-
-class ArrayCount:
-    """Progress by arrays; comparing one counts as much as writing it."""
-
-    def __init__(self, job: CopyJob, count: int) -> None:
-        self._progress = job.progress
-        self._total = count * (2 if job.verify else 1)
-        self._done = 0
-
-    def add(self) -> None:
-        """Count an array."""
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
 
 
 def _unsafe(kind: str, name: str) -> UnsupportedError:

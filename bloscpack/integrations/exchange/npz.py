@@ -14,11 +14,11 @@ from numpy.lib.format import MAGIC_PREFIX
 
 from ...exceptions import BloscpackError, UnsupportedError
 from ...filetypes.arraysource import ArraySource, SeveralArrays
-from ...filetypes.copyjob import Conversion, CopyJob, new_copy, refuse_difference
+from ...filetypes.copyjob import Conversion, CopyJob, Count, new_copy, refuse_difference
 from ...filetypes.inventory import Inventory, attributes, quoted
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
-from .arrayfile import ArrayCount, refuse_our_options
+from .arrayfile import refuse_our_options
 from .library import SourceStream, chosen, errors_of
 from .npy import HEAD_NBYTES, open_npy, read_header, write_npy
 
@@ -144,7 +144,7 @@ def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
     refuse_our_options(job, "npz")
     nrows = 0
     job.leave_out(*attributes(arrays.attrs))
-    steps = ArrayCount(job, len(arrays.names))
+    steps = Count(job, len(arrays.names))
     with new_copy(job) as temporary:
         with ZipFile(temporary, "x") as file:
             for name in arrays.names:
