@@ -217,18 +217,9 @@ def test_values_converted_without_loss_are_saved(given: Any, tmp_path: Path) -> 
     assert as_array(given).dtype == expected.dtype
 
 
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        ([1, 2], AttributeError),
-        ({"a": 1}, TypeError),
-        (stand_in("pandas", "DataFrame"), TypeError),
-    ],
-)
-def test_the_functions_of_the_original_take_ndarrays_only(
-    given: Any, error: type[Exception]
-) -> None:
-    with pytest.raises(error):
+@pytest.mark.parametrize("given", [[1, 2], {"a": 1}, stand_in("pandas", "DataFrame")])
+def test_the_functions_of_the_original_take_ndarrays_only(given: Any) -> None:
+    with pytest.raises(AttributeError):
         bp.pack_ndarray_to_bytes(given)
 
 
