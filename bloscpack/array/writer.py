@@ -130,14 +130,20 @@ class Writer:
         version = version_for(row, checksum_by_name(DEFAULT_META_CHECKSUM), features=features)
         header = Header(version, True, True, row, params.typesize, size, 0, 0, 0, features)
         check_absent(path, storage_options, overwrite=overwrite)
-        self._overwrite = overwrite
         self._path = os.fspath(path)
         self._upload = upload_for(self._path, storage_options, overwrite=overwrite)
         if self._upload is not None:
             self._path, path = self._upload.name, self._upload.path
         try:
             appender = Appender.create(
-                path, header, metadata, params, cutter, nthreads=nthreads, locking=locking
+                path,
+                header,
+                metadata,
+                params,
+                cutter,
+                nthreads=nthreads,
+                locking=locking,
+                overwrite=overwrite,
             )
             with closed_on_error(appender):
                 self._rows = RowAppender(appender, description, metadata, self._path)
@@ -198,7 +204,6 @@ class Writer:
         """
         if self._upload is not None:
             refuse_flush(self._path)
-        self._check_absent()
         self._rows.flush()
 
     def close(self) -> None:
@@ -208,8 +213,6 @@ class Writer:
         """
         is_open, self._is_open = self._is_open, False
         try:
-            if is_open:
-                self._check_absent()
             self._rows.close()
             if self._upload is not None and is_open:
                 self._upload.commit()
@@ -223,15 +226,6 @@ class Writer:
             self._rows.abandon()
         finally:
             self._discard()
-
-    def _check_absent(self) -> None:
-        """Refuse to replace a file that was made since this one was begun; discard the rows."""
-        if self._upload is None and not self._rows.is_published:
-            try:
-                check_absent(self._path, overwrite=self._overwrite)
-            except FileExistsError:
-                self.abort()
-                raise
 
     def _discard(self) -> None:
         if self._upload is not None:

@@ -163,6 +163,7 @@ class Appender:
         *,
         nthreads: int | None = None,
         locking: bool = True,
+        overwrite: bool = True,
     ) -> "Appender":
         """Start a new file, which appears on the first commit; `cutter` for a chunk grid.
 
@@ -177,7 +178,9 @@ class Appender:
             replaced = UpdateFile.open(path, locking=locking)
         try:
             name = os.fspath(path)
-            growth = Growth.create(target, name, header, metadata, replaced, locking=locking)
+            growth = Growth.create(
+                target, name, header, metadata, replaced, locking=locking, overwrite=overwrite
+            )
             return cls(growth, params, b"", cutter, nthreads=nthreads)
         except BaseException:
             if replaced is not None:

@@ -78,6 +78,7 @@ class Growth:
         self._name = name
         self._file = file
         self._locking = locking
+        self._overwrite = True
         # The locked file that a new one will replace.
         self._replaced: UpdateFile | None = None
         self._buffer: list[bytes] = []
@@ -150,10 +151,14 @@ class Growth:
         replaced: UpdateFile | None,
         *,
         locking: bool = True,
+        overwrite: bool = True,
     ) -> "Growth":
-        """Start a new container that will be at `target` and replace `replaced`."""
+        """Start a new container that will be at `target` and replace `replaced`.
+
+        Without `overwrite`, the first commit raises FileExistsError if there is a file.
+        """
         self = cls(target, name, header, None, locking=locking)
-        self._replaced = replaced
+        self._replaced, self._overwrite = replaced, overwrite
         self._section, self._metadata = new_section(metadata), metadata
         return self
 
@@ -228,7 +233,8 @@ class Growth:
         file.write_at(0, header.pack())
         if file.is_temporary:
             file.sync()
-            file.publish(self._target, self._replaced)
+            overwrite = self._overwrite or self.is_published
+            file.publish(self._target, self._replaced, overwrite=overwrite)
             self._drop_replaced()
         else:
             file.end()

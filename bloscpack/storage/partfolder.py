@@ -17,7 +17,7 @@ from . import disk
 from .file import FileSource
 from .journal import check_unlocked
 from .newfile import NewFile
-from .sink import FileSink
+from .sink import FileSink, check_absent
 from .update import check_regular
 
 # Suffixes of a folder with parts, and of one that is being removed.
@@ -132,11 +132,11 @@ class PartFolder:
         if not os.path.isdir(self._folder):
             raise FileNotFoundError(errno.ENOENT, GONE, self.name)
         self._check_target()
-        return JoinedFile(self.name, self.target, self._folder)
+        return JoinedFile(self.name, self.target, self._folder, overwrite=self._overwrite)
 
     def _check_target(self) -> None:
-        if check_regular(self.target, self.name) is not None and not self._overwrite:
-            raise disk.exists_already(self.name)
+        check_absent(self.name, overwrite=self._overwrite)
+        check_regular(self.target, self.name)
 
     def discard(self, *, others: bool = False) -> None:
         """Remove all parts, if any, and the remains of an interrupted `join`.
@@ -179,8 +179,8 @@ class JoinedFile(FileSink):
     The temporary file is written to `folder`, that of the parts.
     """
 
-    def __init__(self, name: str, target: str, folder: str) -> None:
-        super().__init__(target, folder)
+    def __init__(self, name: str, target: str, folder: str, *, overwrite: bool) -> None:
+        super().__init__(target, folder, overwrite=overwrite)
         self.name = name
         self._folder = folder
 

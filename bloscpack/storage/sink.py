@@ -147,7 +147,6 @@ class FileSink(NewFile):
 
 def _put(path: str, target: str, name: str | None, *, overwrite: bool) -> None:
     """Rename a synced file to its final name, durably."""
-    check_absent(name, overwrite=overwrite)
     with disk.naming(name), replacing(target):
         disk.move(path, target, overwrite=overwrite)
         disk.sync_folder(os.path.dirname(target))

@@ -3,14 +3,18 @@
 import errno
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack import vrs
 from bloscpack.format.codec import encode
+from bloscpack.storage import disk
 
 FULL = np.arange(12.0)
 
@@ -28,20 +32,31 @@ def savez(path: Any, **options: Any) -> None:
     bp.savez(path, a=FULL, **options)
 
 
+def parts(path: Any, **options: Any) -> None:
+    with bp.parts(path, shape=FULL.shape, dtype="f8", **options) as job:
+        # Of another content each time: a job that finds its own file there has been run twice.
+        job.commit([job.write(0, np.random.default_rng().random(12))])
+
+
 def create(path: Any, **options: Any) -> None:
     bp.frames.create(path, **options).close()
 
 
+def record(path: Any, **options: Any) -> None:
+    vrs.create(path, **options).close()
+
+
 def convert(path: Any, **options: Any) -> None:
     source = Path(path).with_name("source.blp")
-    bp.save(source, FULL)
+    if not source.exists():
+        bp.save(source, FULL)
     bp.convert(source, path, to="array", **options)
 
 
-MAKERS = [save, savez, write_rows]
+MAKERS = [save, savez, write_rows, parts]
 
 
-@pytest.mark.parametrize("make", [*MAKERS, create, convert])
+@pytest.mark.parametrize("make", [*MAKERS, create, record, convert])
 def test_an_existing_file_is_refused_or_replaced(make: Callable[..., None], tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
     make(path, overwrite=False)
@@ -68,7 +83,7 @@ def test_it_is_replaced_by_default(make: Callable[..., None], tmp_path: Path) ->
     assert path.stat().st_size > 3
 
 
-@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("make", [*MAKERS, create, record, convert])
 def test_a_link_is_a_file(make: Callable[..., None], tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
     path.symlink_to(tmp_path / "nowhere")
@@ -94,22 +109,43 @@ def test_a_file_that_appears_later_is_kept(
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("make", [save, create])
-@pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_appears_at_the_rename_is_kept(
-    make: Callable[..., None], links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("make", [*MAKERS, create, convert])
+def test_one_of_two_writers_that_rename_at_once_wins(
+    make: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, link = tmp_path / "a.blp", os.link
+    path, move, both = tmp_path / "a.blp", disk.move, Barrier(2, timeout=10)
 
-    def racing(source: str, target: str) -> None:
+    def move_at_once(source: str, target: str, *, overwrite: bool) -> None:
+        both.wait()
+        move(source, target, overwrite=overwrite)
+
+    def outcome(_: int) -> str:
+        try:
+            make(path, overwrite=False)
+        except FileExistsError as err:
+            return str(err)
+        return ""
+
+    bp.save(tmp_path / "source.blp", FULL)
+    monkeypatch.setattr(disk, "move", move_at_once)
+    with ThreadPoolExecutor(2) as pool:
+        won, lost = sorted(pool.map(outcome, range(2)))
+    assert (won, "overwrite=True" in lost) == ("", True)
+    assert {each.name for each in tmp_path.iterdir()} == {"a.blp", "source.blp"}
+
+
+def test_a_file_that_appears_at_the_rename_is_kept_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.blp"
+
+    def refuse(source: str, target: str) -> None:
         path.write_bytes(b"another")
-        if not links:
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-        link(source, target)
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
-    monkeypatch.setattr("os.link", racing)
+    monkeypatch.setattr("os.link", refuse)
     with pytest.raises(FileExistsError, match="overwrite=True"):
-        make(path, overwrite=False)
+        save(path, overwrite=False)
     assert path.read_bytes() == b"another"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -163,7 +199,7 @@ def test_an_array_is_not_an_option(tmp_path: Path) -> None:
         assert list(archive) == ["overwrite"]
 
 
-@pytest.mark.parametrize("make", ["save", "savez", "writer", "frames"])
+@pytest.mark.parametrize("make", ["save", "savez", "writer", "parts", "frames"])
 def test_an_object_made_since_the_check_is_kept(make: str) -> None:
     fsspec = pytest.importorskip("fsspec")
     pytest.importorskip("aiohttp")
@@ -186,6 +222,9 @@ def test_an_object_made_since_the_check_is_kept(make: str) -> None:
             with bp.Writer(url, dtype="f8", overwrite=False) as writer:
                 writer.append(FULL)
                 appear()
+        elif make == "parts":
+            with bp.parts(url, shape=FULL.shape, dtype="f8", overwrite=False) as job:
+                job.commit([job.write(0, FULL)], progress=appear)
         else:
             with bp.frames.create(url) as store:
                 store.append("a", np.zeros((2, 3), "u1"))

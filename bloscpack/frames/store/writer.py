@@ -90,7 +90,7 @@ class StoreWriter:
         FileExistsError without `overwrite` if the file exists; LockedError if a writer has it open.
         """
         name, target = os.fspath(path), disk.target_of(path)
-        if not overwrite and os.path.lexists(target):
+        if not overwrite and os.path.lexists(name):
             raise FileExistsError(
                 f"{name!r} exists already: open it with mode 'a' to append, or pass overwrite=True"
             )

@@ -172,7 +172,7 @@ class RemoteParts:
             return JoinedUpload(
                 self._url, self._options, folder, self._seen, overwrite=self._overwrite
             )
-        return _FetchedParts(self, open_upload(self._url, self._options))
+        return _FetchedParts(self, open_upload(self._url, self._options, overwrite=self._overwrite))
 
     def _check_target(self) -> None:
         check_absent(self._url, self._options, overwrite=self._overwrite)

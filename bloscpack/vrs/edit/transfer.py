@@ -17,6 +17,7 @@ import numpy as np
 from ...parallel.progressbar import as_progress
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
+from ...storage.sink import check_absent
 from ...storage.update import check_regular, make_like, temporary_path
 from ...types import BytesLike, IntArray, Progress, ProgressOption
 from ..format.description import Description, pack_description
@@ -111,7 +112,8 @@ def write_plan(
     """
     refuse_url_as_target(dst)
     target = disk.target_of(dst)
-    check_target(target, chunked=chunk_nbytes is not None, overwrite=overwrite)
+    check_absent(dst, overwrite=overwrite)
+    _check_target(target, chunked=chunk_nbytes is not None, overwrite=overwrite)
     description = pack_description(plan.description)
     entries = plan.entries()
     total = int(entries["size"].astype(np.int64).sum())
@@ -202,23 +204,12 @@ def _append(
         progress(total, total)
 
 
-def check_target(target: str, *, chunked: bool, overwrite: bool) -> None:
-    """Raise FileExistsError if a recording cannot be made at `target`.
-
-    With `overwrite` a recording, in any number of files, or another file may be at `target`. A
-    folder may not, nor a file that readers would take for a chunk of the new recording.
-    """
-    if not overwrite or os.path.isdir(target):
-        _check_absent(target)
+def _check_target(target: str, *, chunked: bool, overwrite: bool) -> None:
+    """Refuse what is not a file, and one that readers would take for a chunk of the recording."""
     check_regular(target, target)
     chunk = chunk_path(target, 1)
-    if chunked and not (overwrite and chunk in files_of(target)):
-        _check_absent(chunk)
-
-
-def _check_absent(path: str) -> None:
-    if os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    if chunked and not (overwrite and chunk in files_of(target)) and os.path.lexists(chunk):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk)
 
 
 def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
@@ -241,7 +232,7 @@ def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
             replaced = []
         # Only the first file makes a recording of the others, so it is renamed last.
         for name in [*names[1:], target]:
-            # `check_target` has looked for the first chunk only, and some time ago.
+            # `_check_target` has looked for the first chunk only, and some time ago.
             disk.move(left[name], name, overwrite=overwrite and name == target)
             left[name] = name
         left.clear()

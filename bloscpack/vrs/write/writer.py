@@ -26,6 +26,7 @@ from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
 from ...storage import disk
+from ...storage.sink import check_absent
 from ...storage.update import check_regular
 from ...types import BytesLike
 from ..format.description import (
@@ -128,8 +129,8 @@ def create(
     file_tags = Tags()
     file_tags.update(tags or {})
     target = disk.target_of(path)
-    if overwrite:
-        check_regular(target, target)
+    check_absent(path, overwrite=overwrite)
+    check_regular(target, target)
     file = RecordFile(
         target,
         new_creation_id(),
