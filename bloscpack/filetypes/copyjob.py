@@ -13,7 +13,7 @@ from ..parallel.imports import importing
 from ..parallel.progressbar import ProgressBar
 from ..storage import disk
 from ..storage.sink import check_absent, open_path
-from ..storage.update import temporary_path
+from ..storage.update import pass_on, temporary_path
 from ..storage.url import is_url
 from ..types import FramePreset, Progress
 
@@ -253,5 +253,11 @@ def _placed(job: CopyJob, *, is_folder: bool) -> Iterator[str]:
     with disk.vanishing(temporary_path(job.target)) as temporary:
         yield temporary
         job.refuse_losses()
+        if os.path.isdir(job.target):  # an empty one, as `check_target` has found
+            fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                pass_on(os.stat(job.target), fd)
+            finally:
+                os.close(fd)
         disk.move(temporary, job.target, overwrite=True)  # of folders, only an empty one
         disk.sync_folder(os.path.dirname(job.target))

@@ -62,9 +62,14 @@ def make_like(fd: int, target: str, name: str | None) -> None:
     """
     status = check_regular(target, name)
     if status is not None:
-        disk.set_owner(fd, status)
-        # Last, as another owner resets some of its bits.
-        disk.set_mode(fd, stat.S_IMODE(status.st_mode))
+        pass_on(status, fd)
+
+
+def pass_on(status: os.stat_result, fd: int) -> None:
+    """Give an open file or folder the permissions in `status`, and the owner if allowed."""
+    disk.set_owner(fd, status)
+    # Last, as another owner resets some of its bits.
+    disk.set_mode(fd, stat.S_IMODE(status.st_mode))
 
 
 def check_regular(target: str, name: str | None) -> os.stat_result | None:

@@ -212,7 +212,7 @@ def _with_ome_axes(source: ArraySource, job: CopyJob) -> ArraySource:
 
 
 def _is_ome(job: CopyJob) -> bool:
-    return job.target.lower().endswith((".ome.tif", ".ome.tiff"))
+    return job.where.lower().endswith((".ome.tif", ".ome.tiff"))
 
 
 def _is_rgb(source: ArraySource) -> bool:

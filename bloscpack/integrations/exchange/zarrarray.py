@@ -194,7 +194,7 @@ def copy_several_to_zarr2(arrays: SeveralArrays, job: CopyJob) -> Conversion:
 
 
 def _is_folder(job: CopyJob) -> bool:
-    return not job.target.endswith(".zip")
+    return not job.where.rstrip("/").endswith(".zip")
 
 
 def _is_safe(name: str) -> bool:
