@@ -215,6 +215,7 @@ SHARED_NAMES |= {"writer"}
 # Modules of at most `MAX_THIN` lines of code, and why each is not part of one that imports it.
 # Pure modules, commands, converters and names of other projects need no reason.
 THIN = {
+    "cli.bzna.datasets": "used by several commands",
     "cli.console.selection": "used by several commands",
     "cli.console.status": "used by every command",
     "cli.frames.clips": "used by several commands",

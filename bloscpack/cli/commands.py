@@ -3,7 +3,7 @@
 ``blpk --help`` needs only this table. The module of a command is imported when the command is
 named, so that ``blpk ls`` does not wait for the code of the others. It has two functions:
 ``add_arguments(parser)``, which also sets the description, and ``run(args)``, which returns the
-exit code.
+exit code. A verb in a group is that for every type, for files of the types of the group.
 """
 
 import importlib
@@ -22,6 +22,7 @@ class Command(NamedTuple):
     summary: str  # for the list of commands in the help
     module: str  # name below ``bloscpack.cli``
     aliases: tuple[str, ...] = ()  # other names
+    options: str = ""  # module that adds options of a verb for one type, by ``add_options(parser)``
 
 
 class Group(NamedTuple):
@@ -30,6 +31,7 @@ class Group(NamedTuple):
     name: str
     summary: str
     description: str
+    kinds: tuple[str, ...]  # types of files that its verbs take; the first is named in errors
     commands: tuple[Command, ...]
 
 
@@ -50,14 +52,15 @@ COMMANDS: tuple[Command | Group, ...] = (
         "frames",
         "make, list, read, check and show stores of clips of frames",
         "Work with clips of frames, in a frame store or a gulp directory.",
+        ("frames", "gulp", "vrs", "bzna"),
         (
             Command(
                 "create", "put images, videos, arrays or other clips into a store", "frames.create"
             ),
-            Command("info", "describe a store", "frames.info"),
+            Command("info", "describe files of clips", "info"),
             Command("ls", "list clips", "frames.ls"),
             Command("cat", "print frames of a clip", "frames.cat"),
-            Command("verify", "check clips for damage", "frames.verify"),
+            Command("verify", "check clips for damage", "verify"),
             Command("sheet", "make one picture of many frames", "frames.sheet"),
             Command("bench", "measure a loader, and say what limits it", "frames.bench"),
         ),
@@ -66,25 +69,27 @@ COMMANDS: tuple[Command | Group, ...] = (
         "gulp",
         "make, check and describe gulp directories",
         "Work on gulp directories, as GulpIO2 writes them.",
+        ("gulp",),
         (
             Command(
                 "ingest",
                 "make a gulp directory from images or videos, or add to one",
                 "gulp.ingest",
             ),
-            Command("verify", "check a directory for damage", "gulp.verify", ("check",)),
-            Command("info", "describe a directory", "gulp.info"),
+            Command("verify", "check directories for damage", "verify", ("check",)),
+            Command("info", "describe directories", "info"),
         ),
     ),
     Group(
         "vrs",
         "list, check, extract, copy and repair VRS recordings",
         "Work with VRS recordings: records of sensors with time stamps.",
+        ("vrs",),
         (
-            Command("info", "describe a recording", "vrs.info"),
+            Command("info", "describe recordings", "info", options="vrs.info"),
             Command("list", "list records", "vrs.listrecords", ("ls",)),
             Command("print", "print records", "vrs.printrecords"),
-            Command("verify", "check recordings for damage", "vrs.verify", ("check",)),
+            Command("verify", "check recordings for damage", "verify", ("check",)),
             Command("checksum", "print the checksum of tags and records", "vrs.checksum"),
             Command("extract", "write images, audio and metadata into files", "vrs.extract"),
             Command("copy", "copy all or part of a recording", "vrs.copy"),
@@ -96,10 +101,11 @@ COMMANDS: tuple[Command | Group, ...] = (
         "bzna",
         "list, check, extract and make Benzina datasets",
         "Work with Benzina datasets: pictures, targets and names in one mp4.",
+        ("bzna",),
         (
-            Command("info", "describe a dataset", "bzna.info"),
+            Command("info", "describe datasets", "info"),
             Command("ls", "list samples", "bzna.ls"),
-            Command("verify", "check datasets for damage", "bzna.verify"),
+            Command("verify", "check datasets for damage", "verify"),
             Command("extract", "write samples into files", "bzna.extract"),
             Command("pack", "make a dataset from pictures", "bzna.pack"),
             Command("sheet", "make one picture of many thumbnails", "bzna.sheet"),
@@ -115,8 +121,15 @@ COMMANDS: tuple[Command | Group, ...] = (
 )
 
 
-def add_commands(subparsers: Subparsers, commands: Iterable[Command | Group] = COMMANDS) -> None:
-    """Add a parser for each command; a parser adds its arguments when it is used."""
+def add_commands(
+    subparsers: Subparsers,
+    commands: Iterable[Command | Group] = COMMANDS,
+    kinds: tuple[str, ...] = (),
+) -> None:
+    """Add a parser for each command; a parser adds its arguments when it is used.
+
+    `kinds` are the types of files that a verb takes; all by default.
+    """
     for command in commands:
         if isinstance(command, Group):
             complete = partial(_complete_group, command)
@@ -127,7 +140,7 @@ def add_commands(subparsers: Subparsers, commands: Iterable[Command | Group] = C
                 command.name,
                 *command.aliases,
                 summary=command.summary,
-                complete=partial(_complete, command),
+                complete=partial(_complete, command, kinds),
             )
 
 
@@ -140,13 +153,15 @@ def _complete_group(group: Group, parser: CommandParser) -> None:
         required=True,
         parser_class=CommandParser,
     )
-    add_commands(subparsers, group.commands)
+    add_commands(subparsers, group.commands, group.kinds)
 
 
-def _complete(command: Command, parser: CommandParser) -> None:
+def _complete(command: Command, kinds: tuple[str, ...], parser: CommandParser) -> None:
     module = command_module(command.module)
     module.add_arguments(parser)
-    parser.set_defaults(run=module.run)
+    if command.options:
+        command_module(command.options).add_options(parser)
+    parser.set_defaults(run=module.run, kinds=kinds)
 
 
 def command_module(name: str) -> Any:

@@ -132,7 +132,7 @@ def _names(path: str) -> Iterator[str]:
     """Yield the name of each array, clip or stream in a file; URLs are not asked."""
     with suppress(BloscpackError, OSError, ValueError, ImportError):
         if os.path.exists(path):
-            filetype, source = open_input(path, folders=True)
+            filetype, source = open_input(path)
             with closing(source):
                 names: Iterable[str] = (
                     Archive(source) if filetype is ARCHIVES else frames_of(filetype, source)

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..storage.url import shown_name
 from .commands import command_module
-from .console.inputfile import check_input, each_input, open_item
+from .console.inputfile import each_input, open_item
 from .console.options import add_classic_option, add_files, add_json_option
 from .console.output import error, is_for_people, print_json, printable, result
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
@@ -28,7 +28,11 @@ def run(args: argparse.Namespace) -> int:
     """Describe each file."""
     names = each_input(args.files)
     if len(names) == 1:
-        return _show(args, names[0])
+        args.documents = []  # the module of the type adds one to it
+        code = _show(args, names[0])
+        if args.json:
+            print_json("info", args.documents[0])
+        return code
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
     for name in names:
@@ -38,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             result(printable(f"{shown_name(name)}:"))
         try:
-            code = ExitCode(_show(args, name))
+            code = _show(args, name)
         except BrokenPipeError:  # an OSError too, but of our output: it ends the command
             raise
         except EXPECTED as err:
@@ -53,12 +57,9 @@ def run(args: argparse.Namespace) -> int:
     return most_severe(codes)
 
 
-def _show(args: argparse.Namespace, name: str) -> int:
-    check_input(name, "file")
-    filetype, source, inner = open_item(name)
+def _show(args: argparse.Namespace, name: str) -> ExitCode:
+    filetype, source, inner = open_item(name, args.kinds)
     args.file_ = name
     if inner:
-        clip_code: int = command_module("frames.info").show_clip(args, filetype, source, inner)
-        return clip_code
-    code: int = command_module(f"{filetype.name}.info").show(args, source)
-    return code
+        return ExitCode(command_module("frames.info").show_clip(args, filetype, source, inner))
+    return ExitCode(command_module(f"{filetype.name}.info").show(args, source))

@@ -11,7 +11,7 @@ from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import shown_name
 from .commands import command_module
 from .console.describe import array_fields, is_array, shape_text
-from .console.inputfile import check_input, each_input, open_item
+from .console.inputfile import each_input, open_item
 from .console.options import add_classic_option, add_files, add_json_option
 from .console.output import error, is_for_people, print_json, printable, result, results
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
@@ -75,7 +75,6 @@ def _entries(
         if member is not None:
             filetype, source = ARRAYS, member
         else:
-            check_input(name, "file")
             filetype, source, inner = open_item(name)
             if inner:
                 about = command_module("frames.ls").clip_entry(filetype, source, inner)

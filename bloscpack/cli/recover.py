@@ -5,14 +5,12 @@ import argparse
 from ..filetypes.recover import recover as recover_file
 from ..storage.protocol import closed_on_error
 from ..storage.url import shown_name
-from .console.inputfile import check_input, one_input, open_whole
+from .console.inputfile import one_input, open_whole
 from .console.options import STDIO, add_force_option, add_json_option
 from .console.output import Console, binary_stdout, print_json, printable, result
 from .console.outputfile import check_output
-from .console.reports import ReportForm, report_code
+from .console.reports import report_code, report_document
 from .console.status import STATUS_NAMES, UsageError
-
-_FIELDS = "nchunks", "nbytes", "saved", "trailer"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +33,6 @@ def run(args: argparse.Namespace) -> int:
     name = one_input(args.source)
     if args.json and args.target == STDIO:
         raise UsageError("--json and DST cannot both use standard output")
-    check_input(name, "file")
     filetype, source = open_whole(name, "recovered")
     with closed_on_error(source):
         if args.target == STDIO and filetype.needs_path:
@@ -55,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
             "path": shown_name(name),
             "target": args.target,
             "status": STATUS_NAMES[code],
-            **ReportForm(dict(zip(_FIELDS, _FIELDS, strict=True))).document(report),
+            "saved": report.saved,
+            **report_document(report),
         }
         print_json("recover", document)
         return code

@@ -23,7 +23,7 @@ from ..storage.url import shown_name, split_inner
 from ..types import AnyArray
 from .console import terminal
 from .console.describe import dtype_text
-from .console.inputfile import check_input, open_input
+from .console.inputfile import open_input
 from .console.options import add_json_option, ranged
 from .console.output import Console, binary_stdout, print_json, printable, results
 from .console.selection import Index, parse_selection_text, strip_brackets, take_name
@@ -106,8 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(name: str, index: Index | None, nthreads: int | None) -> Shown:
     outer, inner = split_inner(name)
-    check_input(outer, "file")
-    filetype, source = open_input(outer, folders=True)
+    filetype, source = open_input(outer)
     if filetype is ARCHIVES:
         with Archive(source, nthreads=nthreads) as archive:
             chosen = inner or _only(archive, outer, "arrays")

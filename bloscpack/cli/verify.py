@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from ..damage.report import Report
 from ..filetypes.verify import verify_source
 from ..format.filekind import GULP_FILE, is_gulp, kind_of
-from .console.inputfile import check_input, open_whole
+from .console.inputfile import open_whole
 from .console.options import STDIO, add_classic_option, add_files, add_json_option
-from .console.output import Console, is_for_people
-from .console.reports import ReportForm, verify_each
-
-FORM = ReportForm({"nchunks": "nchunks", "nbytes": "nbytes", "trailer": "trailer"})
+from .console.output import Console
+from .console.reports import verify_each
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,14 +50,13 @@ def run(args: argparse.Namespace) -> int:
 
     def verify_file(name: str) -> Report:
         with console.progress() as progress:
-            check_input(name, "file")
-            filetype, source = open_whole(name, "verified")
+            filetype, source = open_whole(name, "verified", args.kinds)
             fix = (source if name == STDIO else name) if args.fix else None
             return verify_source(
                 filetype, source, fix, decode=args.decode, nthreads=args.nthreads, progress=progress
             )
 
-    return verify_each(args, "verify", verify_file, FORM, for_people=is_for_people(args))
+    return verify_each(args, verify_file)
 
 
 def _walk(folder: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ import webbrowser
 from contextlib import closing
 from typing import Any
 
-from .console.inputfile import check_input, open_input
+from .console.inputfile import open_input
 from .console.options import STDIO, ranged
 from .console.output import Console, binary_stdout, printable, result
 from .console.status import EXPECTED, ExitCode, UsageError, exit_code
@@ -86,9 +86,8 @@ def _export(args: argparse.Namespace, console: Console) -> int:
 
 def _check(name: str) -> None:
     """Refuse a file that does not exist or is of another type; a damaged one can be shown."""
-    check_input(name, "file")
     try:
-        open_input(name, folders=True)[1].close()
+        open_input(name)[1].close()
     except EXPECTED as err:
         if exit_code(err) != ExitCode.DAMAGED:
             raise

@@ -144,12 +144,12 @@ class _Chunk:
         self._is_read = False
         self._nreported: dict[str, int] = {}
 
-    def _wrong(self, name: str, message: str) -> None:
+    def _wrong(self, name: str, message: str, **where: Any) -> None:
         nreported = self._nreported[name] = self._nreported.get(name, 0) + 1
         if nreported == _MAX_REPORTED + 1:
             message = "further problems of this kind"
         if nreported <= _MAX_REPORTED + 1:
-            self._damage.append(FileDamage(message, file=name))
+            self._damage.append(FileDamage(message, file=name, **where))
 
     def verify_index(self, owners: dict[str, str]) -> None:
         """Parse the index, and add its ids to `owners`."""
@@ -203,16 +203,14 @@ class _Chunk:
         with closing(self._folder.open(self._data)) as source:
 
             def verify_record(place: tuple[str, int, ImgInfo]) -> str | None:
-                id_, number, info = place
-                problem = _record_problem(source, info, self.nbytes, decode=decode)
-                return problem and f"item {id_!r:.80}, frame {number}: {problem}"
+                return _record_problem(source, place[2], self.nbytes, decode=decode)
 
-            work = 100 * self.nbytes if decode else 0
-            for message in map_ordered(
-                verify_record, self._infos, resolve_nthreads(nthreads, work)
-            ):
-                if message is not None:
-                    self._wrong(self._data, message)
+            threads = resolve_nthreads(nthreads, 100 * self.nbytes if decode else 0)
+            problems = map_ordered(verify_record, self._infos, threads)
+            for (id_, number, _), problem in zip(self._infos, problems, strict=True):
+                if problem is not None:
+                    message = f"item {id_!r:.80}, frame {number}: {problem}"
+                    self._wrong(self._data, message, clip=id_, frames=(number, number + 1))
 
 
 def _record_problem(source: ByteSource, info: ImgInfo, size: int, *, decode: bool) -> str | None:

@@ -17,31 +17,37 @@ def store(tmp_path: Path) -> Path:
     return write_store(tmp_path / "clips.blp")
 
 
-def test_info_of_a_store(blpk: Blpk, store: Path) -> None:
+def test_info(blpk: Blpk, store: Path) -> None:
+    """It is the verb for every type, for these types."""
     ended = blpk("frames", "info", store)
-    size = store.stat().st_size
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.splitlines() == [
-        "kind: frame store",
-        "clips: 4",
-        "frames: 14",
-        "  6 of 16x12x3 |u1, kept as arrays, in 1 clips",
-        "  3 of 4x6 <u2, kept as arrays, in 1 clips",
-        "  5 of 4x6 |b1, kept as arrays, in 1 clips",
-        "  0 of 4x6 <f4, kept as arrays, in 1 clips",
-        "decoded: 3.63K (3720B)",
-        f"stored: {round(size / 1024, 2)}K ({size}B)",
-        'attributes: {"camera": "left"}',
+    assert ended == blpk("info", store)
+    assert "blpk:     clips: 4\nblpk:     frames: 14\n" in ended.out
+
+
+def test_info_of_a_clip(blpk: Blpk, store: Path) -> None:
+    assert blpk("info", f"{store}::/depth").out.splitlines() == [
+        "kind: clip",
+        "shape: 3x4x6",
+        "dtype: <u2",
+        "decoded: 144.0B (144B)",
+        "kept as: arrays",
+        'attributes: {"n": 1}',
     ]
-
-
-def test_info_as_json(blpk: Blpk, store: Path) -> None:
-    document = blpk("frames", "info", "--json", "-", stdin=store.read_bytes()).json
-    assert (document["nclips"], document["cbytes"], document["attrs"]) == (
-        4,
-        None,
-        {"camera": "left"},
-    )
+    document = blpk("info", "--json", "-", stdin=store.read_bytes()).json
+    assert (document["nclips"], document["attrs"]) == (4, {"camera": "left"})
+    document = blpk("info", "--json", f"{store}::/depth").json
+    assert document == {
+        "schema_version": 1,
+        "command": "info",
+        "path": f"{store}::/depth",
+        "kind": "clip",
+        "shape": [3, 4, 6],
+        "dtype": "<u2",
+        "nbytes": 144,
+        "kept_as": "arrays",
+        "attrs": {"n": 1},
+    }
 
 
 def test_ls(blpk: Blpk, store: Path) -> None:

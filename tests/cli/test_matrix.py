@@ -324,7 +324,7 @@ CELLS: dict[str, dict[str, Cell]] = {
         "tune": Cell(("--json",), tries('"fast"', '"small"', command="--preset")),
     },
     "store.blp::/walk": {
-        "info": Cell((), prints("clips: 1", "frames: 6", "of 16x12x3 |u1")),
+        "info": Cell((), prints("kind: clip", "shape: 6x16x12x3", "dtype: |u1")),
         "ls": Cell((), prints_row("6x16x12x3", "|u1")),
         "cat": Cell(("1:3,::2,0",), gives(WALK[1:3, ::2, 0].tobytes())),
         "verify": Cell((), refuses(1, "a clip cannot be verified alone", "'store.blp'")),
@@ -346,7 +346,7 @@ CELLS: dict[str, dict[str, Cell]] = {
         "tune": Cell(("--json",), tries('"kept"', '"small"', command="gulp")),
     },
     "gulp::/one": {
-        "info": Cell((), prints("clips: 1", "frames: 3", "of 16x24x3 |u1")),
+        "info": Cell((), prints("kind: clip", "shape: 3x16x24x3", "kept as: images")),
         "ls": Cell((), prints_row("3x16x24x3", "|u1")),
         "cat": Cell(("1", "--image"), gives(photo(1))),
         "verify": Cell((), refuses(1, "a clip cannot be verified alone", "'gulp'")),
@@ -368,7 +368,7 @@ CELLS: dict[str, dict[str, Cell]] = {
         "tune": Cell(("--json",), tries('"zmax"', '"none"', command="vrs copy")),
     },
     "recording.vrs::/214-1": {
-        "info": Cell((), prints("clips: 1", "frames: 3", "of 6x8 |u1")),
+        "info": Cell((), prints("kind: clip", "shape: 3x6x8", "dtype: |u1")),
         "ls": Cell((), prints_row("3x6x8", "|u1")),
         "cat": Cell(("1",), gives(FRAMES[1].tobytes())),
         "verify": Cell((), refuses(1, "a clip cannot be verified alone", "'recording.vrs'")),
@@ -390,7 +390,7 @@ CELLS: dict[str, dict[str, Cell]] = {
         "tune": Cell(("--json",), tries('"fast"', '"small"', command="--preset")),
     },
     "dataset.bzna::/cat/1.jpg": {
-        "info": Cell((), prints("clips: 1", "frames: 1", "of 24x32x3 |u1")),
+        "info": Cell((), prints("kind: clip", "shape: 1x24x32x3", "dtype: |u1")),
         "ls": Cell((), prints_row("1x24x32x3", "|u1")),
         "cat": Cell(("0,3",), gives(SAMPLES[1, 3].tobytes())),
         "verify": Cell((), refuses(1, "a clip cannot be verified alone", "'dataset.bzna'")),
@@ -453,7 +453,7 @@ def test_urls(
 
 @each_recording
 def test_the_images_of_a_recording_are_clips(blpk: Blpk, server: FileServer, name: str) -> None:
-    assert "kind: VRS recording\nclips: 1\n" in blpk("frames", "info", server.url(name)).out
+    assert "214-1" in blpk("frames", "ls", server.url(name)).out
 
 
 def test_patterns(blpk: Blpk, files: Path, server: FileServer) -> None:

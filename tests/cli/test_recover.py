@@ -6,7 +6,7 @@ import bloscpack as bp
 
 from .conftest import Blpk, flip
 
-FIELDS = ["schema_version", "command", "path", "target", "status", "nchunks", "nbytes", "saved"]
+FIELDS = ["schema_version", "command", "path", "target", "status", "saved", "nchunks", "nbytes"]
 FIELDS += ["trailer", "damage", "notices"]
 
 

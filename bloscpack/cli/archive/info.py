@@ -11,7 +11,6 @@ from ..console.output import (
     double_pretty_size,
     encode_json,
     format_metadata,
-    give_document,
     is_for_people,
     prefixed_result,
     printable,
@@ -25,7 +24,7 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
     with Archive(source) as archive:
         document = _document(args.file_, archive)
     if args.json:
-        give_document(args, "info", document)
+        args.documents.append(document)
         return ExitCode.OK
     if is_for_people(args):
         _summarize(document)

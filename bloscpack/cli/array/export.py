@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ...storage.url import is_url
-from ..console.inputfile import check_input, open_bloscpack
+from ..console.inputfile import open_bloscpack
 from ..console.options import STDIO
 from ..console.output import Console
 from ..console.outputfile import check_output, open_output
@@ -63,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
     source: Any = name
     url = args.url
     if not is_url(name):
-        check_input(name, "file")
         source = open_bloscpack(name)[1]
         url = os.path.abspath(name) if url is None else url
     # References are text, which may be written to a terminal without --force.

@@ -22,7 +22,6 @@ from ..console.output import (
     Console,
     double_pretty_size,
     error,
-    give_document,
     is_for_people,
     prefixed_result,
     results,
@@ -48,7 +47,7 @@ def show(args: argparse.Namespace, source: ByteSource) -> int:
         except BloscpackError as err:
             damage = err
         if args.json:
-            give_document(args, "info", _document(args.file_, container, metadata, chunk, damage))
+            args.documents.append(_document(args.file_, container, metadata, chunk, damage))
         elif is_for_people(args):
             _summarize(container, metadata, chunk)
         else:

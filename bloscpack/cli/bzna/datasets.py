@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ...exceptions import BloscpackError, FormatError, NotBloscpackError, WrongKindError
-from ...filetypes.identify import identify
-from ...format.filekind import DATASET
-from ...storage.protocol import ByteSource
+from ...storage.protocol import ByteSource, errors_at
 from ...storage.url import shown_name
-from ..console.inputfile import check_input, readable
+from ..console.inputfile import open_input
 from ..console.options import Container
 from ..console.selection import parse_range
 
@@ -32,32 +29,13 @@ def open_dataset(
     """Open a dataset; `source` is its open file, if it was opened and identified."""
     from ...benzina.dataset import open as open_file
 
-    is_dataset = True
     if source is None:
-        is_dataset, source = identify_dataset(name)
-    try:
-        dataset = open_file(source, splits=splits, nthreads=nthreads)
-    except BloscpackError as err:
-        if isinstance(err, FormatError) and not isinstance(err, WrongKindError) and not is_dataset:
-            raise not_a_dataset(name, err.args[0], err.offset) from None
-        err.at(path=shown_name(name))
-        raise
-    with dataset:
+        source = open_input(name, ("bzna",))[1]
+    with (
+        errors_at(shown_name(name)),
+        open_file(source, splits=splits, nthreads=nthreads) as dataset,
+    ):
         yield dataset
-
-
-def identify_dataset(name: str) -> tuple[bool, ByteSource]:
-    """Open a file; return whether it is a dataset as far as one can see, and its source."""
-    check_input(name, "file")
-    filetype, source = identify(readable(name))
-    return filetype is not None and filetype.kind is DATASET, source
-
-
-def not_a_dataset(name: str, why: str, offset: int | None = None) -> BloscpackError:
-    """Return the error for a file that is not recognised as a dataset."""
-    return NotBloscpackError(f"not a Benzina dataset: {why}", offset=offset).at(
-        path=shown_name(name)
-    )
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:

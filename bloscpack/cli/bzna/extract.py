@@ -7,7 +7,6 @@ from ..console.output import Console, double_pretty_size
 from ..console.reports import report_extract
 from ..console.status import UsageError
 from .datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
-from .verify import FORM
 
 # The same as in benzina/samplefiles.py, which is imported on use.
 FORMS = "mp4", "png", "jpeg"
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         )
     text = f"{report.nfiles} samples, {double_pretty_size(report.nbytes)}"
     counts = {"nfiles": report.nfiles, "nbytes": report.nbytes, "nrenamed": report.nrenamed}
-    code = report_extract(args, "bzna extract", FORM, report.damage, counts, text)
+    code = report_extract(args, "bzna extract", report.damage, counts, text)
     if report.nrenamed and not args.json:
         console.note(f"the names of {report.nrenamed} files differ from the stored names")
     return code

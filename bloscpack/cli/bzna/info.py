@@ -1,4 +1,4 @@
-"""``blpk bzna info``: describe a dataset."""
+"""Description of a dataset, for ``blpk info``."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -9,17 +9,15 @@ import numpy as np
 from ...exceptions import BloscpackError
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
-from ..console.options import add_json_option
 from ..console.output import (
     double_pretty_size,
     error,
-    give_document,
     is_for_people,
     printable,
     results,
 )
 from ..console.status import ExitCode, describe, exit_code, most_severe
-from .datasets import INPUT, THUMB, add_file, open_dataset
+from .datasets import INPUT, THUMB, open_dataset
 
 if TYPE_CHECKING:
     from ...benzina.dataset import Dataset
@@ -28,22 +26,8 @@ if TYPE_CHECKING:
 _SHOWN_SPLITS = 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Print the number of samples, tracks, targets, names, splits, and a description of the "
-        "first sample. No other sample is read."
-    )
-    add_file(parser)
-    add_json_option(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Describe a dataset."""
-    return show(args)
-
-
-def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
-    """Describe a dataset, and print an error for each damage; `source` is that of ``blpk info``."""
+def show(args: argparse.Namespace, source: ByteSource) -> int:
+    """Describe a dataset and its first sample, and print an error for each damage."""
     errors: list[BloscpackError] = []
     with open_dataset(args.file_, args.nthreads, source=source) as dataset:
         document = _document(dataset, errors)
@@ -51,9 +35,9 @@ def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
         error(describe(err))
     if args.json:
         messages = [describe(err) for err in errors]
-        fields = {"path": shown_name(args.file_), "kind": "dataset", **document, "errors": messages}
-        give_document(args, "bzna info" if source is None else "info", fields)
-    elif source is not None and is_for_people(args):
+        head = {"path": shown_name(args.file_), "kind": "dataset"}
+        args.documents.append(head | document | {"errors": messages})
+    elif is_for_people(args):
         results(_summary(document))
     else:
         results(map(printable, _text(document)))

@@ -4,17 +4,17 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, overload
+from typing import IO, Any
 
 from ...container.reader import Container
 from ...exceptions import FileNotFound, WrongKindError
 from ...filetypes.identify import identify, refuse_other_folder
-from ...filetypes.table import FileType
-from ...format.filekind import HEAD_NBYTES, wrong_kind
-from ...storage.folder.filelist import expanded, is_pattern
+from ...filetypes.table import FILETYPES, FileType
+from ...format.filekind import HEAD_NBYTES, kind_of, not_a_file, wrong_kind
+from ...storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ...storage.protocol import ByteSource
 from ...storage.url import is_url, shown_name, split_inner
 from .options import STDIO
@@ -68,44 +68,50 @@ def readable(name: str) -> Any:
     return name if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(name).read_bytes()
 
 
-@overload
-def open_input(name: str) -> tuple[FileType, ByteSource]: ...
-@overload
-def open_input(name: str, *, folders: Literal[True]) -> tuple[FileType, Any]: ...
-def open_input(name: str, *, folders: bool = False) -> tuple[FileType, Any]:
-    """Open a file of any type that this package reads; with `folders`, also a folder.
+def open_input(name: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
+    """Open a file or folder of any type that this package reads, or of the types named `kinds`.
 
-    A file with damaged first bytes is recognised by its last ones. NotBloscpackError if the file is
-    empty, or of another type.
+    A file with damaged first bytes is recognised by its last ones. FileNotFound if it does not
+    exist. WrongKindError if it is of another type, or empty.
     """
-    filetype, source = identify(readable(name), folders=folders)
-    refuse_other_folder(filetype, source)
-    if filetype is None:
-        raise refused(name, source)
+    check_input(name, "file")
+    filetype, source = identify(readable(name), folders=True)
+    wanted = [each for each in FILETYPES if each.name in kinds]
+    if not any(each.is_folder for each in wanted):
+        refuse_other_folder(filetype, source)
+    if filetype is None or (kinds and filetype not in wanted and not _looks_like(source, wanted)):
+        raise refused(name, source, wanted)
     return filetype, source
 
 
-def open_item(name: str) -> tuple[FileType, Any, str]:
+def _looks_like(source: Any, wanted: Sequence[FileType]) -> bool:
+    """Return whether a file is of a type by its first bytes, though it is opened as an array."""
+    if isinstance(source, ListedFolder):
+        return False
+    return kind_of(source.read_at(0, HEAD_NBYTES), source.name) in [each.kind for each in wanted]
+
+
+def open_item(name: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any, str]:
     """Open a file or folder of any type, and return the name of the clip in it behind ``::/``.
 
     An array of an archive is opened itself. Errors as for `open_input`.
     """
     where, inner = split_inner(name)
     if not inner:
-        return *open_input(where, folders=True), ""
-    filetype, source = open_input(where, folders=True)
+        return *open_input(where, kinds), ""
+    filetype, source = open_input(where, kinds)
     if filetype.open_frames is not None:
         return filetype, source, inner
     source.close()
     return *open_input(name), ""
 
 
-def open_whole(name: str, done: str) -> tuple[FileType, Any]:
+def open_whole(name: str, done: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
     """Open a file or folder of any type, or an array of an archive; ValueError for a clip.
 
     `done` is the participle of what is to be done, for the message.
     """
-    filetype, source, inner = open_item(name)
+    filetype, source, inner = open_item(name, kinds)
     if inner:
         source.close()
         where = shown_name(split_inner(name)[0])
@@ -126,10 +132,15 @@ def open_container(name: str) -> Container:
     return Container(open_bloscpack(name)[1])
 
 
-def refused(name: str, source: Any) -> WrongKindError:
-    """Close a file that is not a Bloscpack file, and return the error for it."""
+def refused(name: str, source: Any, wanted: Sequence[FileType] = ()) -> WrongKindError:
+    """Close a file that is not of a type, by default a Bloscpack file; return the error for it."""
+    what = wanted[0].kind.name if wanted else "a Bloscpack file"
+    error: WrongKindError
     with closing(source):
-        error = wrong_kind(source.read_at(0, HEAD_NBYTES), "a Bloscpack file", source.name)
+        if isinstance(source, ListedFolder):
+            error = not_a_file(source.names)
+        else:
+            error = wrong_kind(source.read_at(0, HEAD_NBYTES), what, source.name)
     return error.at(path=shown_name(name))
 
 

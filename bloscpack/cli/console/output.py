@@ -125,15 +125,6 @@ def print_json(command: str, fields: Mapping[str, Any]) -> None:
     result(before.removesuffix(",") + "\n}")
 
 
-def give_document(args: Namespace, command: str, fields: Mapping[str, Any]) -> None:
-    """Print a result as JSON, or add it to `args.documents`, which a command prints in the end."""
-    documents: list[Mapping[str, Any]] | None = getattr(args, "documents", None)
-    if documents is None:
-        print_json(command, fields)
-    else:
-        documents.append(fields)
-
-
 class _Token(str):
     """JSON text that is already encoded, among values that are not."""
 

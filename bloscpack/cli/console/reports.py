@@ -1,13 +1,12 @@
 """Reports on files: lines or a JSON object for each file, and the most severe exit code."""
 
 import argparse
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...storage.url import shown_name
 from .inputfile import each_input
-from .output import Console, error, print_json, printable, result, results
+from .output import Console, error, is_for_people, print_json, printable, result, results
 from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
 if TYPE_CHECKING:
@@ -23,43 +22,24 @@ _DAMAGE = (
 )
 
 
-class ReportForm(NamedTuple):
-    """JSON keys of a report, each with the attribute that it shows."""
-
-    fields: Mapping[str, str] = {}  # keys and attributes of the report
-    # Keys and attributes of each damage.
-    damage: Mapping[str, str] = dict(zip(_DAMAGE, _DAMAGE, strict=True))
-    key: str = "damage"  # key of the list of damage
-    has_notices: bool = True  # whether there is a list of notices
-
-    def document(self, report: "Report | None") -> dict[str, Any]:
-        """Return the JSON fields of a report, or those of a file that cannot be verified."""
-        document = {key: getattr(report, name, None) for key, name in self.fields.items()}
-        document[self.key] = self.damages(report.damage if report else [])
-        if self.has_notices:
-            document["notices"] = report.notices if report else []
-        return document
-
-    def damages(self, damage: "Iterable[Damage]") -> list[dict[str, Any]]:
-        """Return the JSON fields of each damage."""
-        return [
-            {key: getattr(each, name, None) for key, name in self.damage.items()} for each in damage
-        ]
+def report_document(report: "Report | None") -> dict[str, Any]:
+    """Return the JSON fields of a report, or those of a file that cannot be verified."""
+    fields = {key: getattr(report, key, None) for key in ("nchunks", "nbytes", "trailer")}
+    damage = damage_documents(report.damage if report else ())
+    return {**fields, "damage": damage, "notices": report.notices if report else []}
 
 
-def verify_each(
-    args: argparse.Namespace,
-    command: str,
-    verify: "Callable[[str], Report]",
-    form: ReportForm,
-    *,
-    for_people: bool = False,
-) -> int:
+def damage_documents(damage: "Iterable[Damage]") -> list[dict[str, Any]]:
+    """Return the JSON fields of each damage."""
+    return [{key: getattr(each, key, None) for key in _DAMAGE} for each in damage]
+
+
+def verify_each(args: argparse.Namespace, verify: "Callable[[str], Report]") -> int:
     """Verify every file, print its report, and return the exit code.
 
-    If `for_people`, tables are printed in the end, or for the files done when it is interrupted.
+    For people, tables are printed in the end, or for the files done when it is interrupted.
     """
-    console = Console(args)
+    console, for_people = Console(args), is_for_people(args)
     reports: list[tuple[str, Report]] = []
 
     def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
@@ -70,12 +50,10 @@ def verify_each(
             print_notices(console, name, report)
         elif not args.json:
             print_report(console, name, report)
-        elif not form.has_notices:
-            print_notices(console, name, report)
-        return report_code(report), form.document(report)
+        return report_code(report), report_document(report)
 
     try:
-        return run_each(args, command, check, form.document(None))
+        return run_each(args, "verify", check, report_document(None))
     finally:
         if reports:
             _print_tables(reports)
@@ -127,11 +105,10 @@ def report_code(report: "Report") -> ExitCode:
     return ExitCode.OK if report.ok else ExitCode.DAMAGED
 
 
-def print_report(console: Console, name: str, report: "Report", *, is_folder: bool = False) -> None:
-    """Print a line per damage, or "ok"; those of a folder begin with a name of a file in it."""
+def print_report(console: Console, name: str, report: "Report") -> None:
+    """Print a line per damage, or "ok"."""
     for line in map(str, report.damage):
-        where = shown_name(name)
-        result(printable(os.path.join(where, line) if is_folder else f"{where}: {line}"))
+        result(printable(f"{shown_name(name)}: {line}"))
     if report.ok and not console.is_quiet:
         result(printable(f"{shown_name(name)}: ok"))
     print_notices(console, name, report)
@@ -146,7 +123,6 @@ def print_notices(console: Console, name: str, report: "Report") -> None:
 def report_extract(
     args: argparse.Namespace,
     command: str,
-    form: ReportForm,
     damage: "Sequence[Damage]",
     counts: dict[str, Any],
     text: str,
@@ -158,7 +134,7 @@ def report_extract(
     code = ExitCode.DAMAGED if damage else ExitCode.OK
     if args.json:
         head = {"path": name, "target": args.folder, "status": STATUS_NAMES[code]}
-        print_json(command, {**head, **counts, form.key: form.damages(damage)})
+        print_json(command, {**head, **counts, "damage": damage_documents(damage)})
     else:
         result(printable(f"{args.folder}: {text}"))
     return code

@@ -15,7 +15,7 @@ from types import EllipsisType
 from ...exceptions import WrongKindError
 from ...filetypes.table import ARRAYS
 from ...storage.url import split_inner
-from .inputfile import check_input, each_input, open_input
+from .inputfile import each_input, open_input
 from .options import STDIO
 from .status import UsageError
 
@@ -49,9 +49,8 @@ def take_name(args: argparse.Namespace) -> None:
 
 def _has_names(name: str) -> bool:
     first = each_input([name])[0]
-    check_input(first, "file")
     try:
-        filetype, source = open_input(first, folders=True)
+        filetype, source = open_input(first)
     except WrongKindError:
         return False
     source.close()

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             f"'{args.output}' can hold only one frame: give its number with --select; a .npy file "
             "holds several, and 'blpk frames sheet' makes one picture of several"
         )
-    with open_clips(args.file_, args.nthreads) as source:
+    with open_clips(args) as source:
         part = _Frames(source[args.id], selection)
         if args.image and part.stored_image is None:
             raise ValueError(

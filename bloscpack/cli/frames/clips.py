@@ -1,29 +1,18 @@
 """Clips of frames for commands: open a source by name, parse a selection of frames."""
 
-from typing import Any
+import argparse
 
 from ...filetypes.open import frames_of
-from ...filetypes.table import FileType
-from ...format.filekind import RECORDING
 from ...frames.protocol import Clip, FrameSource
-from ...storage.url import is_url, shown_name
-from ..console.inputfile import check_input, open_input, refused
+from ...storage.url import shown_name
+from ..console.inputfile import open_input
 from ..console.selection import parse_selection_text
 from ..console.status import UsageError
 
 
-def open_clips(name: str, nthreads: int | None) -> FrameSource:
-    """Open a source of clips by path or URL, or a frame store from standard input."""
-    return frames_of(*open_clip_input(name), nthreads=nthreads)
-
-
-def open_clip_input(name: str) -> tuple[FileType, Any]:
-    """Open a file or folder of clips; errors as for `open_clips`."""
-    check_input(name, "file")
-    filetype, source = open_input(name, folders=True)
-    if filetype.kind is RECORDING and not is_url(name):  # its streams are for 'blpk vrs'
-        raise refused(name, source)
-    return filetype, source
+def open_clips(args: argparse.Namespace) -> FrameSource:
+    """Open the source of clips of a command by path or URL, or from standard input."""
+    return frames_of(*open_input(args.file_, args.kinds), nthreads=args.nthreads)
 
 
 def only_clip(source: FrameSource, id_: str) -> Clip:

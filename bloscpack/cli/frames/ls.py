@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """List clips."""
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
-    with open_clips(args.file_, args.nthreads) as source:
+    with open_clips(args) as source:
         for id_ in args.ids or source:
             code, message = ExitCode.OK, None
             about: dict[str, Any] = dict(_EMPTY)

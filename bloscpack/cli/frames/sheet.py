@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.select is not None:
         parse_frames(args.select)  # refuses a wrong one before the file is opened
     check_output(args.output, [args.file_], console, force=args.force)
-    with open_clips(args.file_, args.nthreads) as source, _named(source[args.id]):
+    with open_clips(args) as source, _named(source[args.id]):
         write_sheet(args, console, _tiles(args, source[args.id]))
     return ExitCode.OK
 

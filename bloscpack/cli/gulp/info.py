@@ -1,49 +1,34 @@
-"""``blpk gulp info``: describe a gulp directory."""
+"""Description of a gulp directory, for ``blpk info``."""
 
 import argparse
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...storage.folder.filelist import ListedFolder
 from ...storage.url import shown_name
-from ..console.output import Console, double_pretty_size, give_document, is_for_people, results
+from ..console.output import Console, double_pretty_size, is_for_people, results
 from ..console.reports import print_notices, report_code
-from .verify import add_directory, print_document
 
 if TYPE_CHECKING:
     from ...gulp.verify import DirectoryReport
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Print the numbers of chunks, items and frames, and their size."
-    add_directory(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Describe a directory, and print its damage to standard error."""
-    from ...gulp.verify import verify
-
-    report = verify(args.directory, records=False)
-    if args.json:
-        print_document(args, report)
-    else:
-        results(_text(report))
-    return _note(args, args.directory, report)
-
-
 def show(args: argparse.Namespace, folder: ListedFolder) -> int:
-    """Describe a directory for ``blpk info``."""
+    """Describe a directory, and print its damage to standard error."""
     from ...gulp.verify import verify
 
     report = verify(folder, records=False)
     if args.json:
-        give_document(args, "info", _document(args.file_, report))
+        args.documents.append(_document(args.file_, report))
     elif is_for_people(args):
         _summarize(report)
     else:
-        results(("kind: gulp directory", *_text(report)))
-    return _note(args, args.file_, report)
+        results(_text(report))
+    console = Console(args)
+    for damage in report.damage:
+        console.note(f"{shown_name(args.file_)}: {damage}")
+    print_notices(console, args.file_, report)
+    return report_code(report)
 
 
 def _document(name: str, report: "DirectoryReport") -> dict[str, Any]:
@@ -73,17 +58,9 @@ def _summarize(report: "DirectoryReport") -> None:
 
 
 def _text(report: "DirectoryReport") -> Iterator[str]:
+    yield "kind: gulp directory"
     yield f"chunks: {report.nchunks}"
     yield f"items: {report.nitems}"
     yield f"frames: {report.nframes}"
     yield f"data: {double_pretty_size(report.nbytes)}"
     yield f"index: {double_pretty_size(report.meta_nbytes)}"
-
-
-def _note(args: argparse.Namespace, name: str, report: "DirectoryReport") -> int:
-    """Print damage to standard error, and return the exit code."""
-    console = Console(args)
-    for damage in report.damage:
-        console.note(os.path.join(shown_name(name), str(damage)))
-    print_notices(console, name, report)
-    return report_code(report)

@@ -6,7 +6,6 @@ from ..console.options import add_folder, add_json_option
 from ..console.output import Console, double_pretty_size
 from ..console.reports import report_extract
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
-from .verify import FORM
 
 # The same as in vrs/export/extraction.py, which is imported on use.
 KINDS = "image", "audio", "custom", "metadata"
@@ -54,4 +53,4 @@ def run(args: argparse.Namespace) -> int:
         f"{double_pretty_size(report.nbytes)}"
     )
     counts = {"nrecords": report.nrecords, "nfiles": dict(report.nfiles), "nbytes": report.nbytes}
-    return report_extract(args, "vrs extract", FORM, report.damage, counts, text)
+    return report_extract(args, "vrs extract", report.damage, counts, text)

@@ -1,17 +1,14 @@
 """``blpk vrs fix-index``: rebuild the index of a recording."""
 
 import argparse
-from contextlib import closing
 from dataclasses import asdict
 
-from ...storage.file import open_source
 from ...storage.url import shown_name
-from ..console.inputfile import check_input, readable
+from ..console.inputfile import open_input, readable
 from ..console.options import STDIO, add_json_option
 from ..console.output import Console, print_json, printable, result
 from ..console.outputfile import check_output
 from ..console.status import ExitCode, UsageError
-from .recordings import refuse_empty
 
 _ACTIONS = {
     "none": "the index is correct, nothing was changed",
@@ -40,11 +37,10 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     if STDIO in (args.target, args.file_) and (args.target in (None, STDIO)):
         raise UsageError("an index can only be written into a file: give its name, not '-'")
-    check_input(args.file_, "file")
+    if args.file_ != STDIO:
+        open_input(args.file_, args.kinds)[1].close()  # refuses any other file
     # A file is repaired by its name, and a copy may be made from a pipe.
     where = args.file_ if args.target is None else readable(args.file_)
-    with closing(open_source(where)) as source:
-        refuse_empty(args.file_, source)
     if args.target is not None:
         check_output(args.target, [args.file_], console, force=False)
     with console.progress() as progress:

@@ -1,4 +1,4 @@
-"""``blpk vrs info``: describe a recording."""
+"""Description of a recording, for ``blpk info``."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
-from ..console.options import add_json_option
 from ..console.output import (
     Console,
     double_pretty_size,
-    give_document,
     is_for_people,
     printable,
     results,
 )
 from ..console.status import ExitCode
-from .recordings import add_file, open_recording
+from .recordings import open_recording
 
 if TYPE_CHECKING:
     from ...vrs.recording import Recording
@@ -26,34 +24,23 @@ _MAX_VALUE = 200
 _KINDS = ("configuration", "state", "data")  # of records
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Print tags, streams, the number of their records and the formats of these. No record is "
-        "read. Problems of the file are printed to standard error."
-    )
-    add_file(parser)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the option of ``blpk vrs info``."""
     parser.add_argument("--fields", action="store_true", help="list the fields of metadata")
-    add_json_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Describe a recording."""
-    return show(args)
-
-
-def show(args: argparse.Namespace, source: ByteSource | None = None) -> int:
-    """Describe a recording; `source` is that of ``blpk info``."""
+def show(args: argparse.Namespace, source: ByteSource) -> int:
+    """Describe a recording without reading a record, and print its problems as notes."""
     from ...vrs.export.documents import recording_document
 
     with open_recording(args.file_, args.nthreads, Console(args), source) as recording:
         if args.json:
             head = {"path": shown_name(args.file_), "kind": "recording"}
-            document = head | recording_document(recording)
-            give_document(args, "vrs info" if source is None else "info", document)
-        elif source is not None and is_for_people(args):
+            args.documents.append(head | recording_document(recording))
+        elif is_for_people(args):
             results(_summary(recording))
         else:
-            fields = getattr(args, "fields", False)  # 'blpk info' does not have the option
+            fields = getattr(args, "fields", False)  # only 'blpk vrs info' has the option
             results(map(printable, _text(recording, fields=fields)))
     return ExitCode.OK
 

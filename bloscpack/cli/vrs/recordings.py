@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...exceptions import NotBloscpackError
-from ...storage.file import open_source
 from ...storage.protocol import ByteSource, errors_at
 from ...storage.url import shown_name
-from ..console.inputfile import check_input, readable
+from ..console.inputfile import open_input
 from ..console.options import Container
 from ..console.output import Console
 from ..console.selection import parse_range
@@ -47,9 +45,7 @@ def open_recording(
     from ...vrs.recording import open_quietly
 
     if source is None:
-        check_input(name, "file")
-        source = open_source(readable(name))
-    refuse_empty(name, source)
+        source = open_input(name, ("vrs",))[1]
     with errors_at(shown_name(name)):
         recording = open_quietly(source, nthreads=nthreads)
     with recording:
@@ -57,16 +53,6 @@ def open_recording(
             for line in recording.report.lines():
                 console.note(f"{shown_name(name)}: {line}")
         yield recording
-
-
-def refuse_empty(name: str, source: ByteSource) -> None:
-    """Raise NotBloscpackError for an empty file, as for any file that is not a recording."""
-    if source.size():
-        return
-    source.close()
-    raise NotBloscpackError("not a VRS file: it is empty", offset=0, field="magic").at(
-        path=shown_name(name)
-    )
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
