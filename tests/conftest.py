@@ -5,9 +5,9 @@ folder named by ``BLOSCPACK_VECTORS``, by default ``shared/vectors`` beside the 
 gets at them through `ReferenceFolder`, which skips it where they are missing. Small vectors of
 every format are always there, in ``tests/vectors``.
 
-``--all`` runs tests marked ``slow`` too, lets others try every case (`some`), and installs the
-programs that ours are compared with (``tests/oracle.py``). The last line of a run counts what was
-left out.
+``--all`` runs tests marked ``slow`` and every case of those marked ``sampled``, tries all cases of
+loops (`some`) and more examples of properties, and installs the programs that ours are compared
+with (``tests/oracle.py``). The last line of a run counts what was left out.
 """
 
 import gc
@@ -57,17 +57,19 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The same examples in every run; `pytest --hypothesis-profile=dev` looks for new ones.
 settings.register_profile(
-    "ci",
+    "all",
     deadline=None,
     derandomize=True,
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("light", settings.get_profile("all"), max_examples=20)
 settings.register_profile("dev", deadline=None, max_examples=1000)
-settings.load_profile("ci")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--hypothesis-profile", None):
+        settings.load_profile("all" if config.getoption("--all") else "light")
     # They would make tests of damage fail; tests of the warnings enable them.
     config.addinivalue_line("filterwarnings", "ignore::bloscpack.exceptions.BloscpackWarning")
 
@@ -202,11 +204,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--all"):
         return
     skip = pytest.mark.skip(reason="takes long: run by make test-all (--all)")
+    ncases: Counter[object] = Counter()
     for item in items:
         values = getattr(item, "callspec", None)
         is_long = values and any(
             isinstance(value, str) and value in _LONG for value in values.params.values()
         )
+        if sampled := item.get_closest_marker("sampled"):
+            test = (item.parent, getattr(item, "originalname", None))
+            is_long = is_long or ncases[test] % sampled.args[0]
+            ncases[test] += 1
         if is_long or item.get_closest_marker("slow"):
             item.add_marker(skip)
 

@@ -42,6 +42,7 @@ def texts_of(path: Path) -> str:
     return "\n".join(strings)
 
 
+@pytest.mark.slow
 def test_extras_that_messages_and_pages_name_can_be_installed() -> None:
     unknown = {}
     named = set()
@@ -179,6 +180,7 @@ def sdist(sdist_path: Path) -> set[str]:
         }
 
 
+@pytest.mark.slow
 def test_the_sdist_has_every_file_of_the_repository(sdist: set[str]) -> None:
     assert set(git("ls-files")) - sdist == set()
 

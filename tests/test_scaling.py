@@ -216,6 +216,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOOPS)
 def test_each_item_of_a_loop_is_opened_and_read_once(name, tmp_path, monkeypatch, capsys):
     opens, reads, loop = LOOPS[name]

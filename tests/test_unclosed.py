@@ -111,6 +111,7 @@ def test_a_dataset(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["close", "abort"])
 def test_closed_objects_do_not_warn(how: str, tmp_path: Path) -> None:
     writer = bp.Writer(tmp_path / "a.blp", dtype="i4")

@@ -378,6 +378,7 @@ class TestFronts:
 
 @pytest.mark.usefixtures("retries_at_once")
 class TestTrouble:
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("fault", ["drop", "short", "brief", "500"])
     def test_the_right_data_or_a_named_error(
         self, place: tuple[Any, str, dict[str, Any]], fault: str
@@ -466,6 +467,7 @@ class TestTrouble:
         with pytest.raises(bp.exceptions.NotBloscpackError, match=r"b\.blp"):
             bp.open(url)
 
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("nbytes", [0, 10, 31, 40, 3000, 65_536, 100_000, 9_000_000])
     def test_a_file_that_is_cut(self, http: FileServer, made: Made, nbytes: int) -> None:
         url = put(http, made.data[:nbytes])
@@ -540,6 +542,7 @@ class TestGrid:
                 assert np.array_equal(a[index], self.CUBE[index])
                 assert len(asked(http)) == count
 
+    @pytest.mark.sampled(5)
     @pytest.mark.usefixtures("retries_at_once")
     @pytest.mark.parametrize("fault", ["drop", "short", "brief", "500"])
     def test_the_right_data_or_a_named_error(self, http: FileServer, cube: str, fault: str) -> None:

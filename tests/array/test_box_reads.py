@@ -77,6 +77,7 @@ def test_blocks_of_strided_items_are_not_missed(seed: int) -> None:
     assert nfound > 60
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("access", [None, "series"])
 @pytest.mark.parametrize(

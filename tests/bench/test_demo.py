@@ -35,6 +35,7 @@ def test_demo_fails_without_the_file_named(run, tmp_path):
     assert "Everything came back" not in result.stdout
 
 
+@pytest.mark.slow
 def test_demo_fails_when_data_come_back_wrong(run, tmp_path):
     # The package as it is, but for one slice that comes back with a wrong pixel.
     script = tmp_path / "broken.py"

@@ -84,6 +84,7 @@ def both(
     return out, wanted
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("chroma", HALVED)
 @pytest.mark.parametrize("name", HOMOGRAPHIES)
 def test_warps_as_its_twin(vectors: int, name: str, chroma: int) -> None:
@@ -102,6 +103,7 @@ def test_warps_as_its_twin(vectors: int, name: str, chroma: int) -> None:
         np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["identity", "crop", "turned", "larger"])
 @pytest.mark.parametrize(
     "size", [(1, 1), (1, 9), (9, 1), (2, 2), (3, 3), (4, 5), (5, 4), (16, 16), (65, 3)], ids=str

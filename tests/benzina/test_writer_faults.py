@@ -51,6 +51,7 @@ def state(path: Path) -> Any:
         return len(found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["error", "crash", "torn"])
 @pytest.mark.parametrize("old", [None, b"old"])
 def test_stopped_at_every_step(kind: str, old: bytes | None, tmp_path: Path) -> None:
@@ -120,6 +121,7 @@ benzina.pack(give(), sys.argv[1], tile=16, nthreads=2, overwrite=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [None, b"old"])
 def test_killed_while_packing(old: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "a.bzna"

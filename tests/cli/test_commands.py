@@ -42,6 +42,7 @@ def modules_of(*argv: str) -> set[str]:
     return {*json.loads(run.stdout)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "argv", [["--version"], ["--help"], ["frames", "--help"], ["nonsense"]], ids=" ".join
 )

@@ -38,6 +38,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_round_trip(blpk: Blpk, plain: Path, content: bytes, options: list[str]) -> None:
     assert blpk("compress", *options, plain) == blpk("d", "plain.bin.blp", "back.bin")

@@ -110,6 +110,7 @@ def test_the_comparison_can_fail() -> None:
     assert not matches("", "blpk: error\n")
 
 
+@pytest.mark.slow
 def test_the_server_does_what_a_process_does(tmp_path: Path) -> None:
     """Streams, pipes, the folder, the environment and exit codes, also of a bug."""
     script = """

@@ -155,6 +155,7 @@ def test_shared_options_stand_before_or_behind_a_command(
     assert (before.out, before.err) == (behind.out, behind.err)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "words",
     ["-q", "-qf", "-n 2", "-qn 2", "--nt 2", "--nthreads=2", "--no-progress", "-f"],

@@ -70,6 +70,7 @@ def test_append_from_a_pipe(env: dict[str, str]) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"xtail", b"")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "command",
     ["d data.blp -", "c data -", "cat data.blp", "cat --text data.blp :20000", "info data.blp"],
@@ -144,6 +145,7 @@ def test_an_interrupt_leaves_nothing_behind(env: dict[str, str]) -> None:
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("command", ["compress", "convert"])
 def test_other_signals_clean_up_too(

@@ -69,6 +69,7 @@ def test_table_plot_and_calls(blpk: Blpk, tmp_path: Path, field: Any) -> None:
     assert any(line.startswith("smallest (a): bp.save(path, array, codec='auto'") for line in lines)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("name", ["a b.npy", "whole.blp", "rows.blp", "grid.blp"])
 def test_the_commands_make_the_files_of_the_calls(

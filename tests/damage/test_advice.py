@@ -89,6 +89,7 @@ def error_of(call: Callable[[Path], object], path: Path) -> Exception | None:
     return None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", READERS)
 def test_notes_name_calls_that_work(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

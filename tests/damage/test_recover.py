@@ -62,6 +62,7 @@ def test_a_sound_file_is_copied_chunk_by_chunk(codec: str) -> None:
     assert new == data
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("options", [{}, {"checksum": None}, {"checksum": "xxh3_128"}])
 def test_cut_at_every_byte(options: dict[str, Any], some: Some) -> None:
     data = saved(**options)
@@ -114,6 +115,7 @@ def test_a_second_recovery_adds_to_the_list() -> None:
         assert array.attrs[ATTRS_KEY] == {"missing_rows": [[7, 21]]}
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("position", range(60))
 def test_a_damaged_front_comes_from_the_trailer(position: int) -> None:
     data = saved()

@@ -46,6 +46,7 @@ def after(ncalls: int, act: Callable[[], object]) -> Callable[[int, int], None]:
     return progress
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("kind", ["saved", "packed", "array chunks"])
 @pytest.mark.parametrize("checksum", ["crc32", None])
 @pytest.mark.parametrize("nitems", [30, 250, 300])

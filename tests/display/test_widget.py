@@ -73,6 +73,7 @@ def test_values_have_one_range_for_all_frames(store: Any) -> None:
         assert np.array_equal(pixels(png)[..., 0], expected)
 
 
+@pytest.mark.slow
 def test_the_memory_for_a_huge_frame_is_bounded(tmp_path: Path) -> None:
     frame = np.zeros((1, 6000, 8000), "u2")
     frame[0, 3000:] = 500

@@ -159,6 +159,7 @@ def test_it_works(operation: Operation, tmp_path: Path) -> None:
     assert check_after(path, operation) == operation.after
 
 
+@pytest.mark.sampled(7)
 @each_operation
 @pytest.mark.parametrize("kind", ["error", "crash", pytest.param("torn", marks=pytest.mark.slow)])
 def test_stopped_at_every_step(operation: Operation, kind: str, tmp_path: Path) -> None:
@@ -255,6 +256,7 @@ def test_a_failed_truncation_stops_the_writer(tmp_path: Path) -> None:
     assert count_of(path, whole=100) == 2
 
 
+@pytest.mark.sampled(5)
 @each_operation
 def test_power_loss_at_every_step(operation: Operation, tmp_path: Path) -> None:
     """Clips of the last flush are sound, with any subset of the later writes."""
@@ -353,6 +355,7 @@ with installed(Killing()) as killing:
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("step", [0, 9, 23])
 def test_kill_9(step: int, tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
@@ -391,6 +394,7 @@ class Interrupts:
             sys.setprofile(None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cutting_too", [False, True])
 def test_interrupt_at_any_call_of_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cutting_too: bool

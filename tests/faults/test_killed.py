@@ -91,6 +91,7 @@ def test_kill_9(what: str, allowed: list[object], tmp_path: Path) -> None:
     assert len(set(seen)) > 2
 
 
+@pytest.mark.slow
 def test_a_file_that_must_not_grow(tmp_path: Path) -> None:
     for number, limit in enumerate((1500, 2600, 3000)):
         path = tmp_path / str(number) / "a.blp"

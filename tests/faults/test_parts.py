@@ -65,6 +65,7 @@ def _soon_on_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(OPTIONS, "codec", request.param)
 
 
+@pytest.mark.sampled(5)
 @both
 @pytest.mark.parametrize("kind", ["error", "crash", "torn"])
 def test_stopped_at_every_step(

@@ -39,6 +39,7 @@ def laid_out(folder: Path, files: dict[str, File], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(disk, "identity", identity)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 def test_at_every_step(
     operation: Operation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, some: Some

@@ -47,6 +47,7 @@ def check_handle(a: bp.Array) -> None:
         assert content == expected[a.chunk_region(index)].tobytes()
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("operation", GROWING, ids=str)
 def test_at_every_step(operation: Operation, tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
@@ -238,6 +239,7 @@ print(rounds)
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("is_grid", [False, True])
 def test_a_process_and_threads_that_read_all_the_time(tmp_path: Path, is_grid: bool) -> None:
     path, total = tmp_path / "a.blp", 6000

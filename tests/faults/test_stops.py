@@ -33,6 +33,7 @@ def test_it_works(operation: Operation, tmp_path: Path) -> None:
     assert check(path, operation.allowed, operation.repairs) == operation.allowed[-1]
 
 
+@pytest.mark.sampled(13)
 @each_operation
 @pytest.mark.parametrize("kind", ["error", "crash", pytest.param("torn", marks=pytest.mark.slow)])
 def test_stopped_at_every_step(operation: Operation, kind: str, tmp_path: Path) -> None:

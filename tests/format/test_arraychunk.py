@@ -63,6 +63,7 @@ def encoded(work: np.ndarray[Any, Any], plane: PlanePlan, block: tuple[int, int,
     return plan.pack(found[1], found[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("seed", range(8))
 def test_kernel_agrees_with_the_reference(seed: int) -> None:
@@ -82,6 +83,7 @@ def test_kernel_agrees_with_the_reference(seed: int) -> None:
             assert bytes(out) == points[place].tobytes()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("seed", range(8))
 def test_ranges_of_the_content(seed: int) -> None:
@@ -128,6 +130,7 @@ def test_only_blocks_of_the_range_are_needed() -> None:
                 head.decode_range_into(b"", 0, start, bytearray(stop - start))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("seed", range(8))
 def test_kernel_and_reference_agree_on_damage(seed: int) -> None:
@@ -158,6 +161,7 @@ def test_kernel_and_reference_agree_on_damage(seed: int) -> None:
     assert 50 < refused < 290  # damage of both kinds
 
 
+@pytest.mark.sampled(23)
 @pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("predictor", [0, 1, 2, 3, 5, 8, 9, 10, 11, 13])
 @pytest.mark.parametrize("coder", Coder)

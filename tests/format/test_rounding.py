@@ -81,6 +81,7 @@ def exact(value: float, keepbits: int, name: str) -> float:
     return float(np.copysign(float(found), value))
 
 
+@pytest.mark.sampled(5)
 @each_type
 def test_exact_arithmetic(name: str) -> None:
     dtype = dtype_of(name)

@@ -117,6 +117,7 @@ class TestReading:
         assert Container(source).trailer_state == "valid"
         assert [nbytes for _, nbytes in source.reads] == [4096, TAIL_NBYTES]
 
+    @pytest.mark.sampled(7)
     @pytest.mark.parametrize("options", [{}, {"checksum": None}, {"checksum": "xxh3_64"}])
     @pytest.mark.parametrize("index", [0, 1, 4094, 4095, 4096, 8191, 8192, 8999])
     def test_chunks_at_the_ends_of_pages(self, options: dict[str, Any], index: int) -> None:

@@ -48,6 +48,7 @@ def test_clips_pickle(tmp_path: Path) -> None:
             assert np.array_equal(copy[:], clip[:])
 
 
+@pytest.mark.slow
 def test_clips_travel_to_a_process_that_is_spawned(tmp_path: Path) -> None:
     opened = sources(tmp_path)
     clips = [source["run"] for source in opened.values()]

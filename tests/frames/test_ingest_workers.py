@@ -66,6 +66,7 @@ def items_of(root: Path) -> Iterator[Item]:
     yield from listing.folders(root)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("codec", [None, "lossless"])
 def test_bytes_do_not_depend_on_the_number_of_workers(
     tmp_path: Path, mixture: Path, codec: str | None
@@ -92,6 +93,7 @@ def test_items_in_memory_are_not_sent(tmp_path: Path) -> None:
     assert ingest(frames, tmp_path / "a.blp", workers=2).ok
 
 
+@pytest.mark.slow
 def test_item_of_a_killed_worker_is_tried_again(tmp_path: Path) -> None:
     folder = tmp_path / "pids"
     folder.mkdir()
@@ -106,6 +108,7 @@ def test_item_of_a_killed_worker_is_tried_again(tmp_path: Path) -> None:
         np.testing.assert_array_equal(store["2"][:][:, 0, 0], np.arange(80, 120))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on_error", ["skip", "raise"])
 def test_item_that_kills_its_workers_is_named(tmp_path: Path, on_error: str) -> None:
     folder = tmp_path / "pids"
@@ -148,6 +151,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
 def test_interrupted_and_run_again(tmp_path: Path, workers: int, name: str) -> None:
@@ -189,6 +193,7 @@ def test_interrupted_and_run_again(tmp_path: Path, workers: int, name: str) -> N
             np.testing.assert_array_equal(store[id_][:], whole[id_][:])
 
 
+@pytest.mark.slow
 def test_program_without_a_guard_gets_an_error(tmp_path: Path) -> None:
     image_folders(tmp_path / "in", 2, 1)
     (tmp_path / "script.py").write_text(SCRIPT.replace('__name__ == "__main__"', "True"))

@@ -22,6 +22,7 @@ MORE: dict[str, Array] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("preset", ["fast", "small", "raw"])
 def test_it_reads_every_kind_of_clip(tmp_path: Path, preset: str) -> None:
     path, clips, seen = tmp_path / "a.blp", CLIPS | MORE, 0

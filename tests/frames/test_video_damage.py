@@ -74,6 +74,7 @@ def test_truncation_loses_clips_and_never_changes_frames() -> None:
             assert np.array_equal(found["walk"], decoded())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["group", "header"])
 def test_bytes_that_lie_give_frames_or_our_errors(what: str) -> None:
     """Digests are valid, so that every field reaches the code that reads it."""
@@ -147,6 +148,7 @@ def test_a_group_is_one_request(tmp_path: Path) -> None:
             assert len(server.log) == 2  # the groups are adjacent
 
 
+@pytest.mark.slow
 def test_a_stopped_append_leaves_the_clips_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

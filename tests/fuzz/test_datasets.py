@@ -52,6 +52,7 @@ def _faulty(stands_for: Any) -> Callable[..., Any]:
     return call
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
     [

@@ -126,6 +126,7 @@ def test_damaged_stores(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None
     run("stores", fuzz_seed, fuzz_count, tmp_path)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("vector", store_vectors(), ids=lambda vector: vector.name)
 def test_stores_are_sound_before_they_are_damaged(vector: StoreVector, tmp_path: Path) -> None:
     data = bytearray(vector.data)
@@ -139,6 +140,7 @@ def test_stores_are_sound_before_they_are_damaged(vector: StoreVector, tmp_path:
     assert all(at >= 0 and at + size <= len(data) for at, size in vector.fields)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
     [

@@ -78,6 +78,7 @@ def _faulty(stands_for: Any) -> Any:
     return call
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
     [

@@ -23,6 +23,7 @@ def test_clips_pickle(tmp_path: Path) -> None:
         assert np.array_equal(copy[:], clip[:])
 
 
+@pytest.mark.slow
 def test_clips_travel_to_a_process_that_is_spawned(tmp_path: Path) -> None:
     bp.convert(made(tmp_path), tmp_path / "gulped", quality=90)
     with (

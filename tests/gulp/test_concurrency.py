@@ -180,6 +180,7 @@ def test_a_clip_is_decoded_on_several_threads(
     assert len(used) == 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("flag", ["wb", "ab"])
 @pytest.mark.parametrize("is_error", [True, False])
 def test_a_child_that_leaves_the_block_of_a_writer(

@@ -61,6 +61,7 @@ def ingest(adapter: Any, folder: Path) -> Any:
     return GulpIngestor(adapter, folder, 2, 1, on_skip=lambda item: None)()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [Clips, Listed])
 def test_a_crash_at_any_step_is_taken_up(
     tmp_path: Path, crash_at: Callable[[int | None], None], kind: type[Clips]

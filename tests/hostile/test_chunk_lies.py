@@ -266,6 +266,7 @@ def test_block_that_its_splits_do_not_fill(flags: int, typesize: int, blocksize:
         assert found <= {None, b"\1" * typesize}, f"item {item}: {found}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [8_421_505, 8_421_520, 8_500_000, 16_843_010])
 def test_blosclz_match_whose_length_overflows(survive: Survive, count: int) -> None:
     """C-Blosc issue 405: a match of 8.4 million bytes in a chunk that declares 4 KiB."""
@@ -277,6 +278,7 @@ def test_blosclz_match_whose_length_overflows(survive: Survive, count: int) -> N
     assert outcomes["slices"].what == "refused"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("flags", [LZ4, ZLIB, ZSTD, BLOSCLZ])
 @pytest.mark.parametrize("nbytes", [2_000_000_000, 100_000_000])
 def test_garbage_that_promises_gigabytes(survive: Survive, flags: int, nbytes: int) -> None:
@@ -289,6 +291,7 @@ def test_garbage_that_promises_gigabytes(survive: Survive, flags: int, nbytes: i
         assert outcomes["load"].what == "refused"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("nsound", [0, 1])
 @pytest.mark.parametrize("nbytes", [2_000_000_000, 100_000_000])
 def test_array_chunk_that_promises_gigabytes(survive: Survive, nbytes: int, nsound: int) -> None:

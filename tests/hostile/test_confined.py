@@ -10,6 +10,7 @@ import pytest
 DATA = (Path(__file__).parents[1] / "conformance" / "array_f8.blp").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     confinement = confined.Confinement()
     try:

@@ -91,6 +91,7 @@ def test_every_cut_of_a_file_with_its_index_in_front(some: Some) -> None:
             read_at(dataset, nbytes, ends)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("is_used", [False, True], ids=["new", "used"])
 def test_cut_while_it_is_open(is_used: bool, tmp_path: Path) -> None:
     """Tables that were read before remain; reading the missing data raises."""

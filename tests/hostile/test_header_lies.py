@@ -55,6 +55,7 @@ FILES = {
 VALUES = (0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x08, 0x10, 0x7F, 0x80, 0xFE, 0xFF)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", FILES)
 def test_every_byte(every_reader: dict[str, Reader], name: str, some: Some) -> None:
     data = FILES[name]
@@ -71,6 +72,7 @@ def test_every_byte(every_reader: dict[str, Reader], name: str, some: Some) -> N
     assert not faults, f"{len(faults)}: " + "\n".join(faults[:40])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(("at", "size"), [(8, 4), (12, 4), (16, 8), (24, 8)])
 def test_extremes_of_the_wide_fields(

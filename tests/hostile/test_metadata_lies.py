@@ -49,6 +49,7 @@ ARRAY_WAYS = ("unpack_ndarray_from_bytes", "load", "append")
 KEYS = ("dtype", "shape", "order", "container", "attrs", "logical_dtype", "other")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("key", KEYS)
 def test_wrong_type_for_every_key(every_reader: Readers, key: str) -> None:
     for value in WRONG_TYPES:
@@ -108,6 +109,7 @@ def test_duplicate_keys_do_not_split_the_readers(every_reader: Readers) -> None:
     assert found == {("int8", (2, 2), b"abcd")}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("brackets", ["[]", "{}"])
 def test_nesting_at_the_limit_of_recursion(
@@ -125,6 +127,7 @@ def test_nesting_at_the_limit_of_recursion(
             assert what != "fault", (name, depth, found)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "shape",
     [
@@ -171,6 +174,7 @@ def _lazily(file: bytes) -> np.ndarray:
         return array[1:3] if array.shape else array[...]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     "dtype",
     [

@@ -209,6 +209,7 @@ def test_7_nchunks_unknown(every_reader: Readers) -> None:
     refused(every_reader, file_of(chunks, offsets=True, nchunks=-1))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("nchunks", [3, 4, 1 << 20, 1 << 40, 1 << 62, (1 << 63) - 1])
 @pytest.mark.parametrize("offsets", [False, True])
 def test_7_nchunks_too_large(refuse: Refuse, nchunks: int, offsets: bool) -> None:

@@ -77,6 +77,7 @@ def test_all_whole_records_come_back(name: str) -> None:
                     assert bytes(recording.read_payload(row)) == payloads[offset], nbytes
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", ["end", "front", "none"])
 def test_cut_while_it_is_open(index: str, tmp_path: Path) -> None:
     """Reading missing data raises in every way; the rest is read, and nothing is zeros."""

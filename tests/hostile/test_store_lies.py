@@ -339,6 +339,7 @@ class TestSizes:
         for way in ("frames", "frames(path)", "batch", "verify", "recover"):
             assert found[way].what == "refused"
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("filters", [0x02, 0x05, 0x3F, 0x10, 0x12, 0x80, 0x90])
     def test_with_filters(self, survive_store: Survive, filters: int) -> None:
         clip = {"filters": [0] + [filters] * 99}
@@ -373,6 +374,7 @@ def png_with_size(height: int, width: int) -> bytes:
 
 
 class TestImages:
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("bomb", [jpeg_with_size(65500, 65500), png_with_size(65500, 65500)])
     @pytest.mark.parametrize("shape", [(65500, 65500, 3), (8, 8, 3)])
     @pytest.mark.parametrize("flags", [0, 1])

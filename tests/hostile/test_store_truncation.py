@@ -59,6 +59,7 @@ def content(store: Any) -> Iterator[tuple[str, Any, Any]]:
         yield id_, frames, clip.meta
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", STORES)
 def test_cut_at_every_byte(tmp_path: Path, name: str, some: Some) -> None:
     data = made(tmp_path / "store", STORES[name], "raw" if name == "raw" else "fast")

@@ -110,6 +110,7 @@ def test_these_files_have_array_chunks(name: str) -> None:
     assert ARRAY_CHUNK_VERSION in versions
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", FILES)
 def test_cut_at_every_byte(every_reader: dict[str, Reader], name: str, some: Some) -> None:
     data = FILES[name]
@@ -143,6 +144,7 @@ def _fault_of_cut(
     return "a value from a file cut short" if is_short and not is_partial else ""
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("extra", [b"\0", b"\2", b"\2" * 40, bytes(300), b"blpk\3" + bytes(40)])
 @pytest.mark.parametrize("name", FILES)
 def test_trailing_bytes_are_left_alone(
@@ -155,6 +157,7 @@ def test_trailing_bytes_are_left_alone(
             assert read(data + extra) == whole, reader
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", FILES)
 def test_nothing_and_little_are_not_a_file(every_reader: dict[str, Reader], name: str) -> None:
     for data in (b"", b"b", b"blp", b"blpk", b"blpk\3", FILES[name][1:], b"\0" * 100):

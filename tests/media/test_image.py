@@ -285,6 +285,7 @@ def test_huge_declared_sizes_allocate_no_memory(data: bytes) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_large_but_honest_images_are_read() -> None:
     pixels = np.zeros((8200, 8200), "u1")
     assert pixels.nbytes > image.MAX_NBYTES

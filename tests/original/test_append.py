@@ -64,6 +64,7 @@ def refused(
 
 
 class TestResults:
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("nbytes", [1, 999, 1000, 1001, 2500])
     @pytest.mark.parametrize("piece", [1, 500, 999, 1000, 1001, 1500, 3000])
     @pytest.mark.parametrize("checksum", ["None", "adler32", "sha512", "xxh3_64"])

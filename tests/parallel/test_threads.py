@@ -271,6 +271,7 @@ def test_interrupt_ends_the_helpers() -> None:
     assert len(begun) < 100_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("place", "error"),
     [

@@ -107,6 +107,7 @@ def test_failures_belong_to_their_task() -> None:
         assert list(next(jobs).parts()) == [1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [1, 3])
 def test_task_of_a_killed_worker_can_be_repeated(tmp_path: Path, count: int) -> None:
     with Workers(tasks.die_once, count) as workers:
@@ -187,6 +188,7 @@ def test_program_without_a_guard_gets_an_error(tmp_path: Path) -> None:
     assert '`if __name__ == "__main__":`' in err
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT", "SIGTERM"])
 def test_workers_end_with_the_program(tmp_path: Path, method: str, name: str) -> None:

@@ -9,6 +9,7 @@ from ..conftest import SMALL_FORMATS
 from .scenario import run
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="the system does not fork"
 )

@@ -49,12 +49,14 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+@pytest.mark.sampled(5)
 @forks
 @kinds
 def test_fork_after_use(path: Path, kind: str) -> None:
     run("arrays", "fork_after_use", path, kind)
 
 
+@pytest.mark.sampled(5)
 @forks
 @pytest.mark.parametrize("kind", ["path", "file object", "other object"])
 def test_fork_while_reading(path: Path, kind: str) -> None:
@@ -71,6 +73,7 @@ def test_fork_in_a_read(path: Path) -> None:
     run("arrays", "fork_in_a_read", path)
 
 
+@pytest.mark.sampled(7)
 @kinds
 def test_threads_share_a_handle(path: Path, kind: str) -> None:
     run("arrays", "threads_share_a_handle", path, kind)
@@ -93,6 +96,7 @@ def test_end_while_reading(path: Path) -> None:
     run("arrays", "end_while_reading", path)
 
 
+@pytest.mark.sampled(7)
 @methods
 @pytest.mark.parametrize("way", ["process", "pool", "executor"])
 def test_handles_travel(path: Path, way: str, method: str) -> None:

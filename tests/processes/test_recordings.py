@@ -26,18 +26,21 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "one.vrs"
 
 
+@pytest.mark.sampled(3)
 @forks
 @kinds
 def test_fork_after_use(path: Path, kind: str) -> None:
     run("recordings", "fork_after_use", path, kind)
 
 
+@pytest.mark.sampled(2)
 @forks
 @pytest.mark.parametrize("kind", ["path", "chunks"])
 def test_fork_in_a_row(path: Path, kind: str) -> None:
     run("recordings", "fork_in_a_row", path, kind)
 
 
+@pytest.mark.sampled(2)
 @forks
 @pytest.mark.parametrize("kind", ["path", "chunks"])
 def test_fork_while_reading(path: Path, kind: str) -> None:
@@ -49,11 +52,13 @@ def test_fork_of_a_writer(path: Path) -> None:
     run("recordings", "fork_of_a_writer", path)
 
 
+@pytest.mark.sampled(3)
 @kinds
 def test_threads_share_a_recording(path: Path, kind: str) -> None:
     run("recordings", "threads_share_a_recording", path, kind)
 
 
+@pytest.mark.sampled(3)
 @methods
 def test_recordings_travel(path: Path, method: str) -> None:
     run("recordings", "travel", path, "path", method)
@@ -65,6 +70,7 @@ def test_recordings_of_other_places_travel(path: Path, kind: str) -> None:
     run("recordings", "travel", path, kind, "spawn")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "method", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods()))
 )

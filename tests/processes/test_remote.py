@@ -46,6 +46,7 @@ def test_fork_after_use(s3: str, tmp_path: Path) -> None:
     run("remotes", "fork_after_use", tmp_path, s3)
 
 
+@pytest.mark.slow
 @forks
 def test_fork_after_use_of_http(http: str, tmp_path: Path) -> None:
     run("remotes", "fork_after_use", tmp_path, http)
@@ -61,6 +62,7 @@ def test_fork_while_reading_http(http: str, tmp_path: Path) -> None:
     run("remotes", "fork_while_reading", tmp_path, http)
 
 
+@pytest.mark.slow
 @forks
 def test_fork_between_rows(http: str, tmp_path: Path) -> None:
     run("remotes", "fork_between_rows", tmp_path, http)

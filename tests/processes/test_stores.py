@@ -29,12 +29,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "0.blp"
 
 
+@pytest.mark.sampled(3)
 @forks
 @kinds
 def test_fork_after_use(path: Path, kind: str) -> None:
     run("stores", "fork_after_use", path, kind)
 
 
+@pytest.mark.sampled(3)
 @forks
 @kinds
 def test_fork_while_reading(path: Path, kind: str) -> None:
@@ -46,11 +48,13 @@ def test_fork_of_a_writer(path: Path) -> None:
     run("stores", "fork_of_a_writer", path)
 
 
+@pytest.mark.sampled(3)
 @kinds
 def test_threads_share_a_handle(path: Path, kind: str) -> None:
     run("stores", "threads_share_a_handle", path, kind)
 
 
+@pytest.mark.sampled(3)
 @methods
 def test_handles_travel(path: Path, method: str) -> None:
     run("stores", "travel", path, "path", method)
@@ -61,6 +65,7 @@ def test_handles_of_several_travel(path: Path) -> None:
     run("stores", "travel", path, "several", "spawn")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "method", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods()))
 )

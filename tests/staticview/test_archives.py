@@ -48,6 +48,7 @@ def test_the_reader_finds_what_the_conformance_set_describes() -> None:
         assert each["members"] == expected, name
 
 
+@pytest.mark.slow
 def test_a_url_is_opened_by_two_requests_and_a_member_by_at_most_two(tmp_path: Path) -> None:
     noise = np.random.default_rng(2)
     arrays = {name: noise.normal(size=(100, 1200)) for name in "abc"}

@@ -78,6 +78,7 @@ def test_a_url_is_opened_by_two_requests_and_read_by_one(tmp_path: Path, codec: 
             assert found["type"] == "image/jpeg"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("dtype", "name"),
     [

@@ -69,6 +69,7 @@ def test_checksums_that_are_not_compared_are_reported() -> None:
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("chunks", [16, (16, 30, 20)])
 def test_a_url_is_opened_by_two_requests(tmp_path: Path, order: Any, chunks: Any) -> None:

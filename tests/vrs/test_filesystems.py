@@ -66,6 +66,7 @@ def test_a_recording_forgotten_after_a_full_disk_writes_nothing_more(
     assert os.path.getsize(tmp_path / "r.vrs") == size
 
 
+@pytest.mark.slow
 def test_terabytes_of_holes_are_passed_over(tmp_path: Path) -> None:
     if not has_holes(tmp_path / "probe"):
         pytest.skip("the file system has no holes")

@@ -84,6 +84,7 @@ def test_bytes_behind_a_frame_are_refused(frame: Frame) -> None:
         decode_payload(b"\x50\x2a\x4d\x18\x01\0\0\0x" + stored, compression, nbytes)
 
 
+@pytest.mark.sampled(7)
 @each_frame
 def test_every_truncation_is_refused(frame: Frame) -> None:
     stored, compression, nbytes = take(frame)
@@ -94,6 +95,7 @@ def test_every_truncation_is_refused(frame: Frame) -> None:
             decode_payload_into(stored[:end], compression, memoryview(bytearray(nbytes)))
 
 
+@pytest.mark.sampled(7)
 @each_small_frame
 def test_every_flipped_bit_is_refused_or_gives_all_bytes(frame: Frame) -> None:
     stored, compression, nbytes = take(frame)

@@ -324,6 +324,7 @@ recording.close()
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("end", ["close", "abort"])
 def test_a_forked_process_only_lets_go(tmp_path: Path, end: str) -> None:
     path = tmp_path / "a.vrs"

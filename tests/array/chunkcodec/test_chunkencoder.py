@@ -75,6 +75,7 @@ def check(array: AnyArray) -> bytes:
     return chunk
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("dtype", all_dtypes(), ids=str)
 @given(data=st.data())
 def test_any_bits_of_every_dtype_come_back(dtype: np.dtype[Any], data: st.DataObject) -> None:

@@ -106,6 +106,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_stores_are_refused(stored: Path, tmp_path: Path, damage: str) -> None:
     store = rewrite(stored / "b.blp", tmp_path / "c.blp", DAMAGE[damage])
