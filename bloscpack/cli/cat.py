@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ..exceptions import WrongKindError
 from ..media import image
@@ -12,7 +11,7 @@ from ..storage.url import shown_name
 from .commands import command_module
 from .console.arrayout import IMAGES, Part, add_output_options, check_suffix, form_of, write_part
 from .console.describe import dtype_text
-from .console.inputfile import check_input, each_input, open_item
+from .console.inputfile import each_input, open_item
 from .console.options import STDIO, add_json_option, count
 from .console.output import Console, print_json
 from .console.outputfile import check_output, open_output
@@ -51,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=count,
         help="of an array: chunk N, counted from 0, as a one-dimensional array of its items",
     )
+    parser.add_argument(
+        "--select",
+        metavar="FRAMES",
+        help="of a clip, instead of SELECTION: a number, a range like 0:32:2, or some like 3,4,9",
+    )
     kind = add_output_options(parser)
     kind.add_argument(
         "--image", action="store_true", help="of a clip: write the JPEG or PNG file of one frame"
@@ -62,37 +66,34 @@ def run(args: argparse.Namespace) -> int:
     """Write the selection."""
     console = Console(args)
     take_name(args)
-    if args.selection is not None and args.chunk is not None:
-        raise UsageError("--chunk and SELECTION cannot be combined")
+    given = [each for each in (args.selection, args.chunk, args.select) if each is not None]
+    if len(given) > 1:
+        raise UsageError("SELECTION, --chunk and --select cannot be combined")
     parse_selection_text(args.selection)  # refuses a wrong one before the file is opened
     names = each_input([args.file_])
-    check_input(names[0], "file")
-    form = checked_form(args, console, names)
-    about = {"selection": args.selection and strip_brackets(args.selection), "chunk": args.chunk}
-    with _open_part(args, names) as part:
-        return write(args, console, part, form, "cat", about)
-
-
-def checked_form(args: argparse.Namespace, console: Console, inputs: list[str]) -> str:
-    """Return the form of the output, after a check that it may be written."""
     if not args.json:
         is_safe = args.text and args.output == STDIO
-        check_output(args.output, inputs, console, force=args.force or is_safe)
-    return "raw" if args.image else form_of(args)
+        check_output(args.output, names, console, force=args.force or is_safe)
+    form = "raw" if args.image else form_of(args)
+    with _open_part(args, names) as part:
+        if args.select is not None and not hasattr(part, "is_frame"):
+            raise UsageError("--select is for the frames of a clip: give SELECTION instead")
+        return _write(args, console, part, form)
 
 
-def write(
-    args: argparse.Namespace,
-    console: Console,
-    part: Part,
-    form: str,
-    command: str,
-    about: dict[str, Any],
-) -> int:
-    """Write a part or, with ``--json``, print `about` and its shape."""
+def _write(args: argparse.Namespace, console: Console, part: Part, form: str) -> int:
+    """Write a part or, with ``--json``, print its shape."""
     if args.json:
-        shape = {"shape": part.shape, "dtype": dtype_text(part.dtype), "nbytes": part.nbytes}
-        print_json(command, {"path": shown_name(args.file_), **about, **shape})
+        chosen = args.selection or args.select
+        document = {
+            "path": shown_name(args.file_),
+            "selection": chosen and strip_brackets(chosen),
+            "chunk": args.chunk,
+            "shape": part.shape,
+            "dtype": dtype_text(part.dtype),
+            "nbytes": part.nbytes,
+        }
+        print_json("cat", document)
         return ExitCode.OK
     stored = _stored_image(args, part, form)
     if stored is not None:
@@ -107,7 +108,7 @@ def write(
 @contextmanager
 def _open_part(args: argparse.Namespace, names: list[str]) -> Iterator[Part]:
     """Open the part of a file, or of several as one."""
-    filetype, source, inner = open_item(names[0])
+    filetype, source, inner = open_item(names[0], args.kinds)
     with closed_on_error(source):
         folder = _FOLDERS.get(filetype.name, "frames")
         if folder != "array" and args.chunk is not None:
@@ -132,10 +133,18 @@ def _stored_image(args: argparse.Namespace, part: Part, form: str) -> bytes | No
     """Return the image file of the frame that is selected, if it is to be copied as it is."""
     if not args.image and form not in IMAGES:
         return None
+    if not getattr(part, "is_frame", True):
+        raise UsageError(
+            "an image holds one frame: select it by its number; a .npy file holds several, and "
+            "'blpk sheet' makes one picture of several"
+        )
     stored: bytes | None = getattr(part, "stored_image", None)
     if args.image:
         if stored is None:
-            raise UsageError("--image is for one frame that is stored as a JPEG or PNG image")
+            raise UsageError(
+                "--image is for a frame that is stored as a JPEG or PNG image; 'blpk sheet' and "
+                "-o FILE.png make a picture of others"
+            )
         check_suffix(args.output, image.probe(stored).kind)
         return stored
     return stored if stored is not None and image.probe(stored).kind == form else None

@@ -12,7 +12,7 @@ from ..storage.protocol import closed_on_error
 from ..types import AnyArray, IntArray
 from .commands import command_module
 from .console.arrayout import check_suffix
-from .console.inputfile import check_input, one_input, open_item
+from .console.inputfile import one_input, open_item
 from .console.options import positive
 from .console.output import Console
 from .console.outputfile import check_output, open_output
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "white."
     )
     parser.add_argument("file_", metavar="FILE", help="file, folder or URL, - for standard input")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the same as FILE::/NAME")
     parser.add_argument(
         "output", metavar="OUT_FILE", help="PNG file to write, - for standard output"
     )
@@ -75,20 +76,21 @@ def run(args: argparse.Namespace) -> int:
     """Write the sheet."""
     console = Console(args)
     check_suffix(args.output, "png")
+    if args.name is not None:
+        args.file_ = f"{args.file_}::/{args.name}"
     name = args.file_ = one_input(args.file_)
-    check_input(name, "file")
     check_output(args.output, [name], console, force=args.force)
-    filetype, source, inner = open_item(name)
+    filetype, source, inner = open_item(name, args.kinds)
     with closed_on_error(source):
         # A context manager, which reads nothing before it is entered: it closes the source.
-        folder = "frames" if inner else _FOLDERS.get(filetype.name, "frames")
+        folder = _FOLDERS.get(filetype.name, "frames")
         opened = command_module(f"{folder}.sheet").open_tiles(args, filetype, source, inner)
     with opened as tiles:
-        write_sheet(args, console, tiles)
+        _write(args, console, tiles)
     return ExitCode.OK
 
 
-def write_sheet(args: argparse.Namespace, console: Console, tiles: Tiles) -> None:
+def _write(args: argparse.Namespace, console: Console, tiles: Tiles) -> None:
     """Write the picture, and print which tiles it has."""
     columns = args.columns or min(MAX_COLUMNS, max(1, len(tiles.numbers)))
     sheet = contact_sheet(

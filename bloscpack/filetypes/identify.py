@@ -79,8 +79,14 @@ def identify(
         return next((each for each in FILETYPES if each.is_folder), None), source
     with closed_on_error(source, source.name):
         filetype = _type_of(source)
-        if not inner:
-            return filetype, source
+        return open_member(filetype, source, inner) if inner else (filetype, source)
+
+
+def open_member(
+    filetype: FileType | None, source: ByteSource, inner: str
+) -> tuple[FileType | None, ByteSource]:
+    """Return the type and the source of an array of an archive, which owns the archive's source."""
+    with closed_on_error(source, source.name):
         if filetype is None or filetype.open_member is None:
             raise no_archive(filetype and filetype.kind, inner)
         member = filetype.open_member(source, inner)

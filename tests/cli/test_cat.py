@@ -207,12 +207,15 @@ def test_a_name_behind_the_file(blpk: Blpk) -> None:
         (["x.blp", "1;3"], 2, "'1;3' is not an integer"),
         (["x.blp", "a", "1"], 4, "no array 'a'"),
         (["missing.blp", "walk"], 1, "does not exist"),
-        (["-", "walk", "1"], 2, "standard input"),
+        (["-", "walk"], 2, "'walk' is not an integer"),
     ):
         ended = blpk("cat", *argv)
         assert (ended.code, ended.raw) == (code, b""), argv
         assert words in ended.err
         assert blpk("show", "--plain", *argv).code in (code, 1), argv
+    for name, place in (("st.blp", "walk"), ("ar.blp", "mask")):
+        expected = blpk("cat", name, place, "0")
+        assert blpk("cat", "-", place, "0", stdin=Path(name).read_bytes()) == expected
     assert blpk("show", "--plain", "st.blp", "walk", "0").err == (
         "blpk: clip walk [0] of 2 frames\n"
     )

@@ -1,11 +1,11 @@
-"""``blpk frames cat``: selections, forms and errors."""
+"""``blpk cat`` and ``blpk frames cat`` of clips: selections, forms and errors."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import bloscpack as bp
 from bloscpack.cli.console.status import UsageError
 from bloscpack.cli.frames import cat
 from bloscpack.cli.frames.clips import parse_frames
@@ -21,8 +21,8 @@ def store(tmp_path: Path) -> Path:
 
 def test_arrays_are_not_printed_as_images(blpk: Blpk, store: Path) -> None:
     ended = blpk("frames", "cat", store, "walk", "--select", "0", "--image")
-    assert ended.code == 1
-    assert "stored as arrays, not as images" in ended.err
+    assert ended.code == 2
+    assert "'blpk sheet' and -o FILE.png make a picture of others" in ended.err
 
 
 @pytest.mark.parametrize("piece_nbytes", [1200, 1 << 20])
@@ -81,12 +81,14 @@ def test_few_frames_are_read_at_once(
 def test_text_and_json(blpk: Blpk, store: Path) -> None:
     ended = blpk("frames", "cat", store, "mask", "--select", "0", "--text")
     assert ended.out == np.array2string(CLIPS["mask"][0]) + "\n"
-    assert blpk("frames", "cat", store, "none", "--json").json == {
+    document = blpk("frames", "cat", store, "none", "--json").json
+    assert document == blpk("cat", f"{store}::/none", "--json").json
+    assert document == {
         "schema_version": 1,
-        "command": "frames cat",
-        "path": os.fspath(store),
-        "id": "none",
+        "command": "cat",
+        "path": f"{store}::/none",
         "selection": None,
+        "chunk": None,
         "shape": [0, 4, 6],
         "dtype": "<f4",
         "nbytes": 0,
@@ -103,6 +105,7 @@ def test_text_and_json(blpk: Blpk, store: Path) -> None:
         (["zebra"], 1, "no clip 'zebra'"),
         (["walk", "--select", "1:2,3"], 2, "expected one range, or a list of frame numbers"),
         (["walk", "--select", "os"], 2, "'os' is not an integer"),
+        (["walk", "1", "--select", "2"], 2, "cannot be combined"),
         (["walk", "--npy", "--text"], 2, "not allowed with"),
         (["walk", "-o", "clips.blp"], 1, "same file"),
         (["walk", "-o", "there.npy"], 1, "exists!"),
@@ -116,6 +119,21 @@ def test_errors(
     assert (ended.code, ended.out) == (code, "")
     assert message in ended.err
     assert (tmp_path / "there.npy").read_text() == "mine"
+
+
+def test_numbers_are_names_of_clips_and_not_of_other_types(blpk: Blpk, tmp_path: Path) -> None:
+    with bp.frames.create(tmp_path / "numbers.blp") as store:
+        store.append("3", CLIPS["walk"])
+    bp.save(tmp_path / "array.blp", np.arange(9))
+    frame = CLIPS["walk"][1]
+    assert blpk("frames", "cat", "numbers.blp", "3", "1").raw == frame.tobytes()
+    assert blpk("frames", "cat", "numbers.blp::/3", "1").raw == frame.tobytes()
+    ended = blpk("frames", "cat", "array.blp", "3")
+    assert (ended.code, ended.raw) == (4, b"")
+    assert "not a frame store" in ended.err
+    ended = blpk("cat", "array.blp", "--select", "3")
+    assert (ended.code, ended.raw) == (2, b"")
+    assert "give SELECTION instead" in ended.err
 
 
 def test_forced(blpk: Blpk, store: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_print_colours(blpk: Blpk, tmp_path: Path) -> None:
         (["walk", "x.png", "--columns", "0"], 2, "must be at least 1"),
         (["walk", "x.png", "--columns", "9", "--width", "20"], 1, "9 columns do not fit"),
         (["walk", "x.png", "--width", "99999"], 1, "too large"),
-        (["walk"], 2, "OUT_FILE"),
+        ([], 2, "OUT_FILE"),
     ],
 )
 def test_errors(

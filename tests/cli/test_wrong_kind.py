@@ -113,7 +113,7 @@ def test_cat_writes_the_format_of_the_suffix(blpk: Blpk, tmp_path: Path, clips: 
         assert "cannot write" in ended.err
     ended = blpk("frames", "cat", clips, "walk", "-o", "all.png")
     assert ended.code == 2
-    assert "give its number with --select" in ended.err
+    assert "select it by its number" in ended.err
     ended = blpk("frames", "cat", clips, "depth", "--select", "0", "-o", "depth.png")
     assert ended.code == 1
     assert "PNG stores uint8" in ended.err

@@ -207,7 +207,7 @@ def test_a_folder_is_refused_without_a_type_of_folders(
     files = tuple(each for each in identify.FILETYPES if not each.is_folder)
     monkeypatch.setattr(identify, "FILETYPES", files)
     folder = folder_with(tmp_path / "vids", "a.mp4")
-    for call in (bp.frames.open, lambda path: open_input(path, folders=True)):
+    for call in (bp.frames.open, open_input):
         with pytest.raises(IsAFolderError, match=r"vids: a folder, not a file: it holds videos"):
             call(str(folder))
 

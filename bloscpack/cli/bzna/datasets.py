@@ -43,8 +43,8 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file_", metavar="FILE", help="Benzina dataset, - for standard input")
 
 
-def add_selection(parser: Container) -> None:
-    """Add the options that select samples; `choose` applies them."""
+def add_splits(parser: Container) -> None:
+    """Add the options that select samples of a split; `choose` applies them."""
     parser.add_argument("--split", metavar="NAME", help="select only samples of this split")
     parser.add_argument(
         "--splits",
@@ -52,6 +52,11 @@ def add_selection(parser: Container) -> None:
         help="definition of splits: imagenet is by position, with the last 100000 samples in test, "
         "the 50000 before in val, the others in train (default: the splits stored in the file)",
     )
+
+
+def add_selection(parser: Container) -> None:
+    """Add the options that select samples; `choose` applies them."""
+    add_splits(parser)
     parser.add_argument(
         "--select",
         metavar="SAMPLES",
@@ -61,6 +66,6 @@ def add_selection(parser: Container) -> None:
 
 def choose(dataset: "Dataset", args: argparse.Namespace) -> "Dataset":
     """Return a view of the samples that the options select."""
-    if args.split is not None:
-        dataset = dataset.split(args.split)
+    if (name := getattr(args, "split", None)) is not None:  # not an option of `blpk sheet`
+        dataset = dataset.split(name)
     return dataset[parse_range(args.select, len(dataset), "samples")]

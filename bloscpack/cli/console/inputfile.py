@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from ...container.reader import Container
 from ...exceptions import FileNotFound, WrongKindError
-from ...filetypes.identify import identify, refuse_other_folder
+from ...filetypes.identify import identify, open_member, refuse_other_folder
 from ...filetypes.table import FILETYPES, FileType
 from ...format.filekind import HEAD_NBYTES, kind_of, not_a_file, wrong_kind
 from ...storage.folder.filelist import ListedFolder, expanded, is_pattern
@@ -52,7 +52,7 @@ def check_input(name: str, what: str) -> None:
     """Check that an input exists."""
     where = split_inner(name)[0]
     # Path("") is the working folder.
-    if name != STDIO and not is_url(name) and not (where and Path(where).exists()):
+    if where != STDIO and not is_url(name) and not (where and Path(where).exists()):
         raise FileNotFound(f"{what} '{name}' does not exist!")
 
 
@@ -97,13 +97,13 @@ def open_item(name: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any, str]
     An array of an archive is opened itself. Errors as for `open_input`.
     """
     where, inner = split_inner(name)
-    if not inner:
-        return *open_input(where, kinds), ""
     filetype, source = open_input(where, kinds)
-    if filetype.open_frames is not None:
+    if not inner or filetype.open_frames is not None:
         return filetype, source, inner
-    source.close()
-    return *open_input(name), ""
+    member, source = open_member(filetype, source, inner)
+    if member is None:
+        raise refused(name, source)
+    return member, source, ""
 
 
 def open_whole(name: str, done: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:

@@ -14,7 +14,7 @@ from ...exceptions import FileNotFound
 from ...storage import disk
 from ...storage.protocol import ByteSink
 from ...storage.sink import open_sink
-from ...storage.url import is_url, shown_name
+from ...storage.url import is_url, shown_name, split_inner
 from ...types import BytesLike
 from .options import STDIO
 from .output import Console, binary_stdout
@@ -119,7 +119,8 @@ def check_output(name: str, inputs: list[str], console: Console, *, force: bool)
 
 def is_same_file(source: str, target: str) -> bool:
     """Return whether an input and an output are one regular file."""
-    one, two = _status(source, is_output=False), _status(target, is_output=True)
+    one = _status(split_inner(source)[0], is_output=False)
+    two = _status(target, is_output=True)
     if one is None or two is None or not stat.S_ISREG(two.st_mode):
         return False
     return os.path.samestat(one, two)

@@ -28,22 +28,22 @@ _MAX_PARTS = 3
 def take_name(args: argparse.Namespace) -> None:
     """Move a name that stands behind the file into ``FILE::/NAME``.
 
-    The only word behind the file is the selection if it can be one, or if the file has no names.
+    The only word behind the file is the selection if it can be one, or if the file has no names;
+    the commands for one type take it for the name.
     """
     name, args.selection = args.selection, args.second
     if name is None:
         return
-    if args.selection is None:
+    if args.selection is None and (not args.kinds or split_inner(args.file_)[1]):
         try:
             parse_selection_text(name)
         except UsageError:
-            if args.file_ == STDIO or split_inner(args.file_)[1] or not _has_names(args.file_):
+            where, inner = split_inner(args.file_)
+            if where == STDIO or inner or not _has_names(where):
                 raise
         else:
             args.selection = name
             return
-    if args.file_ == STDIO:
-        raise UsageError("a part of standard input cannot be named: name a file")
     args.file_ = f"{args.file_}::/{name}"
 
 

@@ -1,4 +1,4 @@
-"""``blpk frames cat``: write frames of a clip to standard output or a file."""
+"""Frames of a clip, for ``blpk cat``."""
 
 import argparse
 from collections.abc import Iterator
@@ -14,56 +14,12 @@ from ...filetypes.table import FileType
 from ...frames.protocol import Clip, FrameSource, frame_indices
 from ...storage.url import split_inner
 from ...types import AnyArray
-from ..cat import checked_form, write
-from ..console.arrayout import IMAGES, Part, add_output_options
-from ..console.options import add_json_option
-from ..console.output import Console
-from ..console.selection import Index, parse_selection_text, strip_brackets
-from ..console.status import UsageError
-from .clips import only_clip, open_clips, parse_frames
+from ..console.arrayout import Part
+from ..console.selection import Index, parse_selection_text
+from .clips import only_clip, parse_frames
 
 # Larger selections are read and written in pieces of about this size, in bytes.
 _PIECE_NBYTES = 32 << 20
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Write the pixels of frames in C order or, with --image, the stored JPEG or PNG file "
-        "of one frame."
-    )
-    parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
-    parser.add_argument("id", metavar="ID", help="clip")
-    parser.add_argument(
-        "--select",
-        metavar="FRAMES",
-        help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: all)",
-    )
-    kind = add_output_options(parser)
-    kind.add_argument("--image", action="store_true", help="write the JPEG or PNG file as stored")
-    add_json_option(kind)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Write the frames."""
-    console = Console(args)
-    selection = slice(None) if args.select is None else parse_frames(args.select)
-    if args.image and not isinstance(selection, int):
-        raise UsageError("--image writes a single frame: give its number with --select")
-    form = checked_form(args, console, [args.file_])
-    if form in IMAGES and not isinstance(selection, int):
-        raise UsageError(
-            f"'{args.output}' can hold only one frame: give its number with --select; a .npy file "
-            "holds several, and 'blpk frames sheet' makes one picture of several"
-        )
-    with open_clips(args) as source:
-        part = _Frames(source[args.id], selection)
-        if args.image and part.stored_image is None:
-            raise ValueError(
-                f"clip {args.id!r:.80}: its frames are stored as arrays, not as images; "
-                "'blpk frames sheet' makes a picture of them"
-            )
-        about = {"id": args.id, "selection": args.select and strip_brackets(args.select)}
-        return write(args, console, part, form, "frames cat", about)
 
 
 class _Frames:
@@ -74,7 +30,7 @@ class _Frames:
             raise ValueError(f"clip {clip.id!r:.80}: {err}") from None
         self._clip = clip
         self._indices = indices
-        self._is_single = is_single
+        self.is_frame = is_single
         self._rest = rest
         self.dtype = clip.dtype
 
@@ -90,7 +46,7 @@ class _Frames:
     def shape(self) -> tuple[int, ...]:
         """Shape of the selection by that of its first frame."""
         first = self._frame_shape
-        whole = first if self._is_single else (len(self._indices), *first)
+        whole = first if self.is_frame else (len(self._indices), *first)
         like: AnyArray = np.broadcast_to(np.empty((), self.dtype), whole)
         shape: tuple[int, ...] = self._rest_of(like).shape
         return shape
@@ -113,7 +69,7 @@ class _Frames:
     @cached_property
     def stored_image(self) -> bytes | None:
         """JPEG or PNG file of a single frame, or None if there is none; it is not decoded."""
-        if not self._is_single or self._rest:
+        if not self.is_frame or self._rest:
             return None
         images = self._clip.read_images(int(self._indices[0]))
         return None if images is None else images[0]
@@ -121,7 +77,7 @@ class _Frames:
     def read(self) -> AnyArray:
         """Return all selected frames."""
         return self._rest_of(
-            self._clip.read(int(self._indices[0]) if self._is_single else self._indices)
+            self._clip.read(int(self._indices[0]) if self.is_frame else self._indices)
         )
 
     def pieces(self) -> Iterator[AnyArray]:
@@ -142,7 +98,7 @@ class _Frames:
         if not self._rest:
             return frames
         try:
-            return np.asarray(frames[self._rest if self._is_single else (slice(None), *self._rest)])
+            return np.asarray(frames[self._rest if self.is_frame else (slice(None), *self._rest)])
         except IndexError as err:
             raise ValueError(f"selection: {err}; the shape is {self._clip.shape}") from None
 
@@ -172,4 +128,6 @@ def part_of(args: argparse.Namespace, clips: FrameSource, inner: str) -> Part:
         at = index.index(...)
         missing = max(0, len(clip.shape) - len(index) + 1)
         index = (*index[:at], *(slice(None),) * missing, *index[at + 1 :])
+    if args.select is not None:
+        return _Frames(clip, parse_frames(args.select))
     return _Frames(clip, index[0] if index else slice(None), index[1:])

@@ -1,4 +1,4 @@
-"""``blpk frames sheet``: one picture of many frames of a clip."""
+"""Frames of a clip, or one of each of several, for ``blpk sheet``."""
 
 import argparse
 from collections.abc import Iterator
@@ -8,51 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...display.colormap import shares_of
-from ...display.contactsheet import MAX_FRAMES, is_cmyk, spread, width_of
+from ...display.contactsheet import is_cmyk, spread, width_of
 from ...exceptions import BloscpackError
 from ...filetypes.open import frames_of
 from ...filetypes.table import FileType
 from ...frames.protocol import Clip, FrameSource, frame_indices
 from ...types import AnyArray
-from ..console.arrayout import check_suffix
-from ..console.options import positive
-from ..console.output import Console
-from ..console.outputfile import check_output
-from ..console.status import ExitCode
-from ..sheet import Tiles, write_sheet
-from .clips import only_clip, open_clips, parse_frames
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Write a PNG with a grid of frames of a clip. Frames that "
-        "are not 8 bit are scaled: their smallest value is black, their largest is white."
-    )
-    parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
-    parser.add_argument("id", metavar="ID", help="clip")
-    parser.add_argument(
-        "output", metavar="OUT_FILE", help="PNG file to write, - for standard output"
-    )
-    parser.add_argument(
-        "--select",
-        metavar="FRAMES",
-        help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
-        f"{MAX_FRAMES}, evenly spread)",
-    )
-    parser.add_argument("--columns", metavar="N", type=positive, help="frames per row")
-    parser.add_argument("--width", metavar="PIXELS", type=positive, help="width of the picture")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Write the sheet."""
-    console = Console(args)
-    check_suffix(args.output, "png")
-    if args.select is not None:
-        parse_frames(args.select)  # refuses a wrong one before the file is opened
-    check_output(args.output, [args.file_], console, force=args.force)
-    with open_clips(args) as source, _named(source[args.id]):
-        write_sheet(args, console, _tiles(args, source[args.id]))
-    return ExitCode.OK
+from ..sheet import Tiles
+from .clips import only_clip, parse_frames
 
 
 @contextmanager
