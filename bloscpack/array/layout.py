@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..container.appender import DEFAULT_CODEC, default_clevel, default_shuffle
 from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
-from ..container.growth import SPARE_PER_CHUNK, new_section
-from ..container.writer import Chunking, build_header, features_of, write_container
+from ..container.writer import (
+    DEFAULT_CODEC,
+    SPARE_PER_CHUNK,
+    Chunking,
+    build_header,
+    default_clevel,
+    default_shuffle,
+    features_of,
+    new_section,
+    write_container,
+)
 from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle

@@ -3,7 +3,7 @@
 from math import prod
 from typing import Any, Literal
 
-from ..container.appender import DEFAULT_CODEC, default_shuffle
+from ..container.writer import DEFAULT_CODEC, default_shuffle
 from ..format.codec import CODECS
 from ..format.rounding import ATTRIBUTE
 from .array import Array

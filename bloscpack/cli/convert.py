@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from ..array.layout import AUTO
-from ..container.appender import DEFAULT_CODEC
+from ..container.writer import DEFAULT_CODEC
 from ..filetypes.convert import convert
 from ..filetypes.table import TARGETS
 from ..format.codec import CODECS

@@ -21,7 +21,6 @@ from ..format.codec import (
     ChunkHeader,
     CodecParams,
     ItemEncoder,
-    Shuffle,
     encode,
 )
 from ..format.header import FEATURE_ARRAY_CHUNKS, Header
@@ -34,23 +33,11 @@ from ..types import BytesLike
 from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
 from .growth import Encoded, Growth
 from .reader import Container
+from .writer import DEFAULT_CODEC, default_clevel, default_shuffle
 
 if TYPE_CHECKING:
     from ..format.chunkgrid import ChunkGrid
     from ..format.rounding import Rounding
-
-DEFAULT_CODEC = "zstd"
-_DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
-
-
-def default_shuffle(typesize: int) -> Shuffle:
-    """Return the default filter for items of this size."""
-    return Shuffle.BYTE if typesize > 1 else Shuffle.NONE
-
-
-def default_clevel(codec: str) -> int:
-    """Return the default compression level of a codec."""
-    return _DEFAULT_CLEVEL.get(codec, 5)
 
 
 class GridCutter(Protocol):

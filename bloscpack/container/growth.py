@@ -26,6 +26,7 @@ from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
 from ..storage.update import UpdateFile, forked_error
 from .reader import Container
+from .writer import SPARE_METADATA_NBYTES, SPARE_PER_CHUNK, new_section
 
 # A new file is buffered in memory up to this size; a file that is committed before has an offset
 # table that fits its number of chunks.
@@ -34,9 +35,6 @@ _HELD_NBYTES = 4 << 20
 # table grows.
 RESERVED_ENTRIES = 8192
 _TABLE_GROWTH = 8
-# Spare entries per chunk of a file of known length, as in bloscpack 0.16: it can grow elevenfold.
-SPARE_PER_CHUNK = 10
-_SPARE_METADATA_NBYTES = 64
 
 
 class Encoded(NamedTuple):
@@ -368,7 +366,7 @@ class Growth:
             section = pack_section(
                 metadata,
                 checksum=checksum,
-                reserve=lambda nbytes: 2 * nbytes + _SPARE_METADATA_NBYTES,
+                reserve=lambda nbytes: 2 * nbytes + SPARE_METADATA_NBYTES,
             )
         self._start_file(self._entries, section)
         return section
@@ -437,11 +435,6 @@ def check_appendable(container: Container) -> None:
         )
     if container.chunk_size <= 0 and container.grid is None:
         raise ValueError("cannot append to a file packed from empty content: it has no chunk size")
-
-
-def new_section(metadata: Any) -> bytes:
-    """Return the metadata section of a new file, with a little spare room, as `save` does."""
-    return pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
 
 
 def _known_digests(container: Container) -> bytearray:

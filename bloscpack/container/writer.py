@@ -1,16 +1,18 @@
 """Sequential writer of a container: header, metadata, offset table, chunks with their digests.
 
+Everything else that writes takes its defaults from here: codec, level, filter, spare room.
+
 The offset table is first written with unused entries, as in bloscpack 0.16, and filled in after the
 last chunk. An interrupted write therefore leaves an empty table, never a wrong one.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from xxhash import xxh3_64_digest
 
 from ..format.checksum import Checksum
-from ..format.codec import CodecParams, encode
+from ..format.codec import CodecParams, Shuffle, encode
 from ..format.header import (
     FEATURE_ARRAY_CHUNKS,
     FEATURE_GRID,
@@ -20,11 +22,33 @@ from ..format.header import (
     pack_offsets,
     version_for,
 )
+from ..format.metadata import pack_section
 from ..format.trailer import pack_trailer
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink
 from ..storage.sink import SpoolSink
 from ..types import BytesLike, Progress
+
+DEFAULT_CODEC = "zstd"
+_DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
+# Spare entries per chunk of a file of known length, as in bloscpack 0.16: it can grow elevenfold.
+SPARE_PER_CHUNK = 10
+SPARE_METADATA_NBYTES = 64
+
+
+def default_shuffle(typesize: int) -> Shuffle:
+    """Return the default filter for items of this size."""
+    return Shuffle.BYTE if typesize > 1 else Shuffle.NONE
+
+
+def default_clevel(codec: str) -> int:
+    """Return the default compression level of a codec."""
+    return _DEFAULT_CLEVEL.get(codec, 5)
+
+
+def new_section(metadata: Any) -> bytes:
+    """Return the metadata section of a new file, with a little spare room."""
+    return pack_section(metadata, reserve=lambda nbytes: nbytes + SPARE_METADATA_NBYTES)
 
 
 class Writable(Protocol):

@@ -15,9 +15,8 @@ from xxhash import xxh3_64_digest
 
 from ..array.arraymetadata import Description, unpack_array_metadata
 from ..container.front import Front, find_front, find_recorded_front
-from ..container.growth import SPARE_PER_CHUNK
 from ..container.salvage import FoundChunk, Salvage
-from ..container.writer import Chunking, build_header, write_unused
+from ..container.writer import SPARE_PER_CHUNK, Chunking, build_header, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
 from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
 from ..format.header import MAX_CHUNKS, OFFSET_SIZE, UNKNOWN, Header, pack_offsets

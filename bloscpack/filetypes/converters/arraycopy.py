@@ -16,7 +16,7 @@ from ...array.attrs import plain
 from ...array.dtype import Dtype
 from ...array.layout import Chunks, stored_bytes
 from ...array.parts import PartsJob, parts
-from ...container.appender import DEFAULT_CODEC
+from ...container.writer import DEFAULT_CODEC
 from ...exceptions import FormatError, UnsupportedError
 from ...format.codec import CODECS
 from ...format.filekind import ARRAY
