@@ -216,9 +216,11 @@ SHARED_NAMES |= {"writer"}
 # Pure modules, commands, converters and names of other projects need no reason.
 THIN = {
     "cli.bzna.datasets": "used by several commands",
+    "cli.console.description": "what the modules info of all types return",
     "cli.console.selection": "used by several commands",
     "cli.console.status": "used by every command",
     "cli.frames.clips": "used by several commands",
+    "cli.gulp.info": "found by the name of the type, as for other types",
     "container.chunkmemory": "needs no lock, by rules of its own; container.reader is long enough",
     "filetypes.inventory": "used by every reader and writer of other files",
     "filetypes.recover": "imports the code that writes; verification does not",

@@ -22,7 +22,7 @@ def test_info(blpk: Blpk, store: Path) -> None:
     ended = blpk("frames", "info", store)
     assert (ended.code, ended.err) == (0, "")
     assert ended == blpk("info", store)
-    assert "blpk:     clips: 4\nblpk:     frames: 14\n" in ended.out
+    assert "kind: frame store\nclips: 4\nframes: 14\n" in ended.out
 
 
 def test_info_of_a_clip(blpk: Blpk, store: Path) -> None:
@@ -30,9 +30,9 @@ def test_info_of_a_clip(blpk: Blpk, store: Path) -> None:
         "kind: clip",
         "shape: 3x4x6",
         "dtype: <u2",
-        "decoded: 144.0B (144B)",
+        "decoded: 144B",
         "kept as: arrays",
-        'attributes: {"n": 1}',
+        'meta: {"n": 1}',
     ]
     document = blpk("info", "--json", "-", stdin=store.read_bytes()).json
     assert (document["nclips"], document["attrs"]) == (4, {"camera": "left"})
@@ -47,6 +47,7 @@ def test_info_of_a_clip(blpk: Blpk, store: Path) -> None:
         "nbytes": 144,
         "kept_as": "arrays",
         "attrs": {"n": 1},
+        "errors": [],
     }
 
 

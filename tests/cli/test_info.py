@@ -19,7 +19,7 @@ HOSTILE = {
 }
 FIELDS = ["schema_version", "command", "path", "cbytes", "nbytes", "nchunks", "ratio", "header"]
 FIELDS += ["first_offsets", "metadata_header", "metadata", "array", "trailer", "first_chunk"]
-FIELDS += ["error"]
+FIELDS += ["errors"]
 
 
 def test_json_schema(blpk: Blpk, ramp: Path) -> None:
@@ -51,7 +51,7 @@ def test_json_schema(blpk: Blpk, ramp: Path) -> None:
     chunk = document["first_chunk"]
     assert (chunk["nbytes"], chunk["typesize"], chunk["codec"]) == (224, 8, "zstd")
     assert (chunk["shuffle"], chunk["is_memcpy"]) == ("byte", False)
-    assert document["error"] is None
+    assert document["errors"] == []
 
 
 def test_json_of_bytes_without_anything(blpk: Blpk, plain: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_damaged_first_chunk_does_not_hide_the_rest(blpk: Blpk, packed: Path) 
     ended = blpk("i", "--json", packed)
     assert ended.code == 3
     assert ended.json["first_chunk"] is None
-    assert "chunk 0" in ended.json["error"]
+    assert "chunk 0" in ended.json["errors"][0]
 
 
 def test_a_table_never_filled_in(blpk: Blpk, packed: Path) -> None:

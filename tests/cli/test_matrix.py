@@ -293,7 +293,7 @@ CELLS: dict[str, dict[str, Cell]] = {
         "tune": Cell(("--json",), tries('"codec": "auto"', command="--to array")),
     },
     "archive.blp": {
-        "info": Cell((), prints("arrays: 2", "mask: 3x3 |b1", "ramp: 12x4x5 <f8")),
+        "info": Cell((), prints("arrays: 2", "\n3x3     |b1         9B", "ramp\n")),
         "ls": Cell((), prints("archive.blp::/mask\n", "archive.blp::/ramp\n", "12x4x5")),
         "cat": Cell((), refuses(4, *NAME_ONE)),
         "verify": Cell((), prints("archive.blp: ok")),
@@ -314,7 +314,7 @@ CELLS: dict[str, dict[str, Cell]] = {
         "tune": Cell(("--json",), tries('"codec": "lz4"', command="archive.blp::/ramp")),
     },
     "store.blp": {
-        "info": Cell((), prints("clips: 2", "frames: 9", "lossless |u1 16x12x3")),
+        "info": Cell((), prints("clips: 2", "frames: 9", "\n16x12x3    |u1    lossless")),
         "ls": Cell((), prints_row("-", "various", "-")),
         "cat": Cell((), refuses(1, "2 clips", "store.blp::/walk")),
         "verify": Cell((), prints("store.blp: ok")),
@@ -357,7 +357,7 @@ CELLS: dict[str, dict[str, Cell]] = {
         "tune": Cell(("--json",), tries('"kept"', '"small"', command="gulp::/one")),
     },
     "recording.vrs": {
-        "info": Cell((), prints("kind: VRS recording", "records: 8", "stream 241-1")),
+        "info": Cell((), prints("kind: VRS recording", "records: 8", "\n241-1  ")),
         "ls": Cell((), prints_row("8", "records", "-", "-")),
         "cat": Cell(("0:2",), gives(FRAMES[0].tobytes() + GYRO[0].tobytes())),
         "verify": Cell(("--decode",), prints("recording.vrs: ok")),

@@ -16,17 +16,10 @@ from ...format.codec import ChunkHeader
 from ...format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ...format.metadata import MetadataHeader
 from ...storage.protocol import ByteSource
-from ...storage.url import shown_name
 from ..console.describe import array_fields, metadata_text, report_metadata
-from ..console.output import (
-    Console,
-    double_pretty_size,
-    error,
-    is_for_people,
-    prefixed_result,
-    results,
-)
-from ..console.status import ExitCode, describe, exit_code
+from ..console.description import Description
+from ..console.output import Console, double_pretty_size, is_for_people, prefixed
+from .summary import summary_fields
 
 _SHOWN_OFFSETS = 5
 _PRETTY_FIELDS = frozenset(
@@ -34,36 +27,26 @@ _PRETTY_FIELDS = frozenset(
 )
 
 
-def show(args: argparse.Namespace, source: ByteSource) -> int:
-    """Print the headers."""
-    console = Console(args)
+def about(args: argparse.Namespace, source: ByteSource) -> Description:
+    """Describe an array or bytes by its headers."""
     with Container(source) as container:
-        report_metadata(console, container.metadata_header)
+        report_metadata(Console(args), container.metadata_header)
         metadata = container.metadata
         chunk: ChunkHeader | None = None
-        damage: BloscpackError | None = None
+        errors: list[BloscpackError] = []
         try:
             chunk = container.fetch(0).header if container.nchunks else None
         except BloscpackError as err:
-            damage = err
+            errors.append(err)
         if args.json:
-            args.documents.append(_document(args.file_, container, metadata, chunk, damage))
-        elif is_for_people(args):
-            _summarize(container, metadata, chunk)
-        else:
-            prefixed_result("\n".join(_text(container, metadata, chunk)))
-    if damage is None:
-        return ExitCode.OK
-    error(describe(damage))
-    return exit_code(damage)
-
-
-def _summarize(container: Container, metadata: Any, chunk: ChunkHeader | None) -> None:
-    from ..console.table import fields_text  # on use: only for terminals
-    from .summary import summary_fields
-
-    array, cbytes = _array_document(metadata), container.source.size()
-    results(fields_text(summary_fields(container, metadata, chunk, array, cbytes)))
+            return Description(_document(container, metadata, chunk), (), errors=errors)
+        if is_for_people(args):
+            cbytes = container.source.size()
+            array = _array_document(metadata)
+            fields = [*summary_fields(container, metadata, chunk, array, cbytes)]
+            return Description({}, fields, errors=errors)
+        classic = [*prefixed("\n".join(_text(container, metadata, chunk)))]
+        return Description({}, (), classic=classic, errors=errors)
 
 
 def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Iterable[str]:
@@ -130,17 +113,10 @@ def _first_offsets(container: Container) -> list[int]:
     return list(unpack_offsets(raw[: len(raw) // OFFSET_SIZE * OFFSET_SIZE]))
 
 
-def _document(
-    name: str,
-    container: Container,
-    metadata: Any,
-    chunk: ChunkHeader | None,
-    damage: BloscpackError | None,
-) -> dict[str, Any]:
+def _document(container: Container, metadata: Any, chunk: ChunkHeader | None) -> dict[str, Any]:
     cbytes = container.source.size()
     metadata_header = container.metadata_header
     return {
-        "path": shown_name(name),
         "cbytes": cbytes,
         "nbytes": container.nbytes,
         "nchunks": container.nchunks,
@@ -154,7 +130,6 @@ def _document(
         "array": _array_document(metadata),
         "trailer": container.trailer_state,
         "first_chunk": None if chunk is None else _chunk_document(chunk),
-        "error": None if damage is None else describe(damage),
     }
 
 

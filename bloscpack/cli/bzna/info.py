@@ -1,22 +1,15 @@
 """Description of a dataset, for ``blpk info``."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...exceptions import BloscpackError
 from ...storage.protocol import ByteSource
-from ...storage.url import shown_name
-from ..console.output import (
-    double_pretty_size,
-    error,
-    is_for_people,
-    printable,
-    results,
-)
-from ..console.status import ExitCode, describe, exit_code, most_severe
+from ..console.description import Description
+from ..console.table import exact_size_text
 from .datasets import INPUT, THUMB, open_dataset
 
 if TYPE_CHECKING:
@@ -26,22 +19,44 @@ if TYPE_CHECKING:
 _SHOWN_SPLITS = 20
 
 
-def show(args: argparse.Namespace, source: ByteSource) -> int:
-    """Describe a dataset and its first sample, and print an error for each damage."""
+def about(args: argparse.Namespace, source: ByteSource) -> Description:
+    """Describe a dataset and its first sample."""
     errors: list[BloscpackError] = []
     with open_dataset(args.file_, args.nthreads, source=source) as dataset:
         document = _document(dataset, errors)
-    for err in errors:
-        error(describe(err))
-    if args.json:
-        messages = [describe(err) for err in errors]
-        head = {"path": shown_name(args.file_), "kind": "dataset"}
-        args.documents.append(head | document | {"errors": messages})
-    elif is_for_people(args):
-        results(_summary(document))
-    else:
-        results(map(printable, _text(document)))
-    return most_severe(map(exit_code, errors)) if errors else ExitCode.OK
+    targets, first = document["targets"], document["first_sample"]
+    splits = [
+        f"{name} {start}:{stop}" for name, (start, stop) in (document["splits"] or {}).items()
+    ]
+    more = f" and {len(splits) - _SHOWN_SPLITS} more" if len(splits) > _SHOWN_SPLITS else ""
+    fields = (
+        ("kind", "Benzina dataset"),
+        ("samples", document["nsamples"]),
+        ("stored", exact_size_text(document["cbytes"])),
+        (
+            "targets",
+            targets and "{count}, {distinct} different, {min} to {max}".format_map(targets),
+        ),
+        ("names", document["nnames"] or None),
+        ("splits", ", ".join(splits[:_SHOWN_SPLITS]) + more if splits else None),
+        *(
+            (title, _picture_text(first[name]))
+            for title, name in (("picture", INPUT), ("thumbnail", THUMB))
+            if first and first[name]
+        ),
+        ("brands", ", ".join(document["brands"]) or None),
+    )
+    rows = [
+        (
+            str(track["nsamples"]),
+            track["mime"] or track["codec"],
+            _sides(track["shape"]) if track["shape"] else "-",
+            track["name"],
+        )
+        for track in document["tracks"]
+    ]
+    names = ("samples", "content", "frames of", "track")
+    return Description(document, fields, names, rows, right=("samples",), errors=errors)
 
 
 def _document(dataset: "Dataset", errors: list[BloscpackError]) -> dict[str, Any]:
@@ -53,6 +68,7 @@ def _document(dataset: "Dataset", errors: list[BloscpackError]) -> dict[str, Any
             return None
 
     return {
+        "kind": "dataset",
         "nsamples": len(dataset),
         "cbytes": dataset.nbytes,
         "brands": [brand.decode("latin-1") for brand in dataset.movie.brands],
@@ -114,77 +130,9 @@ def _code(kind: bytes) -> str:
     return kind.decode("ascii", "backslashreplace")
 
 
-def _text(document: dict[str, Any]) -> Iterator[str]:
-    yield "kind: Benzina dataset"
-    yield f"samples: {document['nsamples']}"
-    yield f"stored: {double_pretty_size(document['cbytes'])}"
-    yield f"brands: {', '.join(document['brands']) or 'none'}"
-    yield "tracks:"
-    for track in document["tracks"]:
-        what = track["mime"] or track["codec"]
-        size = f", frames of {_sides(track['shape'])}" if track["shape"] else ""
-        yield f"  {track['name']}: {track['nsamples']} of {what}{size}"
-    yield f"targets: {_targets_text(document['targets']) or 'none'}"
-    yield f"names: {document['nnames'] or 'none'}"
-    splits = list((document["splits"] or {}).items())
-    for name, (start, stop) in splits[:_SHOWN_SPLITS]:
-        yield f"split {name}: {start} to {stop}"
-    if len(splits) > _SHOWN_SPLITS:
-        yield f"and {len(splits) - _SHOWN_SPLITS} more splits"
-    if first := document["first_sample"]:
-        yield f"first sample: {double_pretty_size(first['cbytes'])}"
-        for name in (INPUT, THUMB):
-            if about := first[name]:
-                yield (
-                    f"  {name}: {_sides(about['shape'])} in a frame of {_sides(about['frame'])}, "
-                    f"{about['codec']}, {double_pretty_size(about['nbytes'])}"
-                )
-
-
-def _summary(document: dict[str, Any]) -> Iterator[str]:
-    from ..console.table import exact_size_text, summary_text  # on use
-
-    first = document["first_sample"]
-    splits = [
-        f"{name} {start}:{stop}" for name, (start, stop) in (document["splits"] or {}).items()
-    ]
-    more = f" and {len(splits) - _SHOWN_SPLITS} more" if len(splits) > _SHOWN_SPLITS else ""
-    fields = (
-        ("kind", "Benzina dataset"),
-        ("samples", document["nsamples"]),
-        ("stored", exact_size_text(document["cbytes"])),
-        ("targets", _targets_text(document["targets"])),
-        ("names", document["nnames"] or None),
-        ("splits", ", ".join(splits[:_SHOWN_SPLITS]) + more if splits else None),
-        *(
-            (title, _picture_text(first[name]))
-            for title, name in (("picture", INPUT), ("thumbnail", THUMB))
-            if first and first[name]
-        ),
-        ("brands", ", ".join(document["brands"]) or None),
-    )
-    rows = [
-        (
-            str(track["nsamples"]),
-            track["mime"] or track["codec"],
-            _sides(track["shape"]) if track["shape"] else "-",
-            track["name"],
-        )
-        for track in document["tracks"]
-    ]
-    return summary_text(fields, ("samples", "content", "frames of", "track"), rows, ("samples",))
-
-
-def _targets_text(targets: dict[str, int] | None) -> str | None:
-    if targets is None:
-        return None
-    return "{count}, {distinct} different, {min} to {max}".format_map(targets)
-
-
 def _picture_text(about: dict[str, Any]) -> str:
-    from ..console.table import exact_size_text
-
-    return f"{_sides(about['shape'])}, {about['codec']}, {exact_size_text(about['nbytes'])}"
+    sides = f"{_sides(about['shape'])} in a frame of {_sides(about['frame'])}"
+    return f"{sides}, {about['codec']}, {exact_size_text(about['nbytes'])}"
 
 
 def _sides(shape: list[int]) -> str:

@@ -92,9 +92,9 @@ def results(lines: Iterable[str]) -> None:
         result(line)
 
 
-def prefixed_result(text: str) -> None:
-    """Print lines of a result, each after the name of the program, as bloscpack 0.16 does."""
-    _write(_stdout(), "".join(f"{PROG}: {line}\n" for line in _lines(text)))
+def prefixed(text: str) -> Iterator[str]:
+    """Yield lines of a result, each after the name of the program, as bloscpack 0.16 does."""
+    return (f"{PROG}: {line}" for line in _lines(text))
 
 
 def binary_stdout() -> IO[bytes]:

@@ -13,8 +13,7 @@ from ...parallel.imports import importing
 from .output import double_pretty_size, encode_json, pretty_size, printable
 from .terminal import colors, is_utf8, size
 
-_MAX_VALUE = 1000  # characters of a value; later ones are left out
-_MAX_ATTRS = 300
+_MAX_VALUE = 300  # characters of a value; later ones are left out
 _MAX_CELL = 32  # characters in the columns of a table, but for the last one
 _MIN_VALUE_COLUMNS = 16
 _GAP = "  "
@@ -49,31 +48,34 @@ def table_text(
         [printable(_cut(cell, limit)) for cell, limit in zip(row, limits, strict=True)]
         for row in rows
     ]
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    widths = _widths(names, cells)
     last = min(widths[-1], _MIN_VALUE_COLUMNS)
     fits = sum(widths[:-1]) + len(_GAP) * (len(names) - 1) + last < size()[0]
     lines = _rich_table(names, cells, right) if fits else None
-    if lines is None:
-        lines = [_plain_line(names, line, widths, right) for line in (names, *cells)]
-    yield from lines
+    yield from plain_table(names, cells, right=right) if lines is None else lines
 
 
-def summary_text(
-    fields: Iterable[tuple[str, object]],
-    names: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    right: Collection[str],
+def plain_table(
+    names: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield the lines of fields, and of a table below them if it has rows."""
-    yield from fields_text(fields)
-    if rows:
-        yield ""
-        yield from table_text(names, rows, right=right)
+    """Yield the lines of a table for a pipe, as wide as it is."""
+    cells = [list(map(printable, row)) for row in rows]
+    widths = _widths(names, cells)
+    for line in (names, *cells):
+        padded = (
+            f"{cell:>{width}}" if name in right else f"{cell:<{width}}"
+            for name, cell, width in zip(names, line, widths, strict=True)
+        )
+        yield _GAP.join(padded).rstrip()
+
+
+def _widths(names: Sequence[str], cells: Iterable[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(names, *cells, strict=True)]
 
 
 def attrs_text(attrs: object) -> str | None:
-    """Return attributes as JSON, shortened; None if there are none."""
-    return _cut(encode_json(attrs), _MAX_ATTRS) if attrs else None
+    """Return attributes as JSON; None if there are none."""
+    return encode_json(attrs) if attrs else None
 
 
 def size_text(nbytes: int) -> str:
@@ -126,16 +128,6 @@ def _rich_table(
     with console.capture() as captured:
         console.print(table)
     return [line.rstrip() for line in captured.get().splitlines()]
-
-
-def _plain_line(
-    names: Sequence[str], line: Sequence[str], widths: Sequence[int], right: Collection[str]
-) -> str:
-    padded = (
-        f"{cell:>{width}}" if name in right else f"{cell:<{width}}"
-        for name, cell, width in zip(names, line, widths, strict=True)
-    )
-    return _GAP.join(padded).rstrip()
 
 
 def _cut(text: str, limit: int) -> str:

@@ -1,34 +1,29 @@
 """Description of a frame store or of one clip, for ``blpk info``."""
 
 import argparse
-from collections.abc import Iterator
 from typing import Any
 
 from ...filetypes.open import frames_of
 from ...filetypes.table import FileType
 from ...frames.store.framestore import FrameStore
 from ...storage.protocol import ByteSource
-from ...storage.url import shown_name
 from ..console.describe import dtype_text, shape_text
-from ..console.output import (
-    double_pretty_size,
-    encode_json,
-    is_for_people,
-    prefixed_result,
-    printable,
-    results,
-)
-from ..console.status import ExitCode
+from ..console.description import Description
+from ..console.table import attrs_text, exact_size_text
 from .clips import clip_nbytes, kept_as
-from .storeinfo import store_document, store_summary, store_text
+
+FORMAT_VERSION = 4
+CHECKSUM = "xxh3_64"
+_SHOWN_FORMATS = 10
 
 
-def show_clip(args: argparse.Namespace, filetype: FileType, source: Any, inner: str) -> int:
-    """Describe one clip for ``blpk info``; no frame is decoded."""
+def about_clip(
+    args: argparse.Namespace, filetype: FileType, source: Any, inner: str
+) -> Description:
+    """Describe one clip; no frame is decoded."""
     with frames_of(filetype, source, nthreads=args.nthreads) as clips:
         clip = clips[inner]
-        document = {
-            "path": shown_name(args.file_),
+        document: dict[str, Any] = {
             "kind": "clip",
             "shape": list(clip.shape),
             "dtype": dtype_text(clip.dtype),
@@ -36,28 +31,6 @@ def show_clip(args: argparse.Namespace, filetype: FileType, source: Any, inner: 
             "kept_as": kept_as(clip),
             "attrs": clip.meta,
         }
-    if args.json:
-        args.documents.append(document)
-    elif is_for_people(args):
-        results(_clip_summary(document))
-    else:
-        results(_clip_text(document))
-    return ExitCode.OK
-
-
-def _clip_text(document: dict[str, Any]) -> Iterator[str]:
-    yield "kind: clip"
-    yield f"shape: {shape_text(document['shape'])}"
-    yield f"dtype: {document['dtype']}"
-    yield f"decoded: {double_pretty_size(document['nbytes'])}"
-    yield f"kept as: {document['kept_as']}"
-    if document["attrs"]:
-        yield printable(f"attributes: {encode_json(document['attrs'])}")
-
-
-def _clip_summary(document: dict[str, Any]) -> Iterator[str]:
-    from ..console.table import attrs_text, exact_size_text, fields_text  # on use
-
     fields = (
         ("kind", "clip"),
         ("shape", shape_text(document["shape"])),
@@ -66,17 +39,86 @@ def _clip_summary(document: dict[str, Any]) -> Iterator[str]:
         ("kept as", document["kept_as"]),
         ("meta", attrs_text(document["attrs"])),
     )
-    return fields_text(fields)
+    return Description(document, fields)
 
 
-def show(args: argparse.Namespace, source: ByteSource) -> int:
-    """Describe a frame store for ``blpk info``."""
+def about(args: argparse.Namespace, source: ByteSource) -> Description:
+    """Describe a frame store, and the kinds of its frames."""
     with FrameStore(source) as store:
-        document = store_document(args.file_, store)
-    if args.json:
-        args.documents.append(document)
-    elif is_for_people(args):
-        results(store_summary(document))
-    else:
-        prefixed_result("\n".join(store_text(document)))
-    return ExitCode.OK
+        document, summary, video = _document(store), store.summary(), store._video_summary()
+    fields = (
+        ("kind", "frame store"),
+        *((name, document[f"n{name}"]) for name in ("clips", "frames", "chunks")),
+        ("decoded", exact_size_text(document["nbytes"])),
+        ("stored", exact_size_text(document["cbytes"])),
+        ("ratio", f"{document['ratio']:.2f}"),
+        *((name, document[name]) for name in ("codec", "preset", "quality", "subsampling")),
+        (
+            "video",
+            video
+            and f"{', '.join(video.codecs)}, groups of at most {video.gop} frames, "
+            f"{video.decoded_per_frame:.1f} frames decoded for a random one",
+        ),
+        ("checksum", CHECKSUM),
+        ("attrs", attrs_text(document["attrs"])),
+        ("format", f"version {FORMAT_VERSION}, read by bloscpack 1.0 and later, not 0.16"),
+    )
+    rows = [
+        (
+            shape_text(form.shape) + (" and others" if form.varies else ""),
+            dtype_text(form.dtype),
+            form.codec.name.lower(),
+            str(nclips),
+            str(nframes),
+        )
+        for form, nclips, nframes in summary.formats[:_SHOWN_FORMATS]
+    ]
+    nmore = len(summary.formats) - len(rows)
+    return Description(
+        document,
+        fields,
+        ("frames of", "dtype", "codec", "clips", "frames"),
+        rows,
+        right=("clips", "frames"),
+        more=[f"and {nmore} more kinds"] if nmore else [],
+    )
+
+
+def _document(store: FrameStore) -> dict[str, Any]:
+    summary, video = store.summary(), store._video_summary()
+    return {
+        "kind": "frames",
+        **sizes_of(store),
+        "nclips": summary.nclips,
+        "nframes": summary.nframes,
+        "codec": store.codec,
+        "preset": store.preset,
+        "quality": store.quality,
+        "subsampling": store.subsampling,
+        "checksum": CHECKSUM,
+        "format_version": FORMAT_VERSION,
+        "attrs": store.attrs,
+        "formats": [
+            {
+                "codec": form.codec.name.lower(),
+                "dtype": dtype_text(form.dtype),
+                "shape": list(form.shape),
+                "varies": form.varies,
+                "nclips": nclips,
+                "nframes": nframes,
+            }
+            for form, nclips, nframes in summary.formats
+        ],
+        "video": None if video is None else video._asdict(),
+    }
+
+
+def sizes_of(store: FrameStore) -> dict[str, Any]:
+    """Return the JSON fields of the size of a store."""
+    summary = store.summary()
+    return {
+        "nchunks": summary.nchunks,
+        "nbytes": summary.nbytes,
+        "cbytes": store.cbytes,
+        "ratio": summary.nbytes / store.cbytes,
+    }

@@ -14,7 +14,7 @@ from ..console.options import add_json_option
 from ..console.output import encode_json, error, print_json, printable, result
 from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 from .clips import clip_nbytes, kept_as, open_clips
-from .storeinfo import store_entry
+from .info import CHECKSUM, FORMAT_VERSION, sizes_of
 
 _EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))
 
@@ -57,7 +57,17 @@ def run(args: argparse.Namespace) -> int:
 def entry(source: ByteSource) -> dict[str, Any]:
     """Return the JSON fields of a frame store for ``blpk ls``."""
     with FrameStore(source) as store:
-        return store_entry(store)
+        summary = store.summary()
+        form = summary.formats[0][0] if len(summary.formats) == 1 else None
+        return {
+            "kind": "frames",
+            # None if frames differ in shape
+            "shape": None if form is None or form.varies else [summary.nframes, *form.shape],
+            "dtype": None if form is None else dtype_text(form.dtype),
+            **sizes_of(store),
+            "checksum": CHECKSUM,
+            "format_version": FORMAT_VERSION,
+        }
 
 
 def clip_entry(filetype: FileType, source: Any, inner: str) -> dict[str, Any]:

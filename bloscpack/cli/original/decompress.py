@@ -8,7 +8,7 @@ from ...storage.url import is_url, shown_name
 from ..console.describe import metadata_text, report_metadata
 from ..console.inputfile import check_input, open_container
 from ..console.options import STDIO, keep_prefixes
-from ..console.output import Console, prefixed_result, pretty_size
+from ..console.output import Console, prefixed, pretty_size, results
 from ..console.outputfile import check_output, open_output, regular_nbytes
 from ..console.status import ExitCode, UsageError
 
@@ -63,8 +63,11 @@ def run(args: argparse.Namespace) -> int:
         console.verbose(f"decompression ratio: {out_nbytes / in_nbytes:f}")
     if metadata and header is not None:
         # If the content goes to standard output, the metadata go to standard error.
-        show = console.note if out_file == STDIO else prefixed_result
-        show(metadata_text(metadata, header))
+        text = metadata_text(metadata, header)
+        if out_file == STDIO:
+            console.note(text)
+        else:
+            results(prefixed(text))
     return ExitCode.OK
 
 
