@@ -21,7 +21,7 @@ from ..storage.runs import LOCAL, Policy, plan_runs
 from ..types import AnyArray, IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .datasetfile import Content
-from .mp4.format import INPUT
+from .mp4.format import INPUT, NAME, TARGET, THUMB, is_text
 from .mp4.movie import Movie
 from .mp4.track import DatasetTrack
 from .names import TableView
@@ -253,6 +253,32 @@ class Dataset(ClipMapping[Sample]):
         """
         return dict(self._content.splits)
 
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The splits of a whole dataset, as an attribute for a frame store."""
+        splits = self.splits
+        if not splits or self._is_view:
+            return {}
+        return {"benzina": {"splits": {name: [of.start, of.stop] for name, of in splits.items()}}}
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents beside pictures, targets, and names that are text, as short texts."""
+        own = INPUT, NAME, TARGET, THUMB
+        tracks = [name for name in self.tracks if name not in own]
+        names = self._content.names
+        stored = ((index, names.stored(index)) for index in self._indices)
+        bad = [index for index, name in stored if name and not is_text(name)]
+        return (
+            *(f"track {name!r:.80}" for name in (*tracks, *self.movie.others)),
+            *(name_text(index) for index in bad),
+        )
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether all pictures that were read are stored as RGB, and were not converted to it."""
+        return not self._content.has_converted
+
     def split(self, name: str) -> "Dataset":
         """Return the samples of a split as a view of the file.
 
@@ -351,6 +377,11 @@ class Dataset(ClipMapping[Sample]):
     def __exit__(self, *exc: object) -> None:
         """Close it."""
         self.close()
+
+
+def name_text(index: int) -> str:
+    """Return the text of `Dataset.left_out` for a name that is not text."""
+    return f"bytes of the name of sample {index}, which is not text"
 
 
 def _as_slice(indices: range) -> slice:

@@ -69,6 +69,7 @@ class Content:
             )
         self.nthreads: int | None = None
         self.origin: tuple[Callable[..., Content], tuple[Any, ...]] | None = None
+        self.has_converted = False  # whether colours of a picture were not stored as RGB
         self.declared: dict[str, range] | None = None
         self.max_pixels = DEFAULT_MAX_PIXELS
         self._targets: IntArray | None = None

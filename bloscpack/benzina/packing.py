@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
 from ..exceptions import BloscpackError
-from ..media.pictureitems import Item, PictureFolder
+from ..media.pictureitems import Item, PictureFolder, changed_in_rgb, lost_by_decoding
 from ..parallel.progressbar import as_progress
 from ..parallel.threads import ALL_THREADS, available_cpus, map_ordered, resolve_nthreads
 from ..types import OnBadItem, PictureCodec, Progress, ProgressOption
@@ -71,12 +71,19 @@ class PackReport:
         Class names of a folder; the target of a picture is the index of its class.
     skipped : list of SkippedPicture
         Pictures that were left out.
+    left_out : tuple of str
+        Contents of files and pictures that were packed, as short texts: other files
+        of the folder, EXIF data, alpha channels.
+    lossless : bool
+        Whether samples have the pixels of all pictures, bit for bit.
     """
 
     path: Any
     nsamples: int = 0
     classes: list[str] = field(default_factory=list)
     skipped: list[SkippedPicture] = field(default_factory=list)
+    left_out: tuple[str, ...] = ()
+    lossless: bool = False
 
     @property
     def ok(self) -> bool:
@@ -158,6 +165,8 @@ def pack(
     if isinstance(source, str | os.PathLike):
         items = PictureFolder(source)
         report.classes = items.classes
+        report.left_out = tuple(f"file {name!r:.80}" for name in items.others)
+    report.lossless = options.get("lossless", False)
     with Writer(path, **options) as writer:
         _Packer(writer, report, on_error, as_progress(progress, unit="samples"), log).run(
             items, nthreads
@@ -181,9 +190,11 @@ def _nothing_packed(skipped: list[SkippedPicture]) -> str:
 class _EncodedItem:
     """An item with its encoded sample, or with the error."""
 
-    __slots__ = ("error", "item", "sample")
+    __slots__ = ("changed", "error", "item", "lost", "sample")
 
     def __init__(self, item: Item, sample: bytes, error: Exception | None) -> None:
+        self.lost = () if error else tuple(lost_by_decoding(item.picture))
+        self.changed = () if error else tuple(changed_in_rgb(item.picture))
         # The picture may be large and is not needed any more.
         is_path = isinstance(item.picture, str | os.PathLike)
         self.item = item if is_path else item._replace(picture=None)
@@ -214,6 +225,10 @@ class _Packer:
                 _, target, name = encoded.item
                 self._writer.add_encoded(encoded.sample, target, name)
                 self._report.nsamples += 1
+                self._report.left_out = tuple(
+                    dict.fromkeys((*self._report.left_out, *encoded.lost, *encoded.changed))
+                )
+                self._report.lossless &= not encoded.changed
             else:
                 self._skip(position, encoded.item, encoded.error)
             if self._progress is not None:

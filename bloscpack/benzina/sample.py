@@ -14,6 +14,7 @@ from ..parallel.imports import importing
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
 from ..types import AnyArray, IntArray
+from .codec.colour import MATRIX_RGB
 from .codec.decoder import Decoder, Planes, decode_rgb
 from .datasetfile import Content
 from .mp4.bmff import name_of
@@ -228,6 +229,8 @@ class Sample(ShownClip):
             raise
 
     def _pixels(self, planes: Planes, out: Pixels | None) -> Pixels:
+        if planes.matrix != MATRIX_RGB:
+            self._content.has_converted = True
         try:
             return decode_rgb(planes, out=out)
         except BloscpackError as err:
@@ -251,6 +254,11 @@ class Sample(ShownClip):
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return the picture as frames in one array; see `frames.protocol.Clip`."""
         return read_clip(self, selection, out=out, nthreads=1)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether no picture that was read of the file so far was converted to RGB."""
+        return not self._content.has_converted
 
     def read_images(self, selection: FrameSelection = None) -> None:
         """Return None: pictures are stored neither as JPEG nor as PNG.

@@ -17,7 +17,7 @@ from ..frames.protocol import (
     Request,
     frame_indices,
 )
-from ..frames.store.openclip import data_of
+from ..frames.store.openclip import data_of, meta_of
 from ..media.pictureitems import lost_by_decoding
 from ..types import AnyArray
 from .arraysource import ArraySource, Place, Rows, SeveralArrays
@@ -212,6 +212,7 @@ def array_of_clip(source: FrameSource, inner: str) -> ArraySource:
     def read(place: Place) -> AnyArray:
         return clip.read(place[0])[(slice(None), *place[1:])]
 
-    lost = (text for data in data_of(clip) for text in lost_by_decoding(data))
+    lost = [text for data in data_of(clip) for text in lost_by_decoding(data)]
+    lost += getattr(clip, "left_out", ())
     rows = Rows(clip.shape, clip.dtype, read)
-    return ArraySource(rows, attrs=clip.meta, left_out=tuple(dict.fromkeys(lost)))
+    return ArraySource(rows, attrs=meta_of(clip), left_out=tuple(dict.fromkeys(lost)))

@@ -5,46 +5,59 @@ afterwards. It writes to a temporary path; the caller renames the result.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
-from ..frames.store.openclip import arrays_of, images_of, is_images, meta_of
-from ..types import AnyArray, FramePreset
+from ..frames.store.openclip import arrays_of, as_video, data_of, images_of, is_images, meta_of
+from ..media import image
+from ..media.pictureitems import lost_by_decoding
+from ..types import AnyArray
 from .copyjob import Conversion, CopyJob, Tally, write_copy
-from .inventory import quoted
+from .inventory import attributes, quoted
 from .open import open_frames
-from .table import FILETYPES
 
 
 def copy_to_store(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all clips of a source to a new frame store."""
-    return write_copy(
-        "frames", source, StoreWriter(source, job.preset or "fast", job.nthreads), job
-    )
+    return write_copy("frames", source, StoreWriter(source, job), job)
 
 
 class ClipWriter:
     """Base of writers whose copies have clips that are opened and compared."""
 
-    lossless = True
+    # Whether the frames of a copy are images turned by their EXIF data.
+    is_upright = True
 
-    def __init__(self, source: FrameSource) -> None:
+    def __init__(self, source: FrameSource, job: CopyJob) -> None:
         self._source = source
+        self._job = job
+        self.lossless = True
         self.total = len(source)
 
     def write(self, path: str, tally: Tally) -> None:
         """Write all clips."""
         raise NotImplementedError
 
+    def check_turns(self, clip: Clip) -> None:
+        """Note a clip of images that its own reader and that of the copy turn differently."""
+        if getattr(clip, "is_upright", True) == self.is_upright or not is_images(clip):
+            return
+        if any(image.probe(data, upright=True).turn != image.UPRIGHT for data in data_of(clip)):
+            self.lossless = False
+            what = "turns upright" if self.is_upright else "does not turn upright"
+            self._job.leave_out(
+                f"orientation of clip {quoted(clip.id)}, whose images the reader of the copy {what}"
+            )
+
     def expected(self, clip: Clip) -> Iterator[AnyArray] | Iterator[list[bytes]]:
         """Yield the frames that the copy of a clip must have."""
-        raise NotImplementedError
+        return images_of(clip) if is_images(clip) else arrays_of(clip)
 
     def has_meta(self, clip: Clip, written: Clip) -> bool:
         """Return whether the copy of a clip has the right metadata."""
-        raise NotImplementedError
+        return json.dumps(meta_of(clip)) == json.dumps(meta_of(written))
 
     def difference(self, path: str, tally: Tally) -> str | None:
         """Return a description of the first difference from the source, or None."""
@@ -68,60 +81,93 @@ class ClipWriter:
         position = 0
         for frames in self.expected(clip):
             chosen = slice(position, position + len(frames))
-            for k, same in enumerate(_same_frames(frames, copy, chosen)):
-                if not same:
+            is_array = not isinstance(frames, list)
+            copied = copy.read(chosen) if is_array else copy.read_images(chosen) or []
+            for k, (one, two) in enumerate(zip(frames, copied, strict=False)):
+                if not is_same(one, two):
                     return f"the pixels of frame {position + k}"
             position += len(frames)
         return None if len(copy) == position else "the frames"
 
 
-def _same_frames(frames: AnyArray | list[bytes], copy: Clip, chosen: slice) -> Iterator[bool]:
-    """Yield for each frame whether the copy has an equal one."""
-    if isinstance(frames, list):
-        images = copy.read_images(chosen) or []
-        yield from (one == two for one, two in zip(frames, images, strict=False))
-        return
-    copied = copy.read(chosen)
-    for one, two in zip(frames, copied, strict=False):
-        is_alike = one.shape == two.shape and one.dtype == two.dtype
-        # Compared as bytes, as NaN is not equal to NaN.
-        yield is_alike and one.tobytes() == two.tobytes()
+def is_same(one: Any, two: Any) -> bool:
+    """Return whether two frames, arrays or images as bytes, have the same values, bit for bit."""
+    if isinstance(one, bytes):
+        return bool(one == two)
+    order = one.dtype.newbyteorder("<")
+    if one.shape != two.shape or order != two.dtype.newbyteorder("<"):
+        return False
+    # Compared as bytes, as NaN is not equal to NaN.
+    return bool(one.astype(order).tobytes() == two.astype(order).tobytes())
 
 
 class StoreWriter(ClipWriter):
     """Writes the clips of a source to a frame store."""
 
-    def __init__(self, source: FrameSource, preset: FramePreset, nthreads: int | None) -> None:
-        super().__init__(source)
-        self._preset = preset
-        self._nthreads = nthreads
-
     def write(self, path: str, tally: Tally) -> None:
         """Write all clips."""
-        attrs = attrs_of(self._source)
         with FrameStore.create(
-            path, preset=self._preset, attrs=attrs, nthreads=self._nthreads
+            path,
+            preset=self._job.preset or "fast",
+            attrs=attrs_of(self._source),
+            nthreads=self._job.nthreads,
         ) as store:
             for id_ in self._source:
                 clip = self._source[id_]
+                self.check_turns(clip)
+                if not as_video(clip):
+                    self._job.leave_out(*getattr(clip, "left_out", ()))
                 store._append_clip(id_, clip, meta_of(clip))
                 tally.add_frames(len(clip), is_image=is_images(clip))
                 tally.add_clip()
 
-    def expected(self, clip: Clip) -> Iterator[AnyArray] | Iterator[list[bytes]]:
-        """Yield the frames that the copy of a clip must have."""
-        return images_of(clip) if is_images(clip) else arrays_of(clip)
 
-    def has_meta(self, clip: Clip, written: Clip) -> bool:
-        """Return whether the copy of a clip has the right metadata."""
-        return json.dumps(meta_of(clip)) == json.dumps(written.meta)
+def leave_out_of_clips(
+    job: CopyJob,
+    source: FrameSource,
+    *,
+    attrs: Container[str] = (),
+    meta: Callable[[Clip], Container[str]] | None = None,
+    keeps: Callable[[tuple[int, ...]], bool] | None = None,
+    decodes: Callable[[bytes], bool] | None = None,
+    keeps_packets: bool = False,
+) -> None:
+    """Note everything that clips have beside frames, except what the type of the copy holds.
 
-
-def empty_clips(source: FrameSource) -> Iterator[str]:
-    """Yield a text for each clip without frames, for types of files that hold frames alone."""
+    Parameters
+    ----------
+    job : CopyJob
+        Gets the texts.
+    source : FrameSource
+        The clips.
+    attrs : container of str
+        Attributes of the source that the copy has.
+    meta : callable, optional
+        Takes a clip, and returns the keys of its metadata that the copy has; by default all.
+    keeps : callable, optional
+        For a copy that holds pictures, so that it has no clip without frames: takes the shape of
+        the channels, ``shape[3:]``, and returns whether frames keep it. By default all do.
+    decodes : callable, optional
+        Takes the bytes of an image, and returns whether the copy has its pixels alone.
+    keeps_packets : bool
+        Whether clips of video are copied with all that they have.
+    """
+    job.leave_out(*attributes(key for key in attrs_of(source) if key not in attrs))
     for id_ in source:
-        if not len(source[id_]):
-            yield f"clip {quoted(id_)}, which has no frames"
+        clip = source[id_]
+        name = f"clip {quoted(id_)}"
+        if meta is not None:
+            kept = meta(clip)
+            job.leave_out(*attributes((key for key in meta_of(clip) if key not in kept), name))
+        if keeps is not None and not len(clip):
+            job.leave_out(f"{name}, which has no frames")
+        elif keeps is not None and not keeps(clip.shape[3:]):
+            job.leave_out(f"shape {clip.shape[1:]} of the frames of {name}")
+        if decodes is not None:
+            encoded = filter(decodes, data_of(clip))
+            job.leave_out(*(text for data in encoded for text in lost_by_decoding(data)))
+        if not (keeps_packets and as_video(clip)):
+            job.leave_out(*getattr(clip, "left_out", ()))
 
 
 def is_store(source: FrameSource) -> bool:
@@ -131,10 +177,5 @@ def is_store(source: FrameSource) -> bool:
 
 def attrs_of(source: FrameSource) -> dict[str, Any]:
     """Return the attributes of a source as a whole, for a frame store."""
-    for filetype in FILETYPES:
-        if filetype.attrs_of is not None:
-            attrs = filetype.attrs_of(source)
-            if attrs is not None:
-                return attrs
     found: dict[str, Any] = getattr(source, "attrs", {})
     return found

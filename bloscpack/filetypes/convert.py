@@ -192,10 +192,10 @@ def convert(
 
     In a Benzina dataset each frame is a sample. Its name is the "name" in the metadata of its clip,
     or the id, with a number if the clip has several frames. Its target is "target" or "label" of
-    the metadata; other metadata are not stored. Images are rotated by their EXIF orientation. In a
+    the metadata; other metadata are not stored. Frames are those that the source reads. In a
     frame store made of a dataset, the metadata of each clip have its name and target, and an
-    attribute of the store has the splits. Frames are stored as decoded pixels, without loss, as a
-    store holds no coded pictures but JPEG and PNG. For a folder of pictures, the top folders are
+    attribute of the store has the splits. Frames are stored as decoded pixels, as a store holds no
+    coded pictures but JPEG and PNG. For a folder of pictures, the top folders are
     the targets (see `benzina.pack`). A folder that is written has ``samples.json`` with ids and
     metadata.
 
@@ -255,8 +255,12 @@ def convert(
         if verbatim and not (to and _named(to).is_array):
             raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
         source = _opened(filetype, src, inner, to, job, storage_options, stack)
-        job.note(source)
-        return job.ended(_copied(source, src, inner, to, job))
+        # With the name of a clip, the rest of the file is not asked for.
+        part = source[inner] if inner and hasattr(source, "keys") else source
+        job.note(part)
+        result = _copied(source, src, inner, to, job)
+        job.note(part)  # whether values are raw may be known only now
+        return job.ended(result)
 
 
 def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> Conversion:
@@ -278,7 +282,8 @@ def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> 
             return target.copy_several(arrays_of_clips(source).noted(job.note), job)
         array = source if has_array else array_of_clip(source, inner)
         job.note(array)
-        job.note(source)  # in which reading the images may have found more
+        if not inner:
+            job.note(source)  # in which reading the images may have found more
         return target.copy(array, job)
     source = _clips_of(source, src, inner)
     _check_options(target, job)
@@ -291,7 +296,10 @@ def _clips_of(source: Any, src: Any, inner: str) -> Any:
     """Return an array as a source of clips, or the one clip `inner` of a source."""
     if isinstance(source, ArraySource):
         return Clips.of(source, src.name)
-    return Clips({inner: source[inner]}, source.name) if inner else source
+    if not inner:
+        return source
+    clip = source[inner]
+    return Clips({inner: clip}, source.name, clip)
 
 
 def _target_of_several(to: str | None, job: CopyJob) -> Target:

@@ -85,10 +85,17 @@ class CopyJob:
     # `replace` makes of one.
     left_out: dict[str, None] = field(default_factory=dict)
     converted: list[bool] = field(default_factory=list)
+    carried: set[str] = field(default_factory=set)
 
     def leave_out(self, *texts: str) -> None:
-        """Note what the copy does not have; each text once."""
-        self.left_out.update(dict.fromkeys(texts))
+        """Note what the copy does not have; each text once, unless it is carried."""
+        self.left_out.update(dict.fromkeys(text for text in texts if text not in self.carried))
+
+    def carry(self, *texts: str) -> None:
+        """Note that the copy has what a reader has listed as left out."""
+        self.carried.update(texts)
+        for text in texts:
+            self.left_out.pop(text, None)
 
     def note(self, source: Any) -> None:
         """Note what a reader has left out of a source, and whether its values are raw."""

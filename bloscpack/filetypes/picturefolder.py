@@ -61,6 +61,12 @@ class ImageClip(IndexedClip):
         self._name = name
         self._inventory = inventory
         self._first: image.ImageInfo | None = None
+        self._own = Inventory()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Further contents of the images that were read, as short texts."""
+        return self._own.left_out
 
     def _info(self) -> image.ImageInfo:
         if self._first is None:
@@ -93,7 +99,8 @@ class ImageClip(IndexedClip):
         with errors_at(self._name, whole=""):
             for data in found:
                 _, more = image.inspect(data)
-                self._inventory.add(*[f"{quoted(self.id)}: {more}"] * bool(more))
+                for inventory in (self._own, self._inventory) if more else ():
+                    inventory.add(f"{quoted(self.id)}: {more}")
         return found
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:

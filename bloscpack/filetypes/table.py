@@ -81,9 +81,6 @@ class FileType(NamedTuple):
     # Copies a whole file to a frame store, if its clips of frames are only a part of it. Takes the
     # source, ``storage_options``, ``to`` and a `CopyJob`.
     copy: "Callable[..., Conversion] | None" = None
-    # Takes a source of clips, and returns its attributes for a frame store; None if the source is
-    # not of this type.
-    attrs_of: Callable[..., dict[str, Any] | None] | None = None
 
     @property
     def kind(self) -> FileKind:
@@ -133,7 +130,6 @@ FILETYPES = (
         unit="item",
         needs_path=True,
         is_folder=True,
-        attrs_of=on_use("filetypes.converters.gulpcopy", "stored_attrs"),
     ),
     FileType(
         "vrs",
@@ -158,7 +154,6 @@ FILETYPES = (
         repair="recover writes a new dataset of the whole samples",
         has_decode=True,
         unit="sample",
-        attrs_of=on_use("filetypes.converters.benzinacopy", "stored_attrs"),
     ),
 )
 

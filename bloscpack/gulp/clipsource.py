@@ -38,8 +38,15 @@ from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray, BytesLike, IntArray
-from .chunk.format import ChunkNames, check_jpeg, check_meta_nbytes
-from .chunk.textindex import Triplets, parse_entries, parse_meta_data, parse_triplets, scan_index
+from .chunk.format import LABELS_NAME, ChunkNames, check_jpeg, check_meta_nbytes
+from .chunk.textindex import (
+    Triplets,
+    parse_entries,
+    parse_meta_data,
+    parse_triplets,
+    scan_index,
+    unread_keys,
+)
 from .clipmetadata import load_labels, pack_entries
 from .directory import listing_of
 from .gulperrors import DirectoryError
@@ -101,6 +108,7 @@ class GulpSource(KeyedSource):
         self._first = array("q")  # ordinal of the first clip of each chunk
         self._places = array("q")  # four offsets into the text per clip
         self._ordinals: dict[str, int] = {}
+        self._unread: list[str] = []  # texts about keys of the indices that no clip has
         self._files: dict[int, ByteSource] = {}
         self._closed = False
         chunks = listing_of(self._folder.names, self._folder.name).chunks
@@ -126,6 +134,7 @@ class GulpSource(KeyedSource):
         path = self._folder.path(chunk.meta)
         with errors_at(path, self.name):
             text, places = scan_index(data)
+            self._unread += unread_keys(text, data)
             self._first.append(len(self._ordinals))
             for id_, frames, meta_data in places:
                 if id_ in self._ordinals:
@@ -147,9 +156,18 @@ class GulpSource(KeyedSource):
         """Whether the folder is behind a URL."""
         return self._folder.has_latency
 
-    def labels(self) -> dict[str, Any]:
-        """Return the label numbers beside the chunks as an attribute, or {} if there are none."""
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Label numbers beside the chunks, as an attribute; empty if there are none."""
         return load_labels(self._folder)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents of the folder beside clips and label numbers, as short texts."""
+        read = {LABELS_NAME} if self.attrs else set()
+        read.update(name for chunk in self._chunks for name in (chunk.data, chunk.meta))
+        others = [f"file {name!r:.80}" for name in sorted(set(self._folder.names) - read)]
+        return *others, *self._unread
 
     def _ids(self) -> Sequence[str]:
         return self._keys
@@ -227,6 +245,7 @@ class GulpClip(ShownClip):
     """An item of a Gulp directory; see `frames.protocol.Clip`."""
 
     dtype = _UINT8
+    is_upright = False  # images are not turned by their EXIF data, as by GulpIO2
     decode_cost = 8.0  # of JPEG, as in `frames/store/clip.py`
 
     __slots__ = ("_known", "_ordinal", "_source", "id")

@@ -360,6 +360,8 @@ def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
         raise CodecError(f"PNG: {err}", codec="png") from err
     if pixels.shape != info.stored_shape:
         raise CodecError(f"PNG: decoded to {pixels.shape}, not {info.stored_shape}", codec="png")
+    if info.dtype == _BOOL:
+        return np.not_equal(pixels.view(np.uint8), 0)  # Pillow stores True as 255
     return pixels.astype(info.dtype, copy=True)  # the array of Pillow's memory is read-only
 
 

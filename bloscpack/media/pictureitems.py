@@ -3,7 +3,10 @@
 import io
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..parallel.imports import import_pillow
 
@@ -136,17 +139,54 @@ def _identity(path: str) -> tuple[int, int]:
 
 def lost_by_decoding(picture: Any) -> Iterator[str]:
     """Yield short texts for what a file, or its bytes, has beside the pixels of one picture."""
-    stream = io.BytesIO(picture) if isinstance(picture, bytes) else picture
-    pillow = import_pillow()
-    try:
-        image = pillow.open(stream)
-    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError):
-        return  # the reader of the pixels reports it
-    with image:
+    with _opened(picture) as image:
+        if image is None:
+            return
         if getattr(image, "n_frames", 1) > 1:
             yield "further frames or pages of a picture"
         if image.mode == "P":
             yield "palette of a picture"
-        for key in image.info:
+        info = dict(image.info)
+        with suppress(OSError, ValueError, SyntaxError):
+            info |= getattr(image, "text", {})  # of PNG, also behind the pixels
+        for key in info:
             if key not in _CODING:
                 yield f"{_NAMES.get(key, f'metadata {key!r:.80}')} of a picture"
+
+
+def changed_in_rgb(picture: Any) -> Iterator[str]:
+    """Yield short texts for what changes when a picture becomes RGB of 8 bits.
+
+    The picture is a file, its bytes or an array; nothing is yielded for any other.
+    """
+    if isinstance(picture, np.ndarray):
+        mode = {2: "LA", 4: "RGBA"}.get(picture.shape[-1] if picture.ndim == 3 else 1, "RGB")
+        is_deep, has_key = picture.dtype.itemsize > 1, False
+    else:
+        with _opened(picture) as image:
+            if image is None:
+                return
+            mode, has_key = image.mode, "transparency" in image.info
+            is_deep = mode.startswith("I")
+    if "A" in mode or mode.endswith("a") or has_key:
+        yield "transparency of a picture"
+    if is_deep:
+        yield "depth of a picture, of which 8 bits are kept"
+    elif mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA"):
+        yield f"colours of a picture, which are {mode}"
+
+
+@contextmanager
+def _opened(picture: Any) -> Iterator[Any]:
+    """Yield the Pillow image of a file or its bytes; None if it is neither or cannot be read."""
+    if not isinstance(picture, str | os.PathLike | bytes):
+        yield None
+        return
+    pillow = import_pillow()
+    try:
+        image = pillow.open(io.BytesIO(picture) if isinstance(picture, bytes) else picture)
+    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError):
+        yield None  # the reader of the pixels reports it
+        return
+    with image:
+        yield image

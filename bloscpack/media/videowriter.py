@@ -135,6 +135,11 @@ def gif_length(path: str, rate: Fraction) -> int:
     return total // _gif_duration(rate)
 
 
+def gif_rate(rate: Fraction) -> Fraction:
+    """Return the frames per second that a GIF stores for a rate."""
+    return Fraction(1000, _gif_duration(rate))
+
+
 def _gif_duration(rate: Fraction) -> int:
     """Return the milliseconds of a frame."""
     # GIF counts in hundredths of a second, and browsers slow down frames of less than two.

@@ -64,6 +64,17 @@ class RecordingSource(KeyedSource):
             from .column.numberfields import iter_columns
         return iter_columns(self.recording)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents of the recording beside the streams with images, as short texts."""
+        recording = self.recording
+        others = (each for each in recording.streams.values() if each.id not in self._keys)
+        return (
+            *(f"tag {name!r:.80} of the file" for name in recording.file_tags),
+            *(f"stream {each.id}, with {len(each.records)} records" for each in others),
+            *recording.report._losses(),
+        )
+
     def _ids(self) -> Sequence[str]:
         # Those of the streams that have images, sorted by type and instance.
         return self._keys

@@ -32,9 +32,10 @@ from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray, IntArray
 from .block.pixels import ImageFormat, ImageSpec
 from .column.imageplace import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
-from .format.description import FLAVOR_TAG, NAME_TAG
-from .format.format import RecordType
+from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
+from .format.format import RECORD_TYPE_NAMES, RecordType
 from .format.payload import decode_payload, decode_payload_into
+from .format.recordformat import ContentType
 from .format.typenames import type_name
 from .read.content import Content
 from .read.record import Block, Record
@@ -77,6 +78,8 @@ class StreamClip(ShownClip):
     NotFoundError
         The stream has no images, or none in this block.
     """
+
+    is_upright = False  # images are not turned by their EXIF data, as by the reference
 
     def __init__(self, content: Content, ordinal: int, block: int | None = None) -> None:
         self.id = str(content.table.streams[ordinal])
@@ -126,6 +129,32 @@ class StreamClip(ShownClip):
         name = tags.vrs.get(NAME_TAG) or type_name(self._content.table.streams[self._ordinal][0])
         flavor = tags.vrs.get(FLAVOR_TAG, "")
         return read_only_meta({"name": name, "flavor": flavor, "tags": dict(tags.user)})
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents of the stream beside the frames and `meta`, as short texts."""
+        stream = f"stream {self.id}"
+        counts = {
+            f"{RECORD_TYPE_NAMES[kind]} records": len(self._content.rows_of(self._ordinal, kind))
+            for kind in (RecordType.CONFIGURATION, RecordType.STATE)
+        }
+        counts["data records without images"] = len(self._records) - len(self)
+        tags = self._content.tags_of(self._ordinal).vrs
+        return (
+            *["times of the frames of " + stream] * bool(len(self)),
+            *(f"{count} {what} of {stream}" for what, count in counts.items() if count),
+            *self._other_blocks(),
+            *[f"serial number of {stream}"] * bool(tags.get(SERIAL_NUMBER_TAG)),
+        )
+
+    def _other_blocks(self) -> Iterator[str]:
+        """Yield a text for each block of the records with frames, except those of the frames."""
+        for version in tagged_versions(self._records):
+            image = self._index(version)
+            contents = self._records.decoder(version).contents
+            for index, block in enumerate(contents if image is not None else ()):
+                if index != image and block.content_type != ContentType.EMPTY:
+                    yield f"block {index} of stream {self.id}, version {version}: {block}"
 
     @property
     def rows(self) -> IntArray:

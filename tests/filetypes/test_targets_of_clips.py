@@ -49,7 +49,7 @@ def test_gulp(tmp_path: Path) -> None:
     source = store_of(
         tmp_path / "a.blp", clips, {"label": "cat", "x": [1, None]}, label2idx={"cat": 3}, unit="m"
     )
-    left = {"attribute 'unit' of the file", "shape of clip 'empty', which has no frames"}
+    left = {"attribute 'unit' of the file", "shape (4, 5) of the frames of clip 'empty'"}
     assert_listed(source, tmp_path / "gulped", left)
     bp.convert(tmp_path / "gulped", tmp_path / "b.blp", strict=True)
     with bp.frames.open(tmp_path / "b.blp") as store:
@@ -69,6 +69,7 @@ def test_dataset(tmp_path: Path) -> None:
     left = {
         "attribute 'unit' of the file",
         "clip 'empty', which has no frames",
+        "id of clip 'b', which is named 'nice'",
         *(f"attribute {key!r} of clip {id_!r}" for key in ("label", "x") for id_ in ("b", "empty")),
     }
     assert_listed(source, tmp_path / "a.bzna", left)

@@ -84,6 +84,15 @@ def unpack_text(stored: BytesLike) -> str:
     return bytes(stored).decode("utf-8", "backslashreplace")
 
 
+def is_text(stored: BytesLike) -> bool:
+    """Return whether bytes are UTF-8."""
+    try:
+        bytes(stored).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def pack_name(name: str | bytes) -> bytes:
     """Return a name as stored, with a NUL appended.
 

@@ -5,28 +5,30 @@ pixel unless a quality is given. Each frame becomes a sample. The metadata of it
 under "name", and its target under "target" or "label".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any, TypedDict, cast
 
 import numpy as np
 
 from ...benzina.codec.picture import read_picture
-from ...benzina.dataset import Dataset
+from ...benzina.dataset import Dataset, name_text
 from ...benzina.dataset import open as open_dataset
 from ...benzina.mp4.format import INPUT, pack_name
+from ...benzina.names import IdTable, NameTable
 from ...benzina.packing import pack
 from ...benzina.sample import Sample
 from ...benzina.writer import Writer
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
 from ...frames.store.openclip import arrays_of, data_of, is_images, meta_of
 from ...media import image
-from ...media.pictureitems import Item, lost_by_decoding
+from ...media.pictureitems import Item
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...types import PictureCodec
-from ..clipcopy import attrs_of, empty_clips
+from ..clipcopy import attrs_of, leave_out_of_clips
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
-from ..inventory import attributes, quoted
+from ..inventory import quoted
 from ..picturefolder import FolderSource
 
 _INT64 = np.iinfo(np.int64)
@@ -46,16 +48,6 @@ def copy_to_dataset(source: FrameSource, job: CopyJob) -> Conversion:
     return write_copy("benzina", source, _writer(source, job), job)
 
 
-def stored_attrs(source: FrameSource) -> dict[str, Any] | None:
-    """Return the splits of a dataset as attributes; None if the source is not a dataset."""
-    if not isinstance(source, Dataset):
-        return None
-    splits = source.splits
-    if not splits or len(source) != len(source.tracks[INPUT]) or source.indices.step != 1:
-        return {}  # it has none, or is a view of some samples
-    return {"benzina": {"splits": {name: [of.start, of.stop] for name, of in splits.items()}}}
-
-
 def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder":
     """Return the writer that copies a source to a dataset.
 
@@ -69,21 +61,18 @@ def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder
     quality = cast("Quality", job.coding)
     is_exact = quality.get("crf") is None
     if isinstance(source, Dataset) and is_exact and not set(quality) - {"crf"}:
+        job.carry(*map(name_text, source.indices))
         return SampleCopier(source)
-    items: Any
-    if isinstance(source, FolderSource):
-        items = source.folder
-        job.leave_out(*(text for item in items for text in lost_by_decoding(item.picture)))
-    else:
-        items = ClipItems(source, job, is_exact)
+    # Files of a folder may be of any type that Pillow reads, so `pack` lists what it leaves out.
+    items: Any = source.folder if isinstance(source, FolderSource) else ClipItems(source, is_exact)
     splits = _splits_of(source) if len(items) == len(source) else None
-    kept = () if splits is None else ("benzina",)
-    job.leave_out(*attributes(key for key in attrs_of(source) if key not in kept))
-    return PictureEncoder(items, {**quality, "lossless": is_exact}, splits, job.nthreads)
+    if isinstance(items, ClipItems):
+        items.leave_out(job, attrs=() if splits is None else ("benzina",))
+    return PictureEncoder(items, job, {**quality, "lossless": is_exact}, splits)
 
 
 def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
-    """Return the splits of a dataset, or of a store that `stored_attrs` saved them in."""
+    """Return the splits of a dataset, or of a store that has its attributes."""
     kept = attrs_of(source).get("benzina")
     splits = kept.get("splits") if isinstance(kept, Mapping) else None
     if not isinstance(splits, Mapping):
@@ -131,51 +120,77 @@ class ClipItems:
     If `is_exact`, frames that a dataset cannot store without loss are refused.
     """
 
-    def __init__(self, source: FrameSource, job: CopyJob, is_exact: bool) -> None:
+    def __init__(self, source: FrameSource, is_exact: bool) -> None:
         self._source = source
-        self._job = job
         self._is_exact = is_exact
-        job.leave_out(*empty_clips(source))
         labels = attrs_of(source).get(LABELS_KEY)
         self._labels: Mapping[str, Any] = labels if isinstance(labels, Mapping) else {}
         self._count = 0
         for id_ in source:
             clip = source[id_]
             self._count += len(clip)
-            meta = meta_of(clip)
-            kept = {self._target(meta)[0], "name" if isinstance(meta.get("name"), str) else None}
-            where = f"clip {quoted(id_)}"
-            job.leave_out(*attributes((key for key in meta if key not in kept), where))
             if is_exact and len(clip) and not is_images(clip):
                 _check(clip, clip.dtype, clip.shape[1:])
+
+    def leave_out(self, job: CopyJob, attrs: Container[str]) -> None:
+        """Note what samples lack of the clips."""
+
+        def kept(clip: Clip) -> set[Any]:
+            meta = meta_of(clip)
+            return {self._target(meta)[0], "name" if isinstance(meta.get("name"), str) else None}
+
+        leave_out_of_clips(
+            job,
+            self._source,
+            attrs=attrs,
+            meta=kept,
+            keeps=lambda channels: channels == (3,),
+            decodes=lambda _: True,
+        )
+        names = [pack_name(name) for _, _, _, name in self._named()]
+        ids = IdTable(NameTable(b"".join(names), np.array([*map(len, names)], "i8"), len(names)))
+        for index, (clip, number, _, _) in enumerate(self._named()):
+            wanted = clip.id if len(clip) == 1 else _numbered(clip.id, number)
+            if not number and ids[index] != wanted:
+                job.leave_out(f"id of clip {quoted(clip.id)}, which is named {ids[index]!r:.80}")
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Item]:
+        frames: Iterator[Any] = iter(())
+        for clip, number, target, name in self._named():
+            if not number:
+                frames = self._frames(clip)
+            yield Item(next(frames), target, name)
+
+    def _named(self) -> Iterator[tuple[Clip, int, int | None, str]]:
+        """Yield clip, number, target and name of each frame."""
         for id_ in self._source:
             clip = self._source[id_]
             meta = meta_of(clip)
-            name = meta.get("name", clip.id)
-            _, target = self._target(meta)
-            for number, frame in enumerate(self._frames(clip)):
-                called = name if isinstance(name, str) else None
-                if len(clip) > 1:
-                    called = f"{called or clip.id}/{number:06d}"
-                yield Item(frame, target, called)
+            name = meta.get("name")
+            called = name if isinstance(name, str) else clip.id
+            for number in range(len(clip)):
+                is_one = len(clip) == 1
+                yield (
+                    clip,
+                    number,
+                    self._target(meta)[1],
+                    called if is_one else _numbered(called or clip.id, number),
+                )
 
     def _frames(self, clip: Clip) -> Iterator[Any]:
-        """Yield coded images, so that the writer rotates them by their EXIF data, else arrays."""
+        """Yield the frames as the source reads them; images of CMYK, which are lossy, as bytes."""
         if not is_images(clip):
-            for frames in arrays_of(clip):
-                yield from frames
+            yield from chain.from_iterable(arrays_of(clip))
             return
-        for data in data_of(clip):
+        for number, data in enumerate(data_of(clip)):
+            info = image.probe(data)
             if self._is_exact:
-                info = image.probe(data)
                 _check(clip, info.dtype, info.shape)
-            self._job.leave_out(*lost_by_decoding(data))
-            yield data
+            is_cmyk = info.kind == "jpeg" and info.shape[2:] == (4,)
+            yield data if is_cmyk else clip.read(number)
 
     def _target(self, meta: Mapping[str, Any]) -> tuple[str | None, int | None]:
         """Return the entry of metadata with the target, and the target."""
@@ -188,6 +203,10 @@ class ClipItems:
             if type(value) is int and _INT64.min <= value <= _INT64.max:
                 return key, value
         return None, None
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}/{number:06d}"
 
 
 def _check(clip: Clip, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
@@ -210,15 +229,15 @@ class PictureEncoder:
     def __init__(
         self,
         items: Any,
+        job: CopyJob,
         quality: Quality,
         splits: dict[str, tuple[int, int]] | None,
-        nthreads: int | None,
     ) -> None:
         self._items = items
+        self._job = job
         self._quality = quality
         self.lossless = bool(quality.get("lossless"))
         self._splits = splits
-        self._nthreads = nthreads
         self.total = len(items)
 
     def write(self, path: str, tally: Tally) -> None:
@@ -228,22 +247,24 @@ class PictureEncoder:
             tally.add_frames(1, is_image=False)
             tally.add_clip()
 
-        pack(
+        report = pack(
             self._items,
             path,
             progress=done,
-            nthreads=self._nthreads,
+            nthreads=self._job.nthreads,
             splits=self._splits,
             **self._quality,
         )
+        self._job.leave_out(*report.left_out)
+        self.lossless = report.lossless
 
     def difference(self, path: str, tally: Tally) -> str | None:
         """Return a description of the first difference from the source, or None.
 
         Lossy pictures are only compared in size, name and target.
         """
-        nthreads = resolve_nthreads(self._nthreads, ALL_THREADS)
-        compare = partial(_compared, is_exact=self.lossless)
+        nthreads = resolve_nthreads(self._job.nthreads, ALL_THREADS)
+        compare = partial(_compared, is_exact=bool(self._quality.get("lossless")))
         with open_dataset(path) as written:
             if len(written) != self.total:
                 return "the number of samples"

@@ -16,7 +16,7 @@ import numpy as np
 from ...damage.report import Damage, Report, message_of
 from ...exceptions import BloscpackError, FormatError
 from ...frames.protocol import LABELS_KEY, Clip, FrameSource
-from ...frames.store.openclip import arrays_of, data_of, images_of, is_images
+from ...frames.store.openclip import arrays_of, images_of, is_images
 from ...frames.verify import verify
 from ...gulp.chunk.chunkfile import GulpChunk
 from ...gulp.chunk.format import LABELS_NAME, chunk_names
@@ -24,14 +24,13 @@ from ...gulp.clipmetadata import dump_labels, unpack_entries
 from ...gulp.clipsource import GulpClip, GulpSource
 from ...gulp.verify import FileDamage, pairs_of
 from ...media import image
-from ...media.pictureitems import lost_by_decoding
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage.folder.filelist import ListedFolder
 from ...storage.sink import open_sink
 from ...types import AnyArray, Path, Progress
-from ..clipcopy import ClipWriter, attrs_of
+from ..clipcopy import ClipWriter, attrs_of, leave_out_of_clips
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
-from ..inventory import attributes, quoted
+from ..inventory import quoted
 
 # Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
 _ENCODING_COST = 5
@@ -39,35 +38,30 @@ _ENCODING_COST = 5
 
 def copy_to_gulp(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all clips of a source to a new Gulp directory."""
-    job.leave_out(*attributes(key for key in attrs_of(source) if key != LABELS_KEY))
-    for id_ in source if job.quality is not None else ():
-        encoded = (data for data in data_of(source[id_]) if not image.is_jpeg(data))
-        job.leave_out(*(text for data in encoded for text in lost_by_decoding(data)))
-    shapes = (id_ for id_ in source if not len(source[id_]) and source[id_].shape[1:])
-    job.leave_out(*(f"shape of clip {quoted(id_)}, which has no frames" for id_ in shapes))
     writer = GulpWriter(source, job)
+    is_png = None if job.quality is None else lambda data: not image.is_jpeg(data)
+    leave_out_of_clips(job, source, attrs=(LABELS_KEY,), decodes=is_png)
+    for id_ in source:
+        clip = source[id_]
+        if (not len(clip) and clip.shape[1:]) or clip.shape[3:] == (1,):
+            job.leave_out(f"shape {clip.shape[1:]} of the frames of clip {quoted(id_)}")
     return write_copy("gulp", source, writer, job, is_folder=True)
 
 
 class GulpWriter(ClipWriter):
     """Writes the clips of a source to a Gulp directory; `lossless` until a frame is encoded."""
 
-    def __init__(
-        self,
-        source: FrameSource,
-        job: CopyJob,
-    ) -> None:
+    is_upright = False
+
+    def __init__(self, source: FrameSource, job: CopyJob) -> None:
         quality, videos_per_chunk = job.quality, job.videos_per_chunk
         if videos_per_chunk < 1:
             raise ValueError(f"videos_per_chunk must be at least 1, not {videos_per_chunk}")
         if quality is not None and not 1 <= quality <= 100:
             raise ValueError(f"quality must be 1 to 100, not {quality}")
-        super().__init__(source)
+        super().__init__(source, job)
         self._quality = quality
         self._videos_per_chunk = videos_per_chunk
-        self._nthreads = job.nthreads
-        self._leave_out = job.leave_out
-        self.lossless = True
         for id_ in source:
             self._check(source[id_])
 
@@ -105,6 +99,7 @@ class GulpWriter(ClipWriter):
                     tally.add_clip()
 
     def _append(self, chunk: GulpChunk, clip: Clip, tally: Tally) -> None:
+        self.check_turns(clip)
         chunk.append(clip.id, {}, [])
         for images in self.expected(clip):
             chunk.append(clip.id, {}, images)
@@ -129,16 +124,13 @@ class GulpWriter(ClipWriter):
         encode = partial(image.encode_jpeg, quality=self._quality or 0)
         self.lossless = self.lossless and not len(clip)
         for frames in arrays_of(clip):
-            nthreads = resolve_nthreads(self._nthreads, frames.nbytes * _ENCODING_COST)
+            nthreads = resolve_nthreads(self._job.nthreads, frames.nbytes * _ENCODING_COST)
             yield list(map_ordered(encode, frames, nthreads))
 
     def _jpeg(self, clip: Clip, index: int, data: bytes) -> bytes:
         """Return a JPEG image unchanged; encode any other, if `quality` is given."""
         info = image.inspect(data)[0]
         if info.kind == "jpeg":
-            if info.turn != image.UPRIGHT and not isinstance(clip, GulpClip):
-                what = f"orientation of clip {quoted(clip.id)}"
-                self._leave_out(f"{what}, which readers of Gulp directories ignore")
             return data
         if self._quality is None:
             raise ValueError(
@@ -170,11 +162,6 @@ def _pixels(data: bytes, info: image.ImageInfo) -> AnyArray:
 def _entries_of(clip: Clip) -> list[Any] | None:
     """Return the metadata of a clip for a Gulp directory."""
     return clip.meta_data if isinstance(clip, GulpClip) else unpack_entries(clip.meta)
-
-
-def stored_attrs(source: FrameSource) -> dict[str, Any] | None:
-    """Return the label numbers as attributes; None if the source is not a directory."""
-    return source.labels() if isinstance(source, GulpSource) else None
 
 
 class _WholeItems(GulpSource):

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-
 from ...frames.protocol import Clip, FrameSource
 from ...frames.store.openclip import data_of, is_images, meta_of
 from ...media import image
@@ -19,17 +17,16 @@ from ...media.picturelist import LISTS, Listing
 from ...parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ...storage.folder.outputfolder import Folder
 from ...types import AnyArray
-from ..clipcopy import attrs_of, empty_clips
+from ..clipcopy import ClipWriter, is_same, leave_out_of_clips
 from ..copyjob import Conversion, CopyJob, Tally, write_copy
-from ..inventory import attributes
 
 _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
 
 
 def copy_to_pictures(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all frames of a source to a new folder of pictures."""
-    job.leave_out(*attributes(attrs_of(source)), *empty_clips(source))
-    return write_copy("images", source, PictureWriter(source, job.nthreads), job, is_folder=True)
+    leave_out_of_clips(job, source, keeps=lambda channels: channels != (1,))
+    return write_copy("images", source, PictureWriter(source, job), job, is_folder=True)
 
 
 class _Frame(NamedTuple):
@@ -49,16 +46,12 @@ class _File(NamedTuple):
     """Whether the source had it as an image already."""
 
 
-class PictureWriter:
+class PictureWriter(ClipWriter):
     """Writes the frames of a source to a folder of pictures."""
 
-    lossless = True
-
-    def __init__(self, source: FrameSource, nthreads: int | None) -> None:
-        self._source = source
-        self._nthreads = nthreads
+    def __init__(self, source: FrameSource, job: CopyJob) -> None:
+        super().__init__(source, job)
         self._files: list[str] = []
-        self.total = len(source)
 
     def write(self, path: str, tally: Tally) -> None:
         """Write all frames."""
@@ -66,7 +59,7 @@ class PictureWriter:
         names = FileNames(_SUFFIXES.values(), LISTS.values())
         clip: Clip | None = None
         with Listing(folder, "json") as lines:
-            nthreads = resolve_nthreads(self._nthreads, ALL_THREADS)
+            nthreads = resolve_nthreads(self._job.nthreads, ALL_THREADS)
             for frame, file in map_ordered(_encode, self._frames(), nthreads):
                 if clip is not None and frame.clip is not clip:
                     tally.add_clip()
@@ -88,6 +81,7 @@ class PictureWriter:
     def _frames(self) -> Iterator[_Frame]:
         for id_ in self._source:
             clip = self._source[id_]
+            self.check_turns(clip)
             if is_images(clip):
                 for number, data in enumerate(data_of(clip)):
                     yield _Frame(clip, number, partial(bytes, data))
@@ -99,10 +93,10 @@ class PictureWriter:
         """Return a description of the first difference from the source, or None."""
         files = (os.path.join(path, *name.split("/")) for name in self._files)
         pairs = zip(self._frames(), files, strict=True)
-        nthreads = resolve_nthreads(self._nthreads, ALL_THREADS)
+        nthreads = resolve_nthreads(self._job.nthreads, ALL_THREADS)
         clip: Clip | None = None
-        for frame, is_same in map_ordered(_compared, pairs, nthreads):
-            if not is_same:
+        for frame, is_equal in map_ordered(_compared, pairs, nthreads):
+            if not is_equal:
                 return f"clip {frame.clip.id!r:.80}: frame {frame.number}"
             if clip is not None and frame.clip is not clip:
                 tally.add_clip()
@@ -119,8 +113,7 @@ def _compared(pair: tuple[_Frame, str]) -> tuple[_Frame, bool]:
         content = stream.read()
     if isinstance(expected, bytes):
         return frame, content == expected
-    found, pixels = image.decode(content), _squeezed(expected)
-    return frame, found.dtype == pixels.dtype and np.array_equal(found, pixels)
+    return frame, is_same(image.decode(content), _squeezed(expected))
 
 
 def _encode(frame: _Frame) -> tuple[_Frame, _File]:

@@ -18,21 +18,28 @@ from ...storage.url import is_url
 from ...vrs.read.filesource import chunk_path
 from ...vrs.recording import open as open_recording
 from ...vrs.store import PRESET, is_recording_store, restore_recording, store_recording
+from ...vrs.store.storedrecording import ATTR, CLIP
 from ..copyjob import Conversion, CopyJob, new_copy
+from ..inventory import attributes, quoted
 
 
 def copy_to_store(
     src: Any, storage_options: Mapping[str, Any] | None, to: str | None, job: CopyJob
 ) -> Conversion:
     """Convert a recording to a frame store."""
-    if to == "vrs" or job.quality is not None:
+    if to == "vrs":
         raise ValueError(
             "a recording is converted to a frame store; vrs.copy makes another recording of it"
         )
+    _refuse_options(job)
     with (
         new_copy(job) as temporary,
         open_recording(src, storage_options=storage_options) as recording,
     ):
+        if not job.verbatim:
+            nfiles = len(recording.source.parts)
+            job.leave_out(*recording.report._losses())
+            job.leave_out(*[f"division into {nfiles} files"] * (nfiles > 1))
         made = store_recording(
             recording,
             temporary,
@@ -49,6 +56,12 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
     """Restore a recording from a frame store."""
     if not isinstance(source, FrameStore) or not is_recording_store(source):
         raise ValueError('to="vrs" needs a frame store that was converted from a VRS recording')
+    _refuse_options(job)
+    ids = list(source)
+    # Everything that is appended later is not of the recording.
+    later = ids[ids.index(CLIP) + 1 :] if CLIP in ids else ()
+    job.leave_out(*(f"clip {quoted(id_)}" for id_ in later))
+    job.leave_out(*attributes(key for key in source.attrs if key != ATTR))
     target = job.target
     temporary = temporary_path(target)
     with ExitStack() as stack:
@@ -79,3 +92,12 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
                 make_like(file.fileno(), target, job.name)
             disk.rename_new(path, name)
         return Conversion("vrs", made.clips, made.records, made.images)
+
+
+def _refuse_options(job: CopyJob) -> None:
+    """Raise ValueError for options that are not for a recording."""
+    if job.quality is not None or job.coding or job.chunking or job.keepbits is not None:
+        raise ValueError(
+            "a recording is copied as it is: quality, crf, codec, tile, keepbits, clevel, shuffle, "
+            "chunks and access are not for one"
+        )

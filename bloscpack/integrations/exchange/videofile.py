@@ -14,15 +14,21 @@ import numpy as np
 
 from ...exceptions import FormatError, UnsupportedError
 from ...filetypes.arrayclips import Clips, clip_id
-from ...filetypes.clipcopy import attrs_of
+from ...filetypes.clipcopy import is_same, leave_out_of_clips
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ...filetypes.inventory import attributes, quoted
 from ...frames.indexing import IndexedClip
 from ...frames.protocol import FrameSelection, FrameSource, frame_indices
-from ...frames.store.openclip import data_of, is_images, meta_of
-from ...media.pictureitems import lost_by_decoding
+from ...frames.store.openclip import is_images
 from ...media.video import VideoFrames, read_video
-from ...media.videowriter import RATE_KEY, gif_length, rate_of, rgb_frames, write_gif, write_mp4
+from ...media.videowriter import (
+    RATE_KEY,
+    gif_length,
+    gif_rate,
+    rate_of,
+    rgb_frames,
+    write_gif,
+    write_mp4,
+)
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
@@ -64,6 +70,16 @@ class VideoClip(IndexedClip):
     def __len__(self) -> int:
         """Return the number of frames."""
         return self._count
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents of the file beside pixels, as short texts."""
+        return self.content.left_out
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether frames have the values that the file stores."""
+        return self.content.is_raw
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""
@@ -119,7 +135,7 @@ def open_mp4(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
     if not isinstance(path, str):
         raise UnsupportedError("a video is read from a local file").at(path=source.name)
     with closing(VideoClip(path)) as clip:
-        yield Clips({clip.id: clip}, path, clip.content)
+        yield Clips({clip.id: clip}, path, clip)
 
 
 def copy_to_mp4(source: FrameSource, job: CopyJob) -> Conversion:
@@ -150,24 +166,31 @@ class VideoWriter:
         # Its packets are copied.
         self.lossless = is_video and write is write_mp4 and "crf" not in job.coding
         self._crf = float(job.coding.get("crf", _DEFAULT_CRF))
-        job.leave_out(*(text for data in data_of(clip) for text in lost_by_decoding(data)))
         has_alpha = clip.shape[3:] == (4,) and not is_images(clip)
-        job.leave_out(*["alpha channel"] * has_alpha, *attributes(attrs_of(source)))
         is_shown = has_alpha or clip.shape[3:] in ((), (1,), (3,))
         if clip.dtype != np.uint8 or not is_shown or not len(clip):
             raise ValueError(
                 f"clip {clip.id!r:.80}: a video has frames of uint8, (H, W) or (H, W, 3), not "
                 f"{clip.dtype} of {clip.shape[1:]}"
             )
-        lost = [key for key in meta_of(clip) if key != RATE_KEY]
-        job.leave_out(*attributes(lost, f"clip {quoted(clip.id)}"))
+        self._rate = rate = rate_of(clip.meta)
+        written = gif_rate(rate) if write is write_gif else rate
+        is_kept = self.lossless or float(written) == clip.meta.get(RATE_KEY)
+        leave_out_of_clips(
+            job,
+            source,
+            meta=lambda _: (RATE_KEY,) * is_kept,
+            keeps=lambda channels: self.lossless or channels == (3,),
+            decodes=lambda _: True,
+            keeps_packets=self.lossless,
+        )
 
     def write(self, path: str, tally: Tally) -> None:
         """Write the frames; of a clip of video the packets, unless `crf` asks for others."""
         if self.lossless:
             self._clip.to_mp4(path, overwrite=True)
         else:
-            self._write(path, rgb_frames(self._clip), rate_of(self._clip.meta), self._crf)
+            self._write(path, rgb_frames(self._clip), self._rate, self._crf)
         tally.add_frames(len(self._clip), is_image=False)
         tally.add_clip()
 
@@ -177,12 +200,12 @@ class VideoWriter:
             written = clips[next(iter(clips))]
             length, *size = written.shape[:3]
             if self._write is write_gif:
-                length = gif_length(path, rate_of(self._clip.meta))
+                length = gif_length(path, self._rate)
             if (length, *size) != self._clip.shape[:3]:
                 return f"{(length, *size)} instead of {self._clip.shape[:3]}"
             for start in range(0, len(self._clip) if self.lossless else 0, _COMPARED_NFRAMES):
                 frames = slice(start, start + _COMPARED_NFRAMES)
-                if not np.array_equal(written[frames], self._clip[frames]):
+                if not is_same(written[frames], self._clip[frames]):
                     return f"other frames from {start} on"
         tally.add_clip()
         return None

@@ -20,9 +20,9 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from ...exceptions import FormatError
 from ...filetypes.arrayclips import ArrayClip, Clips, array_of_clip, clip_id
 from ...filetypes.arraysource import ArraySource, Rows
-from ...filetypes.clipcopy import StoreWriter, attrs_of
+from ...filetypes.clipcopy import ClipWriter, leave_out_of_clips
 from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ...filetypes.inventory import Inventory, attributes, quoted
+from ...filetypes.inventory import Inventory, quoted
 from ...filetypes.picturefolder import ImageClip
 from ...frames.ingest.items import natural_key
 from ...frames.protocol import Clip, FrameSource
@@ -39,6 +39,8 @@ _SUFFIXES = {"jpeg": "jpg", "png": "png"}
 _IMAGES = ("jpg", "jpeg", "png")
 # Field of the metadata with an id that is not a key.
 _ID = "bloscpack_id"
+# Names of images whose order says all: KEY.jpg, KEY.000000.jpg.
+_NUMBERED = re.compile(rf"([0-9]+\.)?({'|'.join(_IMAGES)})")
 _MAX_TEXT_NBYTES = 16 << 20
 _BLOCK_NBYTES = 1 << 20
 # Links that lead to each other; the kernel follows as many.
@@ -195,7 +197,8 @@ def _clip(
                 offset, nbytes = fields[field].place
                 if nbytes > _MAX_TEXT_NBYTES:
                     raise ValueError(f"{field} of {nbytes} bytes")
-                texts[field] = _value(field, bytes(source.read_at(offset, nbytes)).decode())
+                data = bytes(source.read_at(offset, nbytes))
+                texts[field] = _value(field, data.decode(), fields[field].text, inventory)
                 is_object = field == "json" and isinstance(texts[field], dict)
                 meta |= texts[field] if is_object else {field: texts[field]}
         used = [field for field in texts if field == "json" or meta[field] is texts[field]]
@@ -204,7 +207,7 @@ def _clip(
         images = sorted((field for field in fields if kinds[field] in _IMAGES), key=natural_key)
         arrays = [] if images else [field for field in fields if kinds[field] == "npy"]
         inventory.carry(*(fields[field].text for field in [*used, *images, *arrays[:1]]))
-        if len({re.sub("[0-9]+", "0", field) for field in images}) > 1:
+        if not all(map(_NUMBERED.fullmatch, images)):
             inventory.add(f"names of the images of {quoted(key)}: {', '.join(images):.80}")
         if not arrays:
             places = [fields[each].place for each in images]
@@ -233,22 +236,29 @@ def _image_clip(
     return ImageClip(id_, len(places), read, meta, source.name, inventory)
 
 
-def _value(field: str, text: str) -> Any:
+def _value(field: str, text: str, member: str, inventory: Inventory) -> Any:
     """Return the value of a member of text: only the number of a class is a number."""
+
+    def as_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            inventory.add(f"earlier values of keys that {member} repeats")
+        return found
+
     if field == "json":
         with suppress(ValueError):
-            return json.loads(text)
+            return json.loads(text, object_pairs_hook=as_dict)
     is_number = field == "cls" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text.strip())
     return int(text) if is_number else text
 
 
 def copy_to_webdataset(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all clips of a source to a tar file."""
-    job.leave_out(*attributes(attrs_of(source)))
-    return write_copy("webdataset", source, TarWriter(source, "fast", job.nthreads), job)
+    leave_out_of_clips(job, source)
+    return write_copy("webdataset", source, TarWriter(source, job), job)
 
 
-class TarWriter(StoreWriter):
+class TarWriter(ClipWriter):
     """Writes the clips of a source to a tar file: images byte for byte, arrays as ``npy``."""
 
     def write(self, path: str, tally: Tally) -> None:
@@ -257,6 +267,7 @@ class TarWriter(StoreWriter):
         with tarfile.open(path, "x", format=tarfile.PAX_FORMAT) as archive:
             for id_ in self._source:
                 clip = self._source[id_]
+                self.check_turns(clip)
                 key = _key(id_, keys)
                 meta = meta_of(clip) | ({} if key == id_ else {_ID: id_})
                 if is_images(clip):

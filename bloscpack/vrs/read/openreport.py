@@ -49,9 +49,12 @@ class Report:
 
     def lines(self) -> list[str]:
         """Return one line of text for each fault."""
+        rebuilt = [f"index rebuilt: {self.index_fault}"] * (self.index_fault is not None)
+        return rebuilt + self._losses()
+
+    def _losses(self) -> list[str]:
+        """Return the lines about what is not among the records."""
         found = []
-        if self.index_fault is not None:
-            found.append(f"index rebuilt: {self.index_fault}")
         for offset, nbytes, reason in self.gaps:
             found.append(f"{nbytes} bytes from byte {offset} are not a record: {reason}")
         if self.nmissing:

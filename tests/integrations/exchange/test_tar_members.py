@@ -107,6 +107,8 @@ def test_names_of_images_that_are_not_numbers(tmp_path: Path) -> None:
     done, pixels, _ = converted(tmp_path / "a.tar")
     assert pixels == {"a": [2, 1]}
     assert done.left_out == ("names of the images of 'a': left.png, right.png",)
+    write(tmp_path / "b.tar", ("a.seg.png", PICTURES[1]))
+    assert converted(tmp_path / "b.tar")[0].left_out == ("names of the images of 'a': seg.png",)
 
 
 def test_names_that_fold_to_one(tmp_path: Path) -> None:
@@ -173,6 +175,13 @@ def test_fields_of_json_that_replace_members(tmp_path: Path) -> None:
     done, _, meta = converted(tmp_path / "a.tar")
     assert meta == {"a": {"cls": 5}}
     assert done.left_out == ("member 'a.cls'",)
+
+
+def test_keys_that_json_repeats(tmp_path: Path) -> None:
+    write(tmp_path / "a.tar", ("a.png", PICTURES[1]), ("a.json", b'{"b": {"c": 1, "c": 2}}'))
+    done, _, meta = converted(tmp_path / "a.tar")
+    assert meta == {"a": {"b": {"c": 2}}}
+    assert done.left_out == ("earlier values of keys that member 'a.json' repeats",)
 
 
 def test_compressed_files_are_named(tmp_path: Path) -> None:

@@ -1,0 +1,185 @@
+"""Contents of clips beside frames are carried or listed; lossless is bit for bit."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack import benzina
+from bloscpack.exceptions import UnsupportedError
+
+from ..conftest import SMALL_FORMATS
+
+Image = pytest.importorskip("PIL.Image")
+
+pytestmark = pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")
+
+PIXELS = np.random.default_rng(5).integers(0, 256, (3, 8, 10, 3)).astype("u1")
+
+
+def jpeg(orientation: int = 1) -> bytes:
+    exif, stream = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    Image.fromarray(PIXELS[0]).save(stream, "JPEG", exif=exif)
+    return stream.getvalue()
+
+
+def store_of(path: Path, clips: dict[str, Any], meta: Any = None, **attrs: Any) -> Path:
+    with bp.frames.create(path, attrs=attrs) as store:
+        for id_, frames in clips.items():
+            store.append(id_, frames, (meta or {}).get(id_))
+    return path
+
+
+def left_out(source: Any, target: Path, **options: Any) -> set[str]:
+    """Return what a copy lacks, after strict has refused it and left nothing."""
+    found = bp.convert(source, target, **options).left_out
+    if found:
+        other = target.with_name(f"strict-{target.name}")
+        with pytest.raises(UnsupportedError, match="strict: "):
+            bp.convert(source, other, strict=True, **options)
+        assert not other.exists()
+    return set(found)
+
+
+def test_orientation_is_that_of_the_reader_of_the_source(tmp_path: Path) -> None:
+    """GulpIO2 shows images as they are stored; stores and pictures turn them by EXIF data."""
+    source = store_of(tmp_path / "a.blp", {"x": [jpeg(6)], "y": [jpeg()]})
+    listed = "orientation of clip 'x', whose images the reader of the copy {}".format
+    done = bp.convert(source, tmp_path / "gulped", to="gulp")
+    assert (done.lossless, done.left_out) == (False, (listed("does not turn upright"),))
+    again = bp.convert(tmp_path / "gulped", tmp_path / "gulped-2", to="gulp", strict=True)
+    assert again.lossless
+    with bp.frames.open(tmp_path / "gulped") as gulp:
+        expected = gulp["x"][...]
+        assert expected.shape == (1, 8, 10, 3)
+    for name, options in (("b.blp", {}), ("b.tar", {}), ("b", {"to": "images"})):
+        done = bp.convert(tmp_path / "gulped", tmp_path / name, **options)
+        assert (done.lossless, done.images) == (False, 2)
+        assert listed("turns upright") in done.left_out
+    # Decoded frames are those of the source.
+    assert bp.convert(f"{tmp_path}/gulped::/x", tmp_path / "x.npy").lossless
+    assert np.array_equal(np.load(tmp_path / "x.npy"), expected)
+    assert bp.convert(tmp_path / "gulped", tmp_path / "c.bzna", tile=16).lossless
+    with benzina.open(tmp_path / "c.bzna") as dataset:
+        assert np.array_equal(dataset["x"][...], expected)
+
+
+def test_other_contents_of_a_gulp_directory(tmp_path: Path) -> None:
+    source = store_of(tmp_path / "a.blp", {"x": [jpeg()]}, label2idx={"a": 1})
+    bp.convert(source, tmp_path / "gulped", strict=True)
+    (tmp_path / "gulped" / "opts.json").write_text("{}")
+    meta = tmp_path / "gulped" / "meta_0.gmeta"
+    entries = json.loads(meta.read_text())
+    entries["x"]["more"] = 5
+    meta.write_text(json.dumps(entries))
+    expected = {"file 'opts.json'", "entry 'more' of clip 'x'"}
+    assert left_out(tmp_path / "gulped", tmp_path / "b.blp") == expected
+    (tmp_path / "gulped" / "label2idx.json").write_text("{")
+    expected.add("file 'label2idx.json'")
+    assert left_out(tmp_path / "gulped", tmp_path / "c.blp") == expected
+
+
+def test_datasets(tmp_path: Path) -> None:
+    with benzina.Writer(tmp_path / "a.bzna", lossless=True, tile=16) as writer:
+        writer.add(PIXELS[0], name=b"\xff")
+        writer.add(PIXELS[1], name="same")
+        writer.add(PIXELS[2], name="same")
+    listed = "bytes of the name of sample 0, which is not text"
+    assert left_out(tmp_path / "a.bzna", tmp_path / "b.blp") == {listed}
+    assert left_out(tmp_path / "b.blp", tmp_path / "c.bzna", tile=16) == set()
+    assert left_out(tmp_path / "a.bzna", tmp_path / "d.bzna") == set()
+    clips = {"x": PIXELS[:1], "walk": PIXELS, "gray": PIXELS[:1, ..., :1], "odd": PIXELS[:1]}
+    meta = {"x": {"name": "other"}, "odd": {"name": 5}}
+    source = store_of(tmp_path / "e.blp", clips, meta)
+    assert left_out(source, tmp_path / "e.bzna", tile=16) == {
+        "id of clip 'x', which is named 'other'",
+        "shape (8, 10, 1) of the frames of clip 'gray'",
+        "attribute 'name' of clip 'odd'",
+    }
+    with benzina.open(tmp_path / "e.bzna") as dataset:
+        assert dataset.names[-1] == "odd"
+    # Colours that are stored as YUV are converted to RGB.
+    with benzina.Writer(tmp_path / "lossy.bzna", crf=10, tile=16) as writer:
+        writer.add(PIXELS[0], name="x")
+    for target in ("lossy.blp", "lossy.npy"):
+        assert not bp.convert(tmp_path / "lossy.bzna", tmp_path / target).lossless
+        assert bp.convert(f"{tmp_path}/a.bzna::/same#1", tmp_path / f"a-{target}").lossless
+
+
+@pytest.mark.parametrize(
+    ("mode", "listed"),
+    [
+        ("RGBA", "transparency of a picture"),
+        ("LA", "transparency of a picture"),
+        ("I;16", "depth of a picture, of which 8 bits are kept"),
+        ("CMYK", "colours of a picture, which are CMYK"),
+        ("RGB", ""),
+    ],
+)
+def test_pictures_that_a_dataset_changes(mode: str, listed: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    Image.new(mode, (8, 8)).save(tmp_path / "folder" / "a.tif")
+    report = benzina.pack(tmp_path / "folder", tmp_path / "a.bzna", lossless=True, tile=16)
+    assert report.lossless is not bool(listed)
+    assert (listed in report.left_out) is bool(listed)
+    done = bp.convert(tmp_path / "folder", tmp_path / "b.bzna", tile=16)
+    assert (done.lossless, done.left_out) == (report.lossless, report.left_out)
+
+
+def test_gray_of_three_axes_and_other_byte_orders_as_pictures(tmp_path: Path) -> None:
+    deep = np.arange(60, dtype=">u2").reshape(3, 4, 5)
+    source = store_of(tmp_path / "a.blp", {"gray": PIXELS[..., :1], "deep": deep})
+    expected = {"shape (8, 10, 1) of the frames of clip 'gray'"}
+    assert left_out(source, tmp_path / "out", to="images") == expected
+
+
+def test_rates_of_videos(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    for rate, lost in ((25, ""), (3, "gif"), (2000, "gif mp4"), ("fast", "gif mp4")):
+        source = store_of(tmp_path / f"{rate}.blp", {"x": PIXELS}, {"x": {"fps": rate}})
+        for kind in ("gif", "mp4"):
+            expected = {"attribute 'fps' of clip 'x'"} if kind in lost else set()
+            assert left_out(source, tmp_path / f"{rate}.{kind}") == expected
+
+
+RECORDING = SMALL_FORMATS / "recording.vrs"
+OF_STREAM = {
+    "times of the frames of stream 214-1",
+    "1 configuration records of stream 214-1",
+    "block 0 of stream 214-1, version 1: data_layout",
+    "serial number of stream 214-1",
+}
+OF_FILE = {
+    "tag 'made' of the file",
+    "stream 101-1, with 6 records",
+    "stream 241-1, with 6 records",
+}
+
+
+def test_recordings(tmp_path: Path) -> None:
+    assert left_out(f"{RECORDING}::/214-1", tmp_path / "a.blp") == OF_STREAM
+    attrs = {f"attribute {key!r} of the array" for key in ("name", "flavor", "tags")}
+    assert left_out(f"{RECORDING}::/214-1", tmp_path / "a.npy") == OF_STREAM | attrs
+    found = left_out(RECORDING, tmp_path / "a", to="images")
+    assert found >= OF_FILE | OF_STREAM
+    assert len(found) == len(OF_FILE) + len(OF_STREAM) + 3  # and of another stream
+    # A store holds all records and tags, and with verbatim all bytes.
+    assert left_out(RECORDING, tmp_path / "b.blp") == set()
+    split = SMALL_FORMATS / "recording_split.vrs"
+    assert left_out(split, tmp_path / "c.blp") == {"division into 5 files"}
+    assert left_out(split, tmp_path / "d.blp", verbatim=True) == set()
+    (tmp_path / "junk.vrs").write_bytes(RECORDING.read_bytes() + b"junk")
+    (junk,) = left_out(tmp_path / "junk.vrs", tmp_path / "e.blp")
+    assert junk.endswith("are not a record: bytes after the last record")
+    with bp.frames.open(tmp_path / "b.blp", "a") as store:
+        store.append("extra", PIXELS)
+    assert left_out(tmp_path / "b.blp", tmp_path / "b.vrs") == {"clip 'extra'"}
+    refused: list[dict[str, Any]] = [{"chunks": 3}, {"crf": 20}, {"quality": 90}]
+    for options in refused:
+        with pytest.raises(ValueError, match="a recording is copied as it is"):
+            bp.convert(RECORDING, tmp_path / "x.blp", **options)
