@@ -10,9 +10,12 @@ from ..filetypes.table import TARGETS
 from ..format.codec import CODECS
 from ..storage.url import shown_name
 from .console.inputfile import check_input, readable
-from .console.options import add_force_option, add_json_option, count, positive
+from .console.options import add_force_option, add_json_option, count, passed_on, positive
 from .console.output import Console, print_json, printable, result
 from .console.status import ExitCode, UsageError
+
+_OF_CLIPS = ("quality", "preset", "videos_per_chunk", "verbatim", "crf", "codec", "tile")
+_OF_ARRAYS = ("chunks", "access", "clevel", "shuffle", "keepbits")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,10 +139,11 @@ def _chunks(text: str) -> int | tuple[int, ...] | str:
 
 def run(args: argparse.Namespace) -> int:
     """Convert."""
-    given = (args.keepbits, args.chunks, args.access, args.clevel, args.shuffle)
     array_targets = {each.name for each in TARGETS if each.is_array}
     several = {each.name for each in TARGETS if each.copy_several}
-    is_array = args.to in array_targets or any(value is not None for value in given)
+    is_array = args.to in array_targets or any(
+        value is not None for value in passed_on(args, *_OF_ARRAYS).values()
+    )
     if is_array and len(args.sources) > 1:
         raise UsageError("an array is copied from one file")
     console = Console(args)
@@ -154,22 +158,9 @@ def run(args: argparse.Namespace) -> int:
             to=args.to,
             verify=not args.no_verify,
             progress=progress,
-            quality=args.quality,
-            preset=args.preset,
-            videos_per_chunk=args.videos_per_chunk,
-            verbatim=args.verbatim,
-            crf=args.crf,
-            codec=args.codec,
-            tile=args.tile,
-            chunks=args.chunks,
-            access=args.access,
-            clevel=args.clevel,
-            shuffle=args.shuffle,
-            keepbits=args.keepbits,
             overwrite=args.force,
-            allow_empty=args.allow_empty,
-            strict=args.strict,
             nthreads=args.nthreads,
+            **passed_on(args, *_OF_CLIPS, *_OF_ARRAYS, "allow_empty", "strict"),
         )
     if args.json:
         print_json(

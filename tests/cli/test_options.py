@@ -1,6 +1,8 @@
 """Names and prefixes of options; wrong usage is an error before anything is done."""
 
 import argparse
+import importlib
+import inspect
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -308,3 +310,41 @@ def test_arguments_behind_two_dashes_are_not_options(blpk: Blpk) -> None:
     assert np.load("-y.npy").tolist() == [0, 1, 2]
     assert blpk("frames", "create", "--", "-y.npy", "-s.blp").code == 0
     assert blpk("--", "info", "-x.blp").code == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "argv"),
+    [
+        ("convert", "convert", ["convert", "x.npy", "x.blp"]),
+        (
+            "frames.create",
+            "ingest",
+            ["frames", "create", "--from", "arrays", "x.npy", "x.blp", "--video", "recode"],
+        ),
+    ],
+)
+def test_every_option_reaches_its_parameter(
+    blpk: Blpk,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    name: str,
+    argv: list[str],
+) -> None:
+    """A parameter that has the name of an option gets its value."""
+    np.save("x.npy", np.zeros((2, 4, 4)))
+    found = importlib.import_module(f"bloscpack.cli.{module}")
+    parameters = {*inspect.signature(getattr(found, name)).parameters}
+    seen: dict[str, object] = {}
+
+    def record(*args: object, **options: object) -> None:
+        seen.update(options)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(found, name, record)
+    argv = [*argv, "--allow-empty", "--crf", "7", "-n", "2"]
+    ended = blpk(*argv)
+    assert (ended.code, ended.err) == (1, "blpk: error: enough\n")
+    args = vars(create_parser().parse_args(argv))
+    shared = parameters & {*args}
+    assert {"crf", "allow_empty", "nthreads", "codec"} <= shared
+    assert {each: seen[each] for each in shared} == {each: args[each] for each in shared}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console.inputfile import check_input
-from ..console.options import add_force_option, add_json_option, count
+from ..console.options import add_force_option, add_json_option, count, passed_on
 from ..console.output import Console, message, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The same as in benzina/codec/encoder.py, which is imported on use.
 CODECS = "hevc", "h264", "av1"
+_CODING = ("codec", "crf", "preset", "lossless", "tile", "profile")
 _SHOWN_CLASSES = 20
 
 
@@ -106,17 +107,11 @@ def run(args: argparse.Namespace) -> int:
             on_error="skip" if args.skip_damaged else "raise",
             progress=progress,
             log=report_skipped,
-            nthreads=args.nthreads,
-            allow_empty=args.allow_empty,
-            codec=args.codec,
-            crf=args.crf,
-            preset=args.preset,
-            lossless=args.lossless,
-            tile=args.tile,
             thumb=not args.no_thumb,
-            profile=args.profile,
             splits=dict(args.split) if args.split else None,
             overwrite=args.force,
+            nthreads=args.nthreads,
+            **passed_on(args, *_CODING, "allow_empty"),
         )
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
     if args.json:

@@ -364,6 +364,11 @@ def add_chunk_size_option(group: Container) -> None:
     )
 
 
+def passed_on(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return the options that a function takes by the names that they have in `args`."""
+    return {name: getattr(args, name) for name in names}
+
+
 def nthreads(text: str) -> int:
     """Parse a number of threads."""
     return ranged(text, 1, MAX_THREADS)

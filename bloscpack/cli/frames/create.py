@@ -21,11 +21,16 @@ from ..console.options import (
     add_json_option,
     add_locking_option,
     byte_size,
+    passed_on,
     positive,
 )
 from ..console.output import Console, message, pretty_size, print_json, printable, result
 from ..console.outputfile import json_log
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
+
+# Options by the names that `ingest` has for them.
+_CODING = ("codec", "preset", "quality", "subsampling", "crf", "gop", "encoder", "video", "max_gop")
+_RUNNING = ("check", "keep_damaged", "workers", "resume", "max_bytes", "allow_empty", "locking")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -200,27 +205,12 @@ def run(args: argparse.Namespace) -> int:
         report = ingest(
             list(noted) if isinstance(items, list) else noted,
             args.target,
-            codec=args.codec,
-            preset=args.preset,
-            quality=args.quality,
-            subsampling=args.subsampling,
-            crf=args.crf,
-            gop=args.gop,
-            encoder=args.encoder,
-            video=args.video,
-            max_gop=args.max_gop,
             short_edge=args.size,
-            check=args.check,
-            keep_damaged=args.keep_damaged,
-            workers=args.workers,
-            nthreads=args.nthreads,
-            resume=args.resume,
             overwrite=args.force,
-            max_bytes=args.max_bytes,
-            allow_empty=args.allow_empty,
+            nthreads=args.nthreads,
             log=report_remark,
             progress=progress,
-            locking=args.locking,
+            **passed_on(args, *_CODING, *_RUNNING),
         )
     _note_videos(args, videos, report, console)
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
