@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,12 @@ def test_tasks_that_write_at_an_error_end_first(
     s3: S3Server, array: AnyArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of one task ends the call only when no other task can leave a part."""
-    writing, removed, ended = Event(), Event(), Event()
+    writing, removed, ended, first = Event(), Event(), Event(), Lock()
     commit, discard = remoteparts._PartSink.commit, remoteparts.RemoteParts.discard
 
     def slow_commit(sink: Any) -> None:
+        if not first.acquire(blocking=False):  # the others leave their threads to the task that fails
+            return commit(sink)
         writing.set()
         removed.wait(timeout=60)
         try:
