@@ -40,7 +40,7 @@ class VideoContent:
     def __init__(self, container: Any, stream: Any) -> None:
         self.is_raw = self.is_opaque = True
         self.depth = ""
-        self._left_out = dict.fromkeys(_others(container, stream))
+        self._left_out = dict.fromkeys((*beside(container, stream), *_properties(stream)))
         self._time: int | None = None
         self._steps: set[int] = set()
 
@@ -116,8 +116,8 @@ def _full(pixels: Pixels, form: Any) -> float:
     return 255 if pixels.dtype == np.uint8 else (1 << form.components[3].bits) - 1
 
 
-def _others(container: Any, stream: Any) -> Iterator[str]:
-    """Yield short texts for everything in a PyAV container but the pixels of one stream."""
+def beside(container: Any, stream: Any) -> Iterator[str]:
+    """Yield short texts for everything in a PyAV container but one stream of video."""
     for each in container.streams:
         if each.index != stream.index:
             yield _text(each)
@@ -125,6 +125,10 @@ def _others(container: Any, stream: Any) -> Iterator[str]:
         yield f"chapter {chapter['metadata'].get('title', chapter['id'])!r:.80}"
     yield from _metadata(container.metadata, "the file")
     yield from _metadata(stream.metadata, "the video")
+
+
+def _properties(stream: Any) -> Iterator[str]:
+    """Yield short texts for what a stream says about its pixels."""
     codec = stream.codec_context
     for what, value in (
         ("colour primaries", codec.color_primaries),

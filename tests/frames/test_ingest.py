@@ -405,7 +405,7 @@ def test_raise_at_the_first(tmp_path: Path) -> None:
 def test_missing_packages_are_raised_not_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(data: bytes) -> None:
+    def missing(data: bytes, **_options: Any) -> None:
         raise ImportError("install simplejpeg")
 
     image_folders(tmp_path / "in", 1)

@@ -53,7 +53,8 @@ def encode(task: EncodeTask) -> Iterator[Part]:
         if video is not None:
             yield EncodedStart(video.is_raw)
             yield from _parts_of(video)
-            yield EncodedSummary(video.format, video.nframes, video.text, [])
+            notes = getattr(video, "notes", [])  # of a file; a clip is copied with all it has
+            yield EncodedSummary(video.format, video.nframes, video.text, notes)
             return
     reading = task.item.read(task.read_options)
     frames = reading.frames

@@ -32,11 +32,12 @@ from ..protocol import FrameSource
 from ..store.frameencoding import Kept, Options
 from ..store.openclip import is_clip
 from .encodetask import EncodedItem, EncodeTask, Part, ReadError, encode
-from .items import BadItem, Item, ReadOptions
+from .items import BadItem, ClipItem, Item, ReadOptions
 from .series import Series
 
 # Stored bytes between two flushes: the most that a power failure loses.
 _FLUSH_NBYTES = 256 << 20
+_LEFT_OUT = "left out: "
 # How often an item is tried when its worker is killed; another item may have caused that.
 _TRIES = 2
 
@@ -82,7 +83,7 @@ class IngestReport:
     npresent : int
         Items whose ids were already in the store.
     remarks : list of Remark
-        Skipped items, and notes about others.
+        Skipped items, and notes about others: also what the store lacks of an item or a source.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -187,7 +188,7 @@ def ingest(
         With no items, or if all are skipped, create a store without clips or leave the existing
         store unchanged, instead of raising an error.
     attrs : mapping, optional
-        JSON values to store with a new store; by default those of `items`, if it is a source.
+        JSON values to store with a new store; by default those of the sources that items are of.
     log : callable, optional
         Called with each `Remark` as soon as it is made.
     progress : bool, callable or object with ``update``, optional
@@ -260,9 +261,10 @@ def ingest(
         video=video,
         max_gop=max_gop,
     )
-    if attrs is None and hasattr(items, "read"):
-        attrs = getattr(items, "attrs", None)
     found = _items_of(items)
+    sources = _sources_of(found)
+    if attrs is None:
+        attrs = {k: v for each in reversed(sources) for k, v in each.attrs.items()}
     if not allow_empty:
         found = _require_items(found)
     with Series(
@@ -277,11 +279,15 @@ def ingest(
         options = _resolve_options(series, given)
         ingest_run = _IngestRun(series, (read_options, options, nthreads), on_error, log)
         report = ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
+        ingest_run.note_sources(sources)
     if report.skipped and not (report.nclips or report.npresent or allow_empty):
         series.remove_new()
         raise ValueError(f"nothing was stored: {_about(report.skipped)}")
+    lost = [remark for remark in report.remarks if remark.text.startswith(_LEFT_OUT)]
     if report.skipped and log is None:
         notice("%s: %s", series.paths[0], _about(report.skipped))
+    if lost and log is None:
+        notice("%s: %d remarks, the first is %s", report.paths[0], len(lost), lost[0])
     return report
 
 
@@ -318,10 +324,17 @@ def _items_of(items: Any) -> Iterable[Item]:
             "listed() of bloscpack.frames.listing make items of one"
         )
     if hasattr(items, "keys") and hasattr(items, "read"):
-        return listing.clips(items)
+        return list(listing.clips(items))
     if isinstance(items, Mapping):
         return list(listing.in_memory(items))
     return list(map(_as_item, items)) if isinstance(items, list) else map(_as_item, items)
+
+
+def _sources_of(items: Iterable[Item]) -> list[Any]:
+    """Return the sources that the items of a list are clips of."""
+    listed = items if isinstance(items, list) else []
+    clips = {id(item.clips): item.clips for item in listed if isinstance(item, ClipItem)}
+    return [each for each in clips.values() if hasattr(each, "attrs")]
 
 
 def _as_item(item: Any) -> Item:
@@ -390,6 +403,19 @@ class _IngestRun:
                     progress(report.nclips + report.npresent + self._nskipped, total)
         report.paths = list(self._series.paths)
         return report
+
+    def note_sources(self, sources: list[Any]) -> None:
+        """Remark what the store lacks of sources as a whole; complete when their clips are read."""
+        stored = self._series.attrs
+        for source in sources:
+            lost = [
+                f"attribute {key!r:.80}"
+                for key, value in source.attrs.items()
+                if key not in stored or stored[key] != value
+            ]
+            for text in (*lost, *getattr(source, "left_out", ())):
+                name = source.name or ""
+                self._remark(Remark(name, name, f"{_LEFT_OUT}{text}", is_skipped=False))
 
     def _tasks(self, items: Iterable[Item]) -> Iterator[EncodeTask]:
         """Yield a task for each item that is not in the store yet; runs ahead of the appends."""

@@ -15,6 +15,7 @@ import numpy as np
 from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from ...format.filekind import IMAGE_SUFFIXES
 from ...media import image
+from ...media.pictureitems import lost_by_decoding
 from ...media.video import read_video
 from ...types import AnyArray
 from ..protocol import Clip, FrameSource
@@ -119,11 +120,14 @@ class ClipItem(Item):
     def read(self, options: ReadOptions) -> Reading:
         """Return the images unchanged if the source stores images, else arrays."""
         clip = self.clips[self.id]
+        notes = [f"left out: {text}" for text in getattr(clip, "left_out", ())]
         frames = frames_of(clip, keep=True)
         if len(clip) and is_images(clip):
             named = ((f"frame {index}", data) for index, data in enumerate(frames))
-            return Reading(_images(named, options), meta_of(clip))
-        return Reading(_scaled(frames, options) if len(clip) else frames, meta_of(clip))
+            is_upright = getattr(clip, "is_upright", True)
+            images = _images(named, options, notes, is_upright=is_upright)
+            return Reading(images, meta_of(clip), notes)
+        return Reading(_scaled(frames, options) if len(clip) else frames, meta_of(clip), notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +149,8 @@ class ArrayFile(Item):
         if not isinstance(array, np.ndarray):  # np.load also reads archives
             array.close()
             raise FormatError("not a .npy file of one array")
-        return Reading(array)
+        rest = os.path.getsize(self.path) - getattr(array, "offset", 0) - array.nbytes
+        return Reading(array, notes=[f"left out: {rest} bytes after the array"] * (rest > 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +170,9 @@ class ImageFiles(Item):
 
     def read(self, options: ReadOptions) -> Reading:
         """Read one file after the other."""
-        return Reading(_images(((path, _content_of(path)) for path in self.paths), options))
+        notes: list[str] = []
+        named = ((path, _content_of(path)) for path in self.paths)
+        return Reading(_images(named, options, notes), notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +194,7 @@ class ImageFolder(Item):
     def read(self, options: ReadOptions) -> Reading:
         """List the folder, and read one file after the other."""
         names, others = [], []
+        notes: list[str] = []
         with os.scandir(self.path) as entries:
             for entry in entries:
                 suffix = suffix_of(entry.name)
@@ -198,12 +206,15 @@ class ImageFolder(Item):
                     names.append(entry.name)
                 elif suffix in OTHER_IMAGE_SUFFIXES:
                     others.append(entry.name)
+                elif not entry.is_dir():
+                    notes.append(f"left out: file {entry.name!r:.80}")
         if others:
             raise UnsupportedError(f"{min(others)!r:.80}: only JPEG and PNG images are read")
         if not names:
             raise FormatError("the folder has no JPEG or PNG file")
         paths = (os.path.join(self.path, name) for name in sorted(names, key=natural_key))
-        return Reading(_images(((path, _content_of(path)) for path in paths), options))
+        named = ((path, _content_of(path)) for path in paths)
+        return Reading(_images(named, options, notes), notes=sorted(notes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,8 +252,7 @@ class VideoFile(Item):
         if report.rotation or report.flipped:
             flipped = " and mirrored" if report.flipped else ""
             reading.notes.append(f"turned by {report.rotation} degrees{flipped}")
-        if video.content.depth:
-            reading.notes.append(video.content.depth)
+        reading.notes += [f"left out: {text}" for text in video.content.left_out]
         if not report.ok:
             reading.notes.append(_relative(report.describe(), self.path))
             reading.meta["damaged"] = reading.notes[-1]
@@ -305,18 +315,31 @@ def _relative(text: str, path: str) -> str:
     return text.removeprefix(f"{path}: ")
 
 
-def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterator[Any]:
-    """Yield images unchanged or decoded, depending on the options."""
+def _images(
+    named: Iterable[tuple[str, bytes]],
+    options: ReadOptions,
+    notes: list[str],
+    *,
+    is_upright: bool = True,
+) -> Iterator[Any]:
+    """Yield images unchanged or decoded, depending on the options.
+
+    Notes are added on what decoding loses, and on images that the source does not turn upright.
+    """
     for name, data in named:
         try:
+            found: list[str] = []
+            if not is_upright and image.probe(data, upright=True).turn != image.UPRIGHT:
+                found.append("images are turned upright by their EXIF data, not as in the source")
             if options.keep and options.short_edge is None:
                 image.inspect(data)
                 if options.check:
                     image.decode(data)
                 yield data
             else:
-                upright = image.turn(image.decode(data), *image.probe(data, upright=True).turn)
-                yield _resized(np.ascontiguousarray(upright), options)
+                found += [f"left out: {text}" for text in lost_by_decoding(data)]
+                yield _resized(image.decode(data, upright=True), options)
+            notes += [text for text in found if text not in notes]
         except BloscpackError as err:
             place = os.path.basename(name)
             if isinstance(err, CodecError):
@@ -328,7 +351,7 @@ def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterato
 def _frames_or_images(frames: Iterable[Any], options: ReadOptions) -> Iterator[Any]:
     for number, frame in enumerate(frames):
         if isinstance(frame, IMAGE_BYTES):
-            yield from _images([(f"frame {number}", bytes(frame))], options)
+            yield from _images([(f"frame {number}", bytes(frame))], options, [])
         else:
             yield frame
 

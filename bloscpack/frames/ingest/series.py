@@ -69,6 +69,11 @@ class Series:
         """Options of the stores."""
         return self._last._options()
 
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of the stores."""
+        return self._last.attrs
+
     def __contains__(self, id_: str) -> bool:
         return id_ in self._last or any(id_ in store for store in self._full)
 

@@ -338,7 +338,9 @@ class EncodedVideo:
         *,
         name: str = "",
         has_rate: bool = True,
+        left_out: tuple[str, ...] = (),
     ) -> None:
+        self._left_out = left_out
         if isinstance(max_gop, bool) or not isinstance(max_gop, int):
             raise TypeError(f"max_gop must be an int, not {type(max_gop).__name__}")
         if not 1 <= max_gop <= _MAX_GOP:
@@ -353,6 +355,11 @@ class EncodedVideo:
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
         """Yield the stored bytes and the number of frames of each group."""
         yield from self._copy
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for the user on contents of the file beside the video."""
+        return [f"left out: {text}" for text in (*self._left_out, *self._copy.left_out)]
 
     @property
     def nframes(self) -> int:
@@ -403,10 +410,12 @@ def recoded(
         from ..video.videoencoder import encoded, opened_video
     pack_meta(meta)  # raises before the video is decoded
     name = name_of(source)
-    with opened_video(source, name) as (frames, time_base, rate):
+    with opened_video(source, name) as (frames, time_base, rate, left_out):
         named = {RATE_KEY: round(rate, _RATE_DIGITS), **(meta or {})}
         with encoded(frames, time_base, **options.video) as made:
-            yield EncodedVideo(made, named, options.gop, name=name, has_rate=False)
+            yield EncodedVideo(
+                made, named, options.gop, name=name, has_rate=False, left_out=left_out
+            )
 
 
 class _Chunks(Sequence[AnyArray]):

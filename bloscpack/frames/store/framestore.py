@@ -7,6 +7,7 @@ a store.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, overload
 
 from xxhash import xxh3_128_digest
@@ -19,7 +20,7 @@ from ...exceptions import (
     NotFoundError,
     UnsupportedError,
 )
-from ...notice import warn_unclosed
+from ...notice import notice, warn_unclosed
 from ...parallel.imports import importing
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource, closed_on_error, errors_at
@@ -557,15 +558,15 @@ class FrameStore(ClipMapping[StoreClip]):
         options = self._options().replace(
             codec="video", crf=crf, gop=gop, encoder=encoder, preset=preset
         )
-        if not recode:
-            if (crf, gop, encoder, preset) != (None, None, None, None):
-                raise ValueError(
-                    "crf, gop, encoder and preset are for recode=True, which encodes frames"
-                )
-            writer.append_encoded(id, EncodedVideo(source, meta, max_gop))
-            return
-        with recoded(source, meta, options) as video:
+        if not recode and (crf, gop, encoder, preset) != (None, None, None, None):
+            raise ValueError(
+                "crf, gop, encoder and preset are for recode=True, which encodes frames"
+            )
+        made = recoded(source, meta, options) if recode else None
+        with made or nullcontext(EncodedVideo(source, meta, max_gop)) as video:
             writer.append_encoded(id, video)
+            for note in video.notes:
+                notice("%s: clip %.80r: %s", self.name, id, note)
 
     def _append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
         """Append a clip that was encoded elsewhere by an `Encoder` of the same release."""

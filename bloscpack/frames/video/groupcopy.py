@@ -24,6 +24,7 @@ from ...media.pyav import (
     frame_rate_of,
     open_container,
 )
+from ...media.videocontent import beside
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
@@ -98,6 +99,7 @@ class GroupCopy:
         self.rate = 0.0
         self._matrix: tuple[int, ...] = ()
         self._fields: dict[str, Any] = {}
+        self.left_out: tuple[str, ...] = ()  # contents of the file beside the video
 
     @property
     def nframes(self) -> int:
@@ -135,7 +137,8 @@ class GroupCopy:
         FormatError
             The file is damaged, or it is not a video.
         """
-        with _opened(self._source, self._name) as stream:
+        with _opened(self._source, self._name) as (stream, others):
+            self.left_out = others
             yield from self._copy(stream)
 
     def _copy(self, stream: Any) -> Iterator[Copied]:
@@ -425,11 +428,12 @@ def name_of(source: VideoSource) -> str:
 
 @contextmanager
 def _opened(source: VideoSource, name: str) -> Iterator[Any]:
-    """Yield the video stream of a file, with packets as an mp4 file has them."""
+    """Yield the video stream of a file, with packets as an mp4 file has them, and its others."""
     with ExitStack() as stack:
         file = stack.enter_context(opened_file(source))
         container = stack.enter_context(open_container(file, name))
         stream = best_stream(container, name)
+        others = tuple(beside(container, stream))
         codec = stream.codec_context
         kind = _CODECS.get(codec.name)
         if kind is None:
@@ -440,7 +444,7 @@ def _opened(source: VideoSource, name: str) -> Iterator[Any]:
             container = stack.enter_context(open_container(mp4, name))
             stream = best_stream(container, name)
         stream.codec_context.thread_type = "AUTO"
-        yield stream
+        yield stream, others
 
 
 def _as_mp4(container: Any, stream: Any, name: str) -> Any:

@@ -28,6 +28,7 @@ from ...media.pyav import (
     restore_scheduling,
 )
 from ...media.video import turn_of
+from ...media.videocontent import beside
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
@@ -213,6 +214,7 @@ class TimedVideo(NamedTuple):
     frames: Iterator[TimedFrame]
     time_base: Fraction
     rate: float  # average frames per second
+    left_out: tuple[str, ...]  # contents of the file beside the video
 
 
 def numbered(frames: Iterable[Any]) -> Iterator[TimedFrame]:
@@ -240,7 +242,9 @@ def opened_video(
         first = next(frames, None)
         if first is None:
             raise FormatError(f"{name}: the video has no frame")
-        yield TimedVideo(_chain(first, frames), time_base, float(rate))
+        yield TimedVideo(
+            _chain(first, frames), time_base, float(rate), tuple(beside(container, stream))
+        )
 
 
 @contextmanager
