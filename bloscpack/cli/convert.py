@@ -11,7 +11,7 @@ from ..format.codec import CODECS
 from ..storage.url import shown_name
 from .console.inputfile import check_input, readable
 from .console.options import add_force_option, add_json_option, count, passed_on, positive
-from .console.output import Console, print_json, printable, result
+from .console.output import Console, print_done
 from .console.status import ExitCode, UsageError
 
 _OF_CLIPS = ("quality", "preset", "videos_per_chunk", "verbatim", "crf", "codec", "tile")
@@ -162,21 +162,16 @@ def run(args: argparse.Namespace) -> int:
             nthreads=args.nthreads,
             **passed_on(args, *_OF_CLIPS, *_OF_ARRAYS, "allow_empty", "strict"),
         )
-    if args.json:
-        print_json(
-            "convert",
-            {
-                "paths": [*map(shown_name, args.sources)],
-                "target": shown_name(args.target),
-                "kind": copied.kind,
-                "clips": copied.clips,
-                "frames": copied.frames,
-                "images": copied.images,
-                "lossless": copied.lossless,
-                "left_out": list(copied.left_out),
-            },
-        )
-        return ExitCode.OK
+    document = {
+        "paths": [*map(shown_name, args.sources)],
+        "target": shown_name(args.target),
+        "kind": copied.kind,
+        "clips": copied.clips,
+        "frames": copied.frames,
+        "images": copied.images,
+        "lossless": copied.lossless,
+        "left_out": list(copied.left_out),
+    }
     rounded = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
     if copied.kind in several:
         text = f"{copied.clips} array{'s' * (copied.clips != 1)}{rounded}"
@@ -188,5 +183,5 @@ def run(args: argparse.Namespace) -> int:
             f"{copied.clips} clips, {copied.frames} frames, {copied.images} of them images copied "
             f"byte for byte{loss}"
         )
-    result(printable(f"{shown_name(args.target)}: {text}"))
+    print_done(args, "convert", document, shown_name(args.target), text)
     return ExitCode.OK

@@ -106,7 +106,8 @@ def test_tasks_that_write_at_an_error_end_first(
     commit, discard = remoteparts._PartSink.commit, remoteparts.RemoteParts.discard
 
     def slow_commit(sink: Any) -> None:
-        if not first.acquire(blocking=False):  # the others leave their threads to the task that fails
+        # The others leave their threads to the task that fails.
+        if not first.acquire(blocking=False):
             return commit(sink)
         writing.set()
         removed.wait(timeout=60)

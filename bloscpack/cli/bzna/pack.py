@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..console.inputfile import check_input
 from ..console.options import add_force_option, add_json_option, count, passed_on
-from ..console.output import Console, message, print_json, printable, result
+from ..console.output import Console, message, print_done, printable
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -114,10 +114,7 @@ def run(args: argparse.Namespace) -> int:
             **passed_on(args, *_CODING, "allow_empty"),
         )
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
-    if args.json:
-        print_json("bzna pack", _document(args, report, code))
-    else:
-        result(printable(f"{args.target}: {_summary(report)}"))
+    print_done(args, "bzna pack", _document(args, report, code), args.target, _summary(report))
     return code
 
 

@@ -125,6 +125,16 @@ def print_json(command: str, fields: Mapping[str, Any]) -> None:
     result(before.removesuffix(",") + "\n}")
 
 
+def print_done(
+    args: Namespace, command: str, fields: Mapping[str, Any], target: str, text: str
+) -> None:
+    """Print what was written: a JSON document, or one line with the name of the output."""
+    if args.json:
+        print_json(command, fields)
+    else:
+        result(printable(f"{target}: {text}"))
+
+
 class _Token(str):
     """JSON text that is already encoded, among values that are not."""
 

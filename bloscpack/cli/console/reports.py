@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...storage.url import shown_name
 from .inputfile import each_input
-from .output import Console, error, is_for_people, print_json, printable, result, results
+from .output import (
+    Console,
+    error,
+    is_for_people,
+    print_done,
+    print_json,
+    printable,
+    result,
+    results,
+)
 from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
 if TYPE_CHECKING:
@@ -132,11 +141,9 @@ def report_extract(
     for each in damage:
         error(f"{name}: {each}")
     code = ExitCode.DAMAGED if damage else ExitCode.OK
-    if args.json:
-        head = {"path": name, "target": args.folder, "status": STATUS_NAMES[code]}
-        print_json(command, {**head, **counts, "damage": damage_documents(damage)})
-    else:
-        result(printable(f"{args.folder}: {text}"))
+    head = {"path": name, "target": args.folder, "status": STATUS_NAMES[code]}
+    document = {**head, **counts, "damage": damage_documents(damage)}
+    print_done(args, command, document, args.folder, text)
     return code
 
 

@@ -24,7 +24,7 @@ from ..console.options import (
     passed_on,
     positive,
 )
-from ..console.output import Console, message, pretty_size, print_json, printable, result
+from ..console.output import Console, message, pretty_size, print_done, printable
 from ..console.outputfile import json_log
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
@@ -214,10 +214,8 @@ def run(args: argparse.Namespace) -> int:
         )
     _note_videos(args, videos, report, console)
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
-    if args.json:
-        print_json("frames create", _document(args.target, report, code))
-    else:
-        result(printable(f"{args.target}: {_summary(report)}"))
+    document = _document(args.target, report, code)
+    print_done(args, "frames create", document, args.target, _summary(report))
     return code
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...parallel.threads import available_cpus
 from ...storage.url import shown_name
 from ..console.options import CommandParser, Subparsers, add_command, add_json_option, positive
-from ..console.output import Console, message, print_json, printable, result
+from ..console.output import Console, message, print_done, printable
 from ..console.outputfile import json_log
 from ..console.status import EXPECTED, ExitCode
 
@@ -212,12 +212,8 @@ def run(args: argparse.Namespace) -> int:
             report = _ingest(console, adapter, args, log)
         else:
             console.note(f"{shown_name(args.input)}: nothing new to ingest")
-    if args.json:
-        print_json("gulp ingest", _document(args, report))
-    else:
-        chunks = len(report.chunks)
-        text = f"{report.items} items, {report.frames} frames in {chunks} chunks"
-        result(printable(f"{args.output}: {text}"))
+    text = f"{report.items} items, {report.frames} frames in {len(report.chunks)} chunks"
+    print_done(args, "gulp ingest", _document(args, report), args.output, text)
     if report.skipped and not args.allow_skipped:
         return ExitCode.FAILED
     is_enough = report.items or args.remove_duplicates or args.allow_empty

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...storage.url import shown_name
 from ..console.options import STDIO, add_force_option, add_json_option, byte_size
-from ..console.output import Console, double_pretty_size, print_json, printable, result
+from ..console.output import Console, double_pretty_size, print_done
 from ..console.outputfile import check_output
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 from .recordings import add_filter_options, open_recording, times_of
@@ -162,26 +162,23 @@ def report_copy(
     """Print what was copied; return 3 if records of a source are missing."""
     is_whole = not any(source.report.gaps or source.report.nmissing for source in sources)
     code = ExitCode.OK if is_whole else ExitCode.DAMAGED
-    if args.json:
-        document = {
-            "paths": [*map(shown_name, args.sources)],
-            "target": args.target,
-            "status": STATUS_NAMES[code],
-            "written": list(report.paths),
-            "nstreams": report.nstreams,
-            "nrecords": report.nrecords,
-            "nskipped": report.nskipped,
-            "nduplicates": report.nduplicates,
-            "cbytes": report.nbytes,
-            "notes": list(report.notes),
-        }
-        print_json(command, document)
-        return code
+    document = {
+        "paths": [*map(shown_name, args.sources)],
+        "target": args.target,
+        "status": STATUS_NAMES[code],
+        "written": list(report.paths),
+        "nstreams": report.nstreams,
+        "nrecords": report.nrecords,
+        "nskipped": report.nskipped,
+        "nduplicates": report.nduplicates,
+        "cbytes": report.nbytes,
+        "notes": list(report.notes),
+    }
     skipped = report.nskipped - report.nduplicates
     parts = [f"{report.nrecords} records of {report.nstreams} streams"]
     parts += [f"{skipped} skipped"] if skipped else []
     parts += [f"{report.nduplicates} duplicates"] if report.nduplicates else []
     parts.append(double_pretty_size(report.nbytes))
     parts += [f"in {len(report.paths)} files"] if len(report.paths) > 1 else []
-    result(printable(f"{args.target}: {', '.join(parts)}"))
+    print_done(args, command, document, args.target, ", ".join(parts))
     return code

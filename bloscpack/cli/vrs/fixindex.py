@@ -6,7 +6,7 @@ from dataclasses import asdict
 from ...storage.url import shown_name
 from ..console.inputfile import open_input, readable
 from ..console.options import STDIO, add_json_option
-from ..console.output import Console, print_json, printable, result
+from ..console.output import Console, print_done
 from ..console.outputfile import check_output
 from ..console.status import ExitCode, UsageError
 
@@ -47,10 +47,7 @@ def run(args: argparse.Namespace) -> int:
         repair = fix_index(where, args.target, progress=progress)
     for note in repair.notes:
         console.note(f"{shown_name(args.file_)}: {note}")
-    if args.json:
-        document = {"path": shown_name(args.file_), "target": args.target, **asdict(repair)}
-        print_json("vrs fix-index", document)
-        return ExitCode.OK
-    name = args.target or args.file_
-    result(printable(f"{name}: {_ACTIONS[repair.action]}: {repair.nrecords} records"))
+    document = {"path": shown_name(args.file_), "target": args.target, **asdict(repair)}
+    text = f"{_ACTIONS[repair.action]}: {repair.nrecords} records"
+    print_done(args, "vrs fix-index", document, args.target or args.file_, text)
     return ExitCode.OK
