@@ -140,7 +140,7 @@ def _chunks(text: str) -> int | tuple[int, ...] | str:
 def run(args: argparse.Namespace) -> int:
     """Convert."""
     array_targets = {each.name for each in TARGETS if each.is_array}
-    several = {each.name for each in TARGETS if each.copy_several}
+    several = {each.name for each in TARGETS if each.has_names}
     is_array = args.to in array_targets or any(
         value is not None for value in passed_on(args, *_OF_ARRAYS).values()
     )

@@ -1,7 +1,7 @@
 """Array to be copied, from a file of any type, which is read part by part."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 from typing import Any, NamedTuple
 
@@ -155,13 +155,38 @@ class ArraySource(NamedTuple):
         rows, written = self.rows, copy.rows
         if (rows.shape, rows.dtype) != (written.shape, written.dtype):
             return f"{written.dtype} {written.shape} instead of {rows.dtype} {rows.shape}"
-        for place in self.parts():
+        # Parts of the larger chunks, each of which is decoded once.
+        larger = self if copy.band_nbytes <= self.band_nbytes else self._replace(chunks=copy.chunks)
+        for place in larger.parts():
             found = rows.read(place)
-            # As bytes: NaN is not equal to NaN.
-            if found.tobytes() != written.read(place).tobytes():
+            if not _is_same(found, written.read(place)):
                 return f"the items [{', '.join(f'{one.start}:{one.stop}' for one in place)}]"
             note(found.nbytes)
         return None
+
+
+class ChoiceError(ValueError):
+    """A file has several arrays or none, and the caller has not named one."""
+
+
+def only(names: tuple[str, ...], what: str, where: str | None) -> str:
+    """Return the name of the only array of a file.
+
+    Raises
+    ------
+    ChoiceError
+        `what`, which is at `where`, does not have exactly one array.
+    """
+    if len(names) != 1:
+        place = where or "FILE"
+        advice = f"name one, such as '{place}::/{names[0]}': {listed(names)}" if names else ""
+        raise ChoiceError(f"{place}: {what} of {len(names)} arrays; {advice or 'nothing to copy'}")
+    return names[0]
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return the first names of a file, for messages."""
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
 
 
 class SeveralArrays(NamedTuple):
@@ -177,12 +202,20 @@ class SeveralArrays(NamedTuple):
         Attributes of them all.
     left_out : tuple of str
         Everything else in the file; see `inventory`.
+    nbytes : int or None
+        Size of the only array, if it has no name.
     """
 
     names: tuple[str, ...]
     open: Callable[[str], AbstractContextManager[ArraySource]]
     attrs: Mapping[str, Any]
     left_out: tuple[str, ...] = ()
+    nbytes: int | None = None
+
+    @classmethod
+    def of(cls, source: ArraySource, name: str = "") -> "SeveralArrays":
+        """Return an open array that is copied alone, under any name."""
+        return cls((name,), lambda _: nullcontext(source), {}, nbytes=source.nbytes)
 
     def noted(self, note: Callable[[ArraySource], None]) -> "SeveralArrays":
         """Return these arrays; `note` is called with each one that is opened."""
@@ -195,6 +228,12 @@ class SeveralArrays(NamedTuple):
                 yield source
 
         return self._replace(open=opened)
+
+
+def _is_same(one: AnyArray, two: AnyArray) -> bool:
+    if one.dtype.names is not None:  # without the bytes between fields
+        return all(_is_same(one[name], two[name]) for name in one.dtype.names)
+    return one.tobytes() == two.tobytes()  # as bytes: NaN is not equal to NaN
 
 
 def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[Place]:

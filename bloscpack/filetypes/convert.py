@@ -40,7 +40,7 @@ from ..types import (
     explain_keywords,
 )
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
-from .arraysource import ArraySource, SeveralArrays
+from .arraysource import ArraySource, SeveralArrays, only
 from .copyjob import Conversion, CopyJob
 from .identify import identify
 from .inventory import attributes
@@ -264,42 +264,44 @@ def convert(
 
 
 def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> Conversion:
-    """Copy an `ArraySource`, `SeveralArrays` or a source of clips; `src` is where it is from."""
-    if isinstance(source, SeveralArrays):
-        source = source.noted(job.note)
+    """Copy `SeveralArrays` or a source of clips; `src` is where it is from."""
+    if not isinstance(source, SeveralArrays):
+        return _copied_clips(source, inner, to, job)
+    source = source.noted(job.note)
+    if source.nbytes is None:
         target = _target_of_several(to, job)
-        if target.copy_several is not None:
-            return target.copy_several(source, job)
+    else:
+        target = _named(to) if to else _default(source, job, is_array=True)
+    if target.is_array:
+        return target.copy(source, job)
+    if source.nbytes is None:
         with Clips.of_several(source, src.name) as clips:
-            return _copied(clips, src, inner, to, job)
-    has_array = isinstance(source, ArraySource)
-    target = _named(to) if to else _default(source, job, is_array=has_array)
+            return _copied_clips(clips, "", to, job)
+    with source.open("") as array:
+        return _copied_clips(Clips.of(array, src.name), "", to, job)
+
+
+def _copied_clips(source: Any, inner: str, to: str | None, job: CopyJob) -> Conversion:
+    """Copy all clips of a source, or the clip `inner`."""
+    target = _named(to) if to else _default(source, job, is_array=False)
     if job.inner and not (target.is_array and target.open):
         raise ValueError(f"a copy of type {target.name!r} has no part {job.inner!r:.80}")
+    if target.is_array and target.has_names and not (inner or job.inner or len(source) == 1):
+        job.check_found(len(source), source.name)
+        return target.copy(arrays_of_clips(source).noted(job.note), job)
     if target.is_array:
-        if target.copy_several and not (has_array or inner or job.inner or len(source) == 1):
-            job.check_found(len(source), source.name)
-            return target.copy_several(arrays_of_clips(source).noted(job.note), job)
-        array = source if has_array else array_of_clip(source, inner)
+        array = array_of_clip(source, inner)
         job.note(array)
         if not inner:
             job.note(source)  # in which reading the images may have found more
-        return target.copy(array, job)
-    source = _clips_of(source, src, inner)
+        return target.copy(SeveralArrays.of(array), job)
+    if inner:
+        clip = source[inner]
+        source = Clips({inner: clip}, source.name, clip)
     _check_options(target, job)
     job.check_found(len(source), source.name)
     job.check_target(is_folder=target.is_folder)
     return target.copy(source, job)
-
-
-def _clips_of(source: Any, src: Any, inner: str) -> Any:
-    """Return an array as a source of clips, or the one clip `inner` of a source."""
-    if isinstance(source, ArraySource):
-        return Clips.of(source, src.name)
-    if not inner:
-        return source
-    clip = source[inner]
-    return Clips({inner: clip}, source.name, clip)
 
 
 def _target_of_several(to: str | None, job: CopyJob) -> Target:
@@ -334,9 +336,12 @@ def open_array(where: Any, *, nthreads: int | None = None) -> Iterator[ArraySour
     with ExitStack() as stack:
         filetype, source, _ = _identified(where, None, stack)
         reader = _reader(filetype, source)
-        if reader is None or not reader.is_array:
+        if reader is None or not reader.is_array or (filetype and not inner):
             reader = _named("array")  # its error names the function that reads the file
-        yield stack.enter_context(reader.read(source, inner, nthreads=nthreads))
+        arrays = stack.enter_context(reader.read(source, inner, nthreads=nthreads))
+        yield stack.enter_context(
+            arrays.open(only(arrays.names, reader.kinds[0].name, source.name))
+        )
 
 
 def _reader(filetype: FileType | None, source: Any) -> Target | None:
@@ -390,17 +395,18 @@ def _opened(
         if isinstance(src, list | tuple) and to and _named(to).is_array:
             raise TypeError("an array is copied from one file, not from a list")
         return _opened_clips(filetype, src, stack, job.nthreads, storage_options)
-    if reader.open_several is not None and not (inner or job.inner):
-        arrays = stack.enter_context(reader.open_several(src, nthreads=job.nthreads))
-        if len(arrays.names) == 1 and not reader.is_mapping:
-            job.note(arrays)
-            job.leave_out(*attributes(arrays.attrs))
-            return stack.enter_context(arrays.open(arrays.names[0]))
+    found = stack.enter_context(reader.read(src, inner, nthreads=job.nthreads))
+    if not reader.is_array or found.nbytes is not None:
+        return found
+    names, is_one = found.names, bool(inner or job.inner)
+    if not (is_one or (len(names) == 1 and not reader.is_mapping)):
         target = _target_of_several(to, job)
-        if (arrays.names or reader.is_mapping) and (target.copy_several or not target.is_array):
-            return arrays
-    # Without a name, this raises an error if the file has several arrays.
-    return stack.enter_context(reader.read(src, inner, nthreads=job.nthreads))
+        if (names or reader.is_mapping) and (target.has_names or not target.is_array):
+            return found
+    name = only(names, reader.kinds[0].name, src.name)
+    job.note(found)
+    job.leave_out(*attributes(found.attrs))
+    return SeveralArrays.of(stack.enter_context(found.open(name)))
 
 
 def _opened_clips(

@@ -162,7 +162,7 @@ class Target(NamedTuple):
     """Type of file or folder that `convert` writes; it reads those of other libraries, too."""
 
     name: str  # value of `to`
-    # Takes a `FrameSource`, or for an array an `ArraySource`, and a `CopyJob`; writes the copy.
+    # Takes a `FrameSource`, or `SeveralArrays`, and a `CopyJob`; writes the copy.
     copy: "Callable[..., Conversion]"
     # A copy whose name ends in one has this type by default, unless a longer suffix of another type
     # fits too; empty if a copy has this type only by its name.
@@ -170,15 +170,13 @@ class Target(NamedTuple):
     # Takes the source, and decides whether this type can be the default; None if it always can.
     accepts: Callable[..., bool] | None = None
     is_folder: bool = False  # whether it is a folder
-    is_array: bool = False  # whether it holds an array, and not clips of frames
+    is_array: bool = False  # whether it holds arrays, and not clips of frames
     kinds: tuple[FileKind, ...] = ()  # kinds of files of other libraries that are read
     # Takes an open source of these kinds, the name of an array or a clip in it, and ``nthreads``.
-    # Returns a context manager with an `ArraySource` or a `FrameSource`.
+    # Returns a context manager with `SeveralArrays` or a `FrameSource`.
     open: Function | None = None
-    # The same for all arrays of a file that has several by name: takes an open source and
-    # ``nthreads``, and returns a context manager with `SeveralArrays`; takes these and a `CopyJob`.
-    open_several: Function | None = None
-    copy_several: "Callable[..., Conversion] | None" = None
+    # Whether a copy has several arrays by name.
+    has_names: bool = False
     # Whether a file of one array is a file of several, too, and not copied as an array alone.
     is_mapping: bool = False
 
@@ -194,12 +192,9 @@ def _exchange(
     module: str,
     suffixes: tuple[str, ...],
     kinds: tuple[FileKind, ...],
-    *,
-    open_several: str | None = None,
-    copy_several: str | None = None,
     **options: Any,
 ) -> Target:
-    """Return the row of a format of another library; functions are named as in its module."""
+    """Return the row of a type whose functions are named as in its module."""
     module = f"integrations.exchange.{module}"
     return Target(
         name,
@@ -207,12 +202,11 @@ def _exchange(
         suffixes,
         kinds=kinds,
         open=on_use(module, f"open_{name}"),
-        open_several=on_use(module, open_several) if open_several else None,
-        copy_several=on_use(module, copy_several) if copy_several else None,
         **options,
     )
 
 
+_NAMED: dict[str, Any] = {"is_array": True, "has_names": True}
 TARGETS = (
     Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",)),
     Target(
@@ -236,73 +230,17 @@ TARGETS = (
         kinds=(JPEG, PNG),
         open=on_use("integrations.exchange.webdataset", "open_image"),
     ),
-    Target(
-        "array",
-        on_use("filetypes.converters.arraycopy", "copy_to_array"),
-        (".blp",),
-        is_array=True,
-        kinds=(ARRAY,),
-        open=on_use("filetypes.converters.arraycopy", "open_array"),
-    ),
-    Target(
-        "archive",
-        on_use("filetypes.converters.archivecopy", "copy_one_to_archive"),
-        is_array=True,
-        kinds=(ARCHIVE,),
-        open=on_use("filetypes.converters.archivecopy", "open_one"),
-        open_several=on_use("filetypes.converters.archivecopy", "open_archive"),
-        copy_several=on_use("filetypes.converters.archivecopy", "copy_to_archive"),
-        is_mapping=True,
-    ),
-    Target("v3", on_use("filetypes.converters.arraycopy", "copy_to_v3"), is_array=True),
+    _exchange("array", "arraycopy", (".blp",), (ARRAY,), is_array=True),
+    _exchange("archive", "archivecopy", (), (ARCHIVE,), **_NAMED, is_mapping=True),
+    Target("v3", on_use("integrations.exchange.arraycopy", "copy_to_v3"), is_array=True),
     _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
-    _exchange(
-        "npz",
-        "npz",
-        (".npz",),
-        (ZIP,),
-        is_array=True,
-        open_several="open_several",
-        copy_several="copy_several",
-        is_mapping=True,
-    ),
-    _exchange(
-        "hdf5",
-        "hdf5",
-        (".h5", ".hdf5"),
-        (HDF5,),
-        is_array=True,
-        open_several="open_several",
-        copy_several="copy_several",
-    ),
-    _exchange(
-        "zarr",
-        "zarrarray",
-        (".zarr", ".zarr.zip"),
-        (ZARR,),
-        is_array=True,
-        open_several="open_several",
-        copy_several="copy_several",
-    ),
-    _exchange(
-        "zarr2",
-        "zarrarray",
-        (),
-        (),
-        is_array=True,
-        copy_several="copy_several_to_zarr2",
-    ),
+    _exchange("npz", "npz", (".npz",), (ZIP,), **_NAMED, is_mapping=True),
+    _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), **_NAMED),
+    _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), **_NAMED),
+    _exchange("zarr2", "zarrarray", (), (), **_NAMED),
     _exchange("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
     _exchange("mp4", "videofile", (".mp4",), (VIDEO, GIF)),
     Target("gif", on_use("integrations.exchange.videofile", "copy_to_gif"), (".gif",)),
     _exchange("webdataset", "webdataset", (".tar",), (TAR,)),
-    _exchange(
-        "netcdf",
-        "netcdf",
-        (".nc", ".nc4"),
-        (NETCDF3,),
-        is_array=True,
-        open_several="open_several",
-        copy_several="copy_several",
-    ),
+    _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), **_NAMED),
 )

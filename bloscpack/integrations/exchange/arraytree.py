@@ -90,27 +90,32 @@ class ArrayTree:
         """Add an array."""
         self._nodes[node.path] = node
 
-    def several(self) -> SeveralArrays:
-        """Return all arrays that are not coordinates of others.
+    def arrays(self, inner: str) -> SeveralArrays:
+        """Return the array `inner`, or all arrays that are not coordinates of others.
 
         Raises
         ------
+        NotFoundError
+            The file does not have this array.
         UnsupportedError
-            There are arrays, and none of them can be read.
+            Its items cannot be read, or there are arrays and none of them can.
         """
         self._fold()
+        names = self._names()
+        if inner:
+            inner = inner if inner in self._nodes else chosen(inner, names, self._what, self._where)
+            return SeveralArrays.of(self._opened(self._nodes[inner], is_alone=True))
         for path, node in self._nodes.items():
-            text = f"array {quoted(path)}: {node.why}"
             if path not in self._folded and node.rows is None:
-                self.inventory.add(text)
+                self.inventory.add(f"array {quoted(path)}: {node.why}")
         attrs = self._plain("the file", self.groups.get("", {}), self.inventory) | self.rest
         nested = [key for key in attrs if key.startswith("/")]
         self.inventory.add(*(attribute(key) for key in nested))
         attrs = {key: value for key, value in attrs.items() if key not in nested}
-        names = self._names()
+        within = {path[:at] for path in names for at, each in enumerate(path) if each == "/"}
         for path, found in self.groups.items():
             plain = self._plain(f"group {quoted(path)}", found, self.inventory) if path else {}
-            if path and (plain or not any(each.startswith(f"{path}/") for each in names)):
+            if path and (plain or path not in within):
                 attrs[f"/{path}"] = plain
         if not names and self._nodes:
             raise UnsupportedError(
@@ -118,30 +123,11 @@ class ArrayTree:
             ).at(path=self._where)
 
         def read(name: str) -> AbstractContextManager[ArraySource]:
-            return nullcontext(self._opened(self._named(name), is_alone=len(names) == 1))
+            if name not in self._nodes:
+                raise NotFoundError(f"no array {quoted(name)} in {self._what}").at(path=self._where)
+            return nullcontext(self._opened(self._nodes[name], is_alone=len(names) == 1))
 
         return SeveralArrays(tuple(names), read, attrs, self.inventory.left_out)
-
-    def one(self, inner: str) -> ArraySource:
-        """Return the array `inner`, or the only one.
-
-        Raises
-        ------
-        NotFoundError, ChoiceError
-            As `library.chosen`.
-        UnsupportedError
-            Its items cannot be read.
-        """
-        self._fold()
-        if inner not in self._nodes or not inner:
-            names = self._names() or self._nodes
-            inner = chosen(inner, names, self._what, self._where)
-        return self._opened(self._nodes[inner], is_alone=True)
-
-    def _named(self, name: str) -> Node:
-        if name not in self._nodes:
-            raise NotFoundError(f"no array {quoted(name)} in {self._what}").at(path=self._where)
-        return self._nodes[name]
 
     def _names(self) -> list[str]:
         return [

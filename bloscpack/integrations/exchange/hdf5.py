@@ -13,14 +13,16 @@ import numpy as np
 
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
-from ...filetypes.copyjob import Conversion, CopyJob
+from ...filetypes.copyjob import CopyJob
 from ...filetypes.inventory import quoted
 from ...storage.protocol import ByteSource
-from ..axislabels import Labels, typed
-from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one, split_groups
-from .arraylabels import labels_of, others_of
+from ...types import AnyArray
+from ..axislabels import Coord, Labels, typed
+from .arrayfile import ArrayFormat
+from .arraylabels import labelled
 from .arraytree import ArrayTree, Node
 from .library import SourceStream, TargetFile, errors_of
+from .treewriter import TreeWriter, split_groups
 
 try:
     import h5py
@@ -50,39 +52,24 @@ _LIBVER = ("v108", "v110")
 
 
 @contextmanager
-def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
-    """Yield a dataset of an HDF5 or netCDF file.
+def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
+    """Yield all datasets of an HDF5 or netCDF file, or one.
 
     Raises
     ------
     FormatError
         The file is damaged.
     UnsupportedError
-        The dataset has no plain items, or they are in other files.
+        No dataset, or not this one, has plain items in the file.
     """
-    with _tree(source) as tree, errors_of(_WHAT, source.name):
-        found = tree.one(inner)
-        yield found
-
-
-@contextmanager
-def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all datasets of an HDF5 or netCDF file. Raises as `open_hdf5` does."""
-    with _tree(source) as tree:
-        with errors_of(_WHAT, source.name):
-            found = tree.several()
-        yield found
-
-
-@contextmanager
-def _tree(source: ByteSource) -> Iterator[ArrayTree]:
     with errors_of(_WHAT, source.name):
         file = h5py.File(SourceStream(source), "r")
     with closing(file):
         tree = ArrayTree(_WHAT, source.name)
         with errors_of(_WHAT, source.name):
             _Reader(file, tree, source.name).read()
-        yield tree
+            found = tree.arrays(inner)
+        yield found
 
 
 class _Reader:
@@ -302,31 +289,24 @@ def _rest(node: Any) -> dict[str, Any]:
     return rest if isinstance(rest, dict) else {}
 
 
-def copy_to_hdf5(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to a dataset of a new HDF5 file."""
-    return copy_one(_FORMAT, source, job, default="data")
-
-
-def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
-    """Copy named arrays to the datasets of a new HDF5 file, in groups where names have a "/"."""
-    return copy_arrays(_FORMAT, arrays, job)
-
-
 @contextmanager
-def _writing(path: str, job: CopyJob) -> Iterator["_Writer"]:
+def _writing(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator["_Writer"]:
     with TargetFile(path) as stream:
         with h5py.File(stream, "w", libver=_LIBVER) as file:
-            writer = _Writer(file, job, stream)
+            writer = _Writer(file, arrays, job, stream)
             yield writer
             writer.finish()
         stream.check()
 
 
-class _Writer:
-    """Writes arrays to an HDF5 file; see `arrayfile.ArrayWriter`."""
+class _Writer(TreeWriter):
+    """Writes arrays to an HDF5 file."""
 
-    def __init__(self, file: Any, job: CopyJob, stream: TargetFile) -> None:
-        self._file, self._job, self._stream = file, job, stream
+    what = _WHAT
+
+    def __init__(self, file: Any, arrays: SeveralArrays, job: CopyJob, stream: TargetFile) -> None:
+        super().__init__(arrays, job, stream)
+        self._file = file
         self._labelled: list[tuple[Any, tuple[str, ...]]] = []
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
@@ -336,34 +316,41 @@ class _Writer:
             write_attrs(self._file.require_group(f"/{path}"), found)
         write_attrs(self._file, root)
 
-    def write(self, name: str, source: ArraySource, add: Add) -> None:
-        """Write an array."""
-        rows, job = source.rows, self._job
-        labels = labels_of(source.attrs, rows.shape)
-        chunks = chunks_for(source, job)
-        dtype = h5py.opaque_dtype(rows.dtype) if rows.dtype.kind in "mM" else rows.dtype
-        with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
-            dataset = self._file.create_dataset(
-                name, rows.shape, dtype, chunks=chunks, **(_FILTERS if chunks else {})
-            )
-        if dataset.dtype != rows.dtype:
-            raise UnsupportedError(f"{_WHAT} cannot hold items of {rows.dtype}").at(path=job.name)
-        rest = typed(others_of(source.attrs, rows.shape), rows.dtype)
+    def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
+        """Raise an error for items that HDF5 does not give back."""
+        dtype = _type_of(source.rows.dtype)
+        if h5py.h5t.py_create(dtype, logical=True).dtype != source.rows.dtype:
+            raise UnsupportedError(f"{_WHAT} cannot hold items of {source.rows.dtype}")
+
+    def create(
+        self,
+        name: str,
+        source: ArraySource,
+        labels: Labels | None,
+        attrs: dict[str, Any],
+        chunks: tuple[int, ...] | None,
+    ) -> Any:
+        """Create a dataset, with coordinates as scales; others are attributes."""
+        rows = source.rows
+        dataset = self._file.create_dataset(
+            name, rows.shape, _type_of(rows.dtype), chunks=chunks, **(_FILTERS if chunks else {})
+        )
+        attrs = typed(attrs, rows.dtype)
         if labels is not None:
-            coords = self._write_labels(dataset, labels, name.rpartition("/")[2])
-            if coords:
-                rest["coords"] = {key: source.attrs["coords"][key] for key in coords}
-        write_attrs(dataset, rest)
-        aligned = source if chunks is None else source._replace(chunks=source.chunks or chunks)
-        for place in aligned.parts():
-            part = rows.read(place)
-            dataset[place] = part.view(dtype)
-            self._stream.check()
-            add(part.nbytes)
+            others = self._write_labels(dataset, labels, name)
+            if others:
+                attrs["coords"] = {key: source.attrs["coords"][key] for key in others}
+        write_attrs(dataset, attrs)
+        return dataset
+
+    def encode(self, part: AnyArray) -> AnyArray:
+        """Return times as opaque items."""
+        return part.view(_type_of(part.dtype))
 
     def _write_labels(self, dataset: Any, labels: Labels, name: str) -> list[str]:
         """Write names of axes and coordinates; return the coordinates that cannot be scales."""
         others = []
+        name = name.rpartition("/")[2]
         if labels.dims == (name,):
             dataset.make_scale(name)
         else:
@@ -372,13 +359,27 @@ class _Writer:
         for key, coord in labels.coords.items():
             is_scale = len(coord.dims) == 1 and labels.dims.count(coord.dims[0]) == 1
             if is_scale and coord.values.dtype.kind in "biufU" and is_place(key):
-                what = f"{_WHAT} cannot hold coordinates {key!r:.80}"
-                with errors_of(what, self._job.name, UnsupportedError):
-                    _write_scale(dataset, labels.dims.index(coord.dims[0]), key, coord)
+                self._attach_scale(dataset, labels.dims.index(coord.dims[0]), key, coord)
             else:
                 others.append(key)
         self._labelled.append((dataset, labels.dims))
         return others
+
+    def _attach_scale(self, dataset: Any, axis: int, name: str, coord: Coord) -> None:
+        """Attach a coordinate to an axis; another array of the group may have it already."""
+        scale, values = dataset.parent.get(name), coord.values
+        if scale is None:
+            text = values.dtype.kind == "U"
+            scale = dataset.parent.create_dataset(
+                name,
+                data=values.astype(object) if text else values,
+                dtype=h5py.string_dtype() if text else None,
+            )
+            write_attrs(scale, typed(coord.attrs, values.dtype))
+            self.written.add(scale.name.strip("/"))
+        if not scale.is_scale:
+            scale.make_scale(name)
+        dataset.dims[axis].attach_scale(scale)
 
     def finish(self) -> None:
         """Attach a scale without values to each axis that has none, as xarray needs one."""
@@ -395,6 +396,10 @@ class _Writer:
                     dataset.dims[axis].attach_scale(found)
 
 
+def _type_of(dtype: Any) -> Any:
+    return h5py.opaque_dtype(dtype) if dtype.kind in "mM" else dtype
+
+
 def is_place(name: str) -> bool:
     """Return whether a dataset of a group can have this name."""
     return bool(name) and name not in (".", "..") and not set(name) & set("/\0")
@@ -409,23 +414,6 @@ def write_attrs(node: Any, attrs: Mapping[str, Any]) -> None:
         node.attrs[key] = np.array(value) if is_list else value
     if rest:
         node.attrs[REST] = json.dumps(rest, default=lambda value: value.tolist())
-
-
-def _write_scale(dataset: Any, axis: int, name: str, coord: Any) -> None:
-    """Attach a coordinate to an axis; another array of the group may have it already."""
-    found, values = dataset.parent.get(name), coord.values
-    if isinstance(found, h5py.Dataset) and found.is_scale:
-        dataset.dims[axis].attach_scale(found)
-        return
-    text = values.dtype.kind == "U"
-    scale = dataset.parent.create_dataset(
-        name,
-        data=values.astype(object) if text else values,
-        dtype=h5py.string_dtype() if text else None,
-    )
-    write_attrs(scale, typed(coord.attrs, values.dtype))
-    scale.make_scale(name)
-    dataset.dims[axis].attach_scale(scale)
 
 
 def is_plain(key: str, value: Any) -> bool:
@@ -448,4 +436,5 @@ def is_plain(key: str, value: Any) -> bool:
     )
 
 
-_FORMAT = ArrayFormat("hdf5", _writing, open_several, ("chunks",))
+_FORMAT = ArrayFormat("hdf5", open_hdf5, _writing, labelled)
+copy_to_hdf5 = _FORMAT.copy

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...exceptions import BloscpackError, FormatError, NotFoundError
+from ...filetypes.arraysource import ChoiceError, listed, only
 from ...storage.protocol import ByteSource
 
 
@@ -95,10 +96,6 @@ class TargetFile(io.FileIO):
             raise self._error
 
 
-class ChoiceError(ValueError):
-    """A file has several arrays or none, and the caller has not named one."""
-
-
 @contextmanager
 def errors_of(
     what: str, name: str | None, kind: type[BloscpackError] = FormatError
@@ -137,19 +134,12 @@ def chosen(inner: str, names: Iterable[str], what: str, name: str | None) -> str
     ChoiceError
         `inner` is empty, and the file does not have exactly one array.
     """
-    found = list(names)
-    listed = ", ".join(found[:10]) + (", ..." if len(found) > 10 else "")
+    found = tuple(names)
     if inner and inner not in found:
-        raise NotFoundError(f"no array {inner!r:.80} in {what}: it has {listed or 'none'}").at(
-            path=name
-        )
-    if not inner and len(found) != 1:
-        place = name or "FILE"
-        advice = (
-            f"name one, such as '{place}::/{found[0]}': {listed}" if found else "nothing to copy"
-        )
-        raise ChoiceError(f"{place}: {what} of {len(found)} arrays; {advice}")
-    return inner or found[0]
+        raise NotFoundError(
+            f"no array {inner!r:.80} in {what}: it has {listed(found) or 'none'}"
+        ).at(path=name)
+    return inner or only(found, what, name)
 
 
 def refuse_inner(inner: str, what: str) -> None:

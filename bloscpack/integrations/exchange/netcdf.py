@@ -14,16 +14,17 @@ import numpy as np
 
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
-from ...filetypes.copyjob import Conversion, CopyJob
+from ...filetypes.copyjob import CopyJob
 from ...filetypes.inventory import quoted
 from ...storage.protocol import ByteSource
-from ..axislabels import DECODED, DEFAULT_NAME, Coord, Labels, typed
-from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one, split_groups
-from .arraylabels import encoded, others_of
+from ...types import AnyArray
+from ..axislabels import DECODED, Coord, Labels, typed
+from .arrayfile import ArrayFormat
+from .arraylabels import encoded
 from .arraytree import ArrayTree, Node
-from .hdf5 import REST, is_place, is_plain
-from .hdf5 import open_several as open_datasets
+from .hdf5 import REST, is_place, is_plain, open_hdf5
 from .library import SourceStream, TargetFile, errors_of
+from .treewriter import TreeWriter, name_others, split_groups
 
 try:
     import h5netcdf
@@ -44,31 +45,14 @@ _FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
 
 
 @contextmanager
-def open_netcdf(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
-    """Yield a variable of a netCDF file of version 3.
+def open_netcdf(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
+    """Yield all variables of a netCDF file of version 3 that are not coordinates, or one.
 
     Raises
     ------
     FormatError
         The file is damaged.
     """
-    with _tree(source) as tree:
-        with errors_of(_WHAT, source.name):
-            found = tree.one(inner)
-        yield found
-
-
-@contextmanager
-def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all variables that are not coordinates. Raises as `open_netcdf` does."""
-    with _tree(source) as tree:
-        with errors_of(_WHAT, source.name):
-            found = tree.several()
-        yield found
-
-
-@contextmanager
-def _tree(source: ByteSource) -> Iterator[ArrayTree]:
     # scipy maps a file to memory, and reads any other stream whole.
     place = source.place()
     is_file = isinstance(place, str)
@@ -79,7 +63,8 @@ def _tree(source: ByteSource) -> Iterator[ArrayTree]:
         tree = ArrayTree(_WHAT, source.name)
         with errors_of(_WHAT, source.name):
             _add_variables(tree, file, source.name)
-        yield tree
+            found = tree.arrays(inner)
+        yield found
 
 
 def _add_variables(tree: ArrayTree, file: Any, where: str | None) -> None:
@@ -115,29 +100,22 @@ def _rows(file: Any, name: str, where: str | None) -> Rows:
     return Rows(data.shape, dtype, read)
 
 
-def copy_to_netcdf(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to a variable of a new netCDF file of version 4."""
-    return copy_one(_FORMAT, source, job, default=DEFAULT_NAME)
-
-
-def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
-    """Copy named arrays to the variables of a new file, in groups where names have a "/"."""
-    return copy_arrays(_FORMAT, arrays, job)
-
-
 @contextmanager
-def _writing(path: str, job: CopyJob) -> Iterator["_Writer"]:
+def _writing(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator["_Writer"]:
     with TargetFile(path) as stream:
         with h5netcdf.File(stream, "w") as file:
-            yield _Writer(file, job, stream)
+            yield _Writer(file, arrays, job, stream)
         stream.check()
 
 
-class _Writer:
-    """Writes arrays to a netCDF file; see `arrayfile.ArrayWriter`."""
+class _Writer(TreeWriter):
+    """Writes arrays to a netCDF file."""
 
-    def __init__(self, file: Any, job: CopyJob, stream: TargetFile) -> None:
-        self._file, self._job, self._stream = file, job, stream
+    what = _WHAT
+
+    def __init__(self, file: Any, arrays: SeveralArrays, job: CopyJob, stream: TargetFile) -> None:
+        super().__init__(arrays, job, stream)
+        self._file = file
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Write the attributes of the file and its groups."""
@@ -146,75 +124,89 @@ class _Writer:
             _write_attrs(self._group(path), found)
         _write_attrs(self._file, root)
 
-    def write(self, name: str, source: ArraySource, add: Add) -> None:
-        """Write an array."""
-        rows, job = source.rows, self._job
-        dtype = np.dtype("i1") if rows.dtype.kind == "b" else rows.dtype
-        is_number = dtype.kind in "iuf" and dtype.itemsize <= 8 and dtype != np.float16
-        if not is_number and dtype != "S1":
-            raise UnsupportedError(f"{_WHAT} cannot hold items of {rows.dtype}").at(path=job.name)
+    def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
+        """Raise an error for items, axes or coordinates that netCDF does not have."""
+        dtype = source.rows.dtype
+        if dtype != "S1" and not _is_number(dtype):
+            raise UnsupportedError(f"{_WHAT} cannot hold items of {dtype}")
+        labels = Labels.unpack(source.attrs, source.rows.shape)
+        for each, length in zip(labels.dims, source.rows.shape, strict=True):
+            self._dimension(name, each, length, is_default=_has_no_names(source))
+        for key, coord in labels.coords.items():
+            is_held = coord.values.dtype.kind == "U" or _is_number(coord.values.dtype)
+            if not is_held or not is_place(key):
+                raise ValueError(f"coordinates {key!r:.80} of {coord.values.dtype}")
+
+    def create(
+        self,
+        name: str,
+        source: ArraySource,
+        labels: Labels | None,
+        attrs: dict[str, Any],
+        chunks: tuple[int, ...] | None,
+    ) -> Any:
+        """Create a variable, with its coordinates beside it."""
+        rows = source.rows
         labels = Labels.unpack(source.attrs, rows.shape)
-        attrs = others_of(source.attrs, rows.shape)
-        group_name, _, name = name.rpartition("/")
-        chunks = chunks_for(source, job)
-        with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
-            group = self._group(group_name)
-            is_default = "dims" not in source.attrs and "coords" not in source.attrs
-            dims = tuple(
-                self._dimension(group, each, length, is_default)
-                for each, length in zip(labels.dims, rows.shape, strict=True)
-            )
-            others = [key for key in labels.coords if key not in labels.dims]
-            for key, coord in labels.coords.items():
-                self._write_coord(group, key, coord)
-            if others and "coordinates" not in attrs:
-                attrs["coordinates"] = " ".join(others)
-            fill = None if attrs.get(DECODED) else typed(attrs, dtype).get("_FillValue")
-            if isinstance(fill, np.generic) and fill.dtype == dtype:
-                del attrs["_FillValue"]
-            else:
-                fill = None
-            variable = group.create_variable(
-                name, dims, dtype, chunks=chunks, fillvalue=fill, **(_FILTERS if chunks else {})
-            )
-            _write_attrs(variable, attrs, dtype)
-            if dtype != rows.dtype:
-                variable.attrs["dtype"] = "bool"  # as xarray has it
-            for place in source._replace(chunks=chunks).parts():
-                part = rows.read(place)
-                variable[place] = part.astype(dtype, copy=False)
-                self._stream.check()
-                add(part.nbytes)
+        dtype = np.dtype("i1") if rows.dtype.kind == "b" else rows.dtype
+        group_name, _, last = name.rpartition("/")
+        group = self._group(group_name)
+        dims = []
+        for each, length in zip(labels.dims, rows.shape, strict=True):
+            each, is_new = self._dimension(name, each, length, is_default=_has_no_names(source))
+            if is_new:
+                group.dimensions[each] = length
+            dims.append(each)
+        for key, coord in labels.coords.items():
+            self._write_coord(group, key, coord)
+        name_others(attrs, labels)
+        fill = None if attrs.get(DECODED) else typed(attrs, dtype).get("_FillValue")
+        if isinstance(fill, np.generic) and fill.dtype == dtype:
+            del attrs["_FillValue"]
+        else:
+            fill = None
+        variable = group.create_variable(
+            last, dims, dtype, chunks=chunks, fillvalue=fill, **(_FILTERS if chunks else {})
+        )
+        _write_attrs(variable, attrs, dtype)
+        if dtype != rows.dtype:
+            variable.attrs["dtype"] = "bool"  # as xarray has it
+        return variable
+
+    def encode(self, part: AnyArray) -> AnyArray:
+        """Return booleans as integers."""
+        return part.view("i1") if part.dtype == bool else part
 
     def _group(self, name: str) -> Any:
         if not name:
             return self._file
         return self._file[name] if name in self._file else self._file.create_group(name)
 
-    def _dimension(self, group: Any, name: str, length: int, is_default: bool) -> str:
-        """Return the name of a dimension of a group or those above, after it is made."""
-        found = next(
-            (each.dimensions[name] for each in _up(group) if name in each.dimensions), None
-        )
+    def _dimension(
+        self, place: str, name: str, length: int, *, is_default: bool
+    ) -> tuple[str, bool]:
+        """Return the name of a dimension of an array, and whether it has to be made."""
+        inner, above = self._file, [self._file.dimensions]
+        for each in place.split("/")[:-1]:
+            inner = inner[each] if inner is not None and each in inner.groups else None
+            above.append({} if inner is None else inner.dimensions)
+        found = next((each[name] for each in reversed(above) if name in each), None)
         if found is not None and found.size == length:
-            return name
+            return name, False
         if found is not None and is_default:
-            return self._dimension(group, f"{name}_{length}", length, is_default)
-        if not is_place(name) or name in group.dimensions:
+            return self._dimension(place, f"{name}_{length}", length, is_default=True)
+        if not is_place(name) or name in above[-1]:
             raise ValueError(
                 f"an axis {name!r:.80} of {length}: copy each array to a file of its own, by "
                 "FILE::/NAME"
             )
-        group.dimensions[name] = length
-        return name
+        return name, True
 
     def _write_coord(self, group: Any, key: str, coord: Coord) -> None:
         """Write a coordinate, unless another array of the group has it already."""
         values = coord.values
         if key in group.variables or _has_above(group, key, coord):
             return
-        if values.dtype.kind not in "biufU" or values.dtype == np.float16 or not is_place(key):
-            raise ValueError(f"coordinates {key!r:.80} of {values.dtype}")
         if values.dtype.kind == "b":
             values = values.view("i1")
         is_text = values.dtype.kind == "U"
@@ -224,6 +216,15 @@ class _Writer:
         _write_attrs(variable, coord.attrs, values.dtype)
         if coord.values.dtype == bool:
             variable.attrs["dtype"] = "bool"
+        self.written.add(variable.name.strip("/"))
+
+
+def _has_no_names(source: ArraySource) -> bool:
+    return "dims" not in source.attrs and "coords" not in source.attrs
+
+
+def _is_number(dtype: Any) -> bool:
+    return dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype != np.float16
 
 
 def _up(group: Any) -> Iterator[Any]:
@@ -268,4 +269,5 @@ def _is_plain(key: str, value: Any) -> bool:
     return not isinstance(value, bool) and is_plain(key, value)
 
 
-_FORMAT = ArrayFormat("netcdf", _writing, open_datasets, ("chunks",), encoded)
+_FORMAT = ArrayFormat("netcdf", open_hdf5, _writing, encoded)
+copy_to_netcdf = _FORMAT.copy

@@ -1,10 +1,10 @@
 """Array in a ``.npy`` file, read and written by ranges of items, without mapping it to memory."""
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from math import prod
-from typing import IO
+from typing import IO, Any
 
 from numpy.lib import format as npy
 
@@ -12,11 +12,10 @@ from ...array.arraymetadata import new_array, stored_view
 from ...array.chunkpieces import contiguous_run
 from ...array.dtype import Dtype
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...filetypes.arraysource import ArraySource
-from ...filetypes.copyjob import Conversion, CopyJob
+from ...filetypes.arraysource import ArraySource, SeveralArrays
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, BytesLike
-from .arrayfile import Add, copy_array
+from .arrayfile import Add, ArrayFormat, without_attrs
 from .library import errors_of, refuse_inner
 
 # numpy reads no header of more than 10,000 bytes.
@@ -25,7 +24,7 @@ _LENGTH_NBYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 
 
 @contextmanager
-def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
+def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
     """Yield the array in a ``.npy`` file, without reading its items.
 
     The file may have more behind it, as `numpy.save` adds arrays to an open file.
@@ -36,24 +35,40 @@ def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
         The header is damaged, or the file is too short.
     """
     refuse_inner(inner, "a .npy file")
-    rows = _npy_rows(source)
+    yield SeveralArrays.of(npy_array(source))
+
+
+def npy_array(source: ByteSource) -> ArraySource:
+    """Return the array in a ``.npy`` file. Raises as `open_npy` does."""
+    with errors_of(".npy file", source.name):
+        start, shape, is_fortran, dtype = read_header(source.read_at(0, HEAD_NBYTES))
+    rows = ItemRows(source, start, shape, dtype, is_fortran=is_fortran, what=".npy file")
     left_out: list[str] = []
     rest = source.size() - rows.stop
     if rest > 0 and not rows.dtype.hasobject:
         magic = bytes(source.read_at(rows.stop, len(npy.MAGIC_PREFIX)))
         what = "a second array" if magic == npy.MAGIC_PREFIX else "trailing bytes"
         left_out.append(f"{what}: {rest} bytes")
-    yield ArraySource(rows, rows.is_fortran, left_out=tuple(left_out))
+    return ArraySource(rows, rows.is_fortran, left_out=tuple(left_out))
 
 
-def copy_to_npy(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to a ``.npy`` file, which has no place for attrs."""
-    return copy_array("npy", source, job, _write, open_npy, keeps=())
+class NpyWriter:
+    """Writes the array of a ``.npy`` file; see `arrayfile.ArrayWriter`."""
 
+    def __init__(self, path: str) -> None:
+        self._path = path
 
-def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
-    with open(path, "xb") as file:
-        write_npy(file, source, add)
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Do nothing: there is no place for attributes."""
+
+    def check(self, name: str, source: ArraySource) -> None:
+        """Raise UnsupportedError for items that the format cannot describe."""
+        _description(source.rows.dtype)
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write the array."""
+        with open(self._path, "xb") as file:
+            write_npy(file, source, add)
 
 
 def write_npy(stream: IO[bytes], source: ArraySource, add: Add) -> None:
@@ -62,16 +77,10 @@ def write_npy(stream: IO[bytes], source: ArraySource, add: Add) -> None:
     Raises
     ------
     UnsupportedError
-        The format cannot hold items of this dtype.
+        The format cannot describe the items.
     """
     rows = source.rows
-    try:
-        descr = npy.dtype_to_descr(rows.dtype)
-        is_held = npy.descr_to_dtype(descr) == rows.dtype
-    except ValueError:  # fields that overlap
-        is_held = False
-    if not is_held:
-        raise UnsupportedError(f"a .npy file cannot hold items of {rows.dtype}")
+    descr = _description(rows.dtype)
     header = {"descr": descr, "fortran_order": source.is_fortran, "shape": rows.shape}
     try:
         npy.write_array_header_1_0(stream, header)
@@ -87,10 +96,12 @@ def write_npy(stream: IO[bytes], source: ArraySource, add: Add) -> None:
         add(part.nbytes)
 
 
-def _npy_rows(source: ByteSource) -> "ItemRows":
-    with errors_of(".npy file", source.name):
-        start, shape, is_fortran, dtype = read_header(source.read_at(0, HEAD_NBYTES))
-    return ItemRows(source, start, shape, dtype, is_fortran=is_fortran, what=".npy file")
+def _description(dtype: Dtype) -> Any:
+    with suppress(ValueError):  # fields that overlap
+        found = npy.dtype_to_descr(dtype)
+        if npy.descr_to_dtype(found) == dtype:
+            return found
+    raise UnsupportedError(f"a .npy file cannot hold items of {dtype}")
 
 
 def read_header(head: BytesLike) -> tuple[int, tuple[int, ...], bool, Dtype]:
@@ -166,3 +177,14 @@ class ItemRows:
         return result
 
     __getitem__ = read
+
+
+_FORMAT = ArrayFormat(
+    "npy",
+    open_npy,
+    lambda path, arrays, job: nullcontext(NpyWriter(path)),
+    without_attrs,
+    place=None,
+    options=(),
+)
+copy_to_npy = _FORMAT.copy

@@ -5,7 +5,7 @@ The checksum that ZIP has of each is compared before any item is read. Objects a
 
 import errno
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from shutil import copyfileobj, disk_usage
 from tempfile import TemporaryFile, gettempdir
 from zipfile import ZipFile, ZipInfo
@@ -14,13 +14,13 @@ from numpy.lib.format import MAGIC_PREFIX
 
 from ...exceptions import BloscpackError, UnsupportedError
 from ...filetypes.arraysource import ArraySource, SeveralArrays
-from ...filetypes.copyjob import Conversion, CopyJob, Count, new_copy, refuse_difference
+from ...filetypes.copyjob import Conversion, CopyJob
 from ...filetypes.inventory import Inventory, attributes, quoted
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
-from .arrayfile import refuse_our_options
+from .arrayfile import Add, ArrayFormat, without_attrs
 from .library import SourceStream, chosen, errors_of
-from .npy import HEAD_NBYTES, open_npy, read_header, write_npy
+from .npy import HEAD_NBYTES, NpyWriter, npy_array, read_header, write_npy
 
 _WHAT = "a .npz file"
 _SUFFIX = ".npy"
@@ -35,23 +35,14 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @contextmanager
-def open_npz(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
-    """Yield an array of a ``.npz`` file.
+def open_npz(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
+    """Yield all arrays of a ``.npz`` file, or one.
 
     Raises
     ------
     FormatError
-        The file is damaged, or has an array of objects.
+        The file is damaged, or has arrays of objects alone.
     """
-    with open_several(source, nthreads=nthreads) as arrays:
-        name = chosen(inner, arrays.names, _WHAT, source.name)
-        with arrays.open(name) as array:
-            yield array
-
-
-@contextmanager
-def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all arrays of a ``.npz`` file. Raises as `open_npz` does."""
     inventory = Inventory()
     with errors_of(_WHAT, source.name):
         file = ZipFile(SourceStream(source))
@@ -62,7 +53,10 @@ def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[Severa
         for info in file.infolist():
             name = info.filename.removesuffix(_SUFFIX)
             with errors_of(f"{_WHAT}: array {name!r:.80}", source.name):
-                kind = _kind(file, info)
+                try:
+                    kind = _kind(file, info)
+                except UnsupportedError as err:
+                    kind = f"{err}:"
             inventory.add(*[f"comment of {quoted(info.filename)}"] * bool(info.comment))
             if kind in ("array", "objects"):
                 if name in members or name in objects:
@@ -79,9 +73,13 @@ def open_several(source: ByteSource, *, nthreads: int | None) -> Iterator[Severa
             raise UnsupportedError(what).at(path=source.name)
 
         def read(name: str) -> AbstractContextManager[ArraySource]:
-            return _extracted(file, name, found[name], source.name, nthreads)
+            return _extracted(file, name, found[name], source.name)
 
-        yield SeveralArrays(tuple(found), read, {}, inventory.left_out)
+        if inner:
+            with read(chosen(inner, found, _WHAT, source.name)) as array:
+                yield SeveralArrays.of(array)
+        else:
+            yield SeveralArrays(tuple(found), read, {}, inventory.left_out)
 
 
 def _kind(file: ZipFile, info: ZipInfo) -> str:
@@ -109,72 +107,45 @@ def _check_size(info: ZipInfo) -> None:
 
 
 @contextmanager
-def _extracted(
-    file: ZipFile, name: str, info: ZipInfo, where: str | None, nthreads: int | None
-) -> Iterator[ArraySource]:
+def _extracted(file: ZipFile, name: str, info: ZipInfo, where: str | None) -> Iterator[ArraySource]:
     """Yield an array from a temporary file: in a ZIP file it can only be read in order."""
-    with TemporaryFile() as copy, ExitStack() as stack:
+    with TemporaryFile() as copy:
         with errors_of(f"{_WHAT}: array {name!r:.80}", where), file.open(info) as stream:
             _check_size(info)
             copyfileobj(stream, copy, _BLOCK_NBYTES)  # compares the checksum at the end
         try:
-            array = stack.enter_context(open_npy(open_source(copy), "", nthreads=nthreads))
+            array = npy_array(open_source(copy))
         except BloscpackError as err:
             err.at(f"array {name!r:.80}", where, whole="")
             raise
         yield array._replace(left_out=tuple(f"{quoted(name)}: {each}" for each in array.left_out))
 
 
-def copy_to_npz(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to a ``.npz`` file of one."""
-    name = job.inner or "arr_0"
-    return copy_several(SeveralArrays((name,), lambda _: nullcontext(source), {}), job)
+class _Writer(NpyWriter):
+    """Writes arrays to a ``.npz`` file; see `arrayfile.ArrayWriter`."""
+
+    def __init__(self, file: ZipFile) -> None:
+        self._file = file
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write an array."""
+        info = ZipInfo(name + _SUFFIX, _DATE)
+        with self._file.open(info, "w", force_zip64=True) as stream:
+            write_npy(stream, source, add)
 
 
-def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
-    """Copy named arrays to a ``.npz`` file, which has no place for attrs.
+@contextmanager
+def _writing(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator[_Writer]:
+    with ZipFile(path, "x") as file:
+        yield _Writer(file)
 
-    Raises
-    ------
-    ValueError
-        An option is not for this type, or a name cannot be stored.
-    FormatError
-        A source is damaged, or a copy differs from it.
-    """
-    refuse_our_options(job, "npz")
-    nrows = 0
+
+_FORMAT = ArrayFormat(
+    "npz", open_npz, _writing, without_attrs, place=lambda source: "arr_0", options=()
+)
+
+
+def copy_to_npz(arrays: SeveralArrays, job: CopyJob) -> Conversion:
+    """Copy arrays to a ``.npz`` file, which has no place for attributes."""
     job.leave_out(*attributes(arrays.attrs))
-    steps = Count(job, len(arrays.names))
-    with new_copy(job) as temporary:
-        with ZipFile(temporary, "x") as file:
-            for name in arrays.names:
-                info = ZipInfo(_checked(name) + _SUFFIX, _DATE)
-                with arrays.open(name) as source, file.open(info, "w", force_zip64=True) as stream:
-                    write_npy(stream, source, lambda _: None)
-                    job.leave_out(*attributes(source.attrs, quoted(name)))
-                    nrows += source.nrows
-                steps.add()
-        if job.verify:
-            with (
-                closing(open_source(temporary)) as opened,
-                open_several(opened, nthreads=job.nthreads) as copies,
-            ):
-                for name in arrays.names:
-                    with arrays.open(name) as source, copies.open(name) as copy:
-                        what = source.difference(copy, lambda _: None)
-                        refuse_difference(what and f"array {name!r:.80}: {what}", job.name)
-                    steps.add()
-    return Conversion("npz", len(arrays.names), nrows, 0, lossless=True)
-
-
-def _checked(name: str) -> str:
-    """Return a name that is safe to extract, and that ZIP gives back.
-
-    Raises
-    ------
-    ValueError
-        It is not.
-    """
-    if "\0" in name or "\\" in name or name.startswith("/") or ".." in name.split("/"):
-        raise ValueError(f"a .npz file cannot hold an array of the name {name!r:.80}")
-    return name
+    return _FORMAT.copy(arrays._replace(attrs={}), job)

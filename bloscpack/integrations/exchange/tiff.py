@@ -8,20 +8,20 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...exceptions import UnsupportedError
-from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows
-from ...filetypes.copyjob import Conversion, CopyJob
-from ...filetypes.inventory import quoted
+from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
+from ...filetypes.copyjob import CopyJob
+from ...filetypes.inventory import attributes, quoted
 from ...storage.protocol import ByteSource
 from ...types import AnyArray
-from .arrayfile import Add, copy_array
-from .arraylabels import attrs_with
+from .arrayfile import Add, ArrayFormat
+from .arraytree import ArrayTree, Node
 from .library import SourceStream, chosen, errors_of
 from .npy import ItemRows
 
@@ -63,7 +63,7 @@ _OME_AXES = {2: "YX", 3: "TYX", 4: "TCYX", 5: "TZCYX"}
 
 
 @contextmanager
-def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[ArraySource]:
+def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
     """Yield a series of pages of a TIFF file; series are named by their numbers.
 
     Raises
@@ -77,51 +77,52 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
         # An OME-TIFF may name other files, which must not be opened.
         file = tifffile.TiffFile(io.BufferedReader(SourceStream(source)), _multifile=False)
     with closing(file):
+        tree = ArrayTree(_WHAT, source.name)
         with errors_of(_WHAT, source.name), _complaints():
             # Of all pages, before tifffile keeps the tags of the first of equal pages alone.
             tags = [tag for page in file.pages for tag in page.tags.values()]
             names = [str(number) for number in range(len(file.series))]
             series = file.series[int(chosen(inner, names, _WHAT, source.name))]
-            dtype = np.dtype(series.dtype)
-            attrs = _attrs(file, series, source.name)
-            lead = series.shape[: len(series.shape) - len(series.keyframe.shape)]
-            offset = series.dataoffset
-            left_out = tuple(dict.fromkeys(_others(file, series, tags)))
+            node = _node(file, series)
+            node.lost = list(dict.fromkeys(_others(file, series, tags)))
             is_raw = series.keyframe.photometric != tifffile.PHOTOMETRIC.YCBCR
-        if offset is not None:  # items are adjacent
-            dtype = dtype.newbyteorder(file.byteorder)
-            shape = tuple(map(int, series.shape))
-            rows = ItemRows(source, offset, shape, dtype, is_fortran=False, what=_WHAT)
-            yield ArraySource(rows, attrs=attrs, left_out=left_out, is_raw=is_raw).native()
-            return
-        page_nbytes = prod(series.keyframe.shape) * dtype.itemsize
-        if (*lead, *series.keyframe.shape) != series.shape or page_nbytes > _MAX_PAGE_NBYTES:
-            raise UnsupportedError(
-                f"{_WHAT}: not a stack of equal pages of at most 1 GiB; read it with tifffile"
-            ).at(path=source.name)
+        node.rows, node.chunks = _rows(source, file, series)
+        tree.add(node)
+        with tree.arrays("").open("") as array:
+            yield SeveralArrays.of(array._replace(is_raw=is_raw).native())
 
-        def read(place: tuple[slice, ...]) -> AnyArray:
-            whole = [one.stop - one.start for one in place[: len(lead)]]
-            part = np.empty((*whole, *(one.stop - one.start for one in place[len(lead) :])), dtype)
-            for index in np.ndindex(*whole):
-                at = tuple(one.start + k for one, k in zip(place, index, strict=False))
-                number = int(np.ravel_multi_index(at, lead)) if lead else 0
-                with errors_of(f"{_WHAT}: page {number}", source.name):
-                    page = series.pages[number]
-                    if page is None:
-                        raise ValueError("it is missing, or in another file")
-                    part[index] = page.asarray()[place[len(lead) :]]
-            return part
 
-        pages = (*(1 for _ in lead), *series.keyframe.shape)
-        is_grid = len(lead) > 1
-        yield ArraySource(
-            Rows(series.shape, dtype.newbyteorder("="), read),
-            chunks=pages if is_grid else None,
-            attrs=attrs,
-            left_out=left_out,
-            is_raw=is_raw,
-        )
+def _rows(source: ByteSource, file: Any, series: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """Return the pages of a series, and the shape of the chunks in which they are read."""
+    dtype = np.dtype(series.dtype)
+    lead = series.shape[: len(series.shape) - len(series.keyframe.shape)]
+    if series.dataoffset is not None:  # items are adjacent
+        dtype = dtype.newbyteorder(file.byteorder)
+        shape = tuple(map(int, series.shape))
+        offset = series.dataoffset
+        return ItemRows(source, offset, shape, dtype, is_fortran=False, what=_WHAT), None
+    page_nbytes = prod(series.keyframe.shape) * dtype.itemsize
+    if (*lead, *series.keyframe.shape) != series.shape or page_nbytes > _MAX_PAGE_NBYTES:
+        raise UnsupportedError(
+            f"{_WHAT}: not a stack of equal pages of at most 1 GiB; read it with tifffile"
+        ).at(path=source.name)
+
+    def read(place: tuple[slice, ...]) -> AnyArray:
+        whole = [one.stop - one.start for one in place[: len(lead)]]
+        part = np.empty((*whole, *(one.stop - one.start for one in place[len(lead) :])), dtype)
+        for index in np.ndindex(*whole):
+            at = tuple(one.start + k for one, k in zip(place, index, strict=False))
+            number = int(np.ravel_multi_index(at, lead)) if lead else 0
+            with errors_of(f"{_WHAT}: page {number}", source.name):
+                page = series.pages[number]
+                if page is None:
+                    raise ValueError("it is missing, or in another file")
+                part[index] = page.asarray()[place[len(lead) :]]
+        return part
+
+    pages = (*(1 for _ in lead), *series.keyframe.shape)
+    rows = Rows(series.shape, dtype.newbyteorder("="), read)
+    return rows, pages if len(lead) > 1 else None
 
 
 def _others(file: Any, series: Any, tags: list[Any]) -> Iterator[str]:
@@ -190,25 +191,19 @@ def _complaints() -> Iterator[None]:
         raise ValueError(damage.message)
 
 
-def copy_to_tiff(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to a TIFF file; an OME-TIFF if its name ends in ".ome.tif" or ".ome.tiff"."""
-    keeps = set(source.attrs) - _RESERVED
-    if _is_ome(job):
-        source = _with_ome_axes(source, job)
-        keeps = {"dims"}
-    return copy_array("tiff", source.native(), job, _write, open_tiff, keeps=keeps)
-
-
-def _with_ome_axes(source: ArraySource, job: CopyJob) -> ArraySource:
-    """Return an array with the names of axes that its OME-TIFF will have."""
+def _stored(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
+    """Return an array as its TIFF file has it; an OME-TIFF has the names of axes alone."""
     shape: tuple[int, ...] = source.rows.shape
-    is_rgb = _is_rgb(source)
-    default = _OME_AXES.get(len(shape) - is_rgb, "") + "S" * is_rgb
-    if _axes(source.attrs, len(shape)) or len(default) != len(shape):
-        return source
-    if "dims" in source.attrs:
-        job.leave_out("names of the axes")
-    return source._replace(attrs={**source.attrs, "dims": list(default)})
+    attrs = source.attrs
+    if _is_ome(job) and not _axes(attrs, len(shape)):
+        is_rgb = _is_rgb(source)
+        default = _OME_AXES.get(len(shape) - is_rgb, "") + "S" * is_rgb
+        if len(default) == len(shape):
+            job.leave_out(*["names of the axes"] * ("dims" in attrs))
+            attrs = {**attrs, "dims": list(default)}
+    lost = attrs.keys() - {"dims"} if _is_ome(job) else attrs.keys() & _RESERVED
+    job.leave_out(*attributes([key for key in attrs if key in lost], of))
+    return source.native()._replace(attrs={key: attrs[key] for key in attrs if key not in lost})
 
 
 def _is_ome(job: CopyJob) -> bool:
@@ -229,7 +224,8 @@ def _axes(attrs: Mapping[str, Any], ndim: int) -> str:
     return "".join(dims) if is_letters else ""
 
 
-def _attrs(file: Any, series: Any, where: str | None) -> dict[str, Any]:
+def _node(file: Any, series: Any) -> Node:
+    """Return the attributes and the names of the axes of a series."""
     attrs: dict[str, Any] = {}
     is_named = series.kind in ("ome", "imagej", "lsm")
     text = series.keyframe.shaped_description
@@ -240,41 +236,48 @@ def _attrs(file: Any, series: Any, where: str | None) -> dict[str, Any]:
     elif series.kind == "imagej":
         attrs = dict(file.imagej_metadata or {})
     if "dims" in attrs:
-        return attrs
+        return Node("", {}, None, rest=attrs)
     axes = series.axes
-    has_names = is_named and not set("QI") & set(axes)
-    return attrs_with(
-        None, list(axes) if has_names else None, series.shape, {}, attrs.items(), where
-    )
+    has_names = is_named and not set("QI") & set(axes) and len(set(axes)) == len(axes)
+    return Node("", attrs, None, list(axes) if has_names else None)
 
 
-def _write(path: str, source: ArraySource, job: CopyJob, add: Add) -> None:
-    rows, attrs = source.rows, source.attrs
-    shape: tuple[int, ...] = rows.shape
-    most = {"i": 8, "u": 8, "f": 8, "c": 16}.get(rows.dtype.kind, 0)
-    if rows.dtype.itemsize > most or not source.nbytes or len(shape) < 2:
-        raise UnsupportedError(f"{_WHAT} cannot hold {rows.dtype} of shape {shape}").at(
-            path=job.name
-        )
-    is_rgb = _is_rgb(source)
-    is_ome = _is_ome(job)
-    metadata: dict[str, Any] = {} if is_ome else dict(attrs)
-    if is_ome and 1 in shape:
-        raise UnsupportedError("an OME-TIFF has no axes of length 1").at(path=job.name)
-    if axes := _axes(attrs, len(shape)):
-        metadata["axes"] = axes
-    with (
-        errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError),
-        tifffile.TiffWriter(path, bigtiff=source.nbytes > 1 << 31, ome=is_ome) as file,
-    ):
-        file.write(
-            _pages(source, 3 if is_rgb else 2, add),
-            shape=shape,
-            dtype=rows.dtype,
-            photometric="rgb" if is_rgb else "minisblack",
-            compression="zlib",
-            metadata=metadata,
-        )
+class _Writer:
+    """Writes an array to a TIFF file; see `arrayfile.ArrayWriter`."""
+
+    def __init__(self, path: str, job: CopyJob) -> None:
+        self._path, self._job = path, job
+
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Do nothing: the file has attributes of the array alone."""
+
+    def check(self, name: str, source: ArraySource) -> None:
+        """Raise UnsupportedError for an array that is not of pages of numbers."""
+        shape, dtype = source.rows.shape, source.rows.dtype
+        most = {"i": 8, "u": 8, "f": 8, "c": 16}.get(dtype.kind, 0)
+        if dtype.itemsize > most or not source.nbytes or len(shape) < 2:
+            raise UnsupportedError(f"{_WHAT} cannot hold {dtype} of shape {shape}")
+        if _is_ome(self._job) and 1 in shape:
+            raise UnsupportedError("an OME-TIFF has no axes of length 1")
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write the array."""
+        rows, is_rgb, is_ome = source.rows, _is_rgb(source), _is_ome(self._job)
+        metadata: dict[str, Any] = {} if is_ome else dict(source.attrs)
+        if axes := _axes(source.attrs, len(rows.shape)):
+            metadata["axes"] = axes
+        with (
+            errors_of(f"{_WHAT} cannot hold the array", self._job.name, UnsupportedError),
+            tifffile.TiffWriter(self._path, bigtiff=source.nbytes > 1 << 31, ome=is_ome) as file,
+        ):
+            file.write(
+                _pages(source, 3 if is_rgb else 2, add),
+                shape=rows.shape,
+                dtype=rows.dtype,
+                photometric="rgb" if is_rgb else "minisblack",
+                compression="zlib",
+                metadata=metadata,
+            )
 
 
 def _pages(source: ArraySource, ndim: int, add: Add) -> Iterator[AnyArray]:
@@ -290,3 +293,14 @@ def _pages(source: ArraySource, ndim: int, add: Add) -> Iterator[AnyArray]:
         for each in np.ascontiguousarray(part).reshape(-1, *page):
             yield each
             add(each.nbytes)
+
+
+_FORMAT = ArrayFormat(
+    "tiff",
+    open_tiff,
+    lambda path, arrays, job: nullcontext(_Writer(path, job)),
+    _stored,
+    place=None,
+    options=(),
+)
+copy_to_tiff = _FORMAT.copy

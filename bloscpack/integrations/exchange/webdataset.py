@@ -32,7 +32,7 @@ from ...storage.file import open_source
 from ...storage.protocol import ByteSource
 from ...storage.window import WindowSource
 from .library import SourceStream, errors_of
-from .npy import open_npy, write_npy
+from .npy import npy_array, write_npy
 
 _WHAT = "a tar file"
 _SUFFIXES = {"jpeg": "jpg", "png": "png"}
@@ -213,14 +213,14 @@ def _clip(
             places = [fields[each].place for each in images]
             return id_, _image_clip(id_, source, places, meta, inventory)
         window = WindowSource(source, source.name or _WHAT, fields[arrays[0]].place)
-        with open_npy(window, "", nthreads=1) as array:
-            inventory.add(*(f"{quoted(key)}: {text}" for text in array.left_out))
-            rows = array.rows
-            if not rows.shape:
-                raise ValueError("its array has no axes, and so no frames")
-            if len(rows.shape) == 2:
-                rows = Rows((1, *rows.shape), rows.dtype, lambda part: array.rows[part[1:]][None])
-            return id_, ArrayClip(id_, ArraySource(rows, attrs=meta))
+        array = npy_array(window)
+        inventory.add(*(f"{quoted(key)}: {text}" for text in array.left_out))
+        rows = array.rows
+        if not rows.shape:
+            raise ValueError("its array has no axes, and so no frames")
+        if len(rows.shape) == 2:
+            rows = Rows((1, *rows.shape), rows.dtype, lambda part: array.rows[part[1:]][None])
+        return id_, ArrayClip(id_, ArraySource(rows, attrs=meta))
 
 
 def _image_clip(

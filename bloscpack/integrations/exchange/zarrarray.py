@@ -21,19 +21,21 @@ import numpy as np
 
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
-from ...filetypes.copyjob import Conversion, CopyJob
+from ...filetypes.copyjob import CopyJob
 from ...filetypes.inventory import quoted
 from ...notice import notice
 from ...storage.folder.filelist import ListedFolder
 from ...storage.protocol import ByteSource
-from ..axislabels import Coord, typed
-from .arrayfile import Add, ArrayFormat, chunks_for, copy_arrays, copy_one, split_groups
-from .arraylabels import encoded, encoded_times, labels_of, others_of, plain_value
+from ..axislabels import Coord, Labels, typed
+from .arrayfile import ArrayFormat, is_safe, label_or
+from .arraylabels import encoded, encoded_times, plain_value
 from .arraytree import ArrayTree, Node
 from .library import SourceStream, errors_of
+from .treewriter import TreeWriter, coords_of, name_others, place_beside, split_groups
 
 try:
     import zarr
+    from zarr.dtype import parse_dtype
     from zarr.storage import FsspecStore, LocalStore, ZipStore
 except ImportError as err:
     raise ImportError(
@@ -53,35 +55,16 @@ _MAX_TEXT_NBYTES = 64 << 20
 @contextmanager
 def open_zarr(
     source: ByteSource | ListedFolder, inner: str, *, nthreads: int | None
-) -> Iterator[ArraySource]:
-    """Yield an array of a Zarr store.
+) -> Iterator[SeveralArrays]:
+    """Yield all arrays of a Zarr store that are not coordinates, or one.
 
     Raises
     ------
     FormatError
         The store is damaged.
     UnsupportedError
-        The items are Python objects or text of variable length, or a chunk is larger than 1 GiB.
+        No array, or not this one, can be read.
     """
-    with _tree(source) as tree:
-        with errors_of(_WHAT, source.name), _quiet():
-            found = tree.one(inner)
-        yield found
-
-
-@contextmanager
-def open_several(
-    source: ByteSource | ListedFolder, *, nthreads: int | None
-) -> Iterator[SeveralArrays]:
-    """Yield all arrays of a Zarr store that are not coordinates. Raises as `open_zarr` does."""
-    with _tree(source) as tree:
-        with errors_of(_WHAT, source.name), _quiet():
-            found = tree.several()
-        yield found
-
-
-@contextmanager
-def _tree(source: ByteSource | ListedFolder) -> Iterator[ArrayTree]:
     tree = ArrayTree(_WHAT, source.name)
     with _store(source) as store:
         is_stale = False
@@ -91,10 +74,11 @@ def _tree(source: ByteSource | ListedFolder) -> Iterator[ArrayTree]:
                 tree.add(_node("", root, source.name))
             else:
                 is_stale = _add_members(tree, store, root, source.name)
+            found = tree.arrays(inner)
         if is_stale:
             what = "its consolidated metadata differ from those of the arrays, which count"
             notice("%s: %s", source.name or _WHAT, what)
-        yield tree
+        yield found
 
 
 def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> bool:
@@ -136,7 +120,8 @@ def _node(path: str, array: Any, where: str | None) -> Node:
             node.values = lambda: np.asarray(array[...]).astype("U")
         return node
     if prod(array.chunks) * dtype.itemsize > _MAX_CHUNK_NBYTES:
-        raise UnsupportedError(f"{_WHAT}: a chunk of more than 1 GiB").at(path=where)
+        node.why = "a chunk of more than 1 GiB"
+        return node
 
     def read(place: tuple[slice, ...]) -> Any:
         with errors_of(f"{_WHAT}: array {path!r:.80}", where), _quiet():
@@ -173,32 +158,8 @@ def _fill_value(value: Any, dtype: Any) -> Any:
     return value
 
 
-def copy_to_zarr(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to a new store: a ZIP file if its name ends in ".zip", else a folder."""
-    return copy_one(_FORMAT, source, job, is_folder=_is_folder(job), default="")
-
-
-def copy_to_zarr2(source: ArraySource, job: CopyJob) -> Conversion:
-    """Copy an array to a new store of format 2."""
-    return copy_one(_FORMAT_2, source, job, is_folder=_is_folder(job), default="")
-
-
-def copy_several(arrays: SeveralArrays, job: CopyJob) -> Conversion:
-    """Copy named arrays to a new group, in groups of their own where names have a "/"."""
-    return copy_arrays(_FORMAT, arrays, job, is_folder=_is_folder(job))
-
-
-def copy_several_to_zarr2(arrays: SeveralArrays, job: CopyJob) -> Conversion:
-    """Copy named arrays to a new group of format 2."""
-    return copy_arrays(_FORMAT_2, arrays, job, is_folder=_is_folder(job))
-
-
 def _is_folder(job: CopyJob) -> bool:
     return not job.where.rstrip("/").endswith(".zip")
-
-
-def _is_safe(name: str) -> bool:
-    return not _RESERVED & set(name.split("/"))
 
 
 def _new_store(path: str, *, is_zip: bool) -> Any:
@@ -240,66 +201,58 @@ def _dims(array: Any) -> list[str] | None:
 
 
 @contextmanager
-def _writing(zarr_format: int, path: str, job: CopyJob) -> Iterator["_Writer"]:
+def _writing(
+    zarr_format: int, path: str, arrays: SeveralArrays, job: CopyJob
+) -> Iterator["_Writer"]:
     with closing(_new_store(path, is_zip=not _is_folder(job))) as store, _quiet():
-        writer = _Writer(store, zarr_format, job)
-        yield writer
-        writer.finish()
+        yield _Writer(store, zarr_format, arrays, job)
 
 
-class _Writer:
-    """Writes arrays to a store; see `arrayfile.ArrayWriter`."""
+class _Writer(TreeWriter):
+    """Writes arrays to a store."""
 
-    def __init__(self, store: Any, zarr_format: int, job: CopyJob) -> None:
-        self._store, self._job = store, job
+    what = _WHAT
+
+    def __init__(self, store: Any, zarr_format: int, arrays: SeveralArrays, job: CopyJob) -> None:
+        super().__init__(arrays, job)
+        self._store = store
         self._format: dict[str, Any] = {"zarr_format": zarr_format}
-        self._attrs: dict[str, Any] | None = None
-        self._coords: set[str] = set()
+        self._is_root = arrays.names == ("",)  # an array, and not a group
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Write the attributes of the root and its groups, before an array that has a name."""
-        self._attrs = dict(attrs)
-
-    def finish(self) -> None:
-        """Write the root and its groups, unless they are there."""
-        attrs, self._attrs = self._attrs, None
-        if attrs is None:
-            return
+        """Write the attributes of the root and its groups."""
         root, groups = split_groups(attrs)
-        zarr.create_group(self._store, attributes=root, **self._format)
+        if not self._is_root:
+            zarr.create_group(self._store, attributes=root, **self._format)
         for path, found in groups.items():
-            place = path.strip("/")
-            zarr.create_group(self._store, path=place, attributes=found, **self._format)
+            zarr.create_group(self._store, path=path.strip("/"), attributes=found, **self._format)
 
-    def write(self, name: str, source: ArraySource, add: Add) -> None:
-        """Write an array."""
-        rows, job = source.rows, self._job
-        labels = labels_of(source.attrs, rows.shape)
-        attrs = others_of(source.attrs, rows.shape)
-        if name:
-            self.finish()
-        else:
-            self._attrs = None  # the array is the root
-        with errors_of(f"{_WHAT} cannot hold the array", job.name, UnsupportedError):
-            if rows.dtype.kind in "mM" and np.datetime_data(rows.dtype)[0] == "generic":
-                raise ValueError(f"{rows.dtype} has no unit")
-            group = name.rpartition("/")[0]
-            coords = labels.coords if labels else {}
-            for key, coord in coords.items():
-                self._write_coord(f"{group}/{key}" if group else key, coord)
-            others = [key for key, coord in coords.items() if coord.dims != (key,)]
-            if others and "coordinates" not in attrs:
-                attrs["coordinates"] = " ".join(others)
-            chunks = chunks_for(source, job)
-            dims = labels.dims if labels else None
-            array = self._create(name, rows.shape, rows.dtype, chunks, attrs, dims)
-        if array.dtype != rows.dtype:
-            raise UnsupportedError(f"{_WHAT} cannot hold items of {rows.dtype}").at(path=job.name)
-        # Each chunk is written once: a ZIP file keeps every version.
-        for place in source._replace(chunks=chunks).parts():
-            part = rows.read(place)
-            array[place] = part
-            add(part.nbytes)
+    def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
+        """Raise an error for items that Zarr does not give back."""
+        for dtype in (
+            source.rows.dtype,
+            *(each.values.dtype for each in coords_of(labels).values()),
+        ):
+            if dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic":
+                raise ValueError(f"{dtype} has no unit")
+            if parse_dtype(dtype, **self._format).to_native_dtype() != dtype:
+                raise UnsupportedError(f"{_WHAT} cannot hold items of {dtype}")
+
+    def create(
+        self,
+        name: str,
+        source: ArraySource,
+        labels: Labels | None,
+        attrs: dict[str, Any],
+        chunks: tuple[int, ...] | None,
+    ) -> Any:
+        """Create an array, with its coordinates beside it."""
+        rows = source.rows
+        for key, coord in coords_of(labels).items():
+            self._write_coord(place_beside(name, key), coord)
+        name_others(attrs, labels)
+        dims = labels.dims if labels else None
+        return self._create(name, rows.shape, rows.dtype, chunks, attrs, dims)
 
     def _create(
         self, name: str, shape: Any, dtype: Any, chunks: Any, attrs: dict[str, Any], dims: Any
@@ -335,15 +288,24 @@ class _Writer:
 
     def _write_coord(self, path: str, coord: Coord) -> None:
         """Write a coordinate, unless another array of the group has it already."""
-        if path in self._coords:
+        if path in self.written or path in self.made:
             return
-        self._coords.add(path)
+        self.written.add(path)
         values = coord.values
         array = self._create(path, values.shape, values.dtype, None, coord.attrs, coord.dims)
         array[...] = values
 
 
-_FORMAT = ArrayFormat("zarr", partial(_writing, 3), open_several, ("chunks",), encoded, _is_safe)
-_FORMAT_2 = ArrayFormat(
-    "zarr2", partial(_writing, 2), open_several, ("chunks",), encoded_times, _is_safe
+_FORMAT = ArrayFormat(
+    "zarr",
+    open_zarr,
+    partial(_writing, 3),
+    encoded,
+    place=label_or(""),
+    is_safe=lambda name: is_safe(name) and not _RESERVED & set(name.split("/")),
+    is_folder=_is_folder,
 )
+copy_to_zarr = _FORMAT.copy
+copy_to_zarr2 = _FORMAT._replace(
+    kind="zarr2", writing=partial(_writing, 2), stored=encoded_times
+).copy

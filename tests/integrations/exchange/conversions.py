@@ -1,6 +1,5 @@
 """Checks that hold for every format that `convert` reads and writes."""
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
 from bloscpack.filetypes import copyjob
-from bloscpack.integrations.exchange import arrayfile
+from bloscpack.integrations.exchange.arrayfile import ArrayFormat
 
 AnyArray = np.ndarray[Any, Any]
 
@@ -69,33 +68,28 @@ def assert_interrupted_run_leaves_nothing(source: Path, target: str, monkeypatch
 def assert_differences_are_found(source: Path, target: str, monkeypatch: Any) -> None:
     """Write other items than those that were read."""
     before = sorted(source.parent.iterdir())
-    copy = arrayfile.copy_arrays
+    written = ArrayFormat._written
 
-    def wrong(form: Any, *args: Any, **options: Any) -> Any:
-        @contextmanager
-        def writing(path: str, job: Any) -> Any:
-            with form.writing(path, job) as writer:
-                write = writer.write
+    def wrong(form: Any, arrays: Any, writer: Any, *args: Any) -> Any:
+        write = writer.write
 
-                def write_other(name: str, source: Any, add: Any) -> None:
-                    class Other:
-                        shape, dtype = source.rows.shape, source.rows.dtype
+        def write_other(name: str, source: Any, add: Any) -> None:
+            class Other:
+                shape, dtype = source.rows.shape, source.rows.dtype
 
-                        def read(self, place: Any) -> AnyArray:
-                            part = source.rows.read(place).copy()
-                            part[-1] = part[-1] * 2 + 1
-                            return part
+                def read(self, place: Any) -> AnyArray:
+                    part = source.rows.read(place).copy()
+                    part[-1] = part[-1] * 2 + 1
+                    return part
 
-                    write(name, source._replace(rows=Other()), add)
+            write(name, source._replace(rows=Other()), add)
 
-                writer.write = write_other
-                yield writer
-
-        return copy(form._replace(writing=writing), *args, **options)
+        writer.write = write_other
+        return written(form, arrays, writer, *args)
 
     bp.convert(source, source.parent / target)
     with monkeypatch.context() as patch:
-        patch.setattr(arrayfile, "copy_arrays", wrong)
+        patch.setattr(ArrayFormat, "_written", wrong)
         with pytest.raises(FormatError, match="differs from its source and was removed: the items"):
             bp.convert(source, source.parent / f"other-{target}")
     assert sorted(source.parent.iterdir()) == sorted([*before, source.parent / target])

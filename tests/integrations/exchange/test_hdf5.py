@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
-from bloscpack.exceptions import BloscpackError, FormatError, NotFoundError, UnsupportedError
+from bloscpack.exceptions import (
+    BloscpackError,
+    BloscpackWarning,
+    FormatError,
+    NotFoundError,
+    UnsupportedError,
+)
 from bloscpack.filetypes import arraysource
 
 from ...strategies import fill, scalars, shapes
@@ -103,8 +109,15 @@ def test_coordinates_with_the_name_of_another_array(other: str, tmp_path: Path) 
     bp.save(tmp_path / "one.blp", np.arange(2), attrs=labels)
     with bp.open(tmp_path / "one.blp") as one:
         bp.savez(tmp_path / "a.blp", {other: np.arange(3), "z": one})
-    with pytest.raises(UnsupportedError, match=r"a\.h5: .*cannot hold coordinates 'x'"):
-        bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+    why = {
+        "x": "its coordinates differ from the array 'x'",
+        "x/y": "a group has the name of its coordinates 'x'",
+    }
+    with pytest.warns(BloscpackWarning):
+        done = bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+    assert done.left_out == (f"array 'z': {why[other]}",)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert np.array_equal(file[other], np.arange(3))
 
 
 def test_a_file_of_another_program(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from ...strategies import arrays, assert_same_bits, scalars
 from .conversions import assert_interrupted_steps_leave_nothing
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0\\"), max_size=20).filter(
-    lambda name: not name.startswith("/") and ".." not in name.split("/")
+    lambda name: not {"", ".", ".."} & set(name.split("/"))
 )
 FIELDS: dict[str, Any] = {
     "arr_0": np.arange(5),
@@ -118,10 +118,10 @@ def test_attrs_are_kept_or_reported(tmp_path: Path) -> None:
     assert [str(each.message) for each in found] == [f"{name}: left out: {each}" for each in lost]
 
 
-@pytest.mark.parametrize("name", ["../x", "/x", "a\\b", "a\0b", "a/../../b"])
+@pytest.mark.parametrize("name", ["../x", "/x", "a\\b", "a\0b", "a/../../b", ""])
 def test_names_that_are_not_safe_are_refused(name: str, tmp_path: Path) -> None:
     bp.savez(tmp_path / "a.blp", {name: 1})
-    with pytest.raises(ValueError, match="cannot hold an array of the name"):
+    with pytest.raises(UnsupportedError, match="npz cannot hold an array of the name"):
         bp.convert(tmp_path / "a.blp", tmp_path / "x.npz")
     assert not (tmp_path / "x.npz").exists()
 

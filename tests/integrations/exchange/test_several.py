@@ -117,9 +117,14 @@ def test_arrays_of_one_file_share_coordinates(name: str, tmp_path: Path) -> None
     bp.convert(tmp_path / name, tmp_path / "again.blp")
     with bp.Archive(tmp_path / "again.blp") as again:
         assert again["two"].attrs["coords"]["x"]["data"] == [10, 20]
-    with pytest.raises(UnsupportedError, match="'one' and 'three' have different coordinates 'x'"):
-        bp.convert(tmp_path / "other.blp", tmp_path / f"x{name}")
+    other_values = "'one' and 'three' have different coordinates 'x'"
+    with pytest.raises(UnsupportedError, match=f"strict: .*{other_values}"):
+        bp.convert(tmp_path / "other.blp", tmp_path / f"x{name}", strict=True)
     assert not (tmp_path / f"x{name}").exists()
+    with pytest.warns(BloscpackWarning, match=f"left out: array 'three': arrays {other_values}"):
+        bp.convert(tmp_path / "other.blp", tmp_path / f"x{name}")
+    bp.convert(tmp_path / f"x{name}", tmp_path / "kept.blp")
+    assert sorted(bp.load(tmp_path / "kept.blp")) == ["one", "sub/three"]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "a.nc"])
@@ -159,7 +164,7 @@ def test_xarray_opens_axes_without_coordinates_in_hdf5(tmp_path: Path) -> None:
 def test_chunks_and_options(name: str, archive: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="are for a Bloscpack file"):
         bp.convert(archive, tmp_path / name, codec="lz4")
-    with pytest.raises(ValueError, match="an archive of named arrays, not an array"):
+    with pytest.raises(ValueError, match="an archive of named arrays of 5 arrays; name one"):
         bp.convert(archive, f"{tmp_path / name}::/inner")
     bp.convert(f"{archive}::/mask", f"{tmp_path / name}::/inner", chunks=(2, 2))
     with pytest.raises(NotFoundError, match="no array 'x'"):
@@ -183,12 +188,13 @@ def test_metadata_of_zarr_are_not_replaced(bad: str, tmp_path: Path) -> None:
         bp.convert(tmp_path / "a.blp", tmp_path / "a.zarr")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "a.nc"])
 def test_a_name_within_another_array(name: str, tmp_path: Path) -> None:
     bp.savez(tmp_path / "a.blp", {"a": np.arange(3), "a/b": np.arange(4)})
-    with pytest.raises((UnsupportedError, FormatError)):
+    with pytest.warns(BloscpackWarning, match="array 'a/b': its name is inside of array 'a'"):
         bp.convert(tmp_path / "a.blp", tmp_path / name)
-    assert not (tmp_path / name).exists()
+    bp.convert(tmp_path / name, tmp_path / "b.blp", to="array")
+    assert_same(bp.load(tmp_path / "b.blp"), np.arange(3))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -248,3 +254,46 @@ def test_an_array_that_is_not_a_clip_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"array 'labels' of shape \(2,\) is not a clip"):
         bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="frames")
     assert not (tmp_path / "b.blp").exists()
+
+
+OVERLAPPING = np.zeros(2, {"names": ["a", "b"], "formats": ["i4", "i2"], "offsets": [0, 1]})
+NOT_HELD: dict[str, tuple[Any, str]] = {
+    "a.nc": (np.zeros(2, [("a", "i4")]), "cannot hold items of"),
+    "a.npz": (OVERLAPPING, "cannot hold items of"),
+    "a.h5": (np.zeros(2, "<f8").astype([("a", "M8[D]")]), "cannot hold the array"),
+    "a.zarr": (np.zeros(2, "M8"), "has no unit"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_HELD)
+def test_an_array_that_the_type_cannot_hold(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("h5netcdf")
+    array, why = NOT_HELD[name]
+    bp.savez(tmp_path / "a.blp", one=np.arange(3), bad=array, two=np.arange(2.0))
+    with pytest.raises(UnsupportedError, match=f"strict: .*array 'bad': .*{why}"):
+        bp.convert(tmp_path / "a.blp", tmp_path / name, strict=True)
+    with pytest.warns(BloscpackWarning, match=f"left out: array 'bad': .*{why}"):
+        done = bp.convert(tmp_path / "a.blp", tmp_path / name)
+    assert (done.clips, done.frames, len(done.left_out)) == (2, 5, 1)
+    bp.convert(tmp_path / name, tmp_path / "b.blp")
+    assert sorted(bp.load(tmp_path / "b.blp")) == ["one", "two"]
+    bp.savez(tmp_path / "c.blp", bad=array, worse=array)
+    with pytest.raises(UnsupportedError, match=f"nothing can be copied: array 'bad': .*{why}"):
+        bp.convert(tmp_path / "c.blp", tmp_path / f"c{name}")
+    with pytest.raises(UnsupportedError, match=rf"c{name}: .*{why}"):
+        bp.convert(f"{tmp_path}/c.blp::/bad", tmp_path / f"c{name}")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.blp", name, "b.blp", "c.blp"]
+
+
+def test_axes_of_netcdf_with_two_lengths(tmp_path: Path) -> None:
+    pytest.importorskip("h5netcdf")
+    xr = pytest.importorskip("xarray")
+    arrays = {"a": xr.DataArray([1, 2], dims="x"), "sub/b": xr.DataArray([3], dims="x")}
+    bp.savez(tmp_path / "a.blp", arrays | {"c": xr.DataArray([1, 2, 3], dims="x")})
+    with pytest.warns(BloscpackWarning, match="left out: array 'c': .*an axis 'x' of 3"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.nc")
+    bp.convert(tmp_path / "a.nc", tmp_path / "b.blp")
+    assert {key: [*each] for key, each in bp.load(tmp_path / "b.blp").items()} == {
+        "a": [1, 2],
+        "sub/b": [3],
+    }

@@ -1,0 +1,86 @@
+"""Arrays of an archive: opened as sources of copies, and written as copies of any sources."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from ...archive.reader import Archive
+from ...archive.writer import ArchiveWriter
+from ...array.attrs import plain
+from ...filetypes.arraysource import ArraySource, SeveralArrays
+from ...filetypes.copyjob import CopyJob
+from ...format.archiveindex import check_name
+from ...storage.disk import vanishing
+from ...storage.file import open_source
+from ...storage.protocol import ByteSource
+from ...storage.remote.prefetch import copy_to
+from ...storage.sink import open_sink
+from .arraycopy import OPTIONS, opened, rounded, write_parts
+from .arrayfile import Add, ArrayFormat
+
+
+@contextmanager
+def open_archive(
+    source: ByteSource, inner: str, *, nthreads: int | None
+) -> Iterator[SeveralArrays]:
+    """Yield all arrays of an archive, or one. Raises as `arraycopy.open_array` does."""
+    archive = Archive(source)
+
+    def read(name: str) -> AbstractContextManager[ArraySource]:
+        return opened(archive._member_source(name), nthreads)
+
+    if inner:
+        with read(inner) as array:
+            yield SeveralArrays.of(array)
+    else:
+        yield SeveralArrays(tuple(archive), read, plain(archive.attrs))
+
+
+class _Writer:
+    """Writes arrays to an archive, each by way of a file of its own; see `ArrayWriter`."""
+
+    def __init__(self, path: str, attrs: Mapping[str, Any], job: CopyJob, sink: Any) -> None:
+        self._path, self._job = f"{path}.member", job
+        self.archive = ArchiveWriter(sink, attrs)
+
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Do nothing: the attributes are in front of the arrays."""
+
+    def check(self, name: str, source: ArraySource) -> None:
+        """Do nothing: an archive holds every array."""
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write an array."""
+        chunking = self._job.chunking if source.rows.shape else {}
+        with vanishing(self._path) as path, self.archive.member(name) as member:
+            write_parts(source, path, replace(self._job, chunking=chunking), add)
+            with closing(open_source(path)) as file:
+                copy_to(file, member, path)
+
+
+@contextmanager
+def _writing(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator[_Writer]:
+    with open_sink(path) as sink:
+        writer = _Writer(path, arrays.attrs, job, sink)
+        yield writer
+        writer.archive.finish()
+
+
+def _is_name(name: str) -> bool:
+    try:
+        return check_name(name) == name
+    except ValueError:
+        return False
+
+
+_FORMAT = ArrayFormat(
+    "archive",
+    open_archive,
+    _writing,
+    rounded,
+    place=lambda source: "arr_0",
+    is_safe=_is_name,
+    options=OPTIONS,
+)
+copy_to_archive = _FORMAT.copy

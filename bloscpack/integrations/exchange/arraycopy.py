@@ -1,0 +1,166 @@
+"""Array in a Bloscpack file: opened as a source of a copy, and written as a copy of any source.
+
+Rows are read and written in blocks of whole chunks, so memory holds one block: of a grid, all
+chunks with the same rows.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...array.array import Array
+from ...array.attrs import plain
+from ...array.layout import Chunks, stored_bytes
+from ...array.parts import parts
+from ...container.writer import DEFAULT_CODEC
+from ...exceptions import UnsupportedError
+from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
+from ...filetypes.copyjob import CopyJob
+from ...filetypes.identify import no_archive
+from ...format.codec import CODECS
+from ...format.filekind import ARRAY
+from ...format.header import DEFAULT_VERSION
+from ...format.rounding import ATTRIBUTE, MANTISSA_BITS, Rounding
+from ...storage.protocol import ByteSource
+from ...types import AnyArray
+from .arrayfile import Add, ArrayFormat
+
+OPTIONS = ("chunks", "access", "codec", "clevel", "shuffle", "keepbits")
+
+
+@contextmanager
+def open_array(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
+    """Yield the array in a Bloscpack file, without reading its items.
+
+    WrongKindError if `inner` is not empty: it is not an archive.
+    """
+    if inner:
+        raise no_archive(ARRAY, inner).at(path=source.name)
+    with opened(source, nthreads) as array:
+        yield SeveralArrays.of(array)
+
+
+@contextmanager
+def opened(source: ByteSource, nthreads: int | None) -> Iterator[ArraySource]:
+    """Yield the array in a Bloscpack file."""
+    with Array(source, nthreads=nthreads) as array:
+        rounding = Rounding.stored(array._known_container().metadata, array.dtype, 0)
+        keepbits = None if rounding is None else rounding.keepbits
+        yield ArraySource(array, array.is_fortran, _chunks(array), plain(array.attrs), keepbits)
+
+
+def _chunks(array: Array) -> Chunks:
+    """Return the rows of a chunk, or its shape in a grid; None if chunks cut rows."""
+    if not array.shape or not array.nbytes:
+        return None
+    if array.header.chunk_size < 0:
+        return array.chunks
+    row_nbytes = array.nbytes // array.shape[-1 if array.is_fortran else 0]
+    nrows, rest = divmod(array.header.chunk_size, row_nbytes)
+    return nrows if nrows > 0 and not rest else None
+
+
+def rounded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
+    """Return an array as a copy has it; the job notes if that rounds items further.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `keepbits` is out of range.
+    """
+    keepbits = source.keepbits if job.keepbits is None else job.keepbits
+    rows, attrs = source.rows, source.attrs
+    if keepbits is None or rows.dtype.name not in MANTISSA_BITS:
+        return source  # `write_parts` refuses items that cannot be rounded
+    rounding = Rounding.of(rows.dtype, keepbits)
+    if keepbits != source.keepbits:
+        job.note(source._replace(is_raw=False))
+    found = attrs.get(ATTRIBUTE)
+    # `parts` refuses fewer bits.
+    if not isinstance(found, int) or found > keepbits:
+        attrs = attrs | {ATTRIBUTE: keepbits}
+    order: Any = "F" if source.is_fortran else "C"
+
+    def read(place: tuple[slice, ...]) -> AnyArray:
+        part = np.asarray(rows.read(place), order=order)
+        content = rounding.apply(stored_bytes(part))
+        return np.frombuffer(content, rows.dtype).reshape(part.shape, order=order)
+
+    return source._replace(rows=Rows(rows.shape, rows.dtype, read), attrs=attrs, keepbits=keepbits)
+
+
+class _Writer:
+    """Writes an array to a file; see `arrayfile.ArrayWriter`."""
+
+    def __init__(self, path: str, job: CopyJob, *, is_v3: bool) -> None:
+        self._path, self._job, self._is_v3 = path, job, is_v3
+
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Do nothing: the file has attributes of the array alone."""
+
+    def check(self, name: str, source: ArraySource) -> None:
+        """Do nothing: the file holds every array."""
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write the array."""
+        write_parts(source, self._path, self._job, add, is_v3=self._is_v3)
+
+
+def write_parts(
+    source: ArraySource, path: str, job: CopyJob, add: Add, *, is_v3: bool = False
+) -> None:
+    """Write an array to a new file; call `add` with the bytes of each part.
+
+    Raises
+    ------
+    ValueError
+        An option is invalid, or needs version 4 if the copy must be of version 3.
+    UnsupportedError
+        The items are not floats that can be rounded.
+    """
+    rows = source.rows
+    if job.keepbits is not None and rows.dtype.name not in MANTISSA_BITS:
+        found = f"{', '.join(MANTISSA_BITS)}; the array has dtype {rows.dtype}"
+        raise UnsupportedError(f"keepbits rounds {found}").at(path=job.name)
+    chunking: dict[str, Any] = {"chunks": None if is_v3 and source.band_nbytes else source.chunks}
+    chunking.update(job.chunking)
+    with parts(
+        path,
+        shape=rows.shape,
+        dtype=rows.dtype,
+        order="F" if source.is_fortran else "C",
+        **chunking,
+        attrs=source.attrs,
+        codec=job.coding.get("codec", DEFAULT_CODEC),
+        keepbits=source.keepbits,
+        sample=rows,
+    ) as writing:
+        if is_v3 and writing._header.format_version != DEFAULT_VERSION:
+            raise ValueError(
+                "version 3 has chunks of whole rows, compressed by Blosc: chunks must be a number "
+                f"of rows, and codec one of {', '.join(CODECS)}"
+            )
+        records = []
+        # Each chunk of a grid is decoded at most twice, even if the copy has chunks of few rows.
+        for start, stop in writing.split(max(PART_NBYTES, source.band_nbytes)):
+            place = (slice(None),) * writing.axis + (slice(start, stop),) if rows.shape else ()
+            block = rows.read(place)
+            records.append(writing.write(start, block, nthreads=job.nthreads))
+            add(block.nbytes)
+        writing.commit(records, verify=False)
+
+
+def _writing(
+    is_v3: bool, path: str, arrays: SeveralArrays, job: CopyJob
+) -> AbstractContextManager[_Writer]:
+    return nullcontext(_Writer(path, job, is_v3=is_v3))
+
+
+_FORMAT = ArrayFormat(
+    "array", open_array, partial(_writing, False), rounded, place=None, options=OPTIONS
+)
+copy_to_array = _FORMAT.copy
+copy_to_v3 = _FORMAT._replace(writing=partial(_writing, True)).copy

@@ -1,0 +1,135 @@
+"""Writer of arrays with their labels, in groups: what HDF5, netCDF and Zarr files share."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...exceptions import UnsupportedError
+from ...filetypes.arraysource import ArraySource, SeveralArrays
+from ...filetypes.copyjob import CopyJob
+from ...types import AnyArray
+from ..axislabels import Coord, Labels
+from .arrayfile import Add, chunks_for
+from .arraylabels import is_same_coord, labels_of, others_of
+from .library import TargetFile, errors_of
+
+
+class TreeWriter:
+    """Base of the writers of each format; see `arrayfile.ArrayWriter`.
+
+    An array of a group and a coordinate of others can be one array of the file, if they are equal.
+    """
+
+    what = ""  # the file, for messages
+
+    def __init__(
+        self, arrays: SeveralArrays, job: CopyJob, stream: TargetFile | None = None
+    ) -> None:
+        self.job, self._arrays, self._stream = job, arrays, stream
+        self._names = frozenset(arrays.names)
+        self._groups = {*split_groups(arrays.attrs)[1]}
+        self._groups.update(each for name in arrays.names for each in _above(name))
+        self._coords: dict[str, tuple[str, Coord]] = {}  # by place, with the array that has it
+        self.made: set[str] = set()  # places of arrays
+        self.written: set[str] = set()  # places of coordinates
+
+    def check(self, name: str, source: ArraySource) -> None:
+        """Raise UnsupportedError if the file has no place for an array or its coordinates."""
+        if around := self._names.intersection(_above(name)):
+            raise UnsupportedError(f"its name is inside of array {min(around)!r:.80}")
+        labels = labels_of(source.attrs, source.rows.shape)
+        coords = {place_beside(name, key): each for key, each in coords_of(labels).items()}
+        for place, coord in coords.items():
+            other, expected = self._coords.get(place, (place, coord))
+            if place in self._groups:
+                raise UnsupportedError(f"a group has the name of its coordinates {place!r:.80}")
+            if not is_same_coord(coord, expected):
+                raise UnsupportedError(
+                    f"arrays {other!r:.80} and {name!r:.80} have different coordinates "
+                    f"{place.rpartition('/')[2]!r:.80}: copy each to a file of its own, by "
+                    "FILE::/NAME"
+                )
+            if not self._is_array(place, coord):
+                raise UnsupportedError(f"its coordinates differ from the array {place!r:.80}")
+        with errors_of(f"{self.what} cannot hold the array", None, UnsupportedError):
+            self.refuse(name, source, labels)
+        self._coords.update((place, (name, coord)) for place, coord in coords.items())
+
+    def _is_array(self, place: str, coord: Coord) -> bool:
+        """Return whether a coordinate is equal to the array at its place, if there is one."""
+        if place not in self._names:
+            return True
+        with self._arrays.open(place) as array:
+            rows, labels = array.native().rows, labels_of(array.attrs, array.rows.shape)
+            shape, dtype = coord.values.shape, coord.values.dtype
+            if labels is None or labels.coords or (rows.shape, rows.dtype) != (shape, dtype):
+                return False
+            return is_same_coord(coord, Coord(labels.dims, rows.read(()), labels.attrs))
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        """Write an array, which `check` has accepted, unless it is there as a coordinate."""
+        if name in self.written:
+            add(source.nbytes)
+            return
+        labels = labels_of(source.attrs, source.rows.shape)
+        attrs = dict(others_of(source.attrs, source.rows.shape))
+        chunks = chunks_for(source, self.job)
+        with errors_of(f"{self.what} cannot hold the array", self.job.name, UnsupportedError):
+            array = self.create(name, source, labels, attrs, chunks)
+        self.made.add(name)
+        # Each chunk is written once: a ZIP file keeps every version.
+        for place in source._replace(chunks=chunks).parts():
+            part = source.rows.read(place)
+            array[place] = self.encode(part)
+            if self._stream:
+                self._stream.check()
+            add(part.nbytes)
+
+    def encode(self, part: AnyArray) -> AnyArray:
+        """Return items in the form in which the library takes them."""
+        return part
+
+    def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
+        """Raise an error if the format cannot hold an array."""
+        raise NotImplementedError
+
+    def create(
+        self,
+        name: str,
+        source: ArraySource,
+        labels: Labels | None,
+        attrs: dict[str, Any],
+        chunks: tuple[int, ...] | None,
+    ) -> Any:
+        """Create an array with its coordinates and attributes, and return it without items."""
+        raise NotImplementedError
+
+
+def coords_of(labels: Labels | None) -> dict[str, Coord]:
+    """Return the coordinates in labels."""
+    return labels.coords if labels else {}
+
+
+def name_others(attrs: dict[str, Any], labels: Labels | None) -> None:
+    """Name coordinates that are not those of an axis in the attribute of the CF conventions."""
+    others = [key for key, coord in coords_of(labels).items() if coord.dims != (key,)]
+    if others and "coordinates" not in attrs:
+        attrs["coordinates"] = " ".join(others)
+
+
+def place_beside(name: str, key: str) -> str:
+    """Return the place of a coordinate of an array: its group."""
+    group = name.rpartition("/")[0]
+    return f"{group}/{key}" if group else key
+
+
+def _above(name: str) -> Iterator[str]:
+    """Yield the paths of all groups around a name."""
+    while name := name.rpartition("/")[0]:
+        yield name
+
+
+def split_groups(attrs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the attributes of the root of a file, and those of its groups by their paths."""
+    keys = {key for key, value in attrs.items() if key[:1] == "/" and isinstance(value, dict)}
+    root = {key: value for key, value in attrs.items() if key not in keys}
+    return root, {key[1:]: attrs[key] for key in sorted(keys)}
