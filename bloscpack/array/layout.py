@@ -73,9 +73,7 @@ def stored_bytes(array: AnyArray) -> memoryview:
     """Return the bytes of `array` in storage order, copying only if it is not contiguous."""
     if array.nbytes == 0:  # ascontiguousarray would turn S0 into S1
         return memoryview(b"")
-    array = np.asarray(array)  # reshaping a matrix or masked array would not give plain bytes
-    fortran = is_fortran(array)
-    return stored_view(array if fortran else np.ascontiguousarray(array), fortran)
+    return stored_view(np.ascontiguousarray(with_axes_stored(array)), False)
 
 
 def typesize_of(dtype: Dtype) -> int:
@@ -141,7 +139,7 @@ class Layout(NamedTuple):
         progress: Progress | None = None,
     ) -> None:
         """Write a file of the array, which the layout was planned for, to an empty sink."""
-        stored = self.stored(array)
+        stored = with_axes_stored(array)
         threads = resolve_nthreads(nthreads, array.nbytes)
         params, sample = self.params, self.sample(stored)
         if sample is not None:
@@ -182,11 +180,6 @@ class Layout(NamedTuple):
         stop = min(start + count, self.division.nbytes)
         return start // row_nbytes, -(-stop // row_nbytes)
 
-    def stored(self, array: AnyArray) -> AnyArray:
-        """Return `array` with its axes as they are stored, for `sample` and `cut`."""
-        array = np.asarray(array)  # reshaping a matrix or masked array would not give plain bytes
-        return array.T if is_fortran(array) else array
-
     def sample(self, stored: AnyArray, first: int = 0) -> memoryview | None:
         """Return the sample on which block sizes are compared; None if the array is too small.
 
@@ -223,11 +216,22 @@ class Layout(NamedTuple):
         division = self.division
         if isinstance(division, ChunkGrid):
             return cut_grid(stored, division.with_rows(stored.shape[0]))
-        if stored.flags.c_contiguous or not stored.nbytes:
-            content = stored_bytes(stored)
-            return Chunking.of(len(content), division.chunk_size).cut(content)
-        end, step = stored.nbytes, division.chunk_size
-        return (_run_of(stored, at, min(at + step, end)) for at in range(0, end, step))
+        return cut_runs(stored, division.chunk_size)
+
+
+def with_axes_stored(array: AnyArray) -> AnyArray:
+    """Return `array` with its axes as they are stored: reversed if it is in Fortran order."""
+    array = np.asarray(array)  # reshaping a matrix or masked array would not give plain bytes
+    return array.T if is_fortran(array) else array
+
+
+def cut_runs(stored: AnyArray, chunk_size: int) -> Iterable[memoryview]:
+    """Yield runs of the bytes of an array in C order, views if it is contiguous."""
+    if stored.flags.c_contiguous or not stored.nbytes:
+        content = stored_bytes(stored)
+        return Chunking.of(len(content), chunk_size).cut(content)
+    end = stored.nbytes
+    return (_run_of(stored, at, min(at + chunk_size, end)) for at in range(0, end, chunk_size))
 
 
 def _run_of(stored: AnyArray, start: int, stop: int) -> memoryview:

@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 from ..array.arraylike import as_array
 from ..array.arraymetadata import array_metadata
 from ..array.dtype import Dtype
-from ..array.layout import is_fortran, stored_bytes, typesize_of
+from ..array.layout import cut_runs, is_fortran, typesize_of, with_axes_stored
 from ..container.reader import Container
 from ..container.writer import Chunking, build_header, features_of, write_container, write_stream
 from ..exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
@@ -272,8 +272,8 @@ def pack_ndarray(
     else:
         section = _section(array_metadata(*description), metadata_args)
     packing = _Packing(section, blosc_args, bloscpack_args, typesize_of(ndarray.dtype))
-    content = stored_bytes(ndarray)
-    packing.write(sink, chunking, chunking.cut(content), resolve_nthreads(None, len(content)))
+    chunks = cut_runs(with_axes_stored(ndarray), chunking.chunk_size)
+    packing.write(sink, chunking, chunks, resolve_nthreads(None, ndarray.nbytes))
 
 
 def _regular_nbytes(stream: IO[bytes]) -> int | None:

@@ -283,6 +283,25 @@ class TestItems:
             assert back.tolist() == array.tolist()
             assert back.flags.f_contiguous == array.flags.f_contiguous
 
+    @pytest.mark.parametrize("chunk_size", [24, "1K", 10**6])
+    def test_strided_arrays_are_packed_as_their_copies(self, chunk_size: int | str) -> None:
+        base = np.arange(24 * 20 * 10, dtype="i4").reshape(24, 20, 10)
+        for array in (base[:, ::3], base.transpose(1, 0, 2), base[::-1].T, base[5:, 1, ::2]):
+            assert not array.flags.c_contiguous
+            found = bp.pack_ndarray_to_bytes(array, chunk_size)
+            assert found == bp.pack_ndarray_to_bytes(array.copy("C"), chunk_size)
+
+    def test_memory_holds_a_few_chunks_of_a_strided_array(self, tmp_path: Path) -> None:
+        array = np.broadcast_to(np.arange(1000.0)[::2], (16_000, 500))
+        tracemalloc.start()
+        try:
+            bp.pack_ndarray_to_file(array, tmp_path / "a.blp")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert (array.nbytes, peak < 24_000_000) == (64_000_000, True)
+        assert np.array_equal(bp.load(tmp_path / "a.blp"), array)
+
     @pytest.mark.parametrize("dtype", ["O", [("a", "<i4"), ("b", "O")]])
     def test_objects_are_refused(self, dtype: Any) -> None:
         with pytest.raises(ObjectNumpyArrayRejection):
