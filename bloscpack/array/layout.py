@@ -295,13 +295,11 @@ def divide(description: Description, chunks: Chunks, access: str | None) -> Chun
         shape = shape[::-1]
         if isinstance(chunks, tuple):
             chunks = chunks[::-1]
-    is_shape = isinstance(chunks, tuple)
+    _check_access(access)
     if isinstance(chunks, str):
         chunks = _auto_chunks(shape, itemsize, chunks, access)
-    elif access is not None and not is_shape:
+    elif access is not None and not isinstance(chunks, tuple):
         raise ValueError(f"access={access!r} needs chunks='auto', or the shape of a chunk")
-    else:
-        _check_access(access)
     if isinstance(chunks, tuple):
         lengths = _checked_chunks(shape, chunks)
         if lengths[1:] != shape[1:] and prod(shape[1:]) * itemsize:
@@ -351,7 +349,6 @@ def _auto_chunks(
     """
     if chunks != "auto":
         raise TypeError(f"chunks must be a number of rows, a shape or 'auto', not {chunks!r}")
-    _check_access(access)
     if access == "rows" or len(shape) < 2 or not prod(shape[1:]) * itemsize:
         return None
     most = max(TARGET_CHUNK_NBYTES // itemsize, 1)

@@ -123,8 +123,7 @@ def extract(
             f"form must be one of {', '.join(FORMS)} and listing of {', '.join(LISTS)}, not "
             f"{form!r} and {listing!r}"
         )
-    if not 1 <= quality <= 100:
-        raise ValueError(f"quality must be 1 to 100, not {quality}")
+    image.check_quality(quality)
     report = ExtractReport()
     labels = _Labels(dataset, report)
     names = FileNames([FORMS[form]], LISTS.values())

@@ -107,8 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--shuffle",
-        choices=("none", "byte", "bit"),
-        help="for an array: filter before the codec (default: byte, for items of several bytes)",
+        choices=("auto", "none", "byte", "bit"),
+        help="for an array: filter before the codec (default: auto, byte for items of several "
+        "bytes)",
     )
     parser.add_argument(
         "--keepbits",

@@ -365,6 +365,14 @@ def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
     return pixels.astype(info.dtype, copy=True)  # the array of Pillow's memory is read-only
 
 
+def check_quality(quality: int) -> None:
+    """Raise TypeError or ValueError for a quality that JPEG does not have."""
+    if isinstance(quality, bool) or not hasattr(quality, "__index__"):
+        raise TypeError(f"quality must be an int, not {type(quality).__name__}")
+    if not 1 <= quality <= 100:
+        raise ValueError(f"quality must be 1 to 100, not {quality}")
+
+
 def encode_jpeg(
     array: Array, *, quality: int = 90, subsampling: str = "444", fast: bool = True
 ) -> bytes:
@@ -383,8 +391,7 @@ def encode_jpeg(
         raise ValueError(f"JPEG stores (H, W), (H, W, 1) or (H, W, 3), not shape {array.shape}")
     if not all(0 < side <= _MAX_JPEG_SIDE for side in pixels.shape[:2]):
         raise ValueError(f"JPEG stores sides of 1 to {_MAX_JPEG_SIDE} pixels, not {array.shape}")
-    if not 1 <= quality <= 100:
-        raise ValueError(f"quality must be 1 to 100, not {quality}")
+    check_quality(quality)
     encoded: bytes = import_simplejpeg().encode_jpeg(
         np.ascontiguousarray(pixels),
         quality=quality,

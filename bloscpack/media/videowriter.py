@@ -37,13 +37,18 @@ def save_video(
     """Write a clip to a new video file, "mp4" or "gif"; see `ShownClip.to_mp4`."""
     if fps is not None and not (isinstance(fps, int | float) and 0 < fps <= _MAX_RATE):
         raise ValueError(f"fps must be above 0 and at most {_MAX_RATE}, not {fps!r}")
-    if not (isinstance(crf, int | float) and 0 <= crf <= _MAX_CRF):
-        raise ValueError(f"crf must be 0 to {_MAX_CRF}, not {crf!r}")
+    check_crf(crf)
     if not len(clip):
         raise ValueError(f"clip {clip.id!r:.80} has no frames")
     rate = rate_of(clip.meta if fps is None else {RATE_KEY: fps})
     with open_path(path, overwrite=overwrite) as temporary:
         _WRITERS[kind](temporary, shown_frames(clip), rate, crf)
+
+
+def check_crf(crf: float) -> None:
+    """Raise ValueError for a quality that H.264 does not have."""
+    if not (isinstance(crf, int | float) and 0 <= crf <= _MAX_CRF):
+        raise ValueError(f"crf must be 0 to {_MAX_CRF}, not {crf!r}")
 
 
 def rate_of(meta: dict[str, Any]) -> Fraction:

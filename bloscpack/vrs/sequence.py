@@ -24,6 +24,13 @@ StreamName: TypeAlias = Any
 TypeName: TypeAlias = str | RecordType
 
 
+def check_times(*times: float | None) -> None:
+    """Raise ValueError for a time limit of NaN, which would match no record."""
+    for time in times:
+        if time is not None and time != time:
+            raise ValueError("a time limit must be seconds, not nan")
+
+
 class RecordSequence(Sequence[Record]):
     """Sequence of records, read when indexed or iterated over.
 
@@ -150,8 +157,9 @@ class RecordSequence(Sequence[Record]):
         NotFoundError
             No stream has an id that was given without a wildcard.
         ValueError
-            A type does not exist.
+            A type does not exist, or a time is NaN.
         """
+        check_times(after, before)
         table, rows = self._content.table, self.rows
         keep = np.ones(len(rows), np.bool_)
         if streams is not None:

@@ -139,6 +139,8 @@ class TestAuto:
     def test_arguments(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="access must be"):
             bp.save(tmp_path / "a", ARRAY, chunks="auto", access="columns")
+        with pytest.raises(ValueError, match="access must be"):
+            bp.save(tmp_path / "a", ARRAY, access="columns")
         with pytest.raises(ValueError, match="needs chunks='auto'"):
             bp.save(tmp_path / "a", ARRAY, chunks=3, access="tiles")
 

@@ -282,6 +282,8 @@ def test_wrong_options_make_no_file(source: Path, tmp_path: Path) -> None:
         (ValueError, {"after": 2, "before": 1}),
         (ValueError, {"decimate": -1.0}),
         (ValueError, {"decimate": float("nan")}),
+        (ValueError, {"after": float("nan")}),
+        (ValueError, {"before": float("nan")}),
         (ValueError, {"types": "tags"}),
         (ValueError, {"tags": {"a": "\ud800"}}),
         (TypeError, {"tags": {"a": 1}}),

@@ -57,8 +57,8 @@ class GulpWriter(ClipWriter):
         quality, videos_per_chunk = job.quality, job.videos_per_chunk
         if videos_per_chunk < 1:
             raise ValueError(f"videos_per_chunk must be at least 1, not {videos_per_chunk}")
-        if quality is not None and not 1 <= quality <= 100:
-            raise ValueError(f"quality must be 1 to 100, not {quality}")
+        if quality is not None:
+            image.check_quality(quality)
         super().__init__(source, job)
         self._quality = quality
         self._videos_per_chunk = videos_per_chunk

@@ -70,10 +70,7 @@ class Options(NamedTuple):
             raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {self.codec!r}")
         if self.preset not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
-        if isinstance(self.quality, bool) or not isinstance(self.quality, int):
-            raise TypeError(f"quality must be an int, not {type(self.quality).__name__}")
-        if not 1 <= self.quality <= 100:
-            raise ValueError(f"quality must be 1 to 100, not {self.quality}")
+        image.check_quality(self.quality)
         if self.subsampling not in SUBSAMPLINGS:
             raise ValueError(
                 f"subsampling must be one of {', '.join(SUBSAMPLINGS)}, not {self.subsampling!r}"

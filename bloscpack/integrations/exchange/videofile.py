@@ -22,6 +22,7 @@ from ...frames.store.openclip import is_images
 from ...media.video import VideoFrames, read_video
 from ...media.videowriter import (
     RATE_KEY,
+    check_crf,
     gif_length,
     gif_rate,
     rate_of,
@@ -165,7 +166,8 @@ class VideoWriter:
         is_video = getattr(clip, "codec", None) == "video"
         # Its packets are copied.
         self.lossless = is_video and write is write_mp4 and "crf" not in job.coding
-        self._crf = float(job.coding.get("crf", _DEFAULT_CRF))
+        self._crf = job.coding.get("crf", _DEFAULT_CRF)
+        check_crf(self._crf)
         has_alpha = clip.shape[3:] == (4,) and not is_images(clip)
         is_shown = has_alpha or clip.shape[3:] in ((), (1,), (3,))
         if clip.dtype != np.uint8 or not is_shown or not len(clip):

@@ -12,7 +12,14 @@ from ..format.description import Description, StreamTags, check_tag
 from ..format.format import RecordType, StreamId
 from ..format.recordindex import RecordTable
 from ..recording import Recording
-from ..sequence import RecordSequence, StreamName, TypeName, is_pattern, stream_text
+from ..sequence import (
+    RecordSequence,
+    StreamName,
+    TypeName,
+    check_times,
+    is_pattern,
+    stream_text,
+)
 
 TagChanges: TypeAlias = Mapping[str, str | None]
 """Tags to set; None removes a tag."""
@@ -47,6 +54,7 @@ def choose_rows(
     decimate: Decimation | None = None,
 ) -> IntArray:
     """Return the records to copy in order of time; parameters as for `copying.copy`."""
+    check_times(after, before)
     if after is not None and before is not None and not after <= before:
         raise ValueError(f"after {after} s and before {before} s: no time is between them")
     rows = np.sort(sequence.filter(streams, types, before=before).rows)

@@ -109,6 +109,9 @@ def test_what_a_video_cannot_hold(store: Path) -> None:
         bp.convert(f"{folder}/two.blp::/b", folder / "b.mp4")
     with pytest.raises(ValueError, match=r"crf .*for mp4"):
         bp.convert(store, folder / "b.mp4", crf=3, codec="h264")
+    for crf in (-1, 52, float("nan")):
+        with pytest.raises(ValueError, match="crf must be 0 to 51"):
+            bp.convert(store, folder / "b.mp4", crf=crf)
     bp.convert(f"{folder}/two.blp::/a", folder / "a.mp4")
     with pytest.raises(UnsupportedError, match="from a local file"):
         bp.convert((folder / "a.mp4").read_bytes(), folder / "c.blp")
