@@ -221,7 +221,6 @@ THIN = {
     "cli.console.status": "used by every command",
     "cli.frames.clips": "used by several commands",
     "cli.gulp.info": "found by the name of the type, as for other types",
-    "container.chunkmemory": "needs no lock, by rules of its own; container.reader is long enough",
     "filetypes.inventory": "used by every reader and writer of other files",
     "filetypes.recover": "imports the code that writes; verification does not",
     "filetypes.verify": "imports only the code that reads",

@@ -12,9 +12,8 @@ from xxhash import xxh3_128_digest
 
 from ..array.array import Array
 from ..array.attrs import read_only
-from ..container.front import HEAD_NBYTES
+from ..container.front import HEAD_NBYTES, Verify
 from ..container.identity import changed, place_of
-from ..container.reader import Verify
 from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError, WrongKindError
 from ..format.archiveindex import (
     INDEX_TAIL_SIZE,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, overload
 
 import numpy as np
 
+from ..container.front import Verify
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
-from ..container.reader import Container, Verify
+from ..container.reader import Container
 from ..exceptions import BloscpackError, WrongKindError
 from ..format.header import FEATURE_ARRAY_CHUNKS, Header
 from ..parallel.imports import importing
@@ -124,7 +125,7 @@ class Array(Described):
             refuse_url(path, "appended to")
             self._open_rows(path, verify, locking)
             return
-        self._container = container = Container(_open(path, storage_options), verify=verify)
+        self._container = container = Container.open(_open(path, storage_options), verify=verify)
         try:
             self._described = describe_content(container)
         except (BloscpackError, ImportError) as err:
@@ -694,7 +695,7 @@ class Array(Described):
                 "an array open for appending cannot be pickled or copied: open it by its path"
             )
         container = self._open_container()
-        place = place_of(container.source, container.front_nbytes)
+        place = place_of(container.source, container.front.used_nbytes)
         identity = identity_of(container)
         return _reopen, (place, identity, container.verify, self._nthreads)
 

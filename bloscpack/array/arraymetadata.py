@@ -127,7 +127,7 @@ def describe_array(container: Container) -> Description:
 
     Raises the errors of `unpack_array_metadata`.
     """
-    header, data = container.metadata_header, container.stored_metadata
+    header, data = container.front.metadata_header, container.front.stored_metadata
     if header is None or len(data) > _MAX_REMEMBERED_NBYTES:
         return unpack_array_metadata(container.metadata)
     # Equal dtypes and shapes give identical metadata: a set of small files is parsed only once.

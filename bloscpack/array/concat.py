@@ -14,7 +14,7 @@ from typing import Any, Never, Self, TypeVar, overload
 
 import numpy as np
 
-from ..container.reader import Verify
+from ..container.front import Verify
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.folder.filelist import expanded

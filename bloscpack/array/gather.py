@@ -151,7 +151,7 @@ class Gathering:
         if self._grid is not None:
             self._read_grid(self._grid)
             if self._lost is None and all(map(_is_whole, self._sides, self._shape)):
-                self._container.check_end()
+                self._container.stored.check_end()
             return
         run = contiguous_run(self._shape, self._sides)
         is_whole = run is not None and run[1] == prod(self._shape)
@@ -163,7 +163,7 @@ class Gathering:
         else:
             self._read_run(run[0] * self._itemsize, stored_view(target, False))
         if is_whole and not self._lost:
-            self._container.check_end()
+            self._container.stored.check_end()
 
     def _read_run(self, start: int, out: memoryview) -> None:
         """Fill `out` with the bytes of the array, starting at byte `start`."""
@@ -199,7 +199,7 @@ class Gathering:
                 lost[chunk] = str(err.args[0])
 
         nthreads = resolve_nthreads(self._nthreads, nbytes)
-        for group in prefetched(self._container.source, chunks, self._container.extent):
+        for group in prefetched(self._container.source, chunks, self._container.stored.extent):
             run_indexed(read if lost is None else attempt, group, nthreads)
 
     def _read_pieces(self) -> None:

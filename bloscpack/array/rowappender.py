@@ -16,7 +16,8 @@ from typing import Any, Self
 import numpy as np
 
 from ..container.appender import Appender
-from ..container.reader import Container, Verify
+from ..container.front import Verify
+from ..container.reader import Container
 from ..exceptions import NotANumpyArray
 from ..format.chunkgrid import ChunkGrid
 from ..format.metadata import encode_values, json_values
@@ -195,7 +196,7 @@ class RowAppender:
         """Return a container that reads the file, including appended rows."""
         with self._alone():
             metadata = self._described() if self._appender.has_grid else None
-            return Container(self._appender.view(metadata), verify=verify)
+            return Container.open(self._appender.view(metadata), verify=verify)
 
     def abandon(self) -> None:
         """Close without flushing: rows appended since the last flush are discarded."""

@@ -48,7 +48,7 @@ def iter_rows(container: Container, described: Description, nthreads: int | None
 
     def extent(start: int) -> Extent | None:
         stop = min(start + nrows, shape[0])
-        return container.extent(
+        return container.stored.extent(
             container.chunk_at(start * nbytes), container.chunk_at(stop * nbytes - 1) + 1
         )
 

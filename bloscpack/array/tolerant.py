@@ -117,7 +117,7 @@ def iter_readable_chunks(container: Container, described: Description) -> Iterat
         else:
             yield content
     if not lost:
-        container.check_end()
+        container.stored.check_end()
     elif len(lost) > 1:
         _warn(container, described, lost, "left out")
 

@@ -98,7 +98,7 @@ def _describe(filetype: FileType, source: ByteSource) -> dict[str, Any]:
     if filetype is not ARRAYS:
         entry: dict[str, Any] = command_module(f"{filetype.name}.ls").entry(source)
         return entry
-    with Container(source) as container, errors_at(container.name):
+    with Container.open(source) as container, errors_at(container.name):
         dtype, shape, is_fortran = describe_content(container)
         chunks = chunk_shape(container, (dtype, shape, is_fortran))
         cbytes = source.size()

@@ -129,11 +129,11 @@ class Appender:
         """
         file = UpdateFile.open(path, locking=locking)
         with closed_on_error(file, file.name):
-            container = Container(file)
+            container = Container.open(file)
             growth = Growth.open(file, container, locking=locking)
             metadata, grid = container.metadata, container.grid
             cutter = None if grid is None else cutter_for(grid, metadata)
-            rest = range(container.nstable, container.nchunks)
+            rest = range(container.front.nstable, container.nchunks)
             chunks = [container.read_chunk(index) for index in rest]
             tail = b"".join(chunks) if cutter is None else cutter.join(chunks)
             params = _params_of(container)
@@ -342,8 +342,8 @@ class Appender:
 def _params_of(container: Container) -> CodecParams:
     """Return the compression parameters of the last full chunk of a file, or of its only chunk."""
     # The last chunk of a row of a grid may be small; the first is the largest.
-    index = max(container.nstable - 1, 0) if container.grid is None else 0
-    return params_like(container.fetch(index).header, container.nstable > 0)
+    index = max(container.front.nstable - 1, 0) if container.grid is None else 0
+    return params_like(container.fetch(index).header, container.front.nstable > 0)
 
 
 def params_like(header: ChunkHeader, is_full: bool) -> CodecParams:

@@ -21,8 +21,8 @@ from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSource
 from ..storage.runs import LOCAL
 from ..types import BytesLike
-from .chunk import PROBE_NBYTES
 from .chunktable import check_room
+from .front import PROBE_NBYTES
 
 if TYPE_CHECKING:
     from ..format.arraychunk import BlockRun

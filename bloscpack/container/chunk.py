@@ -1,18 +1,40 @@
-"""Reading stored chunks and comparing their digests, without decoding."""
+"""Finding stored chunks, reading them and comparing their digests, without giving their content.
+
+A chunk is first read at its offset in the offset table. If the bytes there do not match the header,
+it is read where the chunks before it end (`chunktable.py`).
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..exceptions import ChecksumMismatch, FormatError, TruncatedError
+from xxhash import xxh3_64_digest
+
+from ..exceptions import (
+    BloscpackError,
+    ChecksumError,
+    ChecksumMismatch,
+    FormatError,
+    TruncatedError,
+)
 from ..format.checksum import Checksum
-from ..format.codec import ChunkHeader
-from ..storage.protocol import ByteSource
+from ..format.codec import (
+    CHUNK_HEADER_SIZE,
+    ChunkHeader,
+    CodecParams,
+    decode_into,
+    encode,
+    new_bytes,
+)
+from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY
+from ..storage.protocol import ByteSource, Extent, errors_at
 from ..storage.runs import CHUNKS, plan_runs
 from .chunktable import check_left
+from .front import PROBE_NBYTES, Front, Verify, later_states
 
-# First read of a chunk of unknown size: enough for its header, and for a small chunk as a whole.
-PROBE_NBYTES = 4096
+# Largest number of chunk headers of a remote file that are followed, one request each, if its table
+# cannot be used.
+_MAX_REMOTE_CHAIN = 4096
 
 
 class StoredChunk(NamedTuple):
@@ -110,3 +132,289 @@ def read_run(
             # Entries of a hostile table may be closer to each other than a digest is long.
             last = max(following - digest_size, offset) - start
             yield stored[offset - start : last], stored[last : following - start]
+
+
+class StoredChunks:
+    """Stored chunks of one state of a file: found, read and checked.
+
+    Parameters
+    ----------
+    front : Front
+        The front of this state.
+    source : ByteSource
+        Source of this state.
+    verify : bool or "always"
+        When to compare checksums: see `Container`.
+    follows_writers : bool
+        Whether a chunk that a writer has replaced since is found in the current state of the file.
+    """
+
+    def __init__(
+        self, front: Front, source: ByteSource, verify: Verify, *, follows_writers: bool = True
+    ) -> None:
+        self.front = front
+        self.source = source
+        self._verify = verify
+        self._follows_writers = follows_writers
+        self._table = front.table
+        self._uses_table = front.header.offsets
+        # A byte for each chunk whose checksum was compared. Every entry can be set again, so there
+        # need not be a lock.
+        self._checked: bytearray | None = None
+        # Index and content of the last chunk as it was when the file was opened; set after a writer
+        # has extended it. Of the last row of a grid, the chunk that was read last.
+        self._old_last: tuple[int, StoredChunk] | None = None
+
+    def needs_no_check(self, index: int) -> bool:
+        """Return whether chunk `index` may be read without comparing its checksum (again)."""
+        verify, checked, front = self._verify, self._checked, self.front
+        if verify is not True or checked is None:
+            return verify is False
+        if index >= len(checked) or not checked[index]:
+            return False
+        # An append may rewrite the last chunk, or the last row of a grid, unless it is full.
+        if front.grid is not None:
+            return index < front.grid.nstable
+        return index < front.nchunks - 1 or front.last_chunk == front.chunk_size
+
+    def set_checked(self, index: int) -> None:
+        """Record that the checksum of chunk `index` was compared."""
+        checked = self._checked
+        if checked is None:
+            # A hostile header may claim any number.
+            most = min(self.front.nchunks, self.front.file_size // CHUNK_HEADER_SIZE)
+            self._checked = checked = bytearray(most)
+        if index < len(checked):
+            checked[index] = 1
+
+    def extent(self, first: int, stop: int | None = None) -> Extent | None:
+        """Return the extent of chunks `first` to `stop`, by default one, from the offset table.
+
+        None if the table cannot be used. For the last chunk, the size is an upper bound.
+        """
+        front, table = self.front, self._table
+        if not self._uses_table or not front.nchunks:
+            return None
+        last = first if stop is None else stop - 1
+        try:
+            offset = front.data_offset if first == 0 else table.entry(first)[0]
+            final, end = (offset, None) if front.nchunks == 1 else table.entry(last)
+        except BloscpackError:
+            return None
+        return offset, (final + front.probe_nbytes if end is None else end) - offset
+
+    def checked_offset(self, index: int) -> int | None:
+        """Return the offset of a chunk that need not be checked; None if it has to be fetched."""
+        if not self._uses_table or not self.needs_no_check(index):
+            return None
+        try:
+            return self._table.entry(index)[0]
+        except BloscpackError:
+            return None  # reading the whole chunk raises the proper error
+
+    def read_run(self, first: int, stop: int) -> Iterator[tuple[memoryview, memoryview]]:
+        """Return chunks and digests, not compared, as far as the table has their extents."""
+        size = self.front.header.checksum.nbytes
+        # Without checksums, `_load` compares each chunk with the trailer.
+        if not size or not self._uses_table:
+            return iter(())
+        try:
+            entries = [self._table.entry(index) for index in range(first, stop)]
+        except BloscpackError:
+            return iter(())
+        return read_run(self.source, [offset for offset, _ in entries], entries[-1][1], size)
+
+    def offsets(self) -> tuple[int, ...]:
+        """Return the used entries of the offset table after checking their order.
+
+        Raises
+        ------
+        FormatError
+            The file has no table, or its entries do not ascend from the first chunk.
+        """
+        with errors_at(self.source.name):
+            if not self.front.header.offsets or self.front.nchunks == 0:
+                raise FormatError("the file has no offset table", field="offsets")
+            return self._table.entries()
+
+    def check_end(self) -> None:
+        """Check that the last chunk is not followed by a chunk that the header does not count.
+
+        Bytes after the last chunk are legal (an append that shrank the last chunk leaves some). A
+        whole chunk with the correct digest is not, nor a used entry of the offset table where the
+        unused ones should begin: they mean that nchunks is too small.
+
+        Raises
+        ------
+        FormatError
+            There is such a chunk.
+        """
+        front, header = self.front, self.front.header
+        if front.trailer is not None:
+            return  # its digest covers the header
+        if header.offsets:
+            if header.max_app_chunks:
+                position = front.table_offset + OFFSET_SIZE * front.nchunks
+                if self.source.read_at(position, OFFSET_SIZE) != UNUSED_ENTRY:
+                    if self._has_grown():
+                        return
+                    raise self._too_few_chunks_error("the offset table has another entry")
+            return
+        if front.nchunks == 0:
+            return
+        with errors_at(self.source.name):
+            position = self._table.chained(front.nchunks)
+        try:
+            check = bool(self._verify)
+            _, following = read_stored(self.source, header.checksum, position, None, check)
+        except BloscpackError:
+            return  # not a chunk: trailing bytes
+        if 0 < following.nbytes <= max(front.chunk_size, front.last_chunk):
+            raise self._too_few_chunks_error(f"another chunk follows at offset {position}")
+
+    def _too_few_chunks_error(self, why: str) -> FormatError:
+        return FormatError(
+            f"header: nchunks is {self.front.nchunks}, but {why}", offset=16, field="nchunks"
+        ).at(path=self.source.name)
+
+    def fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
+        """Return the fields of `StoredChunk`; see `Container.fetch`."""
+        front = self.front
+        if not 0 <= index < front.nchunks:
+            raise IndexError(
+                f"chunk index {index} is out of range: the file has {front.nchunks} chunks"
+            )
+        old_last = self._old_last  # once, as other threads replace it
+        if old_last is not None and old_last[0] == index:
+            return old_last[1]
+        try:
+            # A single chunk is at a known offset, so the table is not needed.
+            if front.nchunks == 1:
+                return self._load(0, front.data_offset, None)
+            if not self._uses_table:
+                return self._load(index, self._table.chained(index), None)
+            return self._load_by_table(index)
+        except BloscpackError as err:
+            if index >= min(front.nstable, front.nchunks - 1):
+                old = self.old_chunk(index)
+                if old is not None:
+                    self._old_last = index, old
+                    return old
+            err.at(path=self.source.name)
+            raise
+
+    def _load_by_table(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
+        table = self._table
+        offset = chained = UNKNOWN
+        try:
+            offset, following = table.entry(index)
+            return self._load(index, offset, following)
+        except BloscpackError as by_table:
+            if self.source.has_latency and (offset != UNKNOWN or index > _MAX_REMOTE_CHAIN):
+                # Following the headers would take a request for each chunk before this one, only to
+                # find the same damage.
+                raise
+            # The table may be wrong although the chunks are intact: an interrupted write leaves it
+            # empty, and bloscpack 0.16 does not use it to read.
+            try:
+                chained = table.chained(index)
+                found = self._load(index, chained, None)
+            except BloscpackError:
+                if offset != UNKNOWN and chained in (UNKNOWN, offset):
+                    raise by_table from None
+                raise
+            # All later reads follow the headers too: one file, one way to find its chunks.
+            self._uses_table = False
+            return found
+
+    def _load(
+        self, index: int, offset: int, following: int | None
+    ) -> tuple[int, memoryview, ChunkHeader]:
+        """Read the chunk at `offset`, compare its checksum and check that it can be `index`."""
+        front = self.front
+        row = front.header.checksum
+        check = not self.needs_no_check(index)
+        try:
+            data, header = read_stored(
+                self.source, row, offset, following, check, front.probe_nbytes
+            )
+        except BloscpackError as err:
+            if isinstance(err, ChecksumError):
+                err.index = index
+            err.at(f"chunk {index} at offset {offset}")
+            raise
+        # As `chunk_nbytes`, but saves a call for each chunk.
+        if front.grid is not None:
+            nbytes = front.grid.size(index)
+        else:
+            nbytes = front.last_chunk if index == front.nchunks - 1 else front.chunk_size
+        if header.nbytes != nbytes:
+            raise FormatError(
+                f"chunk {index} at offset {offset}: decodes to {header.nbytes} bytes, "
+                f"the header promises {nbytes}",
+                offset=offset,
+            )
+        if check and not row.nbytes and front.trailer is not None:
+            self.compare_trailer(index, StoredChunk(offset, data, header))
+        if check:
+            self.set_checked(index)
+        return offset, data, header
+
+    def compare_trailer(self, index: int, stored: StoredChunk) -> None:
+        """Compare chunk `index` with its digest in the trailer, if known.
+
+        Reading does this itself if the file has no checksums.
+
+        Raises
+        ------
+        ChecksumMismatch
+            The digests differ.
+        """
+        offset, data, _ = stored
+        expected = self._table.digest(index)
+        actual = xxh3_64_digest(data)
+        if expected not in (None, actual):
+            raise ChecksumMismatch(
+                f"chunk {index} at offset {offset}: XXH3 is {actual.hex()}, "
+                f"{expected.hex()} is recorded in the trailer",
+                name="xxh3_64",
+                expected=expected,
+                actual=actual,
+                index=index,
+                offset=offset,
+            )
+
+    def old_chunk(self, index: int) -> StoredChunk | None:
+        """Return a chunk as it was when the file was opened; None if it is really damaged.
+
+        The old content is encoded as an uncompressed chunk.
+        """
+        for later in self._later():
+            try:
+                offset, stored, header = later.fetch(index)
+                content, view = new_bytes(header.nbytes)
+                with view:
+                    decode_into(stored, view)
+            except BloscpackError:
+                continue
+            params = CodecParams("lz4", 0, 0, max(header.typesize, 1))
+            data = encode(content[: self.front.chunk_nbytes(index)], params)
+            return StoredChunk(offset, memoryview(data), ChunkHeader.unpack(data))
+        return None
+
+    def _has_grown(self) -> bool:
+        """Return whether bytes after the last chunk are there because a writer has appended."""
+        for later in self._later():
+            if later.front.header != self.front.header:
+                return True
+            try:
+                later.check_end()
+            except BloscpackError:
+                continue
+            return True
+        return False
+
+    def _later(self) -> Iterator["StoredChunks"]:
+        if self._follows_writers:
+            for front, source in later_states(self.source, self.front, verify=self._verify):
+                yield StoredChunks(front, source, self._verify, follows_writers=False)

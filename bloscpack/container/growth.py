@@ -108,8 +108,8 @@ class Growth:
         """
         header = container.header
         check_appendable(container)
-        container.check_end()
-        offsets = container.read_offsets()
+        container.stored.check_end()
+        offsets = container.stored.offsets()
         last = container.nchunks - 1
         stored = container.fetch(last)
         if stored.offset != offsets[last]:  # `fetch` finds it without the table if need be
@@ -123,11 +123,10 @@ class Growth:
                 chunk_size=container.chunk_size, last_chunk=container.last_chunk
             )
         self = cls(file.path, file.name or file.path, header, file, locking=locking)
-        nfull = container.nstable
+        nfull = container.front.nstable
         end = stored.offset + len(stored.data) + header.checksum.nbytes
         self._offsets = array("q", offsets[:nfull])
-        meta = container.metadata_header
-        self._section = file.read_at(header.size, meta.section_size if meta else 0)
+        self._section = file.read_at(header.size, container.front.table_offset - header.size)
         self._metadata = container.metadata
         self._entries = header.nchunks + header.max_app_chunks
         self._written = nfull
@@ -221,7 +220,7 @@ class Growth:
         file.write_at(self._position, *parts)
         if file.size() > size:  # readers look for the trailer at the end of the file
             file.truncate(size)
-        # The next entry is spare and may hold anything; `Container.check_end` expects the mark.
+        # The next entry is spare and may hold anything; `StoredChunks.check_end` expects the mark.
         marked = UNUSED_ENTRY * min(header.max_app_chunks, 1)
         first = len(head) + OFFSET_SIZE * self._written
         file.write_at(first, pack_offsets(entries[self._written :]) + marked)
@@ -439,7 +438,7 @@ def check_appendable(container: Container) -> None:
 
 def _known_digests(container: Container) -> bytearray:
     """Return the digests in the trailer, zeros without one; FormatError if they are damaged."""
-    trailer = container.trailer
+    trailer = container.front.trailer
     if trailer is None:
         return bytearray(UNKNOWN_DIGEST * container.nchunks)
     digests = bytearray()

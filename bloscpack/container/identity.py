@@ -16,7 +16,6 @@ from ..exceptions import FileChangedError
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import path_of
 from .front import HEAD_NBYTES
-from .live import extends, has_longer_chunks
 from .reader import Container
 
 
@@ -50,7 +49,7 @@ def identity_of(container: Container) -> bytes:
     version = source.identity()
     if version:
         return xxh3_128_digest(version.encode())
-    trailer = container.trailer
+    trailer = container.front.trailer
     if trailer is not None and not source.has_latency:
         return xxh3_128_digest(trailer.head_digest + trailer.pages)
     header = container.header
@@ -64,7 +63,7 @@ def identity_of(container: Container) -> bytes:
         header.last_chunk,
         header.nchunks,
     )
-    return xxh3_128_digest(fields + container.stored_metadata)
+    return xxh3_128_digest(fields + container.front.stored_metadata)
 
 
 def token_of(container: Container) -> tuple[str, str]:
@@ -116,12 +115,12 @@ def refreshed(container: Container) -> Container | None:
     again = replacement or file.duplicate()
     if again is None:
         return None
-    later = Container(again, verify=container.verify)
+    later = Container.open(again, verify=container.verify)
     with closed_on_error(later, file.name):
         is_same = (
             not is_replaced
             and later.header == container.header
-            and later.stored_metadata == container.stored_metadata
+            and later.front.stored_metadata == container.front.stored_metadata
         )
         if is_same:
             later.close()
@@ -138,15 +137,9 @@ def _check_continued(before: Container, after: Container, is_replaced: bool) -> 
     If the file was replaced, the first, the middle and the last chunk are compared.
     """
     if not is_replaced:
-        is_continued = extends(after, before)
+        is_continued = before.front.is_continued(after.front)
     else:
-        one, two = before.header, after.header
-        is_continued = (
-            one[:5] == two[:5]
-            and has_longer_chunks(after, before)
-            and before.nbytes <= after.nbytes
-            and _starts_alike(before, after)
-        )
+        is_continued = before.front.has_start_of(after.front) and _starts_alike(before, after)
     if not is_continued:
         raise FileChangedError("the file is not the one that was opened, or holds less; reopen it")
 
@@ -156,7 +149,7 @@ def _starts_alike(before: Container, after: Container) -> bool:
     if any(
         before.fetch(index).data != after.fetch(index).data
         for index in {0, last // 2}
-        if index < min(last, before.nstable)
+        if index < min(last, before.front.nstable)
     ):
         return False
     content = before.read_chunk(last)

@@ -24,7 +24,7 @@ from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.file import Holes
 from ..storage.protocol import ByteSource
 from ..types import BytesLike
-from .front import Front
+from .foundfront import FoundFront
 
 _UNUSED = -1  # spare entry of the offset table
 # Size of the blocks that are searched for the next chunk.
@@ -53,7 +53,9 @@ class Salvage:
     reached its limit of work before the end of the file.
     """
 
-    def __init__(self, source: ByteSource, front: Front, *, nthreads: int | None = None) -> None:
+    def __init__(
+        self, source: ByteSource, front: FoundFront, *, nthreads: int | None = None
+    ) -> None:
         self._source = source
         self._holes = Holes(source)
         self._front = front

@@ -14,7 +14,7 @@ from typing import IO, Any
 from xxhash import xxh3_64_digest
 
 from ..array.arraymetadata import Description, unpack_array_metadata
-from ..container.front import Front, find_front, find_recorded_front
+from ..container.foundfront import FoundFront, find_front, find_recorded_front
 from ..container.salvage import FoundChunk, Salvage
 from ..container.writer import SPARE_PER_CHUNK, Chunking, build_header, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
@@ -93,7 +93,7 @@ class _Plan:
     `gaps` are the ranges of missing chunks before the last whole one, start and stop.
     """
 
-    def __init__(self, front: Front, salvage: Salvage) -> None:
+    def __init__(self, front: FoundFront, salvage: Salvage) -> None:
         self._front = front
         self._salvage = salvage
         self._zeros: dict[int, _Piece] = {}
@@ -288,7 +288,7 @@ def _rows_before(value: Any) -> list[tuple[int, int]]:
     ]
 
 
-def _report(source: ByteSource, front: Front, salvage: Salvage, plan: _Plan) -> Report:
+def _report(source: ByteSource, front: FoundFront, salvage: Salvage, plan: _Plan) -> Report:
     damage = [Damage(what, None, offset, end) for what, offset, end in front.faults]
     row = plan.row_nbytes
     nchunks = max(salvage.nchunks, 0)
@@ -335,7 +335,7 @@ def _report(source: ByteSource, front: Front, salvage: Salvage, plan: _Plan) -> 
 def _write(
     sink: ByteSink,
     source: ByteSource,
-    front: Front,
+    front: FoundFront,
     section: bytes,
     plan: _Plan,
     progress: Progress | None,

@@ -12,7 +12,6 @@ from typing import Self
 from xxhash import xxh3_64_digest
 
 from ..container.chunk import StoredChunk
-from ..container.live import extends
 from ..container.reader import Container
 from ..exceptions import FileChangedError
 from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, pack_offsets
@@ -49,8 +48,10 @@ class Layout:
         before it.
         """
         container = earlier.container
-        count = min(container.nstable, container.nchunks - 1, len(earlier.ends), len(self.ends))
-        if count <= 0 or not extends(self.container, earlier.container):
+        count = min(
+            container.front.nstable, container.nchunks - 1, len(earlier.ends), len(self.ends)
+        )
+        if count <= 0 or not container.front.is_continued(self.container.front):
             return 0
         self.offsets[:count] = earlier.offsets[:count]
         self.ends[:count] = earlier.ends[:count]
@@ -110,8 +111,7 @@ def repair(
         raise FileChangedError("the file was changed while it was verified; nothing was fixed").at(
             path=path
         )
-    size = container.header.size
-    size += container.metadata_header.section_size if container.metadata_header else 0
+    size = container.front.table_offset
     head = bytes(container.source.read_at(0, size))
     offsets = layout.offsets if container.header.offsets else ()
     trailer = list(pack_trailer(head, offsets, bytes(layout.digests), layout.end))

@@ -141,7 +141,7 @@ class _Verification:
     def _open(self) -> Container | None:
         try:
             # Through the overlay, it neither looks for a writer nor closes the source.
-            return Container(with_front(self._source, b""))
+            return Container.open(with_front(self._source, b""))
         except (FormatError, UnsupportedError) as err:
             recorded = recorded_head(self._source)
             if recorded is None:
@@ -152,7 +152,7 @@ class _Verification:
             error: BloscpackError = err
         self._compare_front(recorded, error)
         try:
-            return Container(with_front(self._source, recorded))
+            return Container.open(with_front(self._source, recorded))
         except (FormatError, UnsupportedError):
             return None  # large metadata have no copy, and are damaged too
 
@@ -172,14 +172,14 @@ class _Verification:
         container = self.container
         if container is None:
             return
-        self._state = container.trailer_state
+        self._state = container.front.trailer_state
         self._verify_metadata(container)
         table = self._verify_table(container)
         self._verify_chunks(container, table, nthreads, progress)
         self._verify_trailer(container)
         if not self._chunks and not self._front:
             try:
-                container.check_end()
+                container.stored.check_end()
             except FormatError as err:
                 self._front.append(damage_of(err))
 
@@ -192,19 +192,16 @@ class _Verification:
         except ImportError:
             return  # only an optional package can check this dtype
         except BloscpackError as err:
-            size = container.header.size
-            meta = container.metadata_header
-            end = size + meta.section_size if meta else size
+            size, end = container.header.size, container.front.table_offset
             self._front.append(damage_of(err, None, size, end))
 
     def _verify_table(self, container: Container) -> tuple[int, ...]:
         """Return the entries of the offset table; empty if it is absent or damaged."""
         if not container.header.offsets or not container.nchunks:
             return ()
-        end = container.data_offset
-        start = end - container.header.table_size
+        start, end = container.front.table_offset, container.data_offset
         try:
-            return container.read_offsets()
+            return container.stored.offsets()
         except FormatError as err:
             self._table.append(damage_of(err, None, start, end))
             return ()
@@ -258,7 +255,7 @@ class _Verification:
                     progress(done, container.nbytes)
 
         threads = resolve_nthreads(nthreads, container.nbytes)
-        for group in prefetched(self._source, todo, container.extent):
+        for group in prefetched(self._source, todo, container.stored.extent):
             run_indexed(verify_chunk, group, threads)
         self._compare_table(container, table)
         self._chunks.extend(chunks[index] for index in sorted(chunks))
@@ -272,7 +269,7 @@ class _Verification:
 
     def _compare_table(self, container: Container, table: tuple[int, ...]) -> None:
         """Compare the entries with the offsets of the chunks."""
-        start = container.data_offset - container.header.table_size
+        start = container.front.table_offset
         for index, (entry, offset) in enumerate(zip(table, self._layout.offsets, strict=False)):
             if offset and entry != offset:  # 0 is that of a damaged chunk
                 what = f"offset table: entry {index} is {entry}, the chunk is at {offset}"
@@ -282,7 +279,7 @@ class _Verification:
     def _verify_trailer(self, container: Container) -> None:
         """Verify everything behind the last chunk."""
         layout, size = self._layout, container.source.size()
-        trailer, end = container.trailer, layout.end
+        trailer, end = container.front.trailer, layout.end
         if trailer is None:
             if not self._chunks:  # otherwise the end of the last chunk is unknown
                 self._classify_rest(container, end, size)
@@ -303,9 +300,7 @@ class _Verification:
     def _classify_rest(self, container: Container, end: int, size: int) -> None:
         """Classify the bytes behind the last chunk: damaged trailer, stale trailer or other."""
         rest = size - end
-        meta = container.metadata_header
-        head = container.header.size + (meta.section_size if meta else 0)
-        expected = trailer_nbytes(container.nchunks, head)
+        expected = trailer_nbytes(container.nchunks, container.front.table_offset)
         # A trailer begins with the digest of chunk 0, even if the end of it is damaged.
         digests = bytes(self._layout.digests[:DIGEST_SIZE])
         begins = rest >= DIGEST_SIZE and container.source.read_at(end, DIGEST_SIZE) == digests
@@ -357,7 +352,7 @@ class _Rows:
 def _verify_chunk(container: Container, index: int) -> StoredChunk:
     """Return a chunk; compare its checksum and its digest in the trailer, and decode it."""
     stored = container.fetch(index)
-    container.compare_trailer(index, stored)
+    container.stored.compare_trailer(index, stored)
     _, view = new_bytes(stored.header.nbytes)
     with view:
         decode_into(stored.data, view)
@@ -373,5 +368,7 @@ def _end_of(
     if index + 1 < len(table):
         return table[index + 1] if table[index + 1] > offset else None
     if index == container.nchunks - 1:
-        return container.trailer.offset if container.trailer else container.source.size()
+        return (
+            container.front.trailer.offset if container.front.trailer else container.source.size()
+        )
     return None

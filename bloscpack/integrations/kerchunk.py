@@ -248,13 +248,13 @@ def _codec_of(header: ChunkHeader) -> str:
 
 def _checked_extents(container: Container) -> Iterator[Extent]:
     """Yield offset and size of each chunk after comparing its checksum."""
-    for group in prefetched(container.source, range(container.nchunks), container.extent):
+    for group in prefetched(container.source, range(container.nchunks), container.stored.extent):
         for index in group:
             offset, _, header = container.fetch(index)
             if not _has_array_chunks(container):
                 _codec_of(header)
             yield offset, header.cbytes
-    container.check_end()
+    container.stored.check_end()
 
 
 def _table_extents(container: Container) -> Iterator[Extent]:
@@ -262,7 +262,7 @@ def _table_extents(container: Container) -> Iterator[Extent]:
 
     If both ends agree with the chunks and the offsets ascend, all of them lie within the file.
     """
-    offsets = container.read_offsets()
+    offsets = container.stored.offsets()
     size = container.header.checksum.nbytes
     last = container.fetch(container.nchunks - 1)
     if not _has_array_chunks(container):

@@ -333,7 +333,7 @@ def _copy(
     # Without the check, bytes of before and after an append could be mixed.
     if not source.is_changed():
         digest_nbytes = container.header.checksum.nbytes
-        for group in prefetched(source, range(container.nchunks), container.extent):
+        for group in prefetched(source, range(container.nchunks), container.stored.extent):
             for index in group:
                 chunk = container.fetch(index)
                 begin, end = end, chunk.offset + len(chunk.data) + digest_nbytes

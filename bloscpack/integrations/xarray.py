@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ..array.array import Array
 from ..array.attrs import plain
-from ..container.reader import Verify
+from ..container.front import Verify
 from ..format.filekind import BLOSCPACK_KINDS, kind_of
 from ..storage.file import kind_at
 from ..storage.protocol import closed_on_error

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..array.array import Array
 from ..array.arraymetadata import new_array, stored_view
-from ..container.reader import Verify
+from ..container.front import Verify
 from ..exceptions import UnsupportedError
 from ..parallel.threads import run_beside
 from ..types import AnyArray

@@ -88,7 +88,7 @@ def unpack_file_from_file(in_file: Filename, out_file: Filename) -> Any:
     """
     refuse_same_file(in_file, out_file)
     with (
-        Container(open_source(os.fsdecode(in_file))) as container,
+        Container.open(open_source(os.fsdecode(in_file))) as container,
         open_sink(os.fsdecode(out_file), like=in_file) as sink,
     ):
         unpack_stream(container, sink)
@@ -112,7 +112,7 @@ def pack_bytes_to_file(
 
 def unpack_bytes_from_file(compressed_file: Filename) -> tuple[bytes, Any]:
     """Return (content, metadata) of a Bloscpack file; see `unpack_bytes_from_bytes`."""
-    with Container(open_source(os.fsdecode(compressed_file))) as container:
+    with Container.open(open_source(os.fsdecode(compressed_file))) as container:
         return container.read(), container.metadata
 
 
@@ -164,7 +164,7 @@ def unpack_bytes_from_bytes(bytes_: Any) -> tuple[bytes, Any]:
     FormatError, CodecError
         The bytes are damaged, or no Bloscpack file.
     """
-    container = Container(MemorySource(bytes_))
+    container = Container.open(MemorySource(bytes_))
     return container.read(), container.metadata
 
 
@@ -183,7 +183,7 @@ def pack_ndarray_to_file(
 
 def unpack_ndarray_from_file(filename: Filename) -> AnyArray:
     """Return the array in a Bloscpack file; see `unpack_ndarray_from_bytes`."""
-    with Container(open_source(os.fsdecode(filename))) as container:
+    with Container.open(open_source(os.fsdecode(filename))) as container:
         return read_array(container)
 
 
@@ -242,7 +242,7 @@ def unpack_ndarray_from_bytes(bytes_: Any) -> AnyArray:
     FormatError, CodecError
         The bytes are damaged, or no Bloscpack file.
     """
-    return read_array(Container(MemorySource(bytes_)))
+    return read_array(Container.open(MemorySource(bytes_)))
 
 
 def _deprecated(function: Callable[Params, Result], name: str) -> Callable[Params, Result]:

@@ -128,7 +128,7 @@ def append_stream(
     """Append as `append_fp` does, with a choice of threads and a progress callback."""
     if new_size < 0:
         raise ValueError(f"new_size must not be negative, as {new_size} is")
-    container = Container(FileObjectSource(original_fp))
+    container = Container.open(FileObjectSource(original_fp))
     plan = plan_append(container, new_size)
     params = _append_params(container, blosc_args)
     section = _grown_section(container, new_size)
@@ -193,9 +193,9 @@ def _grown_section(container: Container, nbytes: int) -> bytes | None:
         )
     grown = [*shape]
     grown[axis] += nbytes // row
-    if container.metadata_header is None:
+    if container.front.metadata_header is None:
         raise NoMetadataFound("the file has no metadata section")
-    return rewrite_section(container.metadata_header, {**container.metadata, "shape": grown})
+    return rewrite_section(container.front.metadata_header, {**container.metadata, "shape": grown})
 
 
 def _check_content(content: IO[bytes], nbytes: int) -> None:
@@ -206,7 +206,7 @@ def _check_content(content: IO[bytes], nbytes: int) -> None:
 
 def _seek_to_metadata(target_fp: IO[bytes]) -> int:
     """Seek to the metadata section and return its position."""
-    header = Container(FileObjectSource(target_fp)).header
+    header = Container.open(FileObjectSource(target_fp)).header
     if not header.metadata:
         raise NoMetadataFound("the file has no metadata section")
     return target_fp.seek(header.size)
@@ -239,8 +239,8 @@ def _rewrite_metadata_fp(
     NoSuchSerializer, NoSuchCodec, NoSuchChecksum
         The serializer, codec or checksum does not exist.
     """
-    container = Container(FileObjectSource(target_fp))
-    old = container.metadata_header
+    container = Container.open(FileObjectSource(target_fp))
+    old = container.front.metadata_header
     if old is None:
         raise NoMetadataFound("the file has no metadata section")
     if container.metadata == new_metadata:

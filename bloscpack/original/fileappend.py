@@ -91,8 +91,8 @@ def append_content(
     after each chunk.
     """
     digest = container.header.checksum.digest
-    container.check_end()
-    offsets = list(container.read_offsets())
+    container.stored.check_end()
+    offsets = list(container.stored.offsets())
     last = container.nchunks - 1
     position, before = container.read_located(last)
     if position != offsets[last]:
@@ -124,12 +124,10 @@ def append_content(
             note(done, total)
     file.seek(offsets[last])
     file.write(filled)
-    front = container.header.size
     if section is not None:
-        file.seek(front)
+        file.seek(container.header.size)
         file.write(section)
-    front += container.metadata_header.section_size if container.metadata_header else 0
-    file.seek(front)
+    file.seek(container.front.table_offset)
     # The next entry was spare and never checked: mark it as unused.
     file.write(pack_offsets(offsets) + UNUSED_ENTRY * min(plan.header.max_app_chunks, 1))
     file.seek(0)
@@ -202,13 +200,11 @@ class JournaledFile(io.RawIOBase):
         return len(data)
 
     def _begin(self) -> None:
-        container = Container(self._file)
+        container = Container.open(self._file)
         last = container.fetch(container.nchunks - 1).offset
-        meta = container.metadata_header
-        front = container.header.size + (meta.section_size if meta else 0)
         # Header and metadata, and the last chunk with all behind it. Not the table: replaying makes
         # its new entries spare again.
-        extents = [(0, front), (last, self._file.size() - last)]
+        extents = [(0, container.front.table_offset), (last, self._file.size() - last)]
         self._file.begin(container.data_offset, extents)
 
 

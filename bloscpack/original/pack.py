@@ -123,7 +123,7 @@ def unpack_stream(
         done += len(chunk)
         if progress is not None:
             progress(done, container.nbytes)
-    container.check_end()
+    container.stored.check_end()
 
 
 class _Section(NamedTuple):

@@ -37,7 +37,7 @@ class CompressedFPSource:
         self.input_fp = input_fp
         is_whole = input_fp.seekable() and input_fp.tell() == 0
         source = FileObjectSource(input_fp) if is_whole else MemorySource(input_fp.read())
-        self._container = Container(source)
+        self._container = Container.open(source)
 
     @property
     def bloscpack_header(self) -> Header:

@@ -264,7 +264,7 @@ def chunks(file: ViewedFile, query: Query, work: Work) -> Answer:
         work.step()
         row: dict[str, Any] = {"index": index, "damage": damaged.get(index)}
         try:
-            extent = container.extent(index)
+            extent = container.stored.extent(index)
             if extent is None:
                 stored = container.fetch(index)
                 extent = stored.offset, stored.header.cbytes

@@ -66,7 +66,7 @@ def _header(opened: Any) -> dict[str, Any]:
         container = opened._open_container()
         header = container.header
         fields = {name: getattr(value, "name", value) for name, value in header._asdict().items()}
-        found = {"header": fields, "trailer": container.trailer_state}
+        found = {"header": fields, "trailer": container.front.trailer_state}
         found["content"] = f"{opened.dtype} {opened.shape}"
         found |= {"nbytes": opened.nbytes, "nchunks": opened.nchunks}
         found["metadata"] = container.metadata

@@ -33,7 +33,7 @@ def save(path: Path, array: np.ndarray, *, has_trailer: bool = True, unit: str =
     """Save an array, with or without a trailer behind the last chunk."""
     bp.save(path, array, **{"chunks": 30, "attrs": {"unit": unit}, **OPTIONS})
     with bp.open(path) as opened:
-        trailer = opened._container.trailer
+        trailer = opened._container.front.trailer
     assert trailer is not None
     if not has_trailer:
         os.truncate(path, trailer.offset)
@@ -41,7 +41,7 @@ def save(path: Path, array: np.ndarray, *, has_trailer: bool = True, unit: str =
 
 def ends_with_trailer(path: Path) -> bool:
     with bp.open(path) as opened:
-        return opened._container.trailer is not None
+        return opened._container.front.trailer is not None
 
 
 def travel(array: bp.Array) -> bp.Array:

@@ -45,9 +45,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     data = path.read_bytes()
     with bp.open(path) as array:
         container = array._container
-        trailer = container.trailer
+        trailer = container.front.trailer
         assert trailer is not None
-        return Made(data, [*container.read_offsets(), trailer.offset])
+        return Made(data, [*container.stored.offsets(), trailer.offset])
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +273,7 @@ class TestFronts:
         bp.save(tmp_path / "b.blp", rows, chunks=2, codec="lz4", clevel=0)
         url = put(http, (tmp_path / "b.blp").read_bytes())
         with bp.open(url) as array:
-            table = 8 * 10_001 + array._container._table_offset
+            table = 8 * 10_001 + array._container.front.table_offset
             assert asked(http) == [(0, HEAD_NBYTES), (HEAD_NBYTES, table)]
             http.clear()
             assert array[15_000] == 15_000
@@ -306,7 +306,7 @@ class TestFronts:
     def test_verify_always_reads_the_trailer(self, http: FileServer, made: Made) -> None:
         with bp.open(put(http, made.data), verify="always") as array:
             assert len(http.log) == 2
-            assert array._container.trailer_state == "valid"
+            assert array._container.front.trailer_state == "valid"
 
     @pytest.mark.parametrize("verify", [True, False])
     def test_a_row_of_a_chunk_of_many_blocks(
@@ -418,7 +418,7 @@ class TestTrouble:
         bp.save(tmp_path / "b.blp", WHOLE[:3000], chunks=30)
         whole = (tmp_path / "b.blp").read_bytes()
         with bp.open(put(http, whole)) as array:
-            start = array._container._table_offset + 8 * 50
+            start = array._container.front.table_offset + 8 * 50
         nread = 0
         for at in range(start, start + 24, 5) if part == "offsets" else range(4, 32, 3):
             data = bytearray(whole)

@@ -32,7 +32,7 @@ def names(folder: Path) -> list[str]:
 
 
 def chunk_headers(data: bytes) -> list[ChunkHeader]:
-    with Container(MemorySource(data)) as container:
+    with Container.open(MemorySource(data)) as container:
         return [container.fetch(index).header for index in range(container.nchunks)]
 
 
@@ -164,7 +164,7 @@ class TestOptions:
 
     def test_defaults(self) -> None:
         data = saved(self.ARRAY)
-        with Container(MemorySource(data)) as container:
+        with Container.open(MemorySource(data)) as container:
             assert container.header.format_version == 3
             assert container.header.checksum.name == "crc32"
             assert container.header.typesize == 4
@@ -175,7 +175,7 @@ class TestOptions:
                 "container": "numpy",
             }
             assert list(container.metadata) == ["dtype", "shape", "order", "container"]
-            assert len(container.read_offsets()) == 1
+            assert len(container.stored.offsets()) == 1
         (header,) = chunk_headers(data)
         assert (header.codec, header.shuffle.name, header.typesize) == ("zstd", "BYTE", 4)
 

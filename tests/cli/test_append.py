@@ -21,7 +21,7 @@ def more(tmp_path: Path) -> Path:
 def test_content_follows(blpk: Blpk, packed: Path, more: Path, content: bytes) -> None:
     assert blpk("append", packed, more) == blpk("a", "-c", "lz4", "-l1", packed, "more.bin")
     assert bp.unpack_bytes_from_file(packed) == (content + 2 * more.read_bytes(), {"unit": "m"})
-    with Container(open_source(packed)) as container:
+    with Container.open(open_source(packed)) as container:
         codecs = {container.fetch(index).header.codec for index in range(container.nchunks)}
     assert codecs == {"blosclz", "lz4"}
 

@@ -54,14 +54,14 @@ def test_round_trip(blpk: Blpk, plain: Path, content: bytes, options: list[str])
 def test_options_are_honoured(blpk: Blpk, plain: Path) -> None:
     argv = ["-c", "zlib", "-t", "4", "-z", "3000", "-k", "sha256", "--max-app-chunks", "5"]
     assert blpk("c", *argv, "--shuffle", "bit", plain, "one.blp").code == 0
-    with Container(open_source("one.blp")) as container:
+    with Container.open(open_source("one.blp")) as container:
         header, chunk = container.header, container.fetch(0).header
     assert (header.format_version, header.checksum.name, header.typesize) == (3, "sha256", 4)
     assert (header.chunk_size, header.last_chunk, header.nchunks) == (3000, 1000, 4)
     assert (header.max_app_chunks, header.offsets, header.metadata) == (5, True, False)
     assert (chunk.codec, chunk.shuffle.name, chunk.typesize) == ("zlib", "BIT", 4)
     assert blpk("c", "-o", "-s", "-k", "xxh3_64", plain, "two.blp").code == 0
-    with Container(open_source("two.blp")) as container:
+    with Container.open(open_source("two.blp")) as container:
         header, chunk = container.header, container.fetch(0).header
     assert (header.format_version, header.checksum.name) == (4, "xxh3_64")
     assert (header.offsets, header.max_app_chunks, header.nchunks) == (False, 0, 1)

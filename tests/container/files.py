@@ -25,7 +25,7 @@ def make(contents: Sequence[bytes] = CONTENTS, **changes: Any) -> bytes:
 
 
 def open_bytes(data: bytes, **arguments: Any) -> Container:
-    return Container(MemorySource(data), **arguments)
+    return Container.open(MemorySource(data), **arguments)
 
 
 class NotingSource(MemorySource):

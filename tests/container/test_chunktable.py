@@ -110,7 +110,7 @@ def test_huge_table_costs_nothing_to_promise() -> None:
     data = bytearray(make())
     data[24:32] = (2**62).to_bytes(8, "little")
     source = NotingSource(bytes(data))
-    with pytest.raises(FormatError), Container(source) as container:
+    with pytest.raises(FormatError), Container.open(source) as container:
         container.read()
     assert sum(nbytes for _, nbytes in source.reads) <= 2 * len(data)
 
@@ -118,7 +118,7 @@ def test_huge_table_costs_nothing_to_promise() -> None:
 class TestOffsets:
     def test_are_listed(self) -> None:
         with open_bytes(make(spare=20)) as container:
-            assert list(container.read_offsets()) == take_apart(make(spare=20)).starts
+            assert list(container.stored.offsets()) == take_apart(make(spare=20)).starts
 
     @pytest.mark.parametrize("name", ["unused", "first unused", "reversed", "one byte on"])
     def test_are_checked(self, name: str) -> None:
@@ -126,14 +126,14 @@ class TestOffsets:
             open_bytes(make(offsets=WRONG_TABLES[name])) as container,
             pytest.raises(FormatError, match="offset table"),
         ):
-            container.read_offsets()
+            container.stored.offsets()
 
     def test_are_not_there(self) -> None:
         with (
             open_bytes(make(offsets=False)) as container,
             pytest.raises(FormatError, match="no offset table"),
         ):
-            container.read_offsets()
+            container.stored.offsets()
 
 
 class TestReads:
@@ -149,7 +149,7 @@ class TestReads:
     @pytest.mark.parametrize("index", [0, 1, 5000, 4094, 4095, 4096, 8187, 8188, 9998])
     def test_one_chunk_takes_two_reads_at_most(self, index: int) -> None:
         source = NotingSource(self.DATA)
-        container = Container(source)
+        container = Container.open(source)
         assert [nbytes for _, nbytes in source.reads] == [4096, 8192]  # front and end of the file
         source.reads.clear()
         assert container.read_chunk(index) == MANY[index]
@@ -161,7 +161,7 @@ class TestReads:
 
     def test_last_chunk_reads_nothing_before_it(self) -> None:
         source = NotingSource(self.DATA)
-        container = Container(source)
+        container = Container.open(source)
         source.reads.clear()
         assert container.read_chunk(9999) == MANY[9999]
         assert all(
@@ -171,7 +171,7 @@ class TestReads:
 
     def test_once_the_table_is_there_a_chunk_is_one_read(self) -> None:
         source = NotingSource(self.DATA)
-        container = Container(source)
+        container = Container.open(source)
         container.read_chunk(5000)
         source.reads.clear()
         container.read_chunk(5001)
@@ -179,14 +179,14 @@ class TestReads:
         assert source.reads == [(extent.start, len(extent))]
 
     def test_windows_of_the_table_agree(self) -> None:
-        container = Container(NotingSource(self.DATA))
+        container = Container.open(NotingSource(self.DATA))
         for index in [*range(4080, 4110), *range(8180, 8200), 3, 9999, 0]:
             assert container.read_chunk(index) == MANY[index]
 
     def test_without_a_table_headers_are_read_once(self) -> None:
         data = make(MANY[:1000], offsets=False)
         source = NotingSource(data)
-        container = Container(source)
+        container = Container.open(source)
         assert container.read_chunk(900) == MANY[900]
         assert sum(nbytes == 16 for _, nbytes in source.reads) == 900
         source.reads.clear()
@@ -195,7 +195,7 @@ class TestReads:
 
     def test_small_file_is_one_read(self) -> None:
         source = NotingSource(make([b"x" * SIZE]))
-        Container(source).read()
+        Container.open(source).read()
         assert len(source.reads) <= 2
 
 
@@ -204,7 +204,7 @@ def test_entry_beyond_any_file(tmp_path: Path, entry: int) -> None:
     # A file instead of memory, as the system refuses to read at such positions.
     path = tmp_path / "far.blp"
     path.write_bytes(make(offsets=[*STARTS[:4], entry]))
-    with Container(open_source(path)) as container:
+    with Container.open(open_source(path)) as container:
         assert [bytes(chunk) for chunk in container.iter_chunks()] == CONTENTS
 
 
@@ -225,7 +225,7 @@ class OvertakenSource(MemorySource):
 
 def test_threads_that_follow_the_chunks_together_find_the_same() -> None:
     source = OvertakenSource(make(offsets=False))
-    with Container(source) as container:
+    with Container.open(source) as container:
         table = ChunkTable(source, container.header, container.data_offset)
         source.table = table
         starts = take_apart(make(offsets=False)).starts

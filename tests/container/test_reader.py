@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.container.reader import Container
+from bloscpack.container.reader import Container, _run_starts
 from bloscpack.exceptions import (
     BloscpackError,
     ChecksumMismatch,
@@ -90,8 +90,8 @@ def test_metadata(offsets: bool) -> None:
     section = pack_section({"a": [1, 2]}, reserve=10_000)  # more than the first read fetches
     with open_bytes(make(section=section, offsets=offsets)) as container:
         assert container.metadata == {"a": [1, 2]}
-        assert container.metadata_header is not None
-        assert container.metadata_header.max_meta_size == 10_000
+        assert container.front.metadata_header is not None
+        assert container.front.metadata_header.max_meta_size == 10_000
         assert container.read() == CONTENT
         # A new value each time, as a caller may modify the result.
         assert container.metadata is not container.metadata
@@ -256,7 +256,7 @@ class TestDamage:
         data = bytearray(make())
         data[-10] ^= 1
         path.write_bytes(data)
-        with Container(open_source(path)) as container:
+        with Container.open(open_source(path)) as container:
             for read in (container.read, lambda: container.read_chunk(4)):
                 with pytest.raises(BloscpackError) as caught:
                     read()
@@ -343,7 +343,7 @@ class TestDamage:
         for data in (b"", b"no bloscpack file", make()[:40]):
             source = NotingSource(data)
             with pytest.raises(FormatError):
-                Container(source).read()
+                Container.open(source).read()
             if data[:4] != b"blpk":
                 assert source.closed == 1
 
@@ -358,7 +358,7 @@ def test_storage_trouble_passes_as_it_is() -> None:
     while True:
         source = NotingSource(data, fail_at=reads)
         try:
-            with Container(source) as container:
+            with Container.open(source) as container:
                 assert container.read() == CONTENT
             break
         except OSError as err:
@@ -375,7 +375,7 @@ class TestThreads:
         contents = [bytes([n]) * SIZE for n in range(100)]
         path.write_bytes(make(contents, offsets=offsets))
         wrong: list[Any] = []
-        with Container(open_source(path)) as container:
+        with Container.open(open_source(path)) as container:
             barrier = threading.Barrier(8)
 
             def work(seed: int) -> None:
@@ -410,7 +410,7 @@ def test_fork_after_use(tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
     path.write_bytes(make(contents))
     context = multiprocessing.get_context("fork")
-    with Container(open_source(path)) as container:
+    with Container.open(open_source(path)) as container:
         assert container.read(nthreads=4) == b"".join(contents)
         queue = context.SimpleQueue()
         child = context.Process(target=read_in_child, args=(container, queue))
@@ -433,7 +433,7 @@ def test_threads_share_the_last_chunks(nthreads: int) -> None:
     """A thread that takes a whole run at the end would work while the others wait."""
     rows = [bytes([n]) * SIZE for n in range(100)]
     with open_bytes(make(rows)) as container:
-        starts = container._run_starts(nthreads)
+        starts = _run_starts(container, nthreads)
         sizes = [stop - start for start, stop in pairwise(starts)]
         assert (starts[0], starts[-1]) == (0, 100)
         assert min(sizes) >= 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container.front import find_front
+from bloscpack.container.foundfront import find_front
 from bloscpack.container.salvage import Salvage
 from bloscpack.format.codec import CodecParams, encode
 from bloscpack.storage.memory import MemorySource

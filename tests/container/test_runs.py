@@ -17,7 +17,7 @@ FILE = assemble([encode(content, CodecParams("lz4", 5, 1, 4)) for content in CON
 
 def reads_of_all(data: bytes, nthreads: int) -> int:
     source = NotingSource(data)
-    with Container(source) as container:
+    with Container.open(source) as container:
         assert container.read(nthreads=nthreads) == CONTENT
     return len(source.reads)
 
@@ -41,7 +41,7 @@ def test_a_damaged_chunk_in_a_run_is_named(index: int, where: str) -> None:
     start = parts.starts[index]
     end = start + len(parts.chunks[index])
     data[{"header": start + 4, "data": end - 1, "digest": end}[where]] ^= 1
-    with Container(NotingSource(bytes(data))) as container:
+    with Container.open(NotingSource(bytes(data))) as container:
         with pytest.raises(BloscpackError, match=f"chunk {index} ") as caught:
             container.read()
         if where != "header":
@@ -54,7 +54,7 @@ def test_a_damaged_chunk_in_a_run_is_named(index: int, where: str) -> None:
 def test_a_truncated_run() -> None:
     end = take_apart(FILE).starts[40]
     with (
-        Container(NotingSource(FILE[: end + 30])) as container,
+        Container.open(NotingSource(FILE[: end + 30])) as container,
         pytest.raises(BloscpackError, match=r"chunk 40 |chunks need"),
     ):
         container.read()
@@ -64,7 +64,7 @@ def test_checked_once_with_verify_true_and_each_time_with_always() -> None:
     data = bytearray(FILE)
     for verify in (True, "always", False):
         source = NotingSource(data)
-        with Container(source, verify=verify) as container:  # type: ignore[arg-type]
+        with Container.open(source, verify=verify) as container:  # type: ignore[arg-type]
             if verify:
                 assert container.read() == CONTENT
             place = take_apart(FILE).starts[3] + len(take_apart(FILE).chunks[3])

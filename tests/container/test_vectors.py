@@ -42,7 +42,7 @@ def test_file_is_a_copy_of_the_shared_one(vectors: Vectors, name: str) -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_reading_gives_header_metadata_and_content(name: str) -> None:
     expected = EXPECTED[name]
-    with Container(open_source(SMALL_VECTORS / name)) as container:
+    with Container.open(open_source(SMALL_VECTORS / name)) as container:
         header = container.header
         if "header" in expected:
             found = {**header._asdict(), "checksum": header.checksum.name}
@@ -65,6 +65,6 @@ def test_reference_code_agrees(name: str) -> None:
     content = b"".join(blosc.decompress(chunk) for chunk in parts.chunks)
     assert sha256(content) == EXPECTED[name]["payload"]["sha256"]
     assert parts.offsets in ([], parts.starts)
-    with Container(MemorySource(data)) as container:
+    with Container.open(MemorySource(data)) as container:
         starts = [container.fetch(index).offset for index in range(container.nchunks)]
         assert starts == parts.starts

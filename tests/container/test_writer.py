@@ -109,7 +109,7 @@ def test_version_follows_from_the_checksum(row: Checksum) -> None:
     with open_bytes(data) as container:
         assert container.header.checksum is row
         assert container.read() == CONTENT
-        assert container.read_offsets() == tuple(container.fetch(n).offset for n in range(5))
+        assert container.stored.offsets() == tuple(container.fetch(n).offset for n in range(5))
 
 
 def test_spare_offsets_need_a_table() -> None:
@@ -250,7 +250,7 @@ def test_reading_gives_back_what_was_written(
         assert container.metadata == metadata
         assert container.read() == b"".join(contents)
         if offsets:
-            assert list(container.read_offsets()) == [
+            assert list(container.stored.offsets()) == [
                 container.fetch(n).offset for n in range(len(contents))
             ]
 

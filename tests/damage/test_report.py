@@ -208,7 +208,7 @@ def test_findings_list_few_faults_and_count_all(monkeypatch: pytest.MonkeyPatch)
 def test_each_chunk_of_a_cut_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.blp"
     bp.save(path, np.random.default_rng(0).integers(0, 256, (4, 1000), "u1"), chunks=1)
-    with Container(FileSource(path)) as container:
+    with Container.open(FileSource(path)) as container:
         starts = [container.fetch(index).offset for index in range(4)]
     content = path.read_bytes()
     for cut, first in ((starts[0] + 100, 0), (starts[1] + 5, 1), (starts[2] - 1, 1)):

@@ -4,13 +4,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container import growth, live
-from bloscpack.container.reader import Container
+from bloscpack.container import front, growth
+from bloscpack.container.chunk import StoredChunks
+from bloscpack.container.front import Front
 from bloscpack.exceptions import FormatError
 from bloscpack.storage.file import FileSource
 
@@ -110,19 +112,19 @@ def test_front_that_differs_at_each_attempt(
     """A reader that a busy writer overtakes during several attempts in a row tries again."""
     path = tmp_path / "a.blp"
     saved(30)(path)
-    read_front = Container._read_front
+    read_front = front.read_front
     left = iter(range(6))
 
-    def mixed(container: Container, nbytes: int = 4096) -> bytes:
+    def mixed(*arguments: Any, **options: Any) -> Front:
         attempt = next(left, None)
         if attempt is not None:
             raise FormatError(f"header: mix {attempt} of two states")
-        return read_front(container, nbytes)
+        return read_front(*arguments, **options)
 
     with bp.open(path) as old:
         with bp.open(path, "a") as a:
             a.append(ramp(30, 33))
-        monkeypatch.setattr(Container, "_read_front", mixed)
+        monkeypatch.setattr(front, "read_front", mixed)
         with bp.open(path) as now:
             assert now.size == 33
         left = iter(range(6))
@@ -136,29 +138,29 @@ def test_front_with_the_same_error_at_each_append(
     """Mixes of two states may look alike; that of a damaged file is found with one header."""
     path = tmp_path / "a.blp"
     saved(30)(path)
-    read_front = Container._read_front
+    read_front = front.read_front
     rows = iter(range(30, 36))
     with bp.open(path, "a") as writer:
 
-        def mixed(container: Container, nbytes: int = 4096) -> bytes:
+        def mixed(*arguments: Any, **options: Any) -> Front:
             row = next(rows, None)
             if row is not None:
                 writer.append(ramp(row, row + 1))
                 writer.flush()
                 raise FormatError("header: nchunks is 4, but the grid has 5 chunks")
-            return read_front(container, nbytes)
+            return read_front(*arguments, **options)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Container, "_read_front", mixed)
+            patched.setattr(front, "read_front", mixed)
             with bp.open(path) as now:
                 assert now.size == 36
     attempts = []
 
-    def damaged(container: Container, nbytes: int = 4096) -> bytes:
-        attempts.append(nbytes)
+    def damaged(*arguments: Any, **options: Any) -> Front:
+        attempts.append(options)
         raise FormatError("header: damaged")
 
-    monkeypatch.setattr(Container, "_read_front", damaged)
+    monkeypatch.setattr(front, "read_front", damaged)
     with pytest.raises(FormatError, match="header: damaged"):
         bp.open(path)
     assert len(attempts) == 3
@@ -171,7 +173,7 @@ def test_threads_share_the_last_row_of_an_older_state(tmp_path: Path) -> None:
         reader = old._container
         with bp.open(path, "a") as writer:
             writer.append(grid(ramp(30, 40)))
-        last = range(reader.nstable, reader.nchunks)
+        last = range(reader.front.nstable, reader.nchunks)
         expected = [bp.open(path).chunk_region(index) for index in last]
         content = [reader.read_chunk(index) for index in last]
         assert len(expected) > 1
@@ -182,11 +184,11 @@ def test_threads_share_the_last_row_of_an_older_state(tmp_path: Path) -> None:
             def __getitem__(self, at: int) -> object:
                 found = tuple.__getitem__(self, at)
                 if at == 0:
-                    reader._old_last = other
+                    reader.stored._old_last = other
                 return found
 
-        other = (last[1], live.old_chunk(reader, last[1]))
-        reader._old_last = Swapping((last[0], live.old_chunk(reader, last[0])))
+        other = (last[1], reader.stored.old_chunk(last[1]))
+        reader.stored._old_last = Swapping((last[0], reader.stored.old_chunk(last[0])))
         assert reader.read_chunk(last[0]) == content[0]
 
 
@@ -197,22 +199,22 @@ def test_writer_that_rolls_back_and_begins_again(
     path = tmp_path / "a.blp"
     saved(33)(path)
     looks = iter([FormatError("chunk 4: torn"), None])
-    read_located = Container.read_located
+    fetch = StoredChunks.fetch
 
-    def torn(container: Container, index: int) -> tuple[int, bytes]:
+    def torn(chunks: StoredChunks, index: int) -> tuple[Any, ...]:
         error = next(looks, None)
         if error is not None:
             raise error
-        return read_located(container, index)
+        return fetch(chunks, index)
 
     with bp.open(path) as old:
         reader = old._container
-        monkeypatch.setattr(Container, "read_located", torn)
-        assert live.old_chunk(reader, reader.nchunks - 1) is None  # unchanged: really damaged
+        monkeypatch.setattr(StoredChunks, "fetch", torn)
+        assert reader.stored.old_chunk(reader.nchunks - 1) is None  # unchanged: really damaged
         looks = iter([FormatError("chunk 4: torn"), None])
         begun = iter([False, True])  # after the front is read, then after the look
         monkeypatch.setattr(FileSource, "has_unfinished_append", lambda _: next(begun, False))
-        assert live.old_chunk(reader, reader.nchunks - 1) is not None
+        assert reader.stored.old_chunk(reader.nchunks - 1) is not None
 
 
 READER = """

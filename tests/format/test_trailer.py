@@ -94,9 +94,9 @@ class TestBytes:
         noise = np.random.default_rng(1).bytes(MAX_HEAD_NBYTES).hex()
         data = saved(attrs={"noise": noise})
         with open_bytes(data) as container:
-            assert container.trailer_state == "valid"
-            assert container.trailer is not None
-            assert container.trailer.head == data[:32]
+            assert container.front.trailer_state == "valid"
+            assert container.front.trailer is not None
+            assert container.front.trailer.head == data[:32]
 
     @pytest.mark.parametrize("nbytes", range(0, TAIL_SIZE, 7))
     def test_a_part_is_not_a_trailer(self, nbytes: int) -> None:
@@ -109,12 +109,12 @@ class TestReading:
         noise = np.random.default_rng(0).normal(size=(100, 100))
         for data, expected in ((saved(), 1), (saved(noise), 2)):
             source = NotingSource(data)
-            assert Container(source).trailer_state == "valid"
+            assert Container.open(source).front.trailer_state == "valid"
             assert len(source.reads) == expected
 
     def test_opening_does_not_depend_on_the_number_of_chunks(self) -> None:
         source = NotingSource(saved(np.arange(20_000, dtype="i4"), chunks=1))
-        assert Container(source).trailer_state == "valid"
+        assert Container.open(source).front.trailer_state == "valid"
         assert [nbytes for _, nbytes in source.reads] == [4096, TAIL_NBYTES]
 
     @pytest.mark.sampled(7)
@@ -133,7 +133,7 @@ class TestReading:
         table = 32 + len(parts.section)
         data[table + 8 : table + 8 * 8999] = data[table + 16 : table + 8 * 9000]
         with open_bytes(bytes(data)) as container:
-            assert container.trailer_state == "valid"
+            assert container.front.trailer_state == "valid"
             assert container.read_chunk(6000) == array[6000:6001].tobytes()
         assert "offset table" in bp.verify(bytes(data)).damage[0].what
 
@@ -151,11 +151,11 @@ class TestReading:
 
     def test_the_functions_of_the_original_write_none(self) -> None:
         with open_bytes(bp.pack_ndarray_to_bytes(ARRAY)) as container:
-            assert (container.trailer_state, container.trailer) == ("absent", None)
+            assert (container.front.trailer_state, container.front.trailer) == ("absent", None)
 
     def test_trailing_bytes_are_not_a_trailer(self) -> None:
         with open_bytes(make(trailing=b"x" * 100)) as container:
-            assert container.trailer_state == "absent"
+            assert container.front.trailer_state == "absent"
 
 
 class TestStates:
@@ -173,13 +173,13 @@ class TestStates:
     def test_replaced_metadata_make_it_stale(self, warned: Warned) -> None:
         data = bytearray(saved(attrs={"unit": "metre"}))
         with open_bytes(bytes(data)) as container:
-            old = container.metadata_header
+            old = container.front.metadata_header
             metadata = container.metadata
         assert old is not None
         section = rewrite_section(old, {**metadata, "attrs": {"unit": "mile"}})
         data[32 : 32 + len(section)] = section
         with open_bytes(bytes(data)) as container:
-            assert container.trailer_state == "stale"
+            assert container.front.trailer_state == "stale"
         assert "stale" in warned.text
         report = bp.verify(bytes(data))
         assert (report.ok, report.trailer) == (True, "stale")
@@ -304,8 +304,10 @@ class TestLies:
         digests = b"".join(map(xxh3_64_digest, parts.chunks))
         data = front + b"".join(pack_trailer(head, entries, digests, len(front)))
         with open_bytes(data) as container:
-            assert container.trailer is not None
-            table = ChunkTable(container.source, container.header, len(head), container.trailer)
+            assert container.front.trailer is not None
+            table = ChunkTable(
+                container.source, container.header, len(head), container.front.trailer
+            )
             with pytest.raises(FormatError, match="offset table"):
                 table.entry(3)
             for index, chunk in enumerate(parts.chunks):
@@ -319,7 +321,7 @@ class TestLies:
         digests = b"".join(map(xxh3_64_digest, parts.chunks[:9]))
         lie = data[:end] + b"".join(pack_trailer(head, parts.offsets[:9], digests, end))
         with open_bytes(lie) as container:
-            assert container.trailer_state == "damaged"
+            assert container.front.trailer_state == "damaged"
             assert container.read() == ARRAY.tobytes()
 
     def test_chunks_must_fit_before_it(self) -> None:

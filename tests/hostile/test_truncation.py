@@ -97,7 +97,7 @@ FILES = {
 
 def sound_nbytes(data: bytes) -> int:
     """Return the end of the last digest of a valid file."""
-    container = Container(MemorySource(data))
+    container = Container.open(MemorySource(data))
     last = container.fetch(container.nchunks - 1)
     return last.offset + len(last.data) + container.header.checksum.nbytes
 

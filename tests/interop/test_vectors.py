@@ -109,7 +109,7 @@ def test_header(vector: Entry) -> None:
 
 
 def test_metadata_header(vector: Entry) -> None:
-    header = Container(MemorySource(vector["path"].read_bytes())).metadata_header
+    header = Container.open(MemorySource(vector["path"].read_bytes())).front.metadata_header
     if vector["metadata_header"] is None:
         assert header is None
         return
@@ -124,16 +124,16 @@ def test_metadata_header(vector: Entry) -> None:
 
 
 def test_offsets(vector: Entry) -> None:
-    container = Container(MemorySource(vector["path"].read_bytes()))
+    container = Container.open(MemorySource(vector["path"].read_bytes()))
     if not vector["header"]["offsets"]:
         assert vector["offsets"] == []
         return
-    assert list(container.read_offsets()) == vector["offsets"]
+    assert list(container.stored.offsets()) == vector["offsets"]
 
 
 def test_chunks(vector: Entry) -> None:
     nchunks = vector["header"]["nchunks"]
-    container = Container(MemorySource(vector["path"].read_bytes()))
+    container = Container.open(MemorySource(vector["path"].read_bytes()))
     stored = [container.fetch(index) for index in range(min(nchunks, 64))]
     assert [
         [chunk.offset, len(chunk.data), chunk.header.nbytes, chunk.header.flags] for chunk in stored

@@ -26,7 +26,7 @@ def being_changed() -> Iterator[Writers]:
         bp.save(path, np.arange(1000) + len(writers))
         writer = UpdateFile.open(path)
         writers.append(writer)
-        container = Container(writer)
+        container = Container.open(writer)
         front = container.data_offset - container.header.table_size
         writer.begin(container.data_offset, [(0, front)])
         return writer

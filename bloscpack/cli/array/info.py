@@ -29,8 +29,8 @@ _PRETTY_FIELDS = frozenset(
 
 def about(args: argparse.Namespace, source: ByteSource) -> Description:
     """Describe an array or bytes by its headers."""
-    with Container(source) as container:
-        report_metadata(Console(args), container.metadata_header)
+    with Container.open(source) as container:
+        report_metadata(Console(args), container.front.metadata_header)
         metadata = container.metadata
         chunk: ChunkHeader | None = None
         errors: list[BloscpackError] = []
@@ -55,9 +55,9 @@ def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Ite
     if offsets:
         yield "'offsets':"
         yield f"[{','.join(map(str, offsets))},...]"
-    if metadata is not None and container.metadata_header is not None:
-        yield metadata_text(metadata, container.metadata_header)
-        yield from _block("MetadataHeader", _header_items(container.metadata_header))
+    if metadata is not None and container.front.metadata_header is not None:
+        yield metadata_text(metadata, container.front.metadata_header)
+        yield from _block("MetadataHeader", _header_items(container.front.metadata_header))
     if chunk is not None:
         yield f"First chunk {'array' if chunk.is_array else 'blosc'} header:"
         names = (*ChunkHeader._fields[:-1], "ctbytes")
@@ -75,9 +75,9 @@ def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Ite
             )
         )
     if (
-        container.trailer_state != "absent"
+        container.front.trailer_state != "absent"
     ):  # bloscpack 0.16 does not write a trailer and has no line for it
-        yield f"trailer: {container.trailer_state}"
+        yield f"trailer: {container.front.trailer_state}"
 
 
 def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
@@ -107,15 +107,14 @@ def _ordered_dict(items: Iterable[tuple[str, Any]]) -> str:
 
 def _first_offsets(container: Container) -> list[int]:
     """Return the first entries of the offset table as stored, without checking them."""
-    nbytes = container.header.table_size
-    count = min(_SHOWN_OFFSETS, container.header.nchunks) if nbytes else 0
-    raw = container.source.read_at(container.data_offset - nbytes, OFFSET_SIZE * count)
+    count = min(_SHOWN_OFFSETS, container.header.nchunks) if container.header.offsets else 0
+    raw = container.source.read_at(container.front.table_offset, OFFSET_SIZE * count)
     return list(unpack_offsets(raw[: len(raw) // OFFSET_SIZE * OFFSET_SIZE]))
 
 
 def _document(container: Container, metadata: Any, chunk: ChunkHeader | None) -> dict[str, Any]:
     cbytes = container.source.size()
-    metadata_header = container.metadata_header
+    metadata_header = container.front.metadata_header
     return {
         "cbytes": cbytes,
         "nbytes": container.nbytes,
@@ -128,7 +127,7 @@ def _document(container: Container, metadata: Any, chunk: ChunkHeader | None) ->
         else _metadata_header_document(metadata_header),
         "metadata": metadata,
         "array": _array_document(metadata),
-        "trailer": container.trailer_state,
+        "trailer": container.front.trailer_state,
         "first_chunk": None if chunk is None else _chunk_document(chunk),
     }
 

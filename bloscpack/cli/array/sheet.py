@@ -30,7 +30,7 @@ def open_tiles(
     """
     name = shown_name(args.file_)
     with Array(source, nthreads=args.nthreads) as array:
-        if not is_array(Container(source).metadata):
+        if not is_array(Container.open(source).metadata):
             raise ValueError(f"{name}: bytes, not an array, so there is no picture to make of it")
         if not array.shape or array.dtype.kind not in "biufcmM":
             raise ValueError(

@@ -57,7 +57,7 @@ def summary_fields(
         yield "metadata", attrs_text(metadata)
     readers = _READERS.get(header.format_version, _NEW_READERS)
     yield "format", f"version {header.format_version}, read by {readers}"
-    yield "trailer", container.trailer_state
+    yield "trailer", container.front.trailer_state
 
 
 def _dtype(dtype: "np.dtype[Any]") -> str:

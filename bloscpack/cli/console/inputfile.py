@@ -129,7 +129,7 @@ def open_bloscpack(name: str) -> tuple[FileType, ByteSource]:
 
 def open_container(name: str) -> Container:
     """Open the container in a Bloscpack file; errors as for `open_input`."""
-    return Container(open_bloscpack(name)[1])
+    return Container.open(open_bloscpack(name)[1])
 
 
 def refused(name: str, source: Any, wanted: Sequence[FileType] = ()) -> WrongKindError:

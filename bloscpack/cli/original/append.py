@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     with open_container(original) as container:
         before = container.source.size()
         chunk_size, room = container.chunk_size, container.chunk_size - container.last_chunk
-        report_metadata(console, container.metadata_header)
+        report_metadata(console, container.front.metadata_header)
     console.verbose(f"orig file size before append: {double_pretty_size(before)}")
     with (
         _open_sized(args.new_file) as (content, nbytes),
@@ -122,8 +122,8 @@ def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
 def _check_rewrite(name: str, metadata: Any) -> None:
     """Check that metadata can be replaced, before anything is appended."""
     with open_container(name) as container:
-        if container.metadata_header is None:
+        if container.front.metadata_header is None:
             raise NoMetadataFound("the file has no metadata to replace").at(path=name)
         if container.metadata == metadata:
             raise NoChangeInMetadata("the new metadata equal the old").at(path=name)
-        rewrite_section(container.metadata_header, metadata)
+        rewrite_section(container.front.metadata_header, metadata)

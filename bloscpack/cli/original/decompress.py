@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     with open_container(in_file) as container:
         in_nbytes = container.source.size()
         console.verbose(f"input file size: {pretty_size(in_nbytes)}")
-        header = container.metadata_header
+        header = container.front.metadata_header
         report_metadata(console, header)
         metadata = container.metadata
         with (
