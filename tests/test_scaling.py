@@ -199,12 +199,21 @@ def ingested(folder, clips):
     bp.frames.ingest(clips, folder / "out.blp", workers=1, nthreads=1, overwrite=True)
 
 
+def read_all(path):
+    with bp.open(path) as archive:
+        for name in archive:
+            archive[name][:]
+
+
 # Opened files and reads for each further item: of an archive or store, or of a folder.
 LOOPS = {
     "ls ARCHIVE": (0, 1, lambda d: main(["ls", f"{d}/ar.blp"])),
     "info ARCHIVE": (0, 1, lambda d: main(["info", f"{d}/ar.blp"])),
     "verify ARCHIVE": (0, 6, lambda d: main(["verify", f"{d}/ar.blp"])),
     "cat ARCHIVE": (0, 0, lambda d: main(["cat", f"{d}/ar.blp", "m1", "-o", os.devnull])),
+    "read ARCHIVE": (0, 3, lambda d: [bp.load(d / "ar.blp::/m1"), read_all(d / "ar.blp")]),
+    "convert ARCHIVE": (0, 4, lambda d: bp.convert(d / "ar.blp", d / "o.npz", overwrite=True)),
+    "convert STORE": (0, 3, lambda d: bp.convert(d / "st.blp", d / "o.blp", overwrite=True)),
     "frames ls STORE": (0, 0, lambda d: main(["frames", "ls", f"{d}/st.blp"])),
     "info STORE": (0, 0, lambda d: main(["info", f"{d}/st.blp"])),
     "ls FILES": (1, 4, lambda d: main(["ls", f"{d}/f/*.blp"])),
