@@ -249,7 +249,8 @@ def create_frames(
     nthreads : int, optional
         Threads that encode and decode; by default one per processor, at most 8.
     overwrite : bool, default False
-        Replace an existing file.
+        Replace an existing file when the store is closed. After an error in a ``with`` block, it
+        stays.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL (keys, ``endpoint_url``).
     locking : bool, default True

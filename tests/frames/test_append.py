@@ -48,6 +48,38 @@ class TestCreate:
         with bp.frames.open(path) as store:
             check(store, 0)
 
+    def test_the_old_store_stays_until_the_new_one_is_whole(self, path: Path) -> None:
+        made(path, 3)
+        before = path.read_bytes()
+
+        def interrupted() -> None:
+            with bp.frames.create(path, overwrite=True) as store:
+                fill(store, 0)
+                raise InterruptedClipError
+
+        with pytest.raises(InterruptedClipError):
+            interrupted()
+        assert path.read_bytes() == before
+        with bp.frames.create(path, overwrite=True) as store:
+            fill(store, 0)
+            store.flush()
+            assert path.read_bytes() == before
+            for attempt in (
+                lambda: bp.frames.create(path, overwrite=True),
+                lambda: bp.frames.open(path, "a"),
+            ):
+                with pytest.raises(LockedError):
+                    attempt()
+            check(store, 0)
+        with bp.frames.open(path) as reader:
+            check(reader, 0)
+        store = bp.frames.create(path, overwrite=True)
+        with pytest.warns(ResourceWarning, match="nothing was replaced"):
+            del store
+        with bp.frames.open(path) as reader:
+            check(reader, 0)
+        assert os.listdir(path.parent) == ["clips.blp"]
+
     def test_readers_keep_a_replaced_file(self, path: Path) -> None:
         made(path, 3)
         with bp.frames.open(path) as reader:

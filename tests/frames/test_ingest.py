@@ -372,6 +372,38 @@ class TestSeries:
         assert len(os.listdir(tmp_path)) == 3
 
 
+@pytest.mark.parametrize("max_bytes", [None, 4000])
+def test_an_error_leaves_what_was_to_be_replaced(tmp_path: Path, max_bytes: int | None) -> None:
+    path = tmp_path / "set.blp"
+    options: dict[str, Any] = {"max_bytes": max_bytes, "workers": 1}
+    old = {f"old{k}": np.random.default_rng(k).random(1000) for k in range(3)}
+    ingest(old, path, **options)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+
+    def found() -> dict[str, bytes]:
+        return {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+
+    def new(count: int, error: Exception | None = None) -> Any:
+        for k in range(count):
+            assert found().items() >= before.items()
+            yield f"new{k}", np.random.default_rng(9 + k).random(1000)
+        if error is not None:
+            raise error
+
+    with pytest.raises(KeyError):
+        ingest(new(5, KeyError()), path, overwrite=True, **options)
+    assert found() == before
+    with pytest.raises(ValueError, match="nothing was stored"):
+        ingest({"bad": np.array("text")}, path, overwrite=True, **options)
+    assert found() == before
+    for count in (5, 1):
+        before = found()
+        report = ingest(new(count), path, overwrite=True, **options)
+        assert sorted(found()) == [os.path.basename(each) for each in report.paths]
+        with bp.frames.open(report.paths) as stores:
+            assert list(stores) == [f"new{k}" for k in range(count)]
+
+
 def test_double_ids(tmp_path: Path) -> None:
     items = [ArrayItem(id="a", frames=np.full(2, k)) for k in range(3)]
     report = ingest(items, tmp_path / "a.blp")

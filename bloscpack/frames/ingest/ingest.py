@@ -177,7 +177,7 @@ def ingest(
     resume : bool, optional
         Add to an existing store, skipping items whose ids it contains.
     overwrite : bool, optional
-        Replace an existing store.
+        Replace an existing store, once the new one is whole: after an error the old one stays.
     on_error : {"skip", "raise"}, optional
         How to treat items that cannot be read: skip and report them, or stop. Clips that were added
         stay in the store in either case. Without `log`, a warning names the first that was skipped.
@@ -280,9 +280,9 @@ def ingest(
         ingest_run = _IngestRun(series, (read_options, options, nthreads), on_error, log)
         report = ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
         ingest_run.note_sources(sources)
-    if report.skipped and not (report.nclips or report.npresent or allow_empty):
-        series.remove_new()
-        raise ValueError(f"nothing was stored: {_about(report.skipped)}")
+        if report.skipped and not (report.nclips or report.npresent or allow_empty):
+            series.discard()
+            raise ValueError(f"nothing was stored: {_about(report.skipped)}")
     lost = [remark for remark in report.remarks if remark.text.startswith(_LEFT_OUT)]
     if report.skipped and log is None:
         notice("%s: %s", series.paths[0], _about(report.skipped))

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from ..store.frameencoding import EncodedClip, Options
 from ..store.framestore import FrameStore
+from ..store.writer import StoreWriter
 
 _DIGITS = 5
 
@@ -19,8 +20,8 @@ class Series:
     """Stores that together hold the clips; the last one is appended to. A context manager.
 
     `options` and `attrs` are those of new files. With `max_nbytes` it is a series: a file is full
-    once it has this many bytes. `resume` appends to existing files, `overwrite` replaces them;
-    without either they are refused.
+    once it has this many bytes. `resume` appends to existing files, `overwrite` replaces them when
+    all new ones are whole; without either they are refused.
     """
 
     def __init__(
@@ -40,6 +41,8 @@ class Series:
         self._max_nbytes = max_nbytes
         self._locking = locking
         self._full: list[FrameStore] = []
+        # Files that are removed when the new ones are whole; None if none is replaced.
+        self._stale: list[str] | None = None
         self._next_number = 0
         self.paths = self._existing()
         if self.paths and not (resume or overwrite):
@@ -57,12 +60,9 @@ class Series:
             for path in self.paths[:-1]:  # one by one, so that an error closes those before it
                 self._full.append(FrameStore(path))
             return FrameStore(self.paths[-1], "a", locking=self._locking)
-        stale, self.paths, self._next_number = self.paths, [], 0
-        store = self._create(self._options, self._attrs, overwrite=overwrite)
-        # Only now: if the new store cannot be created, the old ones are still there.
-        for path in set(stale) - set(self.paths):
-            os.remove(path)
-        return store
+        if self.paths:
+            self._stale, self.paths, self._next_number = self.paths, [], 0
+        return self._create(self._options, self._attrs)
 
     @property
     def options(self) -> Options:
@@ -83,15 +83,27 @@ class Series:
         if limit is not None and self._last.cbytes >= limit and len(self._last):
             # Those of the file before, as a run that continues a series may give none.
             options, attrs = self.options, self._attrs or self._last.attrs
-            self._last.close()
-            self._full.append(FrameStore(self.paths[-1]))
-            self._last = self._create(options, attrs, overwrite=False)
+            if self._stale is None:
+                self._last.close()
+                self._full.append(FrameStore(self.paths[-1]))
+            else:  # closing it would replace a file before all are whole
+                self._last.flush()
+                self._full.append(self._last)
+            self._last = self._create(options, attrs)
         self._last._append_encoded(id_, clip)
 
-    def remove_new(self) -> None:
-        """Remove the file that this series created, after it was closed without a clip."""
-        if self._is_new:
+    def discard(self) -> None:
+        """Leave all as it was, if no clip was appended."""
+        if self._stale is not None:
+            self._abandon()
+        elif self._is_new:
+            self._last.close()
             os.remove(self.paths.pop())
+
+    def _abandon(self) -> None:
+        """Give up the files that were to replace others."""
+        for store in (*self._full, self._last):
+            store._open_writer().abandon()
 
     def flush(self) -> None:
         """Make all appended clips durable."""
@@ -103,11 +115,16 @@ class Series:
             self._last.close()
         finally:
             self._close_full()
+        for path in set(self._stale or ()) - set(self.paths):
+            os.remove(path)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._stale is not None and any(exc):
+            self._abandon()  # the old files stay
+            self._stale = None
         self.close()
 
     def _close_full(self) -> None:
@@ -129,19 +146,23 @@ class Series:
         stem, suffix = os.path.splitext(self._path)
         return f"{stem}-{number:0{_DIGITS}}{suffix}"
 
-    def _create(
-        self, options: Options, attrs: Mapping[str, Any] | None, *, overwrite: bool
-    ) -> FrameStore:
+    def _create(self, options: Options, attrs: Mapping[str, Any] | None) -> FrameStore:
         path = self._path
         if self._max_nbytes is not None:
             path = self._numbered(self._next_number)
             self._next_number += 1
-        store = FrameStore.create(
-            path,
-            **options._asdict(),
-            attrs=attrs,
-            overwrite=overwrite,
-            locking=self._locking,
-        )
+        if self._stale is None:
+            store = FrameStore.create(path, **options._asdict(), attrs=attrs, locking=self._locking)
+        else:
+            store = FrameStore._of(
+                StoreWriter.create(
+                    path,
+                    options.check(),
+                    attrs,
+                    overwrite=True,
+                    locking=self._locking,
+                    is_late=True,
+                )
+            )
         self.paths.append(path)
         return store

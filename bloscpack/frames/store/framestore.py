@@ -207,6 +207,13 @@ class FrameStore(ClipMapping[StoreClip]):
         self._clips: dict[str, StoreClip] = {}
 
     @classmethod
+    def _of(cls, writer: StoreWriter) -> Self:
+        """Return a store that is appended to by a writer."""
+        self = cls.__new__(cls)
+        self._attach(writer, True, None)
+        return self
+
+    @classmethod
     def _over(
         cls,
         source: ByteSource,
@@ -631,6 +638,8 @@ class FrameStore(ClipMapping[StoreClip]):
         if self._upload is not None and any(exc):
             self._upload.discard()  # an upload appears whole or not at all
             self._upload = None
+        if self._writer is not None and self._writer.is_late and any(exc):
+            self._writer.abandon()  # the store that was to be replaced stays
         # A clip is appended whole or not at all, so the clips in the file stay.
         self.close()
 
@@ -640,11 +649,9 @@ class FrameStore(ClipMapping[StoreClip]):
         # A forked child has a copy of the store; the parent will close it.
         if writer is None or not self._is_open or not writer.is_mine:
             return
-        outcome = (
-            "its clips are in the file, but were not synced"
-            if self._upload is None
-            else "nothing was sent"
-        )
+        outcome = "its clips are in the file, but were not synced"
+        if self._upload is not None or writer.is_late:
+            outcome = "nothing was sent" if self._upload is not None else "nothing was replaced"
         try:
             warn_unclosed("frame store", str(self.name), outcome, self)
         finally:

@@ -22,6 +22,7 @@ from ...exceptions import CodecError, FormatError
 from ...notice import notice
 from ...storage import disk
 from ...storage.file import FileSource
+from ...storage.journal import check_unlocked
 from ...storage.protocol import closed_on_error
 from ...storage.update import UpdateFile, forked_error
 from .format import (
@@ -70,6 +71,9 @@ class StoreWriter:
         self._has_rest = False  # whether bytes of a failed write may follow `_end`
         self._is_broken = False
         self._is_open = True
+        # The name that the file gets when it is closed, and the file that has it until then.
+        self._target = ""
+        self._replaced: UpdateFile | None = None
         # Whether a clip is being written. The frames may come from a generator of the caller, which
         # could append to the same store: the lock lets its thread pass, and this refuses it.
         self._is_busy = False
@@ -84,10 +88,13 @@ class StoreWriter:
         *,
         overwrite: bool,
         locking: bool = True,
+        is_late: bool = False,
     ) -> Self:
         """Create an empty store, durably.
 
-        FileExistsError without `overwrite` if the file exists; LockedError if a writer has it open.
+        An existing file stays until the new one is closed; with `is_late`, the new one appears
+        only then in any case. FileExistsError without `overwrite` if the file exists; LockedError
+        if a writer has it open.
         """
         name, target = os.fspath(path), disk.target_of(path)
         if not overwrite and os.path.lexists(name):
@@ -104,8 +111,13 @@ class StoreWriter:
         with closed_on_error(file):
             file.write_at(0, front, segment)
             file.sync()
-            file.publish(target, None, overwrite=overwrite)
-            return cls(file)
+            replaced = _locked(target, locking=locking) if os.path.lexists(target) else None
+            if not (replaced or is_late):
+                file.publish(target, None, overwrite=overwrite)
+                return cls(file)
+            self = cls(file)
+            self._target, self._replaced = target, replaced
+            return self
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, locking: bool = True) -> Self:
@@ -347,25 +359,37 @@ class StoreWriter:
     def close(self) -> None:
         """Flush and release the lock; idempotent."""
         if os.getpid() != self._pid:
-            self._file.close()
+            self._close_files()
             return
         with self._lock:
             is_open, self._is_open = self._is_open, False
             try:
                 if is_open and not self._is_broken:
                     self._flush()
+                    if self._target:
+                        self._file.publish(self._target, self._replaced)
             finally:
-                self._file.close()
+                self._close_files()
 
     @property
     def is_mine(self) -> bool:
         """Whether this process opened the store, and not its parent."""
         return os.getpid() == self._pid
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the file appears under its name only when it is closed."""
+        return bool(self._target)
+
     def abandon(self) -> None:
-        """Release the lock without syncing anything."""
+        """Release the lock without syncing anything; a file that is late does not appear."""
         self._is_open = False
+        self._close_files()
+
+    def _close_files(self) -> None:
         self._file.close()
+        if self._replaced is not None:
+            self._replaced.close()
 
     def _check_process(self) -> None:
         """Raise in a forked child, before it waits for a lock that is never released."""
@@ -385,3 +409,12 @@ class StoreWriter:
                 f"{self.name}: an append failed, and what it wrote could not be cut off; "
                 "close the store and open it again"
             )
+
+
+def _locked(target: str, *, locking: bool) -> UpdateFile | None:
+    """Return an existing file, locked until it is replaced; None if it cannot be written."""
+    try:
+        return UpdateFile.open(target, locking=locking)
+    except PermissionError:
+        check_unlocked(target)
+        return None
