@@ -15,7 +15,6 @@ from ..display.contactsheet import is_cmyk
 from ..display.halfblocks import half_blocks, plain_text, sixel
 from ..display.lineplot import columns_of, text_plot
 from ..display.thumbnail import index_text, window
-from ..filetypes.identify import no_archive
 from ..filetypes.open import frames_of
 from ..filetypes.table import ARCHIVES, ARRAYS
 from ..frames.protocol import FrameSource
@@ -23,7 +22,7 @@ from ..storage.url import shown_name, split_inner
 from ..types import AnyArray
 from .console import terminal
 from .console.describe import dtype_text
-from .console.inputfile import open_input
+from .console.inputfile import open_item
 from .console.options import add_json_option, ranged
 from .console.output import Console, binary_stdout, print_json, printable, results
 from .console.selection import Index, parse_selection_text, strip_brackets, take_name
@@ -105,30 +104,27 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(name: str, index: Index | None, nthreads: int | None) -> Shown:
-    outer, inner = split_inner(name)
-    filetype, source = open_input(outer)
+    filetype, source, inner = open_item(name)
     if filetype is ARCHIVES:
         with Archive(source, nthreads=nthreads) as archive:
-            chosen = inner or _only(archive, outer, "arrays")
+            chosen = _only(archive, shown_name(name))
             with archive[chosen] as array:
                 return _of_array(array, f"{chosen} ", index)
     if filetype is ARRAYS:
+        member = split_inner(name)[1]
         with Array(source, nthreads=nthreads) as array:
-            if inner:
-                raise no_archive(ARRAYS.kind, inner).at(path=shown_name(outer))
-            return _of_array(array, "", index)
+            return _of_array(array, f"{member} " if member else "", index)
     with closing(frames_of(filetype, source, nthreads=nthreads)) as clips:
-        return _of_clips(clips, outer, inner, index)
+        return _of_clips(clips, split_inner(name)[0], inner, index)
 
 
-def _only(names: Any, outer: str, what: str) -> str:
+def _only(names: Archive, where: str) -> str:
     """Return the only name, or raise an error that lists the first ones."""
-    outer = shown_name(outer)
     if len(names) == 1:
         return str(next(iter(names)))
     first = ", ".join(repr(each)[:80] for each, _ in zip(names, range(_MAX_NAMES), strict=False))
     raise ValueError(
-        f"{outer}: {len(names)} {what}; name one, such as '{outer}::/NAME', of: {first}"
+        f"{where}: {len(names)} arrays; name one, such as '{where}::/NAME', of: {first}"
     )
 
 

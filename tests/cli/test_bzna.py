@@ -277,6 +277,9 @@ def test_sheet(blpk: Blpk, dataset: Path) -> None:
     assert np.array_equal(pixels[4, 4], picture(0)[0, 0])
     ended = blpk("bzna", "sheet", "a.bzna", "t.png", "--select", "2", "--track", "input", "-q")
     assert (ended.code, ended.err) == (0, "")
+    assert blpk("bzna", "sheet", "a.bzna", "1.png", "one.png").err.endswith("1 frames: 0\n")
+    ended = blpk("bzna", "sheet", "a.bzna", "1.png", "two.png", "--track", "thumb")
+    assert (ended.code, Path("two.png").exists()) == (2, False)
     assert blpk("bzna", "sheet", "a.bzna", "s.png").code == 1
     ended = blpk("-f", "bzna", "sheet", "a.bzna", "a.bzna")
     assert (ended.code, "name the file *.png" in ended.err) == (2, True)

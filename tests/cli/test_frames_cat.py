@@ -126,6 +126,8 @@ def test_numbers_are_names_of_clips_and_not_of_other_types(blpk: Blpk, tmp_path:
         store.append("3", CLIPS["walk"])
     bp.save(tmp_path / "array.blp", np.arange(9))
     frame = CLIPS["walk"][1]
+    assert blpk("frames", "cat", "numbers.blp", "3").raw == CLIPS["walk"].tobytes()
+    assert blpk("cat", "numbers.blp", "3").raw == CLIPS["walk"][3].tobytes()
     assert blpk("frames", "cat", "numbers.blp", "3", "1").raw == frame.tobytes()
     assert blpk("frames", "cat", "numbers.blp::/3", "1").raw == frame.tobytes()
     ended = blpk("frames", "cat", "array.blp", "3")

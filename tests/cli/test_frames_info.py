@@ -140,6 +140,14 @@ def test_verify_looks_at_the_whole_file(blpk: Blpk, store: Path) -> None:
     assert ended.out.startswith("-: index")
 
 
+def test_a_store_that_is_cut_short_is_damaged(blpk: Blpk, store: Path) -> None:
+    store.write_bytes(store.read_bytes()[:50])
+    for command in ("info", "ls", "verify", "cat"):
+        ended = blpk("frames", command, store)
+        assert ended.code == 3, command
+        assert "not a frame store" not in ended.err
+
+
 @pytest.mark.parametrize("command", ["info", "ls", "verify"])
 def test_files_that_are_not_stores(blpk: Blpk, tmp_path: Path, command: str) -> None:
     (tmp_path / "text").write_text("some text")

@@ -214,6 +214,17 @@ def test_check(blpk: Blpk, yard: Path, tmp_path: Path) -> None:
     assert found[3]["error"] == "empty: not a VRS recording: it is empty"
 
 
+def test_a_walk_for_one_type_counts_the_others(blpk: Blpk, tmp_path: Path, ramp: Path) -> None:
+    (tmp_path / "f").mkdir()
+    ramp.rename(tmp_path / "f" / "array.blp")
+    ended = blpk("vrs", "verify", "-r", "f")
+    assert (ended.code, ended.out, ended.err) == (0, "", "blpk: 0 checked, 1 of other types\n")
+    (tmp_path / "f" / "x.vrs").write_text("no recording")
+    ended = blpk("vrs", "verify", "-r", "f")
+    assert (ended.code, ended.out) == (4, "")
+    assert "f/x.vrs: not a VRS recording" in ended.err
+
+
 def test_exit_codes(blpk: Blpk, yard: Path, tmp_path: Path, packed: Path) -> None:
     (tmp_path / "short.vrs").write_bytes(yard.read_bytes()[:40])
     commands = (["info"], ["list"], ["print"], ["checksum"], ["check"])

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
 
-# Files of these names are damaged if their beginning is not known.
-_SUFFIXES = (".blp", ".bzna", ".vrs")
+# Files of these names are damaged if their beginning is not known; by type.
+_SUFFIXES = {"frames": ".blp", "bzna": ".bzna", "vrs": ".vrs"}
 _DAMAGE = (
     *("what", "index", "offset", "end", "first", "last", "rows", "clip", "frames", "region"),
     *("member", "file", "record", "stream"),
@@ -152,9 +152,10 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
 
     `check` returns the exit code of a file, and the fields of its JSON entry other than path,
     status and error; `failed` has these fields for a file that cannot be checked. Files of other
-    types that a walk of a folder found are only counted, unless they have a suffix of ours.
+    types that a walk of a folder found are only counted, unless they have a suffix of the type.
     """
     walked = getattr(args, "walked", ())
+    own = tuple(end for kind, end in _SUFFIXES.items() if not args.kinds or kind in args.kinds)
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
     nskipped = 0
@@ -166,7 +167,7 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
             raise
         except EXPECTED as err:
             code, found, message = exit_code(err), failed, describe(err)
-            if code == ExitCode.FOREIGN and name in walked and not name.endswith(_SUFFIXES):
+            if code == ExitCode.FOREIGN and name in walked and not name.endswith(own):
                 nskipped += 1
             else:
                 error(message)
