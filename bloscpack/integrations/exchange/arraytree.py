@@ -8,16 +8,22 @@ is an array of its own. Everything that does not find a place is in the inventor
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from ...exceptions import NotFoundError, UnsupportedError
-from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
+from ...filetypes.arraysource import ArraySource, Place, Rows, SeveralArrays
 from ...filetypes.inventory import Inventory, attribute, quoted
 from ..axislabels import DEFAULT_NAME, NO_NAME, pack_labels, packed_attrs, types_of
 from .arraylabels import plain_value
 from .library import chosen
 
 _MAX_COORD_NBYTES = 64 << 20
+_MAX_TEXT_NBYTES = 1 << 30
+# By its size, parts of text are chosen before the longest one is known.
+_USUAL_TEXT = np.dtype("U64")
 
 
 @dataclass(slots=True)
@@ -38,8 +44,6 @@ class Node:
         Shape of its chunks.
     coords : list of str
         Paths of arrays that may be its coordinates.
-    values : callable, optional
-        Returns all items, if they are text, which an array cannot have and a coordinate can.
     lost : list of str
         Texts for parts that the file has for it, and a copy has not.
     rest : dict
@@ -53,7 +57,6 @@ class Node:
     chunks: Any = None
     why: str = ""
     coords: list[str] = field(default_factory=list)
-    values: Callable[[], Any] | None = None
     lost: list[str] = field(default_factory=list)
     rest: dict[str, Any] = field(default_factory=dict)
 
@@ -66,6 +69,29 @@ class Node:
     def group(self) -> str:
         """Path of its group."""
         return self.path.rpartition("/")[0]
+
+
+def add_text(node: Node, shape: tuple[int, ...], read: Callable[[Place], Any]) -> None:
+    """Give a node the items of an array of text, as long as the longest, or why it has none.
+
+    `read` returns the text of a part.
+    """
+    longest = 1
+    for place in ArraySource(Rows(shape, _USUAL_TEXT, read)).parts():
+        try:
+            texts = np.asarray(read(place), object).ravel().tolist()
+        except UnicodeDecodeError:
+            node.why = "it has text that is not UTF-8"
+            return
+        longest = max(longest, *(len(text) for text in texts if isinstance(text, str)))
+        if 4 * longest * prod(shape) > _MAX_TEXT_NBYTES:
+            node.why = f"it has text of {longest} characters; with each as long, it exceeds 1 GiB"
+        if not all(isinstance(text, str) and not text.endswith("\0") for text in texts):
+            node.why = "it has items beside text, or text that ends with a null character"
+        if node.why:
+            return
+    dtype = np.dtype(f"U{longest}")
+    node.rows = Rows(shape, dtype, lambda place: np.asarray(read(place)).astype(dtype))
 
 
 class ArrayTree:
@@ -173,9 +199,9 @@ class ArrayTree:
         if coord.name in node.dims and [*coord.dims] != [coord.name]:
             return False
         sizes = dict(zip(node.dims, node.rows.shape, strict=True))
-        shape = coord.rows.shape if coord.rows is not None else None
         return (
-            (shape is None or shape == tuple(sizes.get(each, -1) for each in coord.dims))
+            coord.rows is not None
+            and coord.rows.shape == tuple(sizes.get(each, -1) for each in coord.dims)
             and len({*coord.dims}) == len(coord.dims)
             and self._entry(coord) is not None
         )
@@ -187,17 +213,15 @@ class ArrayTree:
         return self._entries[coord.path]
 
     def _new_entry(self, coord: Node) -> Any:
-        if (coord.rows is None) == (coord.values is None):
+        if coord.rows is None or coord.rows.dtype.kind == "S":
             return None
-        if coord.rows is not None and coord.rows.nbytes > _MAX_COORD_NBYTES:
+        if coord.rows.nbytes > _MAX_COORD_NBYTES:
             return None
         inventory = Inventory()
         attrs = self._plain("", coord.attrs, inventory) | coord.rest
         if inventory.left_out:
             return None
-        values: Any = coord.rows.read(()) if coord.rows is not None else None
-        if coord.values is not None:
-            values = coord.values()
+        values = coord.rows.read(())
         attrs |= types_of(coord.attrs, values.dtype)
         try:
             sides = dict(zip(coord.dims or (), values.shape, strict=True))

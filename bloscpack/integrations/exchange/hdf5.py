@@ -20,7 +20,7 @@ from ...types import AnyArray
 from ..axislabels import Coord, Labels, typed
 from .arrayfile import ArrayFormat
 from .arraylabels import labelled
-from .arraytree import ArrayTree, Node
+from .arraytree import ArrayTree, Node, add_text
 from .library import SourceStream, TargetFile, errors_of
 from .treewriter import TreeWriter, split_groups
 
@@ -171,11 +171,10 @@ class _Reader:
             node.dims = [each or f"dim_{axis}" for axis, each in enumerate(dims)]
         node.coords = [each for each in scales if each != path]
         node.why = _fault(dataset)
-        if h5py.check_string_dtype(dataset.dtype) and dataset.shape is not None:
-            node.values = lambda: np.asarray(dataset.asstr()[()]).astype("U")
+        if not node.why:
+            self._add_rows(path, dataset, node)
         if not node.why:
             node.chunks = dataset.chunks if dataset.size else None
-            node.rows = self._rows(path, dataset, node)
             node.lost = self._lost(dataset, node)
         if name and name != clean and dataset.is_scale:
             node.lost.append(f"name {quoted(name)} of scale {quoted(path)}")
@@ -185,7 +184,10 @@ class _Reader:
         name = self._datasets[path].attrs.get("NAME", b"")
         return isinstance(name, bytes) and name.startswith(_NO_VALUES.encode())
 
-    def _rows(self, path: str, dataset: Any, node: Node) -> Rows:
+    def _add_rows(self, path: str, dataset: Any, node: Node) -> None:
+        if dataset.dtype.hasobject:
+            add_text(node, dataset.shape, lambda place: dataset.asstr()[place])
+            return
         dtype = np.dtype(dataset.dtype.str) if dataset.dtype.names is None else dataset.dtype
         is_bool = self._is_netcdf and dtype == "i1" and node.attrs.get("dtype") == "bool"
         if is_bool:
@@ -204,7 +206,7 @@ class _Reader:
                     raise ValueError("items of a boolean variable are neither 0 nor 1")
                 return part.view(bool)
 
-        return Rows(dataset.shape, np.dtype(bool) if is_bool else dtype, read)
+        node.rows = Rows(dataset.shape, np.dtype(bool) if is_bool else dtype, read)
 
     def _lost(self, dataset: Any, node: Node) -> list[str]:
         """Return what the file has for a dataset besides its items, and a copy has not."""
@@ -247,9 +249,8 @@ def _fault(dataset: Any) -> str:
         return _NO_ITEMS
     if dataset.external is not None or dataset.is_virtual:
         return "its items are in other files or datasets; copy them with h5py"
-    if dataset.dtype.hasobject:
-        return _NO_ITEMS
-    return ""
+    text = h5py.check_string_dtype(dataset.dtype)
+    return _NO_ITEMS if dataset.dtype.hasobject and text is None else ""
 
 
 def _enum_labels(dtype: np.dtype[Any]) -> list[str]:
@@ -319,7 +320,9 @@ class _Writer(TreeWriter):
     def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         """Raise an error for items that HDF5 does not give back."""
         dtype = _type_of(source.rows.dtype)
-        if h5py.h5t.py_create(dtype, logical=True).dtype != source.rows.dtype:
+        if source.rows.dtype.kind == "U":
+            refuse_text(source, _WHAT)
+        elif h5py.h5t.py_create(dtype, logical=True).dtype != source.rows.dtype:
             raise UnsupportedError(f"{_WHAT} cannot hold items of {source.rows.dtype}")
 
     def create(
@@ -344,8 +347,8 @@ class _Writer(TreeWriter):
         return dataset
 
     def encode(self, part: AnyArray) -> AnyArray:
-        """Return times as opaque items."""
-        return part.view(_type_of(part.dtype))
+        """Return text as objects, and times as opaque items."""
+        return part.astype(object) if part.dtype.kind == "U" else part.view(_type_of(part.dtype))
 
     def _write_labels(self, dataset: Any, labels: Labels, name: str) -> list[str]:
         """Write names of axes and coordinates; return the coordinates that cannot be scales."""
@@ -397,7 +400,17 @@ class _Writer(TreeWriter):
 
 
 def _type_of(dtype: Any) -> Any:
+    if dtype.kind == "U":
+        return h5py.string_dtype()
     return h5py.opaque_dtype(dtype) if dtype.kind in "mM" else dtype
+
+
+def refuse_text(source: ArraySource, what: str) -> None:
+    """Raise UnsupportedError for text that HDF5 cannot hold, nor a netCDF file `what`."""
+    for place in source.parts():
+        for text in source.rows.read(place).ravel().tolist():
+            if "\0" in text or text != text.encode(errors="replace").decode():
+                raise UnsupportedError(f"{what} cannot hold the text {text!r:.80}")
 
 
 def is_place(name: str) -> bool:

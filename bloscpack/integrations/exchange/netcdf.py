@@ -22,7 +22,7 @@ from ..axislabels import DECODED, Coord, Labels, typed
 from .arrayfile import ArrayFormat
 from .arraylabels import encoded
 from .arraytree import ArrayTree, Node
-from .hdf5 import REST, is_place, is_plain, open_hdf5
+from .hdf5 import REST, is_place, is_plain, open_hdf5, refuse_text
 from .library import SourceStream, TargetFile, errors_of
 from .treewriter import TreeWriter, name_others, split_groups
 
@@ -127,7 +127,9 @@ class _Writer(TreeWriter):
     def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         """Raise an error for items, axes or coordinates that netCDF does not have."""
         dtype = source.rows.dtype
-        if dtype != "S1" and not _is_number(dtype):
+        if dtype.kind == "U":
+            refuse_text(source, _WHAT)
+        elif dtype != "S1" and not _is_number(dtype):
             raise UnsupportedError(f"{_WHAT} cannot hold items of {dtype}")
         labels = Labels.unpack(source.attrs, source.rows.shape)
         for each, length in zip(labels.dims, source.rows.shape, strict=True):
@@ -165,8 +167,9 @@ class _Writer(TreeWriter):
             del attrs["_FillValue"]
         else:
             fill = None
+        stored = h5py.string_dtype() if dtype.kind == "U" else dtype
         variable = group.create_variable(
-            last, dims, dtype, chunks=chunks, fillvalue=fill, **(_FILTERS if chunks else {})
+            last, dims, stored, chunks=chunks, fillvalue=fill, **(_FILTERS if chunks else {})
         )
         _write_attrs(variable, attrs, dtype)
         if dtype != rows.dtype:
@@ -174,7 +177,9 @@ class _Writer(TreeWriter):
         return variable
 
     def encode(self, part: AnyArray) -> AnyArray:
-        """Return booleans as integers."""
+        """Return booleans as integers, and text as objects."""
+        if part.dtype.kind == "U":
+            return part.astype(object)
         return part.view("i1") if part.dtype == bool else part
 
     def _group(self, name: str) -> Any:
@@ -245,7 +250,7 @@ def _has_above(group: Any, key: str, coord: Coord) -> bool:
 def _write_attrs(node: Any, attrs: Mapping[str, Any], dtype: Any = None) -> None:
     """Write attributes; those that netCDF does not give back are stored as JSON."""
     rest = dict(attrs) if dtype is None else typed(attrs, dtype)
-    hidden = {"dtype"}  # by it, booleans are known
+    hidden = {"dtype"} if attrs.get("dtype") == "bool" else set()  # by it, booleans are known
     if attrs.get(DECODED) is True:
         rest[DECODED] = True
         hidden = _OF_DECODING

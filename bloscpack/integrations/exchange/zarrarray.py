@@ -26,10 +26,10 @@ from ...filetypes.inventory import quoted
 from ...notice import notice
 from ...storage.folder.filelist import ListedFolder
 from ...storage.protocol import ByteSource
-from ..axislabels import Coord, Labels, typed
+from ..axislabels import TYPES, Coord, Labels, typed
 from .arrayfile import ArrayFormat, is_safe, label_or
 from .arraylabels import encoded, encoded_times, plain_value
-from .arraytree import ArrayTree, Node
+from .arraytree import ArrayTree, Node, add_text
 from .library import SourceStream, errors_of
 from .treewriter import TreeWriter, coords_of, name_others, place_beside, split_groups
 
@@ -49,7 +49,8 @@ _DIMS = "_ARRAY_DIMENSIONS"
 _RESERVED = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 # A chunk is decoded in memory, however small it is stored.
 _MAX_CHUNK_NBYTES = 1 << 30
-_MAX_TEXT_NBYTES = 64 << 20
+# Type of the items in the attribute `TYPES`, which has those of attributes by their names.
+_TEXT = {"": "str"}
 
 
 @contextmanager
@@ -114,32 +115,45 @@ def _node(path: str, array: Any, where: str | None) -> Node:
     of, dtype = quoted(path) if path else "the array", array.dtype
     if node.dims is None and _DIMS in array.attrs:
         node.lost.append(f"names {array.attrs[_DIMS]!r:.80} of the axes of {of}")
-    if not isinstance(dtype, np.dtype) or dtype.kind in "OT":
+    if not isinstance(dtype, np.dtype) or dtype.kind == "O":
         node.why = f"it has items of {dtype}"
-        if getattr(dtype, "kind", "") == "T" and array.nbytes <= _MAX_TEXT_NBYTES:
-            node.values = lambda: np.asarray(array[...]).astype("U")
-        return node
-    if prod(array.chunks) * dtype.itemsize > _MAX_CHUNK_NBYTES:
+    elif prod(array.chunks) * dtype.itemsize > _MAX_CHUNK_NBYTES:
         node.why = "a chunk of more than 1 GiB"
+    if node.why:
         return node
 
     def read(place: tuple[slice, ...]) -> Any:
         with errors_of(f"{_WHAT}: array {path!r:.80}", where), _quiet():
             return np.asarray(array[place], dtype)
 
-    node.rows = Rows(array.shape, dtype, read)
+    if dtype.kind == "T":
+        add_text(node, array.shape, read)
+        node.rest = {TYPES: _TEXT}
+    else:
+        node.rows = Rows(array.shape, dtype, read)
     node.chunks = array.chunks if array.size and array.shape else None
-    if "_FillValue" in attrs:
-        attrs["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
-    fill = array.fill_value
-    if array.metadata.zarr_format == 2 and fill is not None and dtype.kind in "biufSU":
-        # For xarray it is a missing value, and not the one of the attributes.
-        if "_FillValue" in attrs and _bits(attrs["_FillValue"], dtype) != _bits(fill, dtype):
-            node.lost.append(f"attribute '_FillValue' beside the fill value of {of}")
-        attrs["_FillValue"] = np.asarray(fill).tolist()
-    elif fill is not None and _bits(fill, dtype) not in (_bits(attrs.get("_FillValue"), dtype), 0):
-        node.lost.append(f"fill value {fill!s:.40} of {of}")
+    node.attrs = attrs | _fill_attr(array, attrs, node.lost, of)
     return node
+
+
+def _fill_attr(array: Any, attrs: Mapping[str, Any], lost: list[str], of: str) -> dict[str, Any]:
+    """Return the fill value of an array as an attribute, or add it to `lost`."""
+    dtype, fill, found = array.dtype, array.fill_value, dict[str, Any]()
+    if "_FillValue" in attrs:
+        found["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
+    if fill is None or (dtype.kind == "T" and not fill):
+        return found
+    if array.metadata.zarr_format == 2 and dtype.kind in "biufSU":
+        # For xarray it is a missing value, and not the one of the attributes.
+        if found and _bits(found["_FillValue"], dtype) != _bits(fill, dtype):
+            lost.append(f"attribute '_FillValue' beside the fill value of {of}")
+        found["_FillValue"] = np.asarray(fill).tolist()
+    elif dtype.kind == "T" or _bits(fill, dtype) not in (
+        _bits(found.get("_FillValue"), dtype),
+        0,
+    ):
+        lost.append(f"fill value {fill!s:.40} of {of}")
+    return found
 
 
 def _bits(value: Any, dtype: Any) -> Any:
@@ -259,11 +273,15 @@ class _Writer(TreeWriter):
     ) -> Any:
         attrs = {key: plain_value(value) for key, value in attrs.items()}
         options = dict(self._format)
+        if dtype.kind == "U" and attrs.get(TYPES) == _TEXT:
+            dtype = np.dtypes.StringDType()
+            del attrs[TYPES]
         if options["zarr_format"] == 2:
             # xarray takes any value but None for missing data.
             fill = attrs.get("_FillValue")
             is_fill = dtype.kind in "biufSU" and isinstance(fill, bool | int | float | str)
-            options["fill_value"] = np.array(fill).astype(dtype)[()] if is_fill else None
+            none = "" if dtype.kind == "T" else None
+            options["fill_value"] = np.array(fill).astype(dtype)[()] if is_fill else none
             if is_fill:
                 del attrs["_FillValue"]
             if dims is not None:

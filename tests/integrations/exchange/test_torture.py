@@ -72,7 +72,7 @@ def make_hdf5(path: Path) -> None:
 NO_ITEMS = "it has items of variable length, references or none"
 ELSEWHERE = "its items are in other files or datasets; copy them with h5py"
 HDF5_LOST = {
-    *(f"array '{name}': {NO_ITEMS}" for name in ("null", "text", "lists", "references", "regions")),
+    *(f"array '{name}': {NO_ITEMS}" for name in ("null", "lists", "references", "regions")),
     *(f"array '{name}': {ELSEWHERE}" for name in ("virtual", "outside")),
     *(f"attribute '{name}' of the file" for name in ("complex", "reference", "null")),
     "link 'hard' to 'T'",
@@ -104,7 +104,7 @@ def hdf5_content(path: Path) -> dict[str, Any]:
             found[name] = attrs
         elif name not in _LOST_IN_HDF5:
             scales = [[each.name for each in dim.values()] for dim in node.dims]
-            items = node[()].tobytes()
+            items = node[()].tolist() if node.dtype == object else node[()].tobytes()
             found[name] = (node.shape, node.dtype.str, items, attrs, scales[:1], node.is_scale)
 
     with h5py.File(path) as f:
@@ -192,7 +192,6 @@ NETCDF3_LOST = {
 NETCDF4_LOST = {
     *NETCDF3_LOST,
     "dimension 'more' of length 2",
-    f"array 'text': {NO_ITEMS}",
     "type 'switch_t'",
     "labels OFF, ON of the items of 'switch'",
 }
@@ -209,12 +208,13 @@ def netcdf_content(path: Path) -> dict[str, Any]:
             with xr.open_dataset(path, engine=engine, group=group or None, **options) as data:
                 found[group, is_raw] = {key: _text(value) for key, value in data.attrs.items()}
                 for name, each in data.variables.items():
-                    if name not in ("text", "switch") or group:
+                    if name != "switch" or group:
                         values = each.values
                         if values.dtype.kind != "O":
                             values = values.astype(values.dtype.newbyteorder("="))
                         attrs = {key: _text(value) for key, value in each.attrs.items()}
-                        kept = (each.dims, values.dtype, values.tobytes(), attrs)
+                        items = values.tolist() if values.dtype == object else values.tobytes()
+                        kept = (each.dims, values.dtype, items, attrs)
                         found[group, is_raw, name] = kept
     return found
 
@@ -273,7 +273,6 @@ def make_zarr(path: Path, zarr_format: int) -> None:
 
 
 ZARR2_LOST = {
-    "array 'text': it has items of StringDType()",
     "fill value (-0+1j) of 'complex'",
     "fill value NaT of 'when'",
 }
@@ -292,12 +291,13 @@ def zarr_content(path: Path) -> dict[str, Any]:
         attrs = {key: repr(value) for key, value in dict(node.attrs).items()}
         if isinstance(node, zarr.Group):
             found[name] = attrs
-        elif name != "text":
+        else:
             dims = getattr(node.metadata, "dimension_names", None)
             fill = repr(node.fill_value) if node.metadata.zarr_format == 2 else ""
             fill = "" if name in ("complex", "when", "records") else fill
             items = node[...]
-            found[name] = (items.shape, items.dtype, items.tobytes(), attrs, dims, fill)
+            content = items.tolist() if items.dtype.kind == "T" else items.tobytes()
+            found[name] = (items.shape, items.dtype, content, attrs, dims, fill)
     return found
 
 
