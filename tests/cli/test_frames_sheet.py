@@ -79,7 +79,7 @@ def test_long_clips_are_thinned(blpk: Blpk, tmp_path: Path) -> None:
 def test_print_colours(blpk: Blpk, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     cmyk = np.zeros((16, 16, 4), "u1") + np.array([200, 100, 50, 255], "u1")
-    Image.fromarray(cmyk, "CMYK").save(buffer, "JPEG", quality=95)
+    Image.frombytes("CMYK", cmyk.shape[1::-1], cmyk.tobytes()).save(buffer, "JPEG", quality=95)
     with bp.frames.create(tmp_path / "cmyk.blp") as store:
         store.append("x", [buffer.getvalue()])
         stored = store["x"][0][0, 0].astype(int)

@@ -13,6 +13,7 @@ Coefficients = tuple[float, ...]
 
 # Code points of ITU-T H.273, "MatrixCoefficients".
 MATRIX_RGB, MATRIX_BT709, MATRIX_UNSPECIFIED = 0, 1, 2
+MATRIX_RESERVED = 3  # that FFmpeg 8 takes for unspecified
 MATRIX_BT601, MATRIX_BT2020 = 6, 9
 
 # Weights of red and blue by code point. Unspecified colours (2) are BT.601, as in Benzina's tools.

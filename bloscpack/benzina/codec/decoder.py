@@ -41,7 +41,7 @@ from .codecconfig import (
     unit_kind,
     unpack_config,
 )
-from .colour import MATRIX_RGB, MATRIX_UNSPECIFIED
+from .colour import MATRIX_RESERVED, MATRIX_RGB, MATRIX_UNSPECIFIED
 from .planes import Aperture, Plane, Planes, decode_rgb
 
 __all__ = ["Decoder", "Planes", "decode_rgb"]
@@ -377,7 +377,7 @@ def _planes(frame: Any, codec: str, clean: Aperture) -> Planes:
         arrays += [None, None]
     y, u, v = arrays
     matrix = int(frame.colorspace)
-    if layout.is_rgb != (matrix == MATRIX_RGB):
+    if matrix == MATRIX_RESERVED or layout.is_rgb != (matrix == MATRIX_RGB):
         matrix = MATRIX_RGB if layout.is_rgb else MATRIX_UNSPECIFIED
     return Planes(y, u, v, clean, layout.chroma, matrix, is_full_range(frame))  # type: ignore[arg-type]
 

@@ -371,7 +371,9 @@ def _select_ordinals(selector: Selector, nframes: int) -> list[int]:
         return list(range(nframes))
     if isinstance(selector, slice):
         return list(range(*selector.indices(nframes)))
-    if isinstance(selector, list | np.ndarray):
+    is_mask = isinstance(selector, np.ndarray) and selector.dtype.kind == "b"
+    # NumPy 1.26 would take its items for 0 and 1.
+    if isinstance(selector, list | np.ndarray) and not is_mask:
         ordinals = range(nframes)
         return [ordinals[operator.index(number)] for number in selector]
     raise TypeError(

@@ -136,6 +136,8 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         raise RemoteError(message_of(err)).at(path=shown(url)) from cause_of(err)
     if scheme in ("s3", "s3a"):
         filesystem.retries = 1
+    elif scheme == "tar":
+        path = path.lstrip("/")  # with it, fsspec found no member until 2026
     if key is None or scheme == "memory":
         return filesystem, path
     others = {other: each for other, each in _clients.copy().items() if other != key}
