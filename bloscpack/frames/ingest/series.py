@@ -41,7 +41,7 @@ class Series:
         self._max_nbytes = max_nbytes
         self._locking = locking
         self._full: list[FrameStore] = []
-        # Files that are removed when the new ones are whole; None if none is replaced.
+        # Files to remove when the new ones are whole; None unless files are replaced.
         self._stale: list[str] | None = None
         self._next_number = 0
         self.paths = self._existing()

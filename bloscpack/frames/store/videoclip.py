@@ -111,6 +111,17 @@ class VideoClip(StoreClip):
         return seconds
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """Properties of the video that its frames as arrays lack, as short texts."""
+        steps, clip = np.diff(self.header.times), f"clip {self.id!r:.80}"
+        aspect = self.header.pixel_aspect
+        is_even = not len(steps) or steps.max() - steps.min() <= 1
+        return (
+            *[f"times of the frames of {clip}, which are not even"] * (not is_even),
+            *[f"shape of the pixels of {clip}, {aspect}"] * (aspect not in (0, 1)),
+        )
+
+    @property
     def time_base(self) -> Fraction:
         """Seconds per unit of the times of `packets`."""
         return self.header.time_base

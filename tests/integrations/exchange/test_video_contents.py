@@ -231,6 +231,17 @@ def test_times_that_are_not_even_are_listed(tmp_path: Path) -> None:
     assert done.left_out == ("times of the frames, which are not even",)
 
 
+def test_what_a_clip_of_video_loses_when_it_is_decoded(tmp_path: Path) -> None:
+    write_video(tmp_path / "a.mkv", moving(4), codec="libx264", times=[0, 33, 500, 533])
+    with bp.frames.create(tmp_path / "a.blp") as store:
+        store.append_video("a", tmp_path / "a.mkv", recode=True)
+    for name in ("b.blp", "b.mp4"):
+        assert bp.convert(tmp_path / "a.blp", tmp_path / name).left_out == ()
+    for name in ("b.npy", "b.tar", "b.gif"):
+        listed = bp.convert(tmp_path / "a.blp", tmp_path / name).left_out
+        assert "times of the frames of clip 'a', which are not even" in listed
+
+
 @pytest.mark.skipif(int(av.__version__.split(".")[0]) < 16, reason="PyAV 15 writes no chapters")
 def test_chapters_and_colours(tmp_path: Path) -> None:
     with av.open(str(tmp_path / "a.mkv"), "w") as container:
