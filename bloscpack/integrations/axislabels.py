@@ -161,8 +161,7 @@ def typed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
 
 def is_decoded_by(attrs: Mapping[str, Any]) -> bool:
     """Return whether libraries decode items by these attrs."""
-    units = attrs.get("units")
-    is_time = isinstance(units, str) and " since " in units
+    is_time = " since " in str(attrs.get("units")) or "timedelta64" in str(attrs.get("dtype"))
     return is_time or bool(attrs.keys() & _OF_DECODING)
 
 

@@ -30,6 +30,13 @@ except ImportError as err:
         f"{err}: pip install 'xarray>=2024.7' (or 'bloscpack[xarray]')", name=err.name
     ) from err
 
+# Numbers are timedeltas by their attribute "dtype" alone: those whose unit is "days" stay numbers.
+_TIMEDELTAS: Any = False
+with suppress(ImportError, TypeError):  # before 2025.4
+    from xarray.coders import CFTimedeltaCoder
+
+    _TIMEDELTAS = CFTimedeltaCoder(decode_via_units=False)
+
 __all__ = ["BloscpackBackend", "DataArrayAccessor"]
 
 
@@ -148,7 +155,7 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
                 mask_and_scale=mask_and_scale,
                 decode_times=decode_times,
                 decode_coords=False,
-                decode_timedelta=False,  # numbers whose unit is "days" stay numbers
+                decode_timedelta=_TIMEDELTAS if decode_times else False,
             )
         dataset.set_close(array.close)
         return dataset

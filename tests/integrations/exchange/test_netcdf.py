@@ -121,3 +121,24 @@ def test_truncated(engine: str, dataset: Any, tmp_path: Path) -> None:
         (tmp_path / "b.nc").write_bytes(content[:nbytes])
         with pytest.raises((FormatError, BloscpackError)):
             bp.convert(tmp_path / "b.nc", tmp_path / "b.blp")
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
+def test_coordinates_of_timedelta(name: str, tmp_path: Path) -> None:
+    coders = pytest.importorskip("xarray.coders")
+    if not hasattr(coders, "CFTimedeltaCoder"):
+        pytest.skip("this xarray does not store the type of timedeltas")
+    pytest.importorskip("zarr")
+    hours = np.array([1, 2, 3], "m8[h]").astype("m8[ns]")
+    series = xr.DataArray([1.0, 2, 3], dims="x", coords={"x": hours}, name="v")
+    bp.save(tmp_path / "a.blp", series)
+    bp.convert(tmp_path / "a.blp", tmp_path / name)
+    options: Any = {"engine": "h5netcdf"} if name == "a.nc" else {"consolidated": False}
+    bp.convert(tmp_path / name, tmp_path / "b.blp")
+    for found in (
+        xr.open_dataset(tmp_path / name, **options)["v"],
+        xr.open_dataarray(tmp_path / "b.blp"),
+    ):
+        assert found.x.dtype.kind == "m"
+        assert np.array_equal(found.x, hours)
+        found.close()

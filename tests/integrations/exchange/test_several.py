@@ -1,5 +1,6 @@
 """Several arrays of one file, and all clips of a store, copied to HDF5 and Zarr and back."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -297,3 +298,39 @@ def test_axes_of_netcdf_with_two_lengths(tmp_path: Path) -> None:
         "a": [1, 2],
         "sub/b": [3],
     }
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.nc", "a.zarr"])
+def test_each_array_is_opened_as_often_among_many(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("h5netcdf")
+    xr = pytest.importorskip("xarray")
+    seen: Counter[str] = Counter()
+
+    def count(owner: Any, name: str) -> None:
+        call = getattr(owner, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            seen[name] += 1
+            return call(*args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    for method in ("get", "set", "list_dir", "list"):
+        count(zarr.storage.LocalStore, method)
+    for method in ("__getitem__", "__iter__", "get", "create_dataset"):
+        count(h5py.Group, method)
+    counts = []
+    for number in (2, 4, 6):
+        x = xr.DataArray(np.arange(3.0), dims="x", coords={"x": [1, 2, 3]})
+        bp.savez(tmp_path / f"{number}.blp", {f"run/{k}": x + k for k in range(number)})
+        bp.convert(tmp_path / f"{number}.blp", tmp_path / f"{number}{name}")
+        there = seen.copy()
+        bp.convert(tmp_path / f"{number}{name}", tmp_path / "b.blp", overwrite=True)
+        counts.append((there, seen - there))
+        seen.clear()
+    for few, some, many in zip(*counts, strict=True):
+        assert some
+        for method in some:
+            assert many[method] - some[method] == some[method] - few[method], method
