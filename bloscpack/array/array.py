@@ -8,22 +8,19 @@ import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, overload
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from ..container.front import Verify
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container
 from ..exceptions import BloscpackError, WrongKindError
-from ..format.header import FEATURE_ARRAY_CHUNKS, Header
 from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import HEAD_NBYTES
 from ..storage.url import is_url, refuse_url, split_inner
 from ..types import AnyArray, Mode, OnLostChunk, explain_keywords
-from .arraymetadata import Described, chunk_shape, describe_content, new_array, stored_view
+from .arraymetadata import StoredArray, describe_content, new_array, stored_view
 from .attrs import read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
 from .rows import check_text, iter_rows
@@ -44,7 +41,7 @@ _ARCHIVE_ADVICE = (
 _MAX_DTYPE = 200  # characters of a dtype in `repr`
 
 
-class Array(Described):
+class Array(StoredArray):
     """Array in a Bloscpack file: shape and dtype on opening, data when indexed.
 
     Parameters
@@ -92,12 +89,8 @@ class Array(Described):
 
     __slots__ = (
         "_attrs",
-        "_container",
         "_described",
-        "_is_open",
-        "_is_seen",
         "_nthreads",
-        "_rows",
         "_shown_attrs",
     )
 
@@ -112,7 +105,6 @@ class Array(Described):
         locking: bool = True,
     ) -> None:
         self._nthreads = nthreads
-        # `_is_seen`: whether `_container` has all rows that were appended by this handle.
         self._is_open = self._is_seen = True
         self._rows: RowAppender | None = None
         # Decoded on first use.
@@ -170,76 +162,6 @@ class Array(Described):
             return _ARCHIVE_ADVICE
         return f"open it with mode 'a' to {purpose}"
 
-    @property
-    def name(self) -> str | None:
-        """Path or URL, as passed by the caller; None for bytes."""
-        return self._container.name
-
-    @property
-    def is_fortran(self) -> bool:
-        """Whether the array is stored in Fortran order."""
-        return self._described[2]
-
-    @property
-    def cbytes(self) -> int:
-        """Size of the file in bytes."""
-        return self._open_container().source.size()
-
-    @property
-    def cratio(self) -> float:
-        """Compression ratio: decoded size divided by file size."""
-        return self.nbytes / self.cbytes
-
-    @property
-    def header(self) -> Header:
-        """Header of the file."""
-        return self._known_container().header
-
-    @property
-    def nchunks(self) -> int:
-        """Number of chunks."""
-        return self._known_container().nchunks
-
-    @property
-    def codec(self) -> str | None:
-        """Codec of the first chunk, as `save` takes it; None without chunks.
-
-        "auto" if the file may have array chunks. Chunks of "lz4hc" are of the format of "lz4".
-        """
-        container = self._open_container()
-        if container.header.features & FEATURE_ARRAY_CHUNKS:
-            return "auto"
-        return container.fetch(0).header.codec if container.nchunks else None
-
-    @property
-    def clevel(self) -> int | None:
-        """Level of compression: None, as files do not record it."""
-        return None
-
-    @property
-    def checksum(self) -> str | None:
-        """Name of the checksum behind each chunk; None if there is none."""
-        checksum = self.header.checksum
-        return checksum.name if checksum.nbytes else None
-
-    @property
-    def chunks(self) -> tuple[int, ...] | None:
-        """Shape of a chunk; None if chunks do not consist of whole rows (along any axis).
-
-        Chunks at the edges of the array may be smaller.
-        """
-        return chunk_shape(self._known_container(), self._described)
-
-    if not TYPE_CHECKING:  # type checkers know that there are no others
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError, which says where the methods of numpy are."""
-            is_numpys = not name.startswith("_") and hasattr(np.ndarray, name)
-            advice = ": a[...] is a numpy array, which has it" if is_numpys else ""
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}{advice}"
-            )
-
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of an array without dimensions")
@@ -260,31 +182,6 @@ class Array(Described):
             from ..display.card import array_card
         return array_card(self)
 
-    def viewer(self) -> Any:
-        """Return a widget for notebooks that shows slices of the array.
-
-        Choose the axes that are rows and columns, an index for each other axis, a part, colours
-        and their range. Only what is shown is read.
-
-        Returns
-        -------
-        anywidget.AnyWidget
-            JupyterLab, VS Code and other notebooks show it, as long as the array is open.
-
-        Raises
-        ------
-        ImportError
-            anywidget is missing, which ``bloscpack[notebook]`` installs.
-
-        Notes
-        -----
-        At most 1024 entries of an axis are shown, evenly spaced, and 256 MiB of chunks are decoded
-        for a picture; a part that costs more is cut. Errors are shown in the widget.
-        """
-        with importing:
-            from ..display.widget import viewer
-        return viewer(self)
-
     def __getitem__(self, index: Any) -> Any:
         """Read a selection, as numpy would.
 
@@ -302,11 +199,9 @@ class Array(Described):
                     return result
         names = field_names(index, dtype)
         if names is not None:
-            return gather_fields(
-                self._open_container(), self._described, names, nthreads=self._nthreads
-            )
+            return gather_fields(self.container, self._described, names, nthreads=self._nthreads)
         selection = parse_selection(index, shape)
-        result = gather(self._open_container(), self._described, selection, nthreads=self._nthreads)
+        result = gather(self.container, self._described, selection, nthreads=self._nthreads)
         if not selection.is_scalar:
             return result
         check_text(result)
@@ -318,7 +213,7 @@ class Array(Described):
         None if it has zero bytes, is larger than 1 MiB, or crosses the end of a chunk or several
         chunks of a grid: `gather` reads it then.
         """
-        container, (dtype, shape, _) = self._open_container(), self._described
+        container, (dtype, shape, _) = self.container, self._described
         shape = shape[1:]
         nbytes = prod(shape) * dtype.itemsize
         if not 0 < nbytes <= _MAX_ROW_NBYTES or container.grid is not None:
@@ -343,26 +238,6 @@ class Array(Described):
         """
         return OuterIndexer(self)
 
-    def __setitem__(self, index: Any, value: Any) -> Never:
-        raise TypeError(
-            "arrays in files cannot be changed in place: read, change and save them; "
-            "rows can be appended"
-        )
-
-    def __delitem__(self, index: Any) -> Never:
-        raise TypeError("items cannot be deleted from an array in a file: save the others instead")
-
-    def __contains__(self, value: Any) -> Never:
-        raise TypeError("use 'value in a[...]', which reads the whole array")
-
-    def __eq__(self, other: object) -> Never:
-        raise TypeError("use 'a[...] == other', which reads the whole array; 'a is b' for identity")
-
-    __hash__ = object.__hash__
-
-    def __bool__(self) -> Never:
-        raise TypeError("an array has no truth value: use a.size, or a[...].any()")
-
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows along the first axis, decoding each chunk once.
 
@@ -371,13 +246,13 @@ class Array(Described):
         """
         if not self.shape:
             raise TypeError("iteration over an array without dimensions")
-        self._open_container()
+        _ = self.container  # a closed array says so at once
         return self._iter_rows()
 
     def _iter_rows(self) -> Iterator[Any]:
         for row in iter_rows(self._container, self._described, self._nthreads):
             yield row
-            self._open_container()
+            _ = self.container
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         """Return the whole array as a new ndarray.
@@ -462,7 +337,7 @@ class Array(Described):
         if names is not None:
             return self._read_fields(names, out, on_error, fill_value)
         chosen = parse_selection(selection, self.shape)
-        container, described = self._open_container(), self._described
+        container, described = self.container, self._described
         target = None if out is None else as_target(out, chosen.shape, self.dtype)
         if on_error == "raise":
             result = gather(container, described, chosen, out=target, nthreads=self._nthreads)
@@ -479,7 +354,7 @@ class Array(Described):
         return result if out is None else out
 
     def _read_fields(self, names: Names, out: Any, on_error: OnLostChunk, fill_value: Any) -> Any:
-        container, described = self._open_container(), self._described
+        container, described = self.container, self._described
         if on_error == "raise":
             found = gather_fields(container, described, names, out=out, nthreads=self._nthreads)
             return found if out is None else out
@@ -490,7 +365,7 @@ class Array(Described):
 
     def read_whole(self) -> AnyArray:
         """Return the whole array as a new, writable ndarray, in the order it was saved."""
-        return gather_whole(self._open_container(), self._described, nthreads=self._nthreads)
+        return gather_whole(self.container, self._described, nthreads=self._nthreads)
 
     def read_chunk(self, index: int) -> bytes:
         """Return the decoded bytes of chunk `index`.
@@ -502,7 +377,7 @@ class Array(Described):
         ChecksumMismatch, FormatError, CodecError
             The chunk is damaged; the message names the file, the chunk and its bytes.
         """
-        return self._open_container().read_chunk(index)
+        return self.container.read_chunk(index)
 
     def read_chunk_into(self, index: int, buf: Any) -> int:
         """Decode chunk `index` into `buf` and return the number of bytes.
@@ -514,7 +389,7 @@ class Array(Described):
         buf : writable buffer
             Contiguous; at least as large as the decoded chunk.
         """
-        container = self._open_container()
+        container = self.container
         view = memoryview(buf).cast("B")
         nbytes = container.chunk_nbytes(index)
         if len(view) < nbytes:
@@ -534,7 +409,7 @@ class Array(Described):
         ValueError
             Chunks are not parts of the array along its axes (`chunks` is None).
         """
-        container, chunks = self._open_container(), self.chunks
+        container, chunks = self.container, self.chunks
         if not 0 <= index < container.nchunks:
             raise IndexError(
                 f"chunk index {index} is out of range: the file has {container.nchunks} chunks"
@@ -556,7 +431,7 @@ class Array(Described):
 
     def chunk_offset(self, index: int) -> int:
         """Return the offset of chunk `index` in the file, in bytes."""
-        return self._open_container().fetch(index).offset
+        return self.container.fetch(index).offset
 
     def iter_chunks(self, *, on_error: Literal["raise", "skip"] = "raise") -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order; `chunk_region` is where they belong.
@@ -565,7 +440,7 @@ class Array(Described):
         issued at the first one and another at the end.
         """
         check_on_error(on_error, ("raise", "skip"))
-        container = self._open_container()
+        container = self.container
         if on_error == "skip":
             return iter_readable_chunks(container, self._described)
         return container.iter_chunks()
@@ -599,8 +474,10 @@ class Array(Described):
         This handle can read the rows at once; they are in the file after `flush` or `close`. They
         are rounded if the array was written with `keepbits`.
         """
-        self._writable_rows().append(rows)
-        self._note_rows()
+        appender = self._writable_rows()
+        appender.append(rows)
+        self._described = self.dtype, appender.shape, self.is_fortran
+        self._is_seen = False  # the file is consulted on the next read
 
     def update_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Set some of the attrs; `flush` or `close` writes them to the file.
@@ -632,7 +509,7 @@ class Array(Described):
         OSError
             The file no longer exists.
         """
-        container = self._open_container()
+        container = self.container
         if self._rows is None:
             later = refreshed(container)
             if later is not None:
@@ -682,37 +559,20 @@ class Array(Described):
             raise ValueError(f"the file is open for reading: {advice}")
         return self._rows
 
-    def _note_rows(self) -> None:
-        """Update the shape; the file is consulted on the next read."""
-        if self._rows is not None:
-            self._described = self.dtype, self._rows.shape, self.is_fortran
-            self._is_seen = False
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the location and identity of the file, not its content."""
         if self._rows is not None:
             raise TypeError(
                 "an array open for appending cannot be pickled or copied: open it by its path"
             )
-        container = self._open_container()
+        container = self.container
         place = place_of(container.source, container.front.used_nbytes)
         identity = identity_of(container)
         return _reopen, (place, identity, container.verify, self._nthreads)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return Dask's token for this array, equal as long as path and content are equal."""
-        return "bloscpack.Array", *token_of(self._open_container())
-
-    def _open_container(self) -> Container:
-        if not self._is_open:
-            raise ValueError("I/O operation on a closed bloscpack.Array: open the file again")
-        if self._rows is not None and not self._is_seen:
-            self._container = self._rows.view(verify=self._container.verify)
-            self._is_seen = True
-        return self._container
-
-    def _known_container(self) -> Container:
-        return self._open_container() if self._is_open else self._container
+        return "bloscpack.Array", *token_of(self.container)
 
 
 class OuterIndexer:
@@ -727,7 +587,7 @@ class OuterIndexer:
         """Read all combinations of the indices of each axis; raises the errors of `Array.read`."""
         array = self._array
         chosen = parse_selection(index, array.shape, outer=True)
-        return gather(array._open_container(), array._described, chosen, nthreads=array._nthreads)
+        return gather(array.container, array._described, chosen, nthreads=array._nthreads)
 
 
 def _open(path: Any, storage_options: Mapping[str, Any] | None) -> ByteSource:

@@ -15,7 +15,9 @@ import numpy as np
 
 from ..container.reader import Container
 from ..exceptions import FormatError, NotANumpyArray
+from ..format.header import FEATURE_ARRAY_CHUNKS, Header
 from ..format.metadata import decode_data
+from ..parallel.imports import importing
 from ..types import AnyArray
 from .dtype import Dtype, pack_dtype, unpack_dtype
 
@@ -67,6 +69,151 @@ class Described:
     def nbytes(self) -> int:
         """Decoded size in bytes."""
         return self.size * self.dtype.itemsize
+
+    def viewer(self) -> Any:
+        """Return a widget for notebooks that shows slices of the array.
+
+        Choose the axes that are rows and columns, an index for each other axis, a part, colours
+        and their range. Only what is shown is read.
+
+        Returns
+        -------
+        anywidget.AnyWidget
+            JupyterLab, VS Code and other notebooks show it, as long as the array is open.
+
+        Raises
+        ------
+        ImportError
+            anywidget is missing, which ``bloscpack[notebook]`` installs.
+
+        Notes
+        -----
+        At most 1024 entries of an axis are shown, evenly spaced, and 256 MiB of chunks are decoded
+        for a picture; a part that costs more is cut. Errors are shown in the widget.
+        """
+        with importing:
+            from ..display.widget import viewer
+        return viewer(self)
+
+
+class StoredArray(Described):
+    """Array in one file: what the file says of it, and what cannot be done with it."""
+
+    __slots__ = ("_container", "_is_open", "_is_seen", "_rows")
+    _container: Container
+    _is_open: bool
+    # Whether `_container` has all rows that were appended by this handle.
+    _is_seen: bool
+    _rows: Any  # the RowAppender in mode "a", else None
+
+    @property
+    def container(self) -> Container:
+        """Container of the file, with all rows that were appended.
+
+        Raises
+        ------
+        ValueError
+            The array is closed.
+        """
+        if not self._is_open:
+            raise ValueError("I/O operation on a closed bloscpack.Array: open the file again")
+        if self._rows is not None and not self._is_seen:
+            self._container = self._rows.view(verify=self._container.verify)
+            self._is_seen = True
+        return self._container
+
+    def _known_container(self) -> Container:
+        return self.container if self._is_open else self._container
+
+    @property
+    def name(self) -> str | None:
+        """Path or URL, as passed by the caller; None for bytes."""
+        return self._container.name
+
+    @property
+    def is_fortran(self) -> bool:
+        """Whether the array is stored in Fortran order."""
+        return self._described[2]
+
+    @property
+    def cbytes(self) -> int:
+        """Size of the file in bytes."""
+        return self.container.source.size()
+
+    @property
+    def cratio(self) -> float:
+        """Compression ratio: decoded size divided by file size."""
+        return self.nbytes / self.cbytes
+
+    @property
+    def header(self) -> Header:
+        """Header of the file."""
+        return self._known_container().header
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks."""
+        return self._known_container().nchunks
+
+    @property
+    def codec(self) -> str | None:
+        """Codec of the first chunk, as `save` takes it; None without chunks.
+
+        "auto" if the file may have array chunks. Chunks of "lz4hc" are of the format of "lz4".
+        """
+        container = self.container
+        if container.header.features & FEATURE_ARRAY_CHUNKS:
+            return "auto"
+        return container.fetch(0).header.codec if container.nchunks else None
+
+    @property
+    def clevel(self) -> int | None:
+        """Level of compression: None, as files do not record it."""
+        return None
+
+    @property
+    def checksum(self) -> str | None:
+        """Name of the checksum behind each chunk; None if there is none."""
+        checksum = self.header.checksum
+        return checksum.name if checksum.nbytes else None
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """Shape of a chunk; None if chunks do not consist of whole rows (along any axis).
+
+        Chunks at the edges of the array may be smaller.
+        """
+        return chunk_shape(self._known_container(), self._described)
+
+    if not TYPE_CHECKING:  # type checkers know that there are no others
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, which says where the methods of numpy are."""
+            is_numpys = not name.startswith("_") and hasattr(np.ndarray, name)
+            advice = ": a[...] is a numpy array, which has it" if is_numpys else ""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}{advice}"
+            )
+
+    def __setitem__(self, index: Any, value: Any) -> Never:
+        raise TypeError(
+            "arrays in files cannot be changed in place: read, change and save them; "
+            "rows can be appended"
+        )
+
+    def __delitem__(self, index: Any) -> Never:
+        raise TypeError("items cannot be deleted from an array in a file: save the others instead")
+
+    def __contains__(self, value: Any) -> Never:
+        raise TypeError("use 'value in a[...]', which reads the whole array")
+
+    def __eq__(self, other: object) -> Never:
+        raise TypeError("use 'a[...] == other', which reads the whole array; 'a is b' for identity")
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> Never:
+        raise TypeError("an array has no truth value: use a.size, or a[...].any()")
 
 
 def array_metadata(

@@ -136,18 +136,6 @@ class ManyArrays(Described):
             from ..display.card import many_arrays_card
         return many_arrays_card(self)
 
-    def viewer(self) -> Any:
-        """Return a widget for notebooks that shows slices of all files; see `Array.viewer`.
-
-        Raises
-        ------
-        ImportError
-            anywidget is missing, which ``bloscpack[notebook]`` installs.
-        """
-        with importing:
-            from ..display.widget import viewer
-        return viewer(self)
-
     def array(self, number: int) -> Array:
         """Return the array of one file, reopened if necessary; the caller must not close it.
 
@@ -239,7 +227,7 @@ class ManyArrays(Described):
         if target is None:
             inner = prod(chosen.lengths[1:]) * self.dtype.itemsize
             for number, _, _, count in shares:
-                self.array(number)._open_container().check_size(count * inner)
+                self.array(number).container.check_size(count * inner)
             # np.ndarray, because np.empty turns S0 and U0 into S1 and U1.
             target = np.ndarray(chosen.lengths, self.dtype)
         self._read_shares(shares, chosen.sides[1:], target)
@@ -286,7 +274,7 @@ class ManyArrays(Described):
         def read(k: int) -> None:
             number, rows, place, _ = shares[k]
             array = self.array(number)
-            container, described = array._open_container(), array._described
+            container, described = array.container, array._described
             # An index array would make a copy of the places that is not written back.
             part = target[place] if isinstance(place, slice) else target[: len(rows)].copy()
             Gathering(container, described, (rows, *others), part, inner).read()

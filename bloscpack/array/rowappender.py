@@ -20,6 +20,7 @@ from ..container.front import Verify
 from ..container.reader import Container
 from ..exceptions import NotANumpyArray
 from ..format.chunkgrid import ChunkGrid
+from ..format.header import FEATURE_ARRAY_CHUNKS
 from ..format.metadata import encode_values, json_values
 from ..format.rounding import Rounding
 from ..notice import warn_unclosed
@@ -99,7 +100,7 @@ class RowAppender:
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
         self._rounding = Rounding.stored(metadata, self.dtype, appender.chunk_size)
         items = None
-        if appender.has_array_chunks:
+        if appender.growth.header.features & FEATURE_ARRAY_CHUNKS:
             hint = metadata.get("access") if self._is_array else None
             items = item_encoder(description, hint if hint == "series" else None)
         appender.encode_with(self._rounding, items)
@@ -200,7 +201,7 @@ class RowAppender:
 
     def abandon(self) -> None:
         """Close without flushing: rows appended since the last flush are discarded."""
-        with self._lock if self._appender.is_mine else nullcontext():  # see `_alone`
+        with self._lock if self._appender.growth.is_mine else nullcontext():  # see `_alone`
             self._is_open = False
             self._appender.close()
 
@@ -210,7 +211,7 @@ class RowAppender:
         If flushing fails, rows appended since the last flush are discarded. In a forked child
         nothing is written, since the file belongs to the parent.
         """
-        if not self._appender.is_mine:
+        if not self._appender.growth.is_mine:
             self.abandon()
             return
         with self._lock:
@@ -224,9 +225,9 @@ class RowAppender:
 
     def __del__(self) -> None:
         # If __init__ failed, the attributes may be missing.
-        if not getattr(self, "_is_open", False) or not self._appender.is_mine:
+        if not getattr(self, "_is_open", False) or not self._appender.growth.is_mine:
             return
-        is_there = self._appender.is_published
+        is_there = self._appender.growth.is_published
         outcome = (
             "the file is as of the last flush, and rows appended since are lost"
             if is_there
@@ -240,7 +241,7 @@ class RowAppender:
     @property
     def is_published(self) -> bool:
         """Whether the file exists under its final name."""
-        return self._appender.is_published
+        return self._appender.growth.is_published
 
     def _check_attrs(self, attrs: Mapping[str, Any]) -> None:
         if self._rounding is not None:
@@ -303,7 +304,7 @@ class RowAppender:
     def _alone(self) -> Iterator[None]:
         """Hold the lock of the open file."""
         # First, as a thread that a forked child does not have may hold its copy of the lock.
-        self._appender.check_mine()
+        self._appender.growth.check_mine()
         with self._lock:
             if not self._is_open:
                 raise ValueError("I/O operation on a closed file")

@@ -50,7 +50,7 @@ def settled(options: SaveOptions, like: Array | None) -> SaveOptions:
 
 
 def _settings_of(array: Array) -> SaveOptions:
-    container = array._open_container()
+    container = array.container
     metadata = container.metadata
     if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
         metadata = {}
@@ -73,7 +73,7 @@ def _settings_of(array: Array) -> SaveOptions:
 
 def _rows_of(array: Array) -> Chunks:
     """Return the rows of a chunk; None for the default, if a chunk has only a part of a row."""
-    container = array._open_container()
+    container = array.container
     row: Any = prod(array.shape[:-1] if array.is_fortran else array.shape[1:])
     row *= array.dtype.itemsize
     # A single chunk may be as small as the array, and must not make the chunks of a larger one so.

@@ -23,7 +23,7 @@ from ..format.codec import (
     ItemEncoder,
     encode,
 )
-from ..format.header import FEATURE_ARRAY_CHUNKS, Header
+from ..format.header import Header
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage import disk
 from ..storage.overlay import OverlaySource
@@ -73,8 +73,9 @@ class _NoGrid:
 class Appender:
     """Appends content to one container; created by `open` or `create`. Not thread-safe.
 
-    `nbytes` is the decoded size of all content, committed or not. If `is_broken`, writing has
-    failed: further calls are refused, and closing rolls back everything that was not committed.
+    `growth` is the file, and `nbytes` the decoded size of all content, committed or not. If
+    `is_broken`, writing has failed: further calls are refused, and closing rolls back everything
+    that was not committed.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Appender:
         nthreads: int | None,
     ) -> None:
         self.is_broken = False
-        self._growth = growth
+        self.growth = growth
         self._params = params
         self._checksum = growth.header.checksum
         self.has_grid = cutter is not None
@@ -182,27 +183,8 @@ class Appender:
     @property
     def nbytes(self) -> int:
         """Decoded size of all content in bytes."""
-        nfull = self._growth.nfull // self._cutter.row_nchunks + len(self._waiting)
+        nfull = self.growth.nfull // self._cutter.row_nchunks + len(self._waiting)
         return nfull * self._unit + len(self._tail)
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the file exists: it was opened, or committed once."""
-        return self._growth.is_published
-
-    @property
-    def is_mine(self) -> bool:
-        """Whether this process opened the file; a forked child did not."""
-        return self._growth.is_mine
-
-    def check_mine(self) -> None:
-        """Check that this process opened the file; raises as `Growth.check_mine` does."""
-        self._growth.check_mine()
-
-    @property
-    def has_array_chunks(self) -> bool:
-        """Whether the file may have array chunks."""
-        return bool(self._growth.header.features & FEATURE_ARRAY_CHUNKS)
 
     def encode_with(self, rounding: "Rounding | None", items: ItemEncoder | None) -> None:
         """Set the rounding and the encoder of all content that has not been compressed yet."""
@@ -273,7 +255,7 @@ class Appender:
             if chooses:
                 pieces = self._with_blocks_chosen(pieces)
             for encoded in map_ordered(self._encode, pieces, self._nthreads):
-                self._growth.add(encoded)
+                self.growth.add(encoded)
         self._waiting = []
 
     def _encode(self, content: BytesLike) -> Encoded:
@@ -283,7 +265,7 @@ class Appender:
 
     def _encode_tail(self) -> list[Encoded]:
         """Return the last chunk if it is not full, or those of the last row of a grid."""
-        if not self._tail and self._growth.nfull:  # without content, a file has one empty chunk
+        if not self._tail and self.growth.nfull:  # without content, a file has one empty chunk
             return []
         return list(map_ordered(self._encode, self._cutter.cut(self._tail), self._nthreads))
 
@@ -298,7 +280,7 @@ class Appender:
         if self._waiting:
             self._write(self._waiting)
         with self._breaks_on_error():
-            self._growth.commit(self._encode_tail(), metadata)
+            self.growth.commit(self._encode_tail(), metadata)
         self._committed_tail = bytes(self._tail)
         self._is_dirty = False
 
@@ -311,14 +293,14 @@ class Appender:
         if self._waiting:
             self._write(self._waiting)
         with self._breaks_on_error():
-            return self._growth.view(self._encode_tail(), metadata)
+            return self.growth.view(self._encode_tail(), metadata)
 
     def rollback(self) -> None:
         """Discard everything that was appended since the last commit."""
         self._waiting = []
         self._tail = bytearray(self._committed_tail)
-        self._growth.rollback()
-        self._is_dirty = not self._growth.is_published
+        self.growth.rollback()
+        self._is_dirty = not self.growth.is_published
 
     def close(self) -> None:
         """Roll back what was not committed, close the file and release the lock.
@@ -326,17 +308,17 @@ class Appender:
         A forked child only closes its copy of the descriptor.
         """
         try:
-            if self._growth.is_mine:
+            if self.growth.is_mine:
                 self.rollback()
         finally:
-            self._growth.close()
+            self.growth.close()
 
     def _check_usable(self) -> None:
         if self.is_broken:
             raise ValueError(
                 "writing has failed before; close the file to restore the state of the last flush"
             )
-        self._growth.check_mine()
+        self.growth.check_mine()
 
 
 def _params_of(container: Container) -> CodecParams:

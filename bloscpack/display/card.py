@@ -62,7 +62,7 @@ def codec_of(array: Any) -> str:
     """Return the codec of the first chunk; empty without chunks."""
     if not array.nchunks:
         return ""
-    header = array._open_container().fetch(0).header
+    header = array.container.fetch(0).header
     return "array chunks" if header.is_array else f"{header.codec}, {header.shuffle.name.lower()}"
 
 

@@ -109,7 +109,7 @@ def kerchunk_references(
     where = _place(path) if url is None else url
     with (
         Array(path, verify=verify, storage_options=storage_options) as array,
-        errors_at(array._open_container().name),
+        errors_at(array.container.name),
     ):
         labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
         layout = ZarrLayout.of(array)
@@ -144,7 +144,7 @@ def _array_refs(
     progress: Progress | None,
 ) -> dict[str, Any]:
     """Return the references of the array itself."""
-    container = array._open_container()
+    container = array.container
     attrs = dict(labels.attrs)
     others = [name for name, coord in labels.coords.items() if coord.dims != (name,)]
     if others:  # netCDF separates coordinates from data by this attribute
@@ -196,7 +196,7 @@ def _head_refs(
 
 def _check_grid(array: Array, nbytes: int) -> None:
     """Raise unless each chunk is one of the Zarr grid: `nbytes` bytes, the last one at most."""
-    container = array._open_container()
+    container = array.container
     # In version 2 of the Bloscpack format the last chunk may be larger than the others.
     if array.chunks is None or container.last_chunk > nbytes:
         raise UnsupportedError(

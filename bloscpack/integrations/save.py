@@ -314,7 +314,7 @@ def _planned(
     """
     if isinstance(value, Array):
         if value.mode == "r" and like is None and not given(options):
-            return _Plan(value._open_container().data_offset, partial(_copy, value))
+            return _Plan(value.container.data_offset, partial(_copy, value))
         like = value if like is None else like
     array = as_array(value.compute() if is_dask_array(value) else value)
     settings = settled(options, like)
@@ -328,7 +328,7 @@ def _copy(
     array: Array, sink: ByteSink, *, nthreads: int | None = None, progress: Progress | None = None
 ) -> None:
     """Copy the file of an array byte for byte, and verify its chunks."""
-    container = array._open_container()
+    container = array.container
     source, end = container.source, 0
     # Without the check, bytes of before and after an append could be mixed.
     if not source.is_changed():

@@ -131,7 +131,7 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
             The file is damaged, or of another type.
         """
         array = Array(filename_or_obj, verify=verify, storage_options=storage_options)
-        with closed_on_error(array, array._known_container().name):
+        with closed_on_error(array, array.name):
             labels = Labels.unpack(plain(array.attrs), array.shape, name=name, dims=dims)
         is_raw = not labels.is_decoded
         mask_and_scale = is_raw if mask_and_scale is None else mask_and_scale
@@ -178,7 +178,7 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
 
 def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
     """Return the encoding of the variable for xarray: preferred chunks for Dask."""
-    encoding: dict[str, Any] = {"source": array._known_container().name}
+    encoding: dict[str, Any] = {"source": array.name}
     if array.chunks and array.size:
         encoding["preferred_chunks"] = dict(zip(dims, array.chunks, strict=True))
     return encoding

@@ -106,7 +106,7 @@ def as_zarr(
     try:
         return zarr.open_array(store=BloscpackStore(array), mode="r", zarr_format=2)
     except BaseException as err:
-        name = array._known_container().name
+        name = array.name
         if not shared:
             array.close()
         if isinstance(err, RecursionError):  # Zarr recurses deeper than the check of the attrs
@@ -134,7 +134,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
         super().__init__(read_only=True)
         self._array = array
         self._layout = ZarrLayout.of(array)
-        container = array._open_container()
+        container = array.container
         # Zarr allocates by the shape before it reads. That costs nothing until it is filled, but
         # the shape must not exceed what the chunks can hold.
         container.check_size(array.nbytes if array.nbytes > _UNCHECKED_NBYTES else 0)

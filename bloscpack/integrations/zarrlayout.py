@@ -50,7 +50,7 @@ class ZarrLayout:
         FormatError
             The array is empty, and numpy does not support its shape.
         """
-        with errors_at(array._known_container().name):
+        with errors_at(array.name):
             check_dtype(array.dtype)
             if not array.size:
                 new_array(array.shape, array.dtype, array.is_fortran)

@@ -253,7 +253,7 @@ def _text(item: Any) -> str:
 def chunks(file: ViewedFile, query: Query, work: Work) -> Answer:
     """Return place, stored size and region of some chunks, and the damage that was found."""
     array = member_of(file, query)
-    container = array._open_container()
+    container = array.container
     start = query.integer("start", 0, 0, max(0, array.nchunks - 1))
     count = query.integer("count", 512, 1, MAX_CHUNKS)
     size = container.source.size()

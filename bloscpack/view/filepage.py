@@ -63,7 +63,7 @@ def info(file: ViewedFile, query: Query, work: Work) -> Answer:
 def _header(opened: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(opened, Array):
-        container = opened._open_container()
+        container = opened.container
         header = container.header
         fields = {name: getattr(value, "name", value) for name, value in header._asdict().items()}
         found = {"header": fields, "trailer": container.front.trailer_state}

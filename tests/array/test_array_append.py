@@ -175,7 +175,7 @@ class TestRows:
         with bp.open(path, "a") as a:
             a.append(rows)
         with bp.open(path) as a:
-            sizes = [a._container.fetch(n).header.blocksize for n in range(a.nchunks - 1)]
+            sizes = [a.container.fetch(n).header.blocksize for n in range(a.nchunks - 1)]
         assert len(sizes) > 4
         assert len(set(sizes)) == 1
 

@@ -55,7 +55,7 @@ class TestFormat:
         assert (header.format_version, header.features) == (4, FEATURE_GRID)
         assert (header.chunk_size, header.last_chunk, header.nchunks) == (-1, 4 * 1 * 2 * 9, 12)
         with bp.open(data) as a:
-            assert a._open_container().metadata["chunks"] == [2, 4, 9]
+            assert a.container.metadata["chunks"] == [2, 4, 9]
             assert a.chunks == (2, 4, 9)
 
     def test_chunks_of_fortran_order_are_in_the_order_of_the_reversed_grid(self) -> None:

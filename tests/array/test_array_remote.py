@@ -273,7 +273,7 @@ class TestFronts:
         bp.save(tmp_path / "b.blp", rows, chunks=2, codec="lz4", clevel=0)
         url = put(http, (tmp_path / "b.blp").read_bytes())
         with bp.open(url) as array:
-            table = 8 * 10_001 + array._container.front.table_offset
+            table = 8 * 10_001 + array.container.front.table_offset
             assert asked(http) == [(0, HEAD_NBYTES), (HEAD_NBYTES, table)]
             http.clear()
             assert array[15_000] == 15_000
@@ -306,7 +306,7 @@ class TestFronts:
     def test_verify_always_reads_the_trailer(self, http: FileServer, made: Made) -> None:
         with bp.open(put(http, made.data), verify="always") as array:
             assert len(http.log) == 2
-            assert array._container.front.trailer_state == "valid"
+            assert array.container.front.trailer_state == "valid"
 
     @pytest.mark.parametrize("verify", [True, False])
     def test_a_row_of_a_chunk_of_many_blocks(
@@ -418,7 +418,7 @@ class TestTrouble:
         bp.save(tmp_path / "b.blp", WHOLE[:3000], chunks=30)
         whole = (tmp_path / "b.blp").read_bytes()
         with bp.open(put(http, whole)) as array:
-            start = array._container.front.table_offset + 8 * 50
+            start = array.container.front.table_offset + 8 * 50
         nread = 0
         for at in range(start, start + 24, 5) if part == "offsets" else range(4, 32, 3):
             data = bytearray(whole)
@@ -526,7 +526,7 @@ class TestGrid:
     def cube(self, http: FileServer, tmp_path: Path, request: pytest.FixtureRequest) -> str:
         bp.save(tmp_path / "cube", self.CUBE, chunks=self.CHUNKS, codec=request.param)
         with bp.open(tmp_path / "cube") as array:
-            found = array._container.fetch(0).header.codec
+            found = array.container.fetch(0).header.codec
         assert found == ("array" if request.param == "auto" else "zstd")
         return put(http, (tmp_path / "cube").read_bytes(), "cube.blp")
 

@@ -43,7 +43,7 @@ def smooth(shape: tuple[int, ...], dtype: str = "<i2", order: Any = "C") -> AnyA
 def kinds(path: Any) -> list[str]:
     """Return the codec of each chunk of a file."""
     with bp.open(path) as a:
-        container = a._open_container()
+        container = a.container
         return [container.fetch(index).header.codec for index in range(container.nchunks)]
 
 
@@ -189,7 +189,7 @@ class TestWays:
         bp.save(path, array, chunks=chunks, codec="auto")
         with bp.open(path) as a:
             region = a.chunk_region(1)
-            place = a._open_container().fetch(1)
+            place = a.container.fetch(1)
         data = bytearray(path.read_bytes())
         data[place.offset + len(place.data) // 2] ^= 1
         path.write_bytes(data)
@@ -207,7 +207,7 @@ class TestWays:
     ) -> None:
         bp.save(path, array, chunks=chunks, codec="auto", checksum="xxh3_64")
         with bp.open(path) as a:
-            first = a._open_container().fetch(0).offset
+            first = a.container.fetch(0).offset
             ntable = 8 * (a.nchunks + a.header.max_app_chunks)
         data = bytearray(path.read_bytes())
         data[first - ntable : first] = bytes(ntable)
@@ -219,7 +219,7 @@ class TestWays:
 def stored(path: Path) -> list[bytes]:
     """Return the chunks of a file, as stored."""
     with bp.open(path) as a:
-        container = a._open_container()
+        container = a.container
         return [bytes(container.fetch(index).data) for index in range(container.nchunks)]
 
 
@@ -237,7 +237,7 @@ def test_only_blocks_are_read_once_a_chunk_was_checked(path: Path) -> None:
     array = smooth((512, 1024))
     bp.save(path, array, chunks=512, codec="auto")
     with bp.open(path) as a:
-        source = a._open_container().source
+        source = a.container.source
         assert_same(a[5], array[5])
         sizes = []
         read_at = source.read_at
@@ -262,7 +262,7 @@ def test_a_file_of_mixed_chunks(path: Path, array: AnyArray) -> None:
 def test_header_of_a_later_revision(path: Path, array: AnyArray) -> None:
     bp.save(path, array, chunks=30, codec="auto", checksum="None")
     with bp.open(path) as a:
-        at = a._open_container().fetch(0).offset
+        at = a.container.fetch(0).offset
     data = bytearray(path.read_bytes())
     data[at + 1] = 2
     with pytest.raises(UnsupportedError, match=r"revision 2"):

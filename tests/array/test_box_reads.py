@@ -145,7 +145,7 @@ class TestSeries:
     def test_it_reads_one_block(self) -> None:
         data = self.file(access="series")
         with bp.open(data) as a:
-            chunk = bytes(a._open_container().fetch(0).data)
+            chunk = bytes(a.container.fetch(0).data)
         head = ArrayChunkHead.unpack(chunk)
         assert head.plan.block[0] == 64
         assert head.plan.nblocks > 4
@@ -167,7 +167,7 @@ class TestSeries:
             a.append(self.CUBE)
         with bp.open(whole) as one, bp.open(grown) as two:
             assert np.array_equal(two[:], twice)
-            one_container, two_container = one._open_container(), two._open_container()
+            one_container, two_container = one.container, two.container
             assert one_container.nchunks == two_container.nchunks == 4
             for index in range(4):
                 stored = one_container.fetch(index).data, two_container.fetch(index).data
@@ -180,11 +180,11 @@ class TestSeries:
             ({}, None),
         ):
             with bp.open(self.file(**options)) as a:
-                assert a._open_container().metadata.get("access") == expected
+                assert a.container.metadata.get("access") == expected
         file = io.BytesIO()
         bp.save(file, self.CUBE, chunks=self.CHUNKS, access="series")  # Blosc chunks
         with bp.open(file.getvalue()) as a:
-            assert "access" not in a._open_container().metadata
+            assert "access" not in a.container.metadata
 
 
 def test_damage_in_a_block_that_is_needed_is_found(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_damage_in_a_block_that_is_needed_is_found(tmp_path: Path) -> None:
     file = io.BytesIO()
     bp.save(file, cube, codec="auto", chunks=(16, 120, 50), checksum=None)
     with bp.open(file.getvalue()) as a:
-        stored = a._open_container().fetch(0)
+        stored = a.container.fetch(0)
         chunk, offset = bytes(stored.data), stored.offset
     head = ArrayChunkHead.unpack(chunk)
     damaged = bytearray(file.getvalue())
@@ -211,7 +211,7 @@ def test_blocks_whose_ends_do_not_ascend_are_found_as_damage(tmp_path: Path, ver
     file, path = io.BytesIO(), tmp_path / "a.blp"
     bp.save(file, np.cumsum(noise, axis=2, dtype="i2"), codec="auto", chunks=8, checksum=None)
     with bp.open(file.getvalue()) as a:
-        stored = a._open_container().fetch(0)
+        stored = a.container.fetch(0)
     head = ArrayChunkHead.unpack(bytes(stored.data))
     size, low = head.header.cbytes, head.extent(0)[0]
     assert head.plan.block == (1, 256, 256)

@@ -171,7 +171,7 @@ def test_blocks_are_tried_on_rounded_items(path: Path) -> None:
     bp.save(path, array[1:], keepbits=9, chunks=1_000_001)
     assert is_same(bp.load(path), rounded(array[1:], 9))
     with bp.open(path) as a:
-        chunk = a._known_container().fetch(0)
+        chunk = a.container.fetch(0)
     assert 0 < chunk.header.blocksize < 1 << 19
 
 

@@ -142,7 +142,7 @@ def test_large_files_have_the_small_blocks_of_save(path: Path, nthreads: int) ->
     sizes = []
     for _ in range(2):
         with bp.open(path) as a:
-            sizes.append({a._container.fetch(n).header.blocksize for n in range(a.nchunks)})
+            sizes.append({a.container.fetch(n).header.blocksize for n in range(a.nchunks)})
         bp.save(path, rows)
     assert sizes[0] == sizes[1]
     assert max(sizes[0]) < 1 << 17  # the block size that C-Blosc chooses

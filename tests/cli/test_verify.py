@@ -61,7 +61,7 @@ def test_the_region_of_a_chunk_in_a_grid(blpk: Blpk, tmp_path: Path) -> None:
     bp.save(tmp_path / "grid.blp", np.arange(6000).reshape(10, 20, 30), chunks=(4, 5, 6))
     with bp.open(tmp_path / "grid.blp") as a:
         region = a.chunk_region(47)
-        flip(tmp_path / "grid.blp", a._open_container().stored.offsets()[47] + 20)
+        flip(tmp_path / "grid.blp", a.container.stored.offsets()[47] + 20)
     (damage,) = blpk("verify", "--json", "grid.blp").json["files"][0]["damage"]
     assert damage["region"] == [[side.start, side.stop] for side in region]
 

@@ -170,7 +170,7 @@ def test_threads_share_the_last_row_of_an_older_state(tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
     saved_grid(30)(path)
     with bp.open(path) as old:
-        reader = old._container
+        reader = old.container
         with bp.open(path, "a") as writer:
             writer.append(grid(ramp(30, 40)))
         last = range(reader.front.nstable, reader.nchunks)
@@ -208,7 +208,7 @@ def test_writer_that_rolls_back_and_begins_again(
         return fetch(chunks, index)
 
     with bp.open(path) as old:
-        reader = old._container
+        reader = old.container
         monkeypatch.setattr(StoredChunks, "fetch", torn)
         assert reader.stored.old_chunk(reader.nchunks - 1) is None  # unchanged: really damaged
         looks = iter([FormatError("chunk 4: torn"), None])

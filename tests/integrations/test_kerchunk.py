@@ -248,7 +248,7 @@ class TestRefused:
         expected = bp.kerchunk_references(path)
         data = bytearray(path.read_bytes())
         with bp.open(path) as array:
-            data[array._container.front.table_offset + 8 * 3] ^= 1
+            data[array.container.front.table_offset + 8 * 3] ^= 1
         path.write_bytes(data)
         assert bp.kerchunk_references(path) == expected
         with pytest.raises(FormatError, match="offset table"):
@@ -261,7 +261,7 @@ class TestRefused:
         bp.save(path, RAMP, chunks=7)
         data = bytearray(path.read_bytes())
         with bp.open(path) as array:
-            place = array._container.front.table_offset
+            place = array.container.front.table_offset
         del data[-200:]  # with the trailer, the table would be checked against it
         for entry in range(first, 6):
             at = place + 8 * entry
@@ -276,8 +276,8 @@ class TestRefused:
         bp.pack_ndarray_to_file(RAMP, str(path), chunk_size=7 * RAMP[0].nbytes)
         with bp.open(path) as array:
             place, (first, *_) = (
-                array._container.front.table_offset,
-                array._container.stored.offsets(),
+                array.container.front.table_offset,
+                array.container.stored.offsets(),
             )
         data = bytearray(path.read_bytes())
         struct.pack_into("<2q", data, place + 8, first + 1, first + 2)

@@ -63,7 +63,7 @@ def mixed(shape: tuple[int, ...]) -> AnyArray:
 def stored_chunks(path: Path) -> list[bytes]:
     """Return the chunks of a file without their digests."""
     with bp.open(path) as array:
-        container = array._open_container()
+        container = array.container
         return [bytes(container.fetch(index).data) for index in range(container.nchunks)]
 
 

@@ -28,7 +28,7 @@ def saved(array: Any, **options: Any) -> bytes:
 
 
 def settings_of(array: bp.Array) -> dict[str, Any]:
-    container = array._open_container()
+    container = array.container
     stored = {name: container.metadata.get(name) for name in ("access", "keepbits", "chunks")}
     shuffle = container.fetch(0).header.shuffle
     return {

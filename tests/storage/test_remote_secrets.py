@@ -114,7 +114,7 @@ def test_words_are_one_line() -> None:
 def test_handles(http: FileServer) -> None:
     url = secret_url(http)
     with bp.open(url, storage_options=OPTIONS) as array:
-        source: Any = array._open_container().source
+        source: Any = array.container.source
         texts = [array, array.name, array.__reduce__(), source, source.place(4096)]
         with bp.open_many([url, url], storage_options=OPTIONS) as many:
             texts += [many, many.names, many.__reduce__()[1][0]["_reopeners"]]

@@ -47,7 +47,7 @@ def open_array(source: ByteSource, inner: str, *, nthreads: int | None) -> Itera
 def opened(source: ByteSource, nthreads: int | None) -> Iterator[ArraySource]:
     """Yield the array in a Bloscpack file."""
     with Array(source, nthreads=nthreads) as array:
-        rounding = Rounding.stored(array._known_container().metadata, array.dtype, 0)
+        rounding = Rounding.stored(array.container.metadata, array.dtype, 0)
         keepbits = None if rounding is None else rounding.keepbits
         yield ArraySource(array, array.is_fortran, _chunks(array), plain(array.attrs), keepbits)
 
