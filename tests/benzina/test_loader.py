@@ -315,7 +315,6 @@ def test_an_interrupt_ends_the_pass(mini: benzina.Dataset) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_loader_in_another_process(mini: benzina.Dataset, method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"start method {method} is not available")
@@ -340,7 +339,6 @@ def load_first(loader: benzina.Loader, sender: Any) -> None:
     sender.send(next(iter(loader))[0])
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_pass_stays_in_its_process(mini: benzina.Dataset) -> None:
     batches = iter(random_loader(mini, 1, threads=2))
     next(batches)

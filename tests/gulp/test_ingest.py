@@ -124,6 +124,8 @@ def test_the_adapter_travels_once_to_each_worker(tmp_path: Path) -> None:
     assert {directory[n][1]["arrivals"] for n in range(6)} == {1}
 
 
+# Threads of other tests, such as that of fsspec, may run when workers are forked.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_skipped_items_are_reported(tmp_path: Path, workers: int) -> None:
     items = clips("a", "empty", "b", "deep", "c")

@@ -97,7 +97,6 @@ def test_items_are_taken_where_they_are_used() -> None:
     assert takers == {threading.current_thread()}
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_iterator_in_a_forked_child() -> None:
     results = map_ordered(lambda n: n, range(1000), 3)
     assert next(results) == 0

@@ -478,7 +478,6 @@ def test_as_bytes_is_a_view() -> None:
     assert data[0] == 7
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_forked_child_finds_no_lock_held() -> None:
     source = FileObjectSource(io.BytesIO(DATA))
     with source._lock:  # as if another thread held it

@@ -102,7 +102,6 @@ def test_opened_by_what_it_is(path: Path) -> None:
         bp.frames.open(path, "a")
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_fields_that_are_numbers_are_columns(tmp_path: Path) -> None:
     motion = type("Motion", (vrs.Layout,), {"turn": vrs.Array("float", 3), "note": vrs.String()})
     with vrs.create(tmp_path / "a.vrs") as recording:
