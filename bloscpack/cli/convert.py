@@ -179,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
     elif copied.kind in array_targets:
         text = f"array of {copied.frames} rows{rounded}"
     else:
-        loss = "" if copied.lossless else "; others were encoded lossily"
+        loss = "" if copied.lossless else "; others are not exact"
         text = (
             f"{copied.clips} clips, {copied.frames} frames, {copied.images} of them images copied "
             f"byte for byte{loss}"
