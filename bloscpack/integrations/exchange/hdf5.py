@@ -338,7 +338,7 @@ class _Writer(TreeWriter):
         dataset = self._file.create_dataset(
             name, rows.shape, _type_of(rows.dtype), chunks=chunks, **(_FILTERS if chunks else {})
         )
-        attrs = typed(attrs, rows.dtype)
+        attrs |= typed(attrs, rows.dtype)
         if labels is not None:
             others = self._write_labels(dataset, labels, name)
             if others:

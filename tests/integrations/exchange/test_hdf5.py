@@ -258,3 +258,12 @@ def test_openers_name_the_command(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="an HDF5 file") as caught:
             call(tmp_path / "a.h5")
         assert f"'blpk convert {tmp_path}/a.h5 {tmp_path}/a.blp' converts it" in str(caught.value)
+
+
+def test_decoded_items(tmp_path: Path) -> None:
+    """An array with units of times whose items are not to be decoded again."""
+    attrs = {"units": "days since 2000-01-01", "_decoded": True}
+    bp.save(tmp_path / "a.blp", np.arange(3), attrs=attrs)
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+    bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
+    assert bp.open(tmp_path / "b.blp").attrs == attrs
