@@ -68,15 +68,16 @@ docs: $(DOCS)/.ready
 wheel: $(WHEEL)/.ready
 	$(WHEEL)/bin/python -m build --outdir dist
 
-bench: $(BENCH)/.ready
-	$(BENCH)/bin/python -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)
-
 # Race the contenders of bench/NAME, in an environment with all of them, and write the page; with
 # ARGS, such as --quick, only print the figures.
 define race
 	cd bench && PYTHONPATH=$(CURDIR) ../$(<D)/bin/python -m race $(1) --json ../build/$(1).json \
 		$(if $(ARGS),$(ARGS),--page)
 endef
+
+# Packing, unpacking and single chunks beside C-Blosc and bloscpack 0.16.
+bench: $(BENCH)/.ready
+	$(call race,core)
 
 # blosc2, zarr, zarrs, tensorstore, h5py, numpy and bloscpack 0.16.
 bench-peers: $(PEERS)/.ready
@@ -86,7 +87,7 @@ bench-peers: $(PEERS)/.ready
 bench-arrays: $(ARRAYS)/.ready
 	$(call race,arrays)
 
-# GulpIO2, torchcodec, decord, PyAV, litdata, lance, datasets, memory maps and others at frames.
+# GulpIO2, torchcodec, PyAV, litdata, lance, datasets, memory maps and others at frames.
 bench-frames: $(FRAMES)/.ready
 	$(call race,frames)
 

@@ -47,7 +47,7 @@ _SMALL = {
 PANELS = (
     Panel(
         "A random row of a float32 array, µs",
-        *("benchmarks.md", "Rows at random", "us"),
+        *("benchmarks-peers.md", "Rows at random", "us"),
         *("random row of 4000 bytes, zstd-3, 1 MiB", _ARRAYS),
     ),
     Panel(
@@ -66,7 +66,7 @@ PANELS = (
     ),
     Panel(
         "Wrong data, no error: of 500 bit flips",
-        *("benchmarks.md", "Bit flips", "", "wrong, data", _REMOTE),
+        *("benchmarks-peers.md", "Bit flips and truncation", "", "wrong, data", _REMOTE),
     ),
     Panel(
         "Size of a frame, kB",

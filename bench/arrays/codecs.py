@@ -25,11 +25,6 @@ class PCodec(Codec):
         return out
 
 
-class PCodec12(PCodec):
-    note = "pcodec at its highest level"
-    level = 12
-
-
 class OpenZL(Codec):
     note = "its generic graph on numbers of one dimension, with its defaults"
     libraries = "openzl {openzl}"

@@ -16,25 +16,29 @@ AUTO = "bloscpack, auto"
 BLOSC2, ZARR, PCODEC, JPEGXL = "blosc2", "zarr", "pcodec 8", "JPEG XL e3"
 CUBE = "cube"  # the work of those that have chunks along every axis
 
+_CODECS, _FORMATS = "arrays.codecs", "arrays.formats"
 TABLE = {
-    OURS: "arrays.formats:Ours",
-    AUTO: "arrays.formats:Auto",
-    BLOSC2: "arrays.formats:Blosc2",
-    "blosc2, bytedelta": "arrays.formats:ByteDelta",
-    ZARR: "arrays.formats:Zarr",
-    "zarr, Blosc": "arrays.formats:ZarrBlosc",
-    "zarr, PCodec": "arrays.formats:ZarrPCodec",
-    "h5py, gzip": "arrays.formats:Hdf5",
-    "h5py, Blosc": "arrays.formats:Hdf5Blosc",
-    "tensorstore": "arrays.formats:Tensorstore",
-    "tensorstore, zstd": "arrays.formats:TensorstoreZstd",
-    PCODEC: "arrays.codecs:PCodec",
-    "pcodec 12": "arrays.codecs:PCodec12",
-    "OpenZL": "arrays.codecs:OpenZL",
-    "Vortex": "arrays.formats:Vortex",
-    "Vortex, compact": "arrays.formats:VortexCompact",
-    "fpzip": "arrays.codecs:FpZip",
-    JPEGXL: "arrays.codecs:JpegXL",
+    OURS: f"{_FORMATS}:Ours",
+    AUTO: (
+        f"{_FORMATS}:Ours",
+        {
+            "codec": "auto",
+            "note": '`bp.save(..., codec="auto")`, otherwise the same: array chunks',
+        },
+    ),
+    BLOSC2: f"{_FORMATS}:Blosc2",
+    "blosc2, bytedelta": f"{_FORMATS}:ByteDelta",
+    ZARR: f"{_FORMATS}:Zarr",
+    "zarr, Blosc": f"{_FORMATS}:ZarrBlosc",
+    "h5py, gzip": f"{_FORMATS}:Hdf5",
+    "h5py, Blosc": f"{_FORMATS}:Hdf5Blosc",
+    "tensorstore, zstd": f"{_FORMATS}:Tensorstore",
+    PCODEC: f"{_CODECS}:PCodec",
+    "pcodec 12": (f"{_CODECS}:PCodec", {"level": 12, "note": "pcodec at its highest level"}),
+    "OpenZL": f"{_CODECS}:OpenZL",
+    "Vortex, compact": f"{_FORMATS}:Vortex",
+    "fpzip": f"{_CODECS}:FpZip",
+    JPEGXL: f"{_CODECS}:JpegXL",
 }
 
 

@@ -81,7 +81,6 @@ class Sample:
         dtype, shape = self.array.dtype, self.array.shape
         return {
             "kind": self.kind,
-            "items": f"{dtype.itemsize}-byte {'integers' if dtype.kind in 'iu' else 'floats'}",
             "about": f"{dtype}, {' x '.join(map(str, shape))}",
             "nbytes": self.array.nbytes,
             "is_measured": self.is_measured,

@@ -1,6 +1,5 @@
 """Files of bloscpack and of other formats, with default options and with better ones."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -20,6 +19,7 @@ from arrays.data import Sample
 class Ours(Contender):
     note = "`bp.save` with its defaults, byte shuffle and zstd-3; `bp.load`, opening included"
     works = (CUBE,)
+    codec = "zstd"
 
     def suited(self, sample: Sample) -> np.ndarray:
         return sample.array
@@ -29,8 +29,7 @@ class Ours(Contender):
     ) -> None:
         # Chunks of several images are those of series.
         access = "series" if isinstance(chunks, tuple) and chunks[0] > 1 else None
-        options = {"chunks": chunks, "access": access, **self.options()}
-        bp.save(path, array, nthreads=nthreads, **options)
+        bp.save(path, array, chunks=chunks, access=access, codec=self.codec, nthreads=nthreads)
 
     def open(self, path: Path) -> Any:
         return bp.open(path)
@@ -40,13 +39,6 @@ class Ours(Contender):
 
     def reading(self, path: Path, like: np.ndarray) -> Loop:
         return loop_of(lambda: bp.load(path, nthreads=1), clock=process_time)
-
-
-class Auto(Ours):
-    note = '`bp.save(..., codec="auto")`, otherwise the same: array chunks'
-
-    def options(self) -> dict[str, Any]:
-        return {"codec": "auto"}
 
 
 class Blosc2(Contender):
@@ -100,23 +92,6 @@ class ZarrBlosc(Zarr):
         return {"compressors": [blosc]}
 
 
-class ZarrPCodec(Zarr):
-    note = "its serializer PCodec, level 8, of numcodecs; a single chunk, as it needs"
-    libraries = "numcodecs {numcodecs}"
-    modules = ("zarr", "zarr.codecs.numcodecs", "pcodec")
-    itemsizes = (2, 4, 8)
-
-    def __init__(self) -> None:
-        super().__init__()
-        warnings.filterwarnings("ignore", "Numcodecs codecs are not in the Zarr")
-
-    def options(self) -> dict[str, Any]:
-        return {"serializer": self.lib.codecs.numcodecs.PCodec(level=8), "compressors": None}
-
-    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
-        super().write(path, array, array.shape)
-
-
 class Hdf5(Contender):
     note = "byte shuffle and gzip-4, which every HDF5 has; chunks of its choice"
     libraries = "h5py {h5py}, hdf5plugin {hdf5plugin}"
@@ -148,12 +123,13 @@ class Hdf5Blosc(Hdf5):
 
 
 class Tensorstore(Contender):
-    note = "its zarr driver with its defaults, byte shuffle and lz4-5; one chunk"
+    note = "its zarr driver, byte shuffle and zstd-5; one chunk"
     libraries = "tensorstore {tensorstore}"
     modules = ("tensorstore",)
 
     def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
-        spec = self._spec(path) | {"metadata": self.options()}
+        blosc = {"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": 1}
+        spec = self._spec(path) | {"metadata": {"compressor": blosc}}
         store = self.lib.open(spec, create=True, dtype=array.dtype, shape=array.shape)
         store.result().write(array).result()
 
@@ -172,23 +148,14 @@ class Tensorstore(Contender):
         return {"driver": "zarr", "kvstore": {"driver": "file", "path": str(path)}}
 
 
-class TensorstoreZstd(Tensorstore):
-    note = "the same with zstd-5"
-
-    def options(self) -> dict[str, Any]:
-        return {"compressor": {"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": 1}}
-
-
 class Vortex(Contender):
-    note = "a file of one column, with its defaults"
+    note = "a file of one column, with its compact encodings, pcodec and Zstandard"
     libraries = "vortex-data {vortex-data}"
     modules = ("vortex", "pyarrow")
-    preset = "default"
 
     def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
-        options = getattr(self.lib.io.VortexWriteOptions, self.preset)()
         column = self.lib.array(import_module("pyarrow").array(array.reshape(-1)))
-        options.write(column, str(path))
+        self.lib.io.VortexWriteOptions.compact().write(column, str(path))
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
@@ -197,8 +164,3 @@ class Vortex(Contender):
     def read(self, handle: Any, like: np.ndarray) -> np.ndarray:
         column = handle.scan().read_all()
         return column.to_numpy(zero_copy_only=False).reshape(like.shape)
-
-
-class VortexCompact(Vortex):
-    note = "the same with its compact encodings, pcodec and Zstandard"
-    preset = "compact"

@@ -9,7 +9,7 @@ from race.page import surroundings
 from race.races import Benchmark, Case, Races, Task, file_system, random_places, size_of
 
 from benzina import jpeg
-from benzina.contenders import BARE_ONE, LOAD, OPEN, PACK, PARSE, SAMPLE, TABLE, TARGETS
+from benzina.contenders import LOAD, OPEN, PACK, PARSE, SAMPLE, TABLE, TARGETS
 from benzina.data import ABOUT, FULL, QUICK, make_pictures
 from benzina.index import write_index
 from bloscpack import benzina
@@ -152,9 +152,7 @@ class Pictures(Races):
     def race(self, case: Case, work: str, per_call: int, nthreads: int | None = None) -> None:
         """Race all contenders that do a kind of work; by default on all processors."""
         task = self.task(work, nthreads or available_cpus())
-        # On one thread both ways of PyAV are the same.
-        absent = BARE_ONE if nthreads == 1 else ""
-        self.hold_work(case, work, lambda one: None if one.name == absent else task, per_call)
+        self.hold_work(case, work, lambda one: task, per_call)
 
 
 def race_loading(races: Pictures) -> None:

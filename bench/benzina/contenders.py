@@ -13,20 +13,14 @@ from race.timing import Call, Loop, loop_of
 
 OURS = "bloscpack"
 BARE = "PyAV, on threads"
-BARE_ONE = "PyAV, threads of its own"
 BYTES = "bytes"
-TWIN = "plain Python"
 PILLOW = "JPEG, Pillow"
-TORCH = "JPEG, Pillow in DataLoader"
 
 TABLE = {
     OURS: "benzina.with_bloscpack:Ours",
     BARE: "benzina.with_pyav:Bare",
-    BARE_ONE: "benzina.with_pyav:BareOne",
     PILLOW: "benzina.with_pillow:PillowThreads",
-    TORCH: "benzina.with_torch:TorchWorkers",
     BYTES: "benzina.with_parsers:Bytes",
-    TWIN: "benzina.with_parsers:Twin",
     "pybenzinaparse": "benzina.with_parsers:Parser",
 }
 

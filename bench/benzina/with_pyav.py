@@ -1,6 +1,6 @@
 """PyAV alone: H.265 pictures are decoded and dropped, and pictures encoded and dropped."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from fractions import Fraction
@@ -19,9 +19,7 @@ from bloscpack.benzina.codec.picture import yuv_planes
 from bloscpack.benzina.mp4.format import THUMB
 
 _RATE = 20
-_X265 = "bframes=0:keyint=1:no-info=1:log-level=none"
-_ALONE = "pools=none:frame-threads=1"
-# With threads of its own, libx265 restarts at each row of blocks.
+_X265 = "bframes=0:keyint=1:no-info=1:log-level=none:pools=none:frame-threads=1"
 _TOLERANCE = 0.02
 
 
@@ -44,25 +42,7 @@ class Bare(Contender):
         config, payloads = _read_payloads(task)
         lumas = map(_luma, _frames(_open_decoder(config), payloads))
         require_lumas(lumas, task, self.name, len(payloads))
-        return self._decoding(config, payloads, task["nthreads"], stack)
-
-    def pack(self, task: Task, stack: ExitStack) -> Call:
-        av.logging.set_level(None)
-        pictures = read_wanted(task)[: task["npacked"]]
-        frames = [_make_frame(picture, task["tile"]) for picture in pictures]
-        encode = self._encoding(task, stack)
-        packets = encode(frames)
-        lumas = map(_luma, _frames(_open_decoder(), packets))
-        require_lumas(lumas, task, self.name, len(frames))
-        # Other sizes mean another quality, which takes another time.
-        nbytes, wanted = sum(map(_picture_nbytes, packets)), task["payload_nbytes"]
-        is_equal = abs(nbytes - wanted) <= _TOLERANCE * wanted
-        require(is_equal, self.name, f"the size of all packets, {nbytes} and not {wanted},")
-        return lambda: encode(frames)
-
-    def _decoding(
-        self, config: bytes, payloads: list[bytes], nthreads: int, stack: ExitStack
-    ) -> Call:
+        nthreads = task["nthreads"]
         pool = stack.enter_context(ThreadPoolExecutor(nthreads))
         decoders = [_open_decoder(config) for _ in range(nthreads)]
         shares = [payloads[first::nthreads] for first in range(nthreads)]
@@ -72,35 +52,26 @@ class Bare(Contender):
 
         return lambda: exhaust(pool.map(decode, decoders, shares))
 
-    def _encoding(self, task: Task, stack: ExitStack) -> Callable[[list[Any]], list[bytes]]:
+    def pack(self, task: Task, stack: ExitStack) -> Call:
+        av.logging.set_level(None)
+        pictures = read_wanted(task)[: task["npacked"]]
+        frames = [_make_frame(picture, task["tile"]) for picture in pictures]
         pool = stack.enter_context(ThreadPoolExecutor(task["nthreads"]))
-        encode = partial(_encode, crf=task["crf"], more=_ALONE)
-        return lambda frames: list(pool.map(encode, frames))
+        encode = partial(_encode, crf=task["crf"])
+        packets = list(pool.map(encode, frames))
+        lumas = map(_luma, _frames(_open_decoder(), packets))
+        require_lumas(lumas, task, self.name, len(frames))
+        # Other sizes mean another quality, which takes another time.
+        nbytes, wanted = sum(map(_picture_nbytes, packets)), task["payload_nbytes"]
+        is_equal = abs(nbytes - wanted) <= _TOLERANCE * wanted
+        require(is_equal, self.name, f"the size of all packets, {nbytes} and not {wanted},")
+        return lambda: list(pool.map(encode, frames))
 
 
-class BareOne(Bare):
-    """One at a time that uses all threads itself."""
-
-    note = (
-        "the same with one decoder, which decodes several pictures at once, and one encoder after "
-        "the other, with the threads it makes for itself"
-    )
-
-    def _decoding(
-        self, config: bytes, payloads: list[bytes], nthreads: int, stack: ExitStack
-    ) -> Call:
-        decoder = _open_decoder(config, nthreads)
-        return lambda: exhaust(_frames(decoder, payloads))
-
-    def _encoding(self, task: Task, stack: ExitStack) -> Callable[[list[Any]], list[bytes]]:
-        return lambda frames: [_encode(frame, task["crf"]) for frame in frames]
-
-
-def _open_decoder(config: bytes | None = None, nthreads: int = 1) -> Any:
+def _open_decoder(config: bytes | None = None) -> Any:
     decoder = av.CodecContext.create("hevc", "r")
     decoder.extradata = config
-    decoder.thread_count = nthreads
-    decoder.thread_type = "FRAME" if nthreads > 1 else "NONE"
+    decoder.thread_count, decoder.thread_type = 1, "NONE"
     decoder.open()
     return decoder
 
@@ -112,14 +83,13 @@ def _frames(decoder: Any, payloads: Iterable[bytes]) -> Iterator[Any]:
     decoder.flush_buffers()
 
 
-def _encode(frame: Any, crf: int, more: str = "") -> bytes:
+def _encode(frame: Any, crf: int) -> bytes:
     encoder = av.CodecContext.create("libx265", "w")
     encoder.width, encoder.height = frame.width, frame.height
     encoder.pix_fmt = frame.format.name
     encoder.time_base, encoder.framerate = Fraction(1, _RATE), _RATE
     encoder.gop_size, encoder.max_b_frames = 1, 0
-    parameters = ":".join(filter(None, (_X265, more)))
-    encoder.options = {"preset": "medium", "crf": str(crf), "x265-params": parameters}
+    encoder.options = {"preset": "medium", "crf": str(crf), "x265-params": _X265}
     (packet,) = encoder.encode(frame) + encoder.encode(None)
     return bytes(packet)
 

@@ -54,12 +54,6 @@ class Task:
     enter: Callable[[Core], dict[str, Loop]]
     per_call: int = 1  # things
 
-    def hold(self, races: Core) -> Case:
-        """Hold the race and return its result."""
-        case = Case(self.title, self.title, self.nbytes)
-        races.hold(case, self.enter(races), self.per_call)
-        return case
-
 
 @dataclass(frozen=True, slots=True)
 class Spec:
@@ -211,7 +205,8 @@ def _pool_for(chunks: Sequence[object] = ()) -> ThreadPoolExecutor | None:
 
 def _race(work: str, races: Core) -> None:
     for task in tasks_of(work, races.setting):
-        task.hold(races)
+        case = Case(task.title, task.title, task.nbytes)
+        races.hold(case, task.enter(races), task.per_call)
 
 
 BENCHMARK = Benchmark(Core, {work: partial(_race, work) for work in WORK}, FULL, QUICK)

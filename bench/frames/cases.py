@@ -9,7 +9,7 @@ from race.page import surroundings
 from race.races import Benchmark, Case, Races, file_system, random_places, remove, size_of
 
 from frames.codecs import race_codecs
-from frames.contenders import BARE_JPEG, BATCH, CLIP, ONE_THREAD, SINGLE, STORES, TABLE, Contender
+from frames.contenders import BARE_JPEG, BATCH, CLIP, SINGLE, STORES, TABLE, Contender
 from frames.data import FULL, QUICK, Clip, jpeg_pixels, load_clips, make_depth_and_masks
 from frames.ingesting import race_ingest
 from frames.loading import measure_loading
@@ -129,9 +129,12 @@ def _measure_sizes(races: Clips, clip: Clip, quality: float | None) -> dict[str,
     """Return bytes per frame, of the whole files, by contender."""
     nframes = races.setting.nclips * len(clip.frames)
     sizes = {"raw": float(clip.frames[0].nbytes)}
+    measured = set()
     for contender in races.contenders:
-        if contender.name != BARE_JPEG and not contender.name.endswith(ONE_THREAD):
-            sizes[contender.name] = size_of(races.write(contender, clip)) / nframes
+        path = races.write(contender, clip)
+        if contender.name != BARE_JPEG and path not in measured:  # several read the same files
+            sizes[contender.name] = size_of(path) / nframes
+            measured.add(path)
     if quality is not None and (nbytes := jpeg_nbytes(clip.frames, quality)) is not None:
         sizes[JPEG_420] = nbytes
     return sizes

@@ -28,6 +28,8 @@ from race import races
 from race.races import Task, require, require_equal
 from race.timing import Loop, cycling, loop_of
 
+from frames.videofiles import NOTE
+
 Frames = np.ndarray | Sequence[np.ndarray]
 ReadClip = Callable[[str, slice], Frames]
 ReadBatch = Callable[[list[tuple[str, slice]]], Frames]
@@ -52,40 +54,49 @@ MEMMAP = "numpy.memmap"
 
 CLIP, SINGLE, BATCH, LOADING = "clip", "single", "batch", "loading"  # kinds of work
 
+
+def _store(kind: str, note: str, *works: str, nthreads: int | None = None) -> tuple[str, Any]:
+    """Return the entry of a frame store; without a note, of the one above on one thread."""
+    note = note and f"frame store, {note}, checksums compared; all processors"
+    note = note or "the same on one thread"
+    options = {"kind": kind, "note": note, "works": works, "nthreads": nthreads}
+    return "frames.with_bloscpack:Store", options
+
+
+_RAW = "preset raw, all frames read and verified before"
+_HDF5, _LITDATA = "frames.with_arrays:Hdf5", "frames.with_tables:LitData"
 TABLE = {
     GULPIO2: "frames.with_images:GulpIO2",
     GULPIO2_STACKED: "frames.with_images:GulpIO2Stacked",
     BARE_JPEG: "frames.with_images:BareJpeg",
-    BARE_JPEG + ONE_THREAD: "frames.with_images:BareJpegOneThread",
     GULP_SOURCE: "frames.with_gulp:Gulp",
-    GULP_SOURCE + ONE_THREAD: "frames.with_gulp:GulpOneThread",
-    "bloscpack.gulp.GulpDirectory": "frames.with_gulp:GulpDirectory",
-    STORE_JPEG: "frames.with_bloscpack:StoreJpeg",
-    STORE_JPEG + ONE_THREAD: "frames.with_bloscpack:StoreJpegOneThread",
-    STORE_FAST: "frames.with_bloscpack:StoreFast",
-    STORE_FAST + ONE_THREAD: "frames.with_bloscpack:StoreFastOneThread",
-    STORE_SMALL: "frames.with_bloscpack:StoreSmall",
-    STORE_SMALL + ONE_THREAD: "frames.with_bloscpack:StoreSmallOneThread",
-    STORE_RAW: "frames.with_bloscpack:StoreRaw",
-    STORE_VIDEO: "frames.with_bloscpack:StoreVideo",
-    STORE_VIDEO + ONE_THREAD: "frames.with_bloscpack:StoreVideoOneThread",
+    STORE_JPEG: _store("jpeg", "the same JPEG bytes", CLIP, SINGLE, LOADING),
+    STORE_FAST: _store("fast", "lossless, preset fast", CLIP, SINGLE, BATCH, LOADING),
+    STORE_FAST + ONE_THREAD: _store("fast", "", CLIP, nthreads=1),
+    STORE_SMALL: _store("small", "lossless, preset small", CLIP, SINGLE, LOADING),
+    STORE_SMALL + ONE_THREAD: _store("small", "", CLIP, nthreads=1),
+    STORE_RAW: _store("raw", _RAW, CLIP, SINGLE, BATCH, LOADING),
+    STORE_VIDEO: _store("video", NOTE, CLIP, LOADING),
+    STORE_VIDEO + ONE_THREAD: _store("video", "", CLIP, SINGLE, nthreads=1),
     TORCHCODEC: "frames.with_video:TorchCodec",
-    "H.264, torchcodec, opened": "frames.with_video:TorchCodecOpened",
-    "H.264, decord": "frames.with_video:Decord",
     PYAV: "frames.with_video:PyAv",
     MEMMAP: "frames.with_arrays:MemoryMap",
     "webdataset, JPEG": "frames.with_images:WebDataset",
     PNG: "frames.with_images:PngFiles",
     FFV1: "frames.with_video:Ffv1",
-    "h5py, Blosc lz4": "frames.with_arrays:Hdf5Lz4",
-    "h5py, Blosc zstd": "frames.with_arrays:Hdf5Zstd",
-    "blosc2": "frames.with_arrays:Blosc2",
+    "h5py, Blosc lz4": _HDF5,
+    "h5py, Blosc zstd": (
+        _HDF5,
+        {"codec": ("zstd", 1), "works": (CLIP,), "note": "the same with level 1 of Zstandard"},
+    ),
     "tensorstore": "frames.with_arrays:Tensorstore",
-    "zarrs": "frames.with_arrays:Zarrs",
     "lance": "frames.with_tables:Lance",
     "Hugging Face datasets": "frames.with_tables:HuggingFace",
-    "litdata, raw": "frames.with_tables:LitDataRaw",
-    LITDATA_JPEG: "frames.with_tables:LitDataJpeg",
+    "litdata, raw": (_LITDATA, {"works": (CLIP, SINGLE, LOADING)}),
+    LITDATA_JPEG: (
+        _LITDATA,
+        {"pixels": "jpeg", "works": (CLIP, LOADING), "note": "the same of the JPEG images"},
+    ),
 }
 _NCHECKED = 20
 _TOLERANCE = 2.0  # mean difference of the pixels of video, of 255
@@ -162,7 +173,7 @@ class ClipFiles(Contender):
 
 
 class GulpClips(Contender):
-    """A Gulp directory, read by ``gd[id, slice]`` of `lib`: GulpIO2, or our module of its names."""
+    """A Gulp directory, written by `lib`: GulpIO2, or our module of its names."""
 
     files = "gulp"
     pixels = "jpeg"
@@ -175,15 +186,6 @@ class GulpClips(Contender):
             with chunk.open("wb"):
                 for key in ids[start : start + _ITEMS_PER_CHUNK]:
                     chunk.append(key, {"label": key}, list(frames))
-
-    @contextmanager
-    def open(self, path: Path) -> Iterator[ReadClip]:
-        directory = self.lib.GulpDirectory(str(path))
-
-        def read(key: str, selection: slice) -> Frames:
-            return directory[key, selection][0]
-
-        yield read
 
 
 def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:

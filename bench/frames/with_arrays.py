@@ -23,8 +23,6 @@ from frames.contenders import (
 
 
 class MemoryMap(ClipFiles):
-    """A mapped file for each clip; a read copies the frames."""
-
     works = (CLIP, SINGLE, BATCH, LOADING)
     note = "a .npy file for each clip, mapped and copied to one array; one thread, no checksums"
     suffix = ".npy"
@@ -52,28 +50,7 @@ class MemoryMap(ClipFiles):
         yield read
 
 
-class Blosc2(ClipFiles):
-    """A b2nd file for each clip."""
-
-    works = (CLIP, SINGLE)
-    note = "a b2nd file for each clip, chunk = frame, zstd-1, byte shuffle; no checksums"
-    libraries = "blosc2 {blosc2}"
-    modules = ("blosc2",)
-    suffix = ".b2nd"
-
-    def write_clip(self, path: Path, coded: np.ndarray) -> None:
-        zstd, shuffle = self.lib.Codec.ZSTD, self.lib.Filter.SHUFFLE
-        params = self.lib.CParams(codec=zstd, clevel=1, filters=[shuffle], typesize=1)
-        chunks = (1, *coded.shape[1:])
-        self.lib.asarray(coded, chunks=chunks, urlpath=str(path), mode="w", cparams=params)
-
-    def open_clip(self, path: Path) -> Any:
-        return self.lib.open(str(path), mode="r")
-
-
 class Tensorstore(ClipFiles):
-    """A Zarr array for each clip, by the zarr3 driver on files."""
-
     works = (CLIP, SINGLE)
     note = "a Zarr array for each clip, chunk = frame, zstd-1; threads as it chooses; no checksums"
     libraries = "tensorstore {tensorstore}"
@@ -91,30 +68,7 @@ class Tensorstore(ClipFiles):
         return clip[selection].read().result()
 
 
-class Zarrs(ClipFiles):
-    """A Zarr array for each clip, by the codec pipeline of zarrs in zarr."""
-
-    works = (CLIP, SINGLE)
-    note = "zarr with the codec pipeline of zarrs: an array for each clip, chunk = frame, zstd-1"
-    libraries = "zarr {zarr}, zarrs {zarrs}"
-    modules = ("zarr", "zarrs")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lib.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
-
-    def write_clip(self, path: Path, coded: np.ndarray) -> None:
-        zstd = self.lib.codecs.ZstdCodec(level=1)
-        chunks = (1, *coded.shape[1:])
-        self.lib.create_array(str(path), data=coded, chunks=chunks, compressors=[zstd])
-
-    def open_clip(self, path: Path) -> Any:
-        return self.lib.open_array(str(path), mode="r")
-
-
-class Hdf5Lz4(Contender):
-    """A dataset for each clip, with the Blosc filter of hdf5plugin, LZ4."""
-
+class Hdf5(Contender):
     works = (CLIP, SINGLE)
     note = (
         "a dataset for each clip, chunk = frame, level 5, byte shuffle; one array, frame by frame, "
@@ -122,10 +76,11 @@ class Hdf5Lz4(Contender):
     )
     libraries = HDF5_LIBRARIES
     modules = ("h5py", "hdf5plugin")
-    codec, clevel = "lz4", 5
+    codec = ("lz4", 5)
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        blosc = import_module("hdf5plugin").Blosc(cname=self.codec, clevel=self.clevel, shuffle=1)
+        cname, clevel = self.codec
+        blosc = import_module("hdf5plugin").Blosc(cname=cname, clevel=clevel, shuffle=1)
         with self.lib.File(path, "w") as file:
             for key in ids:
                 file.create_dataset(key, data=frames, chunks=(1, *frames.shape[1:]), **blosc)
@@ -144,11 +99,3 @@ class Hdf5Lz4(Contender):
                 return frames
 
             yield read
-
-
-class Hdf5Zstd(Hdf5Lz4):
-    """Zstandard."""
-
-    works = (CLIP,)
-    note = "the same with level 1 of Zstandard"
-    codec, clevel = "zstd", 1

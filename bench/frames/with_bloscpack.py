@@ -2,48 +2,31 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bloscpack as bp
-from frames.contenders import (
-    BATCH,
-    CLIP,
-    LOADING,
-    SINGLE,
-    Contender,
-    ReadBatch,
-    ReadClip,
-)
+from frames.contenders import Contender, ReadBatch, ReadClip
 from frames.data import encode_frames
-from frames.videofiles import NOTE, encode_mp4
-
-_ALL, _MOST = (CLIP, SINGLE, BATCH, LOADING), (CLIP, SINGLE, LOADING)
-_RAW = "preset raw, all frames read and verified before"
-# Note, pixels, options and work of each store.
-_STORES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
-    "jpeg": ("frame store of the same JPEG bytes", "jpeg", {"codec": "jpeg"}, _MOST),
-    "fast": ("frame store, lossless, preset fast", "frames", {"preset": "fast"}, _ALL),
-    "small": ("frame store, lossless, preset small", "frames", {"preset": "small"}, _MOST),
-    "raw": (f"frame store, {_RAW}", "frames", {"preset": "raw"}, _ALL),
-    "video": (f"frame store, {NOTE}", "video", {"codec": "video"}, (CLIP, LOADING)),
-}
+from frames.videofiles import encode_mp4
 
 
 class Store(Contender):
-    """A frame store, one of `_STORES`; a read returns one array of the frames."""
+    """A frame store; a read returns one array of the frames.
 
-    def __init__(self, kind: str, nthreads: int | None = None) -> None:
-        super().__init__()
-        what, self.pixels, self._options, self.works = _STORES[kind]
-        self.files, self._nthreads = f"{kind} store", nthreads
-        self.note = f"{what}, checksums compared; all processors"
-        if nthreads == 1:
-            self.note = "the same on one thread"
-            self.works = (CLIP, SINGLE) if kind == "video" else (CLIP,)
+    `kind` is a codec of images or a preset.
+    """
+
+    kind = ""
+    nthreads: int | None = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        is_coded = self.kind in ("jpeg", "video")
+        self.files, self.pixels = f"{self.kind} store", self.kind if is_coded else "frames"
+        self._options = {"codec" if is_coded else "preset": self.kind}
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         clip = encode_frames(frames) if self.pixels == "jpeg" else frames
@@ -57,8 +40,8 @@ class Store(Contender):
 
     @contextmanager
     def _store(self, path: Path) -> Iterator[bp.frames.FrameStore]:
-        with bp.frames.open(path, nthreads=self._nthreads) as store:
-            if self.files == "raw store":  # chunks are verified once, when they are first read
+        with bp.frames.open(path, nthreads=self.nthreads) as store:
+            if self.kind == "raw":  # chunks are verified once, when they are first read
                 for clip in store.values():
                     for number in range(len(clip)):
                         clip.read(number)
@@ -82,10 +65,3 @@ class Store(Contender):
                 return batch
 
             yield read
-
-
-StoreJpeg, StoreJpegOneThread = partial(Store, "jpeg"), partial(Store, "jpeg", 1)
-StoreFast, StoreFastOneThread = partial(Store, "fast"), partial(Store, "fast", 1)
-StoreSmall, StoreSmallOneThread = partial(Store, "small"), partial(Store, "small", 1)
-StoreVideo, StoreVideoOneThread = partial(Store, "video"), partial(Store, "video", 1)
-StoreRaw = partial(Store, "raw")

@@ -10,37 +10,20 @@ from bloscpack.gulp.clipsource import GulpSource
 from frames.contenders import CLIP, LOADING, Frames, GulpClips, ReadClip
 
 
-class GulpDirectory(GulpClips):
-    """A Gulp directory, read by the names of GulpIO2."""
-
-    note = "GulpIO2's files and its ``gd[id, slice]``: a list of frames"
-    modules = ("bloscpack.gulp",)
-
-
-class Gulp(GulpDirectory):
-    """A Gulp directory as a source of clips."""
-
+class Gulp(GulpClips):
     note = "GulpIO2's files through `bloscpack.frames.open`: one array; all processors"
+    modules = ("bloscpack.gulp",)
     works = (CLIP, LOADING)
-    nthreads: int | None = None
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
         with GulpSource(path) as source:
 
             def read(key: str, selection: slice) -> Frames:
-                (frames,) = source.read([(key, selection)], nthreads=self.nthreads)
+                (frames,) = source.read([(key, selection)])
                 return frames
 
             yield read
-
-
-class GulpOneThread(Gulp):
-    """A Gulp directory as a source, on one thread."""
-
-    note = "the same on one thread"
-    works = (CLIP,)
-    nthreads = 1
 
 
 def ingest(

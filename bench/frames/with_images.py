@@ -1,6 +1,6 @@
 """Images of frames: JPEG in Gulp directories, in tar files and in memory, and PNG files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,18 +9,21 @@ import numpy as np
 from race.timing import NTHREADS
 
 import bloscpack as bp
-from frames.contenders import CLIP, LOADING, SINGLE, ClipFiles, Contender, GulpClips, ReadClip
+from frames.contenders import CLIP, LOADING, SINGLE, ClipFiles, GulpClips, ReadClip
 from frames.data import decode_frames, encode_frames
-from frames.with_bloscpack import StoreJpeg
+from frames.with_bloscpack import Store
 
 
 class GulpIO2(GulpClips):
-    """A Gulp directory, read by ``gd[id, slice]``."""
-
     works = (CLIP, SINGLE, LOADING)
     note = "JPEG of quality 90, 4:4:4; gives a list of frames; one thread, the only way"
     libraries = "gulpio2 {gulpio2} (simplejpeg {simplejpeg})"
     modules = ("gulpio2",)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[ReadClip]:
+        directory = self.lib.GulpDirectory(str(path))
+        yield lambda key, selection: directory[key, selection][0]
 
 
 class GulpIO2Stacked(GulpIO2):
@@ -35,7 +38,7 @@ class GulpIO2Stacked(GulpIO2):
             yield lambda key, selection: np.stack(read(key, selection))
 
 
-class BareJpeg(Contender):
+class BareJpeg(Store):
     """Decoding without a container, on threads that wait for work: their limit on this machine."""
 
     note = (
@@ -44,12 +47,7 @@ class BareJpeg(Contender):
     )
     libraries = "simplejpeg {simplejpeg}"
     modules = ("simplejpeg",)
-    files = StoreJpeg().files
-    pixels = "jpeg"
-    nthreads = NTHREADS
-
-    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        StoreJpeg().write(path, ids, frames)
+    kind = "jpeg"
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
@@ -57,30 +55,20 @@ class BareJpeg(Contender):
             images = {key: source[key].read_images() for key in source}
             shape = source[next(iter(images))].shape[1:]
         decode_jpeg = self.lib.decode_jpeg
-        with ThreadPoolExecutor(self.nthreads) as pool:
+        with ThreadPoolExecutor(NTHREADS) as pool:
 
             def read(key: str, selection: slice) -> np.ndarray:
                 chosen = images[key][selection]
                 frames = np.empty((len(chosen), *shape), np.uint8)
 
                 def decode(first: int) -> None:
-                    for k in range(first, len(chosen), self.nthreads):
+                    for k in range(first, len(chosen), NTHREADS):
                         decode_jpeg(chosen[k], fastdct=True, fastupsample=True, buffer=frames[k])
 
-                if self.nthreads == 1:
-                    decode(0)
-                else:
-                    list(pool.map(decode, range(self.nthreads)))
+                list(pool.map(decode, range(NTHREADS)))
                 return frames
 
             yield read
-
-
-class BareJpegOneThread(BareJpeg):
-    """On one thread."""
-
-    note = "the same on one thread"
-    nthreads = 1
 
 
 class WebDataset(ClipFiles):
@@ -115,8 +103,6 @@ class WebDataset(ClipFiles):
 
 
 class PngFiles(ClipFiles):
-    """A folder of numbered files for each clip, by OpenCV."""
-
     works = (CLIP, SINGLE)
     note = "a folder of PNG files for each clip, OpenCV's default level; one array; one thread"
     libraries = "OpenCV {opencv-python-headless}"

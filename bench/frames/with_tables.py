@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,8 +57,6 @@ class FrameRows(Contender):
 
 
 class Lance(FrameRows):
-    """A dataset with a binary column, read by `take`."""
-
     works = (CLIP, SINGLE, LOADING)
     note = "a binary column, a row for each frame; `take`; one array; threads as it chooses"
     libraries = "pylance {pylance}"
@@ -81,8 +78,6 @@ class Lance(FrameRows):
 
 
 class HuggingFace(FrameRows):
-    """A dataset with a binary column on disk, which it maps."""
-
     works = (CLIP, LOADING)
     note = (
         "Arrow files with a binary column, a row for each frame; mapped, copied to one array; one "
@@ -111,15 +106,9 @@ class HuggingFace(FrameRows):
 
 
 class LitData(FrameRows):
-    """Chunks of samples of bytes, read by their index."""
-
+    note = "chunks of 64 MB, a sample for each frame, raw pixels; one array; one thread"
     libraries = "litdata {litdata}"
     modules = ("litdata", "litdata.streaming.writer")
-
-    def __init__(self, pixels: str, what: str, *works: str) -> None:
-        super().__init__()
-        self.pixels, self.works = pixels, works
-        self.note = f"chunks of 64 MB, a sample for each frame, {what}; one array; one thread"
 
     def write_rows(self, path: Path, rows: list[bytes], nclips: int) -> None:
         path.mkdir()
@@ -135,8 +124,3 @@ class LitData(FrameRows):
 
     def read_rows(self, table: Any, numbers: range) -> Sequence[bytes]:
         return [table[number] for number in numbers]
-
-
-_JPEG = "the same JPEG images, simplejpeg"
-LitDataRaw = partial(LitData, "frames", "raw pixels", CLIP, SINGLE, LOADING)
-LitDataJpeg = partial(LitData, "jpeg", _JPEG, CLIP, LOADING)

@@ -47,30 +47,6 @@ class PyAv(VideoFiles):
         return np.stack(frames)
 
 
-class Decord(VideoFiles):
-    """A reader for each clip, kept.
-
-    The library is imported by its own process only: it breaks OpenCV's PNG files in a process that
-    has both.
-    """
-
-    works = (CLIP, SINGLE)
-    note = "the mp4 files, a reader kept for each, `get_batch`; one thread"
-    libraries = "decord {decord}"
-
-    def __init__(self) -> None:
-        version("decord")  # an ImportError if it is not installed
-
-    def open_clip(self, path: Path) -> Any:
-        import decord
-
-        return decord.VideoReader(str(path), num_threads=1)
-
-    def read_clip(self, clip: Any, selection: slice) -> np.ndarray:
-        wanted = [*range(selection.start, selection.stop, selection.step or 1)]
-        return clip.get_batch(wanted).asnumpy()
-
-
 class TorchCodec(VideoFiles):
     """A decoder for each clip, kept; imported by its own process only, as it takes long."""
 
@@ -78,7 +54,8 @@ class TorchCodec(VideoFiles):
     note = "the mp4 files, a decoder kept for each, seek mode exact; one thread"
     libraries = "torchcodec {torchcodec}"
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         version("torchcodec")  # an ImportError if it is not installed
         if find_library("avcodec") is None:
             raise ImportError("torchcodec needs the shared libraries of FFmpeg 4 to 8")
@@ -97,22 +74,7 @@ class TorchCodec(VideoFiles):
         return clip.get_frames_at(wanted).data.numpy()
 
 
-class TorchCodecOpened(TorchCodec):
-    """A decoder that is opened for each read."""
-
-    works = (CLIP, SINGLE)
-    note = "the same, a decoder opened for each read"
-
-    def open_clip(self, path: Path) -> Path:
-        return path
-
-    def read_clip(self, clip: Path, selection: slice) -> np.ndarray:
-        return super().read_clip(super().open_clip(clip), selection)
-
-
 class Ffv1(ClipFiles):
-    """A Matroska file for each clip, key frames only, by PyAV."""
-
     note = (
         "a Matroska file for each clip, every frame a key frame; only those wanted are decoded; "
         "one array; threads as PyAV chooses"

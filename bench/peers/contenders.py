@@ -16,12 +16,17 @@ TABLE = {
     "bloscpack": "peers.with_bloscpack:Ours",
     "blosc2": "peers.formats:Blosc2",
     "zarr": "peers.formats:Zarr",
-    "zarr, crc32c": "peers.formats:ZarrCrc32c",
+    "zarr, crc32c": (
+        "peers.formats:Zarr",
+        {"is_variant": True, "note": "as zarr, with its crc32c codec"},
+    ),
     "zarrs": "peers.formats:Zarrs",
-    "zarrs, crc32c": "peers.formats:ZarrsCrc32c",
     "tensorstore": "peers.formats:Tensorstore",
     "h5py": "peers.formats:Hdf5",
-    "h5py, fletcher32": "peers.formats:Hdf5Fletcher32",
+    "h5py, fletcher32": (
+        "peers.formats:Hdf5",
+        {"is_variant": True, "note": "as h5py, with its fletcher32 filter"},
+    ),
     "numpy.save": "peers.formats:Npy",
 }
 

@@ -15,8 +15,6 @@ HDF5_LIBRARIES = "h5py {h5py} (HDF5 {HDF5}, hdf5plugin {hdf5plugin})"
 
 
 class Blosc2(Contender):
-    """A b2nd file with the given chunks, and blocks of its own choice."""
-
     note = "blocks of its own choice; it has no checksums"
     libraries = "blosc2 {blosc2}"
     modules = ("blosc2",)
@@ -63,8 +61,6 @@ class Blosc2(Contender):
 
 
 class Zarr(Contender):
-    """Zarr format 3 without checksums, the default: a folder with a file for each chunk."""
-
     note = "format 3, a file for each chunk; no checksums, the default"
     libraries = "zarr {zarr}"
     modules: tuple[str, ...] = ("zarr",)
@@ -112,16 +108,7 @@ class Zarr(Contender):
         return _chunk_files(path)
 
 
-class ZarrCrc32c(Zarr):
-    """Zarr with the crc32c codec behind the compressor."""
-
-    note = "as zarr, with its crc32c codec"
-    is_variant = True
-
-
 class Zarrs(Zarr):
-    """Zarr with the codec pipeline of zarrs."""
-
     note = "zarr with the codec pipeline of zarrs; no checksums, the default"
     libraries = "zarrs {zarrs}"
     modules = ("zarr", "zarrs")
@@ -134,16 +121,7 @@ class Zarrs(Zarr):
         return self.lib.config.set(settings)
 
 
-class ZarrsCrc32c(Zarrs):
-    """Zarrs with the crc32c codec behind the compressor."""
-
-    note = "as zarrs, with zarr's crc32c codec"
-    is_variant = True
-
-
 class Tensorstore(Contender):
-    """Zarr format 3 by tensorstore, its zarr3 driver on files."""
-
     note = "driver zarr3, a file for each chunk, each synced, the default; no checksums"
     libraries = "tensorstore {tensorstore}"
     modules = ("tensorstore",)
@@ -222,8 +200,6 @@ def _chunk_files(path: Path) -> list[DataExtent]:
 
 
 class Hdf5(Contender):
-    """A chunked dataset without checksums, the default."""
-
     note = "Blosc filter of hdf5plugin; no checksums of data, the default"
     libraries = HDF5_LIBRARIES
     modules = ("h5py", "hdf5plugin")
@@ -272,13 +248,6 @@ class Hdf5(Contender):
             low = dataset.id
             chunks = [low.get_chunk_info(index) for index in range(low.get_num_chunks())]
         return [DataExtent(path, one.byte_offset, one.byte_offset + one.size) for one in chunks]
-
-
-class Hdf5Fletcher32(Hdf5):
-    """A chunked dataset with HDF5's own checksum filter."""
-
-    note = "as h5py, with its fletcher32 filter"
-    is_variant = True
 
 
 class Npy(Contender):

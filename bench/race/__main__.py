@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from race.page import Page
+from race.page import DOCS, Page
 from race.races import Benchmark, folder_in_memory
 
 FOLDERS = ("core", "peers", "arrays", "frames", "vrs", "benzina", "remote")
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chooser.add_argument("folder", choices=FOLDERS, help="the benchmark")
     folder = chooser.parse_args(argv[:1]).folder
     benchmark: Benchmark = import_module(f"{folder}.cases").BENCHMARK
-    page: Page = import_module(f"{folder}.figures").PAGE
+    pages: tuple[Page, ...] = import_module(f"{folder}.figures").PAGES
     names, always = list(benchmark.races.table), benchmark.always
     parser = argparse.ArgumentParser(
         prog=f"python -m race {folder}", description=chooser.description
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--who", choices=names, action="append", help=f"{whose}; may be repeated")
     add("--json", type=Path, help="where to write the figures")
     add("--read", type=Path, metavar="JSON", help="take the figures of an earlier run")
-    add("--page", type=Path, nargs="?", const=page.path, help="write the page in docs/, or another")
+    add("--page", type=Path, nargs="?", const=DOCS, help="write the pages to docs/, or elsewhere")
     args = parser.parse_args(argv[1:])
     if args.read is not None:
         found = json.loads(args.read.read_text("utf-8"))
@@ -51,10 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.json is not None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    print("\n".join(page.text(found)))
-    if args.page is not None:
-        page.write(found, args.page)
-        print(f"wrote {args.page}", file=sys.stderr)
+    for page in pages:
+        print("\n".join(page.text(found)))
+    print("", *(f"{name}: {text}" for name, text in found["about"].items()), sep="\n")
+    for page in pages if args.page is not None else ():
+        print(f"wrote {page.write(found, args.page)}", file=sys.stderr)
     return 0
 
 

@@ -1,12 +1,9 @@
 """Page and terminal output of a run: surroundings, targets, tables."""
 
 import platform
-import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import fill
@@ -20,7 +17,7 @@ from bloscpack.parallel.threads import available_cpus
 from race.races import Case, Races
 from race.timing import NTHREADS, ORIGINAL
 
-_DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 Run = dict[str, Any]
 Lines = list[tuple[str, ...]]
@@ -129,6 +126,18 @@ def with_ratio(
     return cell
 
 
+def raced(
+    run: Run,
+    title: str,
+    about: str,
+    start: str,
+    cell: Cell,
+    absent: Callable[[str], bool] = lambda name: False,
+) -> Table:
+    """Return the table of the races whose keys begin with `start`."""
+    return Table(title, about, timings(cases_of(run, start), cell, absent))
+
+
 def duration(seconds: float) -> str:
     """Return a time in words."""
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"
@@ -144,13 +153,6 @@ def text_table(lines: Lines) -> list[str]:
         )
         for line in lines
     ]
-
-
-def markdown_table(lines: Lines) -> list[str]:
-    """Return the lines as a Markdown table."""
-    head, *body = lines
-    rule = ("---", *("---:" for _ in head[1:]))
-    return ["| " + " | ".join(line) + " |" for line in (head, rule, *body)]
 
 
 def _processor() -> str:
@@ -196,45 +198,46 @@ def items(texts: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Layout of the page of a benchmark.
+    """Layout of a page of a benchmark.
 
     Attributes
     ----------
-    introduction : callable
-        Returns the Markdown above the figures, from the run.
+    file : str
+        Name of the page in docs/.
+    title : str
+        Its heading.
+    introduction : str
+        Markdown above the figures; the settings of the run fill its fields.
+    summary : callable
+        Returns the table that the page starts with, at most five lines and a head.
     lists : dict of str to str
         Heads of lists of names and texts, and the keys of these in the run.
     tables, targets : callable
         Return those of a run; tables without lines are left out.
     remarks : str
         Markdown below the targets.
-    file : str
-        Name of the page in docs/, which may have parts of other benchmarks.
-    plot : tuple of str, optional
-        Name of a picture in the folder of the page, and the module whose ``draw`` returns it from a
-        run, as a figure of matplotlib.
     """
 
-    introduction: Callable[[Run], str]
+    file: str
+    title: str
+    introduction: str
+    summary: Callable[[Run], Lines]
     lists: dict[str, str]
     tables: Callable[[Run], list[Table]]
-    targets: Callable[[Run], list[Target]]
-    file: str
+    targets: Callable[[Run], list[Target]] = lambda run: []
     remarks: str = ""
-    plot: tuple[str, str] | None = None
-
-    @property
-    def path(self) -> Path:
-        """The page."""
-        return _DOCS / self.file
 
     def markdown(self, run: Run) -> str:
         """Return the page of a run."""
         about = {name: text for name, text in run["about"].items() if name != "date"}
-        parts = [self.introduction(run), f"Run on {run['about']['date']}:\n", items(about)]
-        for introduction, key in self.lists.items():
-            parts += [f"{introduction}\n", items(run[key])]
-        if len(targets := self._target_lines(run)) > 1:
+        summary = self.summary(run)
+        introduction = self.introduction.format(**run["setting"])
+        parts = [f"# {self.title}\n", _markdown(summary), introduction]
+        parts += [f"Run on {run['about']['date']}:\n", items(about)]
+        for heading, key in self.lists.items():
+            parts += [f"{heading}\n", items(run[key])]
+        targets = [line for line in target_lines(self.targets(run)) if line not in summary[1:]]
+        if len(targets) > 1:
             parts += ["## Targets\n", _markdown(targets)]
         parts.append(self.remarks)
         for table in self._filled_tables(run):
@@ -242,22 +245,11 @@ class Page:
             parts += [f"## {table.title}\n", about_table, _markdown(table.lines)]
         return "\n".join(part for part in parts if part)
 
-    def write(self, run: Run, path: Path) -> None:
-        """Write the page, or replace the part of it that begins with the same heading."""
-        text = self.markdown(run)
-        found = path.read_text("utf-8") if path.exists() else ""
-        parts = [part.rstrip("\n") + "\n" for part in re.split(r"(?m)^(?=# )", found) if part]
-        by_heading = {part.partition("\n")[0]: part for part in parts}
-        by_heading[text.partition("\n")[0]] = text
-        path.write_text("\n".join(by_heading.values()), "utf-8")
-        if self.plot is not None:
-            name, module = self.plot
-            try:
-                figure = import_module(module).draw(run)
-            except ImportError as err:
-                print(f"no plot: {err}", file=sys.stderr)
-            else:
-                figure.savefig(path.parent / name, metadata={"Date": None})
+    def write(self, run: Run, folder: Path) -> Path:
+        """Write the page to a folder and return its path."""
+        path = folder / self.file
+        path.write_text(self.markdown(run), "utf-8")
+        return path
 
     def text(self, run: Run) -> list[str]:
         """Return tables and targets as lines for a terminal, the targets last."""
@@ -265,18 +257,37 @@ class Page:
         for table in self._filled_tables(run):
             about = [table.about] if table.about else []
             lines += ["", table.title, *about, *text_table(table.lines)]
-        lines += ["", *(f"{name}: {about}" for name, about in run["about"].items())]
-        found = self._target_lines(run)
+        found = target_lines(self.targets(run))
         return [*lines, "", "Targets", *text_table(found)] if len(found) > 1 else lines
 
     def _filled_tables(self, run: Run) -> list[Table]:
         return [table for table in self.tables(run) if len(table.lines) > 1]
 
-    def _target_lines(self, run: Run) -> Lines:
-        lines: Lines = [("work", "target", "found", "met")]
-        lines += [(one.work, one.target, one.found, one.met) for one in self.targets(run)]
-        return lines
+
+def target_lines(targets: Iterable[Target]) -> Lines:
+    """Return the targets as lines, the head first."""
+    lines: Lines = [("work", "target", "found", "met")]
+    return lines + [(one.work, one.target, one.found, one.met) for one in targets]
+
+
+def chosen_targets(
+    targets: Callable[[Run], list[Target]], *chosen: tuple[str, str]
+) -> Callable[[Run], Lines]:
+    """Return the summary of those targets whose work and target begin with these texts."""
+
+    def summary(run: Run) -> Lines:
+        found = targets(run)
+        return target_lines(
+            one
+            for work, target in chosen
+            for one in found
+            if one.work.startswith(work) and one.target.startswith(target)
+        )
+
+    return summary
 
 
 def _markdown(lines: Lines) -> str:
-    return "\n".join(markdown_table(lines)) + "\n"
+    head, *body = lines
+    rule = ("---", *("---:" for _ in head[1:]))
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ _NREADS = 499  # random reads before the sequence repeats; a prime number
 
 Say = Callable[[str], object]
 """Takes a line about the progress."""
+Table = Mapping[str, str | tuple[str, dict[str, Any]]]
+"""Contenders by name, see `assemble`."""
 Task = dict[str, Any]
 """Work for a contender in its own process, as JSON values."""
 
@@ -50,7 +52,9 @@ class Contender:
     works: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
+        """Take attributes from the table of contenders."""
+        vars(self).update(options)
         for module in self.modules:
             import_module(module)
 
@@ -134,7 +138,7 @@ class Races:
     """
 
     folder_name = ""
-    table: Mapping[str, str] = {}
+    table: ClassVar[Table] = {}
 
     def __init__(
         self, setting: Any, folder: Path, memory_folder: Path, names: list[str], say: Say
@@ -195,16 +199,13 @@ class Races:
         return self._workers[name, key]
 
     def hold_work(
-        self, case: Case, work: str, task: Callable[[Any], Task | None], per_call: int = 1
+        self, case: Case, work: str, task: Callable[[Any], Task], per_call: int = 1
     ) -> None:
-        """Race the contenders that do a kind of work, each in a process of its own.
-
-        `task` returns the task of a contender; None if it takes no part.
-        """
+        """Race the contenders that do a kind of work at their tasks, each in its own process."""
         loops = {
-            one.name: self.worker(one.name).prepare(**given)
+            one.name: self.worker(one.name).prepare(**task(one))
             for one in self.contenders
-            if work in one.works and (given := task(one)) is not None
+            if work in one.works
         }
         self.hold(case, loops, per_call)
 
@@ -268,24 +269,21 @@ class Benchmark:
     always: str | None = None
 
 
-def assemble(
-    table: Mapping[str, str], names: Iterable[str] | None = None
-) -> tuple[list[Any], dict[str, str]]:
+def assemble(table: Table, names: Iterable[str] | None = None) -> tuple[list[Any], dict[str, str]]:
     """Return the contenders that are installed, and why the others are not there.
 
-    `table` has for each name a "module:callable" that makes the contender; `names` are all by
-    default.
+    `table` has for each name the "module:class" of the contender, or that and its attributes;
+    `names` are all by default.
     """
     present, absent = [], {}
     for name in table if names is None else names:
-        module, _, kind = table[name].partition(":")
+        entry = table[name]
+        made_by, options = (entry, {}) if isinstance(entry, str) else entry
+        module, _, kind = made_by.partition(":")
         try:
-            contender = getattr(import_module(module), kind)()
+            present.append(getattr(import_module(module), kind)(name=name, **options))
         except ImportError as err:
             absent[name] = f"not installed ({err})"
-        else:
-            contender.name = name
-            present.append(contender)
     return present, absent
 
 

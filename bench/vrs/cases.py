@@ -8,7 +8,7 @@ from race.races import Benchmark, Case, Races, file_system, random_places, requi
 
 import bloscpack as bp
 from bloscpack import vrs
-from vrs.contenders import MCAP, OURS, PER_ARRAY, TABLE, Contender
+from vrs.contenders import MCAP, OURS, TABLE, Contender
 from vrs.data import FIELD, FULL, QUICK, make_frames, make_motion
 from vrs.with_bloscpack import Ours
 
@@ -31,7 +31,6 @@ class Recordings(Races):
         self.stored = {MOTION: make_motion(self.setting), FRAMES: make_frames(self.setting)}
         for what, values in self.stored.items():
             np.save(self.wanted(what), values)
-        self.found["per_array"] = PER_ARRAY
 
     def about(self) -> dict[str, str]:
         about = surroundings(self)

@@ -37,10 +37,8 @@ PER_ARRAY = 32
 
 TABLE = {
     WHEEL: "vrs.with_pyvrs:Wheel",
-    "vrs, arrays of 32 frames": "vrs.with_pyvrs:WheelArrays",
     OURS: "vrs.with_bloscpack:Ours",
     OURS_ARRAYS: "vrs.with_bloscpack:OursArrays",
-    "bloscpack, SyncVRSReader": "vrs.with_bloscpack:OursPorted",
     MCAP: "vrs.with_mcap:Mcap",
 }
 
@@ -72,13 +70,7 @@ class Handle(Protocol):
 
 
 class Contender(races.Contender):
-    """A way to keep records.
-
-    Attributes
-    ----------
-    files : str
-        Contenders with the same value read the same files.
-    """
+    """A way to keep records; contenders with the same `files` read the same ones."""
 
     files = "vrs"
 

@@ -1,4 +1,4 @@
-"""Our recordings, and our reader for users of pyvrs."""
+"""Our recordings."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,14 +50,11 @@ class OpenedArrays(Opened):
 
 
 class Ours(Contender):
-    """`bloscpack.vrs`: records one by one, columns."""
-
     note = (
         "bloscpack.vrs: `for record in recording`, `recording[i]` and `stream.field(name)`; files "
         "by `vrs.create` with a Layout class, from dicts and arrays"
     )
     works = (*READING, *WRITING)
-
     opened = Opened
 
     @contextmanager
@@ -90,19 +87,6 @@ def _writer(stream_name: str, layout: Any, values: Any, rate: float, preset: str
 
 
 class OursArrays(Ours):
-    """Frames through `stream.frames`."""
-
     note = "`stream.frames[a:b]`, decoded on all threads"
     works = ("frames",)
     opened = OpenedArrays
-
-
-class OursPorted(Ours):
-    """The reader named as that of pyvrs."""
-
-    note = "bloscpack.vrs.SyncVRSReader, whose records and blocks are those of pyvrs"
-    works = READING
-
-    @contextmanager
-    def open(self, path: Path) -> Iterator[Any]:
-        yield Ported(vrs.SyncVRSReader(path))

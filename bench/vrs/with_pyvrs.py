@@ -1,4 +1,4 @@
-"""The vrs wheel: pyvrs over the C++ reference, and a script for its readers and ours."""
+"""The vrs wheel: pyvrs over the C++ reference, and a script for its reader and ours."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from vrs.contenders import PER_ARRAY, READING, Contender
+from vrs.contenders import READING, Contender
 
 
 class Ported:
-    """A reader of pyvrs, the wheel's or ours, so that both are timed by the same script.
+    """A reader as in pyvrs, the wheel's or ours, so that both are timed by the same script.
 
     It reads a file of one stream, whose first record is its configuration.
     """
@@ -45,41 +45,12 @@ class Ported:
         return self._reader[1 + index].image_blocks[0]
 
 
-class PortedArrays(Ported):
-    """Frames put together as arrays of several."""
-
-    def frames(self) -> Iterator[np.ndarray]:
-        frames = []
-        for frame in super().frames():
-            frames.append(frame)
-            if len(frames) == PER_ARRAY:
-                yield np.stack(frames)
-                frames.clear()
-        if frames:
-            yield np.stack(frames)
-
-
 class Wheel(Contender):
-    """Records one by one; the wheel has no other way."""
-
     note = "pyvrs.SyncVRSReader of the wheel, which reads our files; it writes no layouts of users"
     libraries = "vrs {vrs}"
     works = READING
-    opened = Ported
-
-    def __init__(self) -> None:
-        import pyvrs  # Ported works without it
-
-        self._reader = pyvrs.SyncVRSReader
+    modules = ("pyvrs",)
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Ported]:
-        yield self.opened(self._reader(str(path)))
-
-
-class WheelArrays(Wheel):
-    """Frames as arrays."""
-
-    note = "the same, its frames put together by np.stack"
-    works = ("frames",)
-    opened = PortedArrays
+        yield Ported(self.lib.SyncVRSReader(str(path)))

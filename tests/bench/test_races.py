@@ -1,0 +1,298 @@
+"""The benchmarks run, write their pages, judge their targets and refuse wrong results."""
+
+import json
+import sys
+from importlib import import_module
+from signal import SIGALRM
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from .conftest import BENCH
+
+pytestmark = pytest.mark.slow
+
+for needed in ("blosc", "zstandard"):
+    pytest.importorskip(needed, reason="bench/ needs it: pip install --group bench")
+
+OURS = "bloscpack"
+# Packages that a benchmark needs, arguments of a run, kinds of its cases, and a line of a page.
+RUNS = {
+    "core": ((), (), {"chunk of 64 KiB, zstd"}, "| unpack 4 MB float32 zstd-3 | "),
+    "peers": (
+        (),
+        ("--who", OURS),
+        {"read", "write", "row", "first", "block", "stride", "iterate", "open", "shape"},
+        "| whole read, zstd-3, 1 MiB | >= 0.90 of bare C-Blosc | ",
+    ),
+    "arrays": (
+        (),
+        ("--who", "bloscpack, auto"),
+        {"read", "write", "cube", "threads"},
+        "- arrays: 0 measured, 6 others\n",
+    ),
+    "frames": (
+        ("simplejpeg", "PIL", "av"),
+        *(
+            ("--who", "bloscpack, fast", "--only", "clips", "--only", "opening"),
+            {"clip", "single", "batch"},
+            "| open a store of 2,000 frames | <= 20 ms | ",
+        ),
+    ),
+    "vrs": (
+        (),
+        ("--who", OURS),
+        {"records", "frames", "frame", "write"},
+        "| raw frames | >= 0.9 times vrs | vrs is not there | - |",
+    ),
+    "benzina": (
+        ("PIL", "av"),
+        ("--who", OURS, "--who", "PyAV, on threads", "--who", "bytes"),
+        {"load", "index", "sample", "pack"},
+        "| loader, 2 threads | >= 0.85 times PyAV, on threads | ",
+    ),
+    "remote": (
+        ("zarr", "s3fs", "moto", "distributed"),
+        ("--who", OURS, "--who", "bloscpack, frame store"),
+        {"time", "dask"},
+        "| bloscpack, one row, S3 | 1 request more | 1 | yes |",
+    ),
+}
+
+
+# A type of files that was deleted took its benchmark along.
+THERE = [name for name in RUNS if (BENCH / name).is_dir()]
+
+
+@pytest.mark.parametrize("name", THERE)
+def test_a_quick_run_does_all_the_work_and_writes_its_pages(bench, tmp_path, monkeypatch, name):
+    from race.__main__ import main
+
+    packages, arguments, kinds, line = RUNS[name]
+    for package in packages:
+        pytest.importorskip(package, reason=f"bench/{name} needs it")
+    monkeypatch.setenv("BLOSCPACK_ORACLE", str(tmp_path / "none"))
+    monkeypatch.setattr("frames.data.FOLDER", tmp_path)
+    monkeypatch.setattr("arrays.data.FOLDER", tmp_path)
+
+    found = tmp_path / "run.json"
+    assert main([name, "--quick", *arguments, "--json", str(found), "--page", str(tmp_path)]) == 0
+
+    measured = json.loads(found.read_text())
+    assert kinds <= {case["key"].split("/")[0] for case in measured["cases"]}
+    for case in measured["cases"]:
+        assert all(0 < one < 60 for rounds in case["seconds"].values() for one in rounds)
+    pages = [page.read_text() for page in tmp_path.glob("*.md")]
+    assert any(line in page for page in pages)
+    for page in pages:
+        heading, _, *table = page.splitlines()[:8]
+        assert heading.startswith("# ")
+        assert all(one.startswith("| ") for one in table[:2])
+        assert all(len(one) <= 100 for one in page.splitlines() if not one.startswith("|"))
+    if name == "remote":
+        counts = measured["counts"]["S3"]
+        ours = {work: counts[work]["found"][OURS][0] for work in counts}
+        assert ours == {"open": 1, "row": 1, "rows": 2, "strided": 3, "clip": 1, "iterate": 2}
+    if name == "peers":
+        assert measured["flips"][OURS]["data"]["wrong"] == 0
+
+
+def _case(key, **seconds):
+    seconds = {name.replace("_", " "): [9 * one, one, one / 9] for name, one in seconds.items()}
+    return {"key": key, "title": key, "nbytes": 1, "seconds": seconds, "skipped": {}}
+
+
+# Figures of a run, one of them just good enough or just not, and the lines of targets.
+@pytest.mark.parametrize(
+    ("name", "run", "lines"),
+    [
+        *(
+            ("peers", {"cases": [_case("shape", bloscpack=ours, h5py=1)]}, [(f"{ours}", met)])
+            for ours, met in ((0.25, "yes"), (0.26, "no"))
+        ),
+        *(
+            ("vrs", {"cases": [_case("records/all", bloscpack=ours, vrs=1)]}, [(found, met)])
+            for ours, found, met in ((1.42, "0.70", "yes"), (1.44, "0.69", "no"))
+        ),
+        *(
+            ("benzina", {"cases": [_case("sample/parse", bloscpack=ours)]}, [(found, met)])
+            for ours, found, met in ((8e-6, "8.00 us", "yes"), (8.1e-6, "8.10 us", "no"))
+        ),
+        *(
+            ("remote", {"cases": [_case("dask/read", bloscpack=ours, zarr=1)]}, [(found, met)])
+            for ours, found, met in ((1.0, "1.00", "yes"), (1.01, "0.99", "no"))
+        ),
+        *(
+            (
+                "frames",
+                {"cases": [_case("clip/a", **{"bloscpack, fast": ours}, GulpIO2=1)]},
+                [(found, met)],
+            )
+            for ours, found, met in ((0.099, "a 10.10", "yes"), (0.101, "a 9.90", "no"))
+        ),
+    ],
+)
+def test_a_target_is_judged_by_medians(bench, name, run, lines):
+    if name not in THERE:
+        pytest.skip(f"no bench/{name}")
+    run = {"nthreads": 2, "setting": {"ntiny": 9, "nindexed": 9}, **run}
+    targets = import_module(f"{name}.figures").targets_of(run)
+
+    assert [(one.found, one.met) for one in targets] == lines
+
+
+def test_a_hang_of_a_loader_is_not_a_success(bench):
+    from frames.figures import PAGES
+
+    case = {**_case("loading/spawn"), "skipped": {"bloscpack, fast": "did not finish within 9 s"}}
+    (target,) = PAGES[1].targets({"cases": [case], "setting": {"nindexed": 9}})
+
+    assert (target.found, target.met) == (
+        "spawn, bloscpack, fast: did not finish within 9 s",
+        "no",
+    )
+
+
+def test_means_are_over_measured_arrays_that_a_contender_stored(bench):
+    from arrays.figures import Figures
+
+    auto = "bloscpack, auto"
+    sizes = {
+        "a": {OURS: 40, auto: 20, "blosc2": 30, "zarr": 25, "pcodec 8": 10},
+        "b": {OURS: 40, auto: 10, "blosc2": 20, "zarr": 80},
+        "made": {OURS: 1000, auto: 1, "blosc2": 1},
+    }
+    facts = {"kind": "all", "about": "", "nbytes": 8_000_000}
+    cases = [{**_case(f"{key}/{name}"), "seconds": {OURS: [9.0, 2.0], auto: [1.0, 3.0]}}
+             for key in ("read", "write") for name in sizes]  # fmt: skip
+    arrays = {name: {**facts, "is_measured": name != "made"} for name in sizes}
+
+    lines = {
+        line[0]: line[1:]
+        for line in Figures({"arrays": arrays, "sizes": sizes, "cases": cases}).contenders()
+    }
+
+    assert lines[OURS] == ("2", "1.00", "0.35", "4", "8", "4")
+    assert lines[auto] == ("2", "0.35", "1.00", "8", "8", "8")
+    assert lines["blosc2 or zarr"] == ("2", "0.56", "0.63", "-", "8", "-")
+    assert lines["pcodec 8"] == ("1", "0.25", "2.00", "-", "8", "-")
+
+
+def test_a_crash_counts_and_the_trials_go_on(bench, monkeypatch, tmp_path):
+    from peers import damage
+    from peers.data import field
+    from peers.with_bloscpack import Ours
+
+    ends = iter([(-6, ["right"]), (-SIGALRM, ["wrong"]), (0, ["raised", "wrong"])])
+    asked = []
+    monkeypatch.setattr(damage, "_work", lambda *order: asked.append(order[-1]) or next(ends))
+    np.save(tmp_path / "array.npy", field(300))
+
+    races = SimpleNamespace(setting=SimpleNamespace(nflips=3))
+    counts = damage._flip_one(races, tmp_path, Ours())
+
+    assert asked == [0, 2, 4]
+    assert counts["data"] == {"right": 1, "raised": 0, "wrong": 1, "crashed": 1, "hung": 0}
+    assert counts["header"] == {"right": 0, "raised": 1, "wrong": 1, "crashed": 0, "hung": 1}
+
+
+def test_the_judge_names_every_outcome(bench):
+    from peers.damage import judge
+
+    wanted = np.arange(4, dtype=np.float32)
+    for read, outcome in (
+        (wanted.copy, "right"),
+        (lambda: wanted + np.float32(1), "wrong"),
+        (lambda: wanted[:3], "wrong"),
+        (lambda: wanted.view(np.int32), "wrong"),
+        (lambda: {}["nothing"], "raised"),
+    ):
+        assert judge(read, wanted) == outcome
+
+
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_a_worker_times_what_it_has_checked(bench, tmp_path, is_wrong):
+    pytest.importorskip("bloscpack.vrs")
+    from race.worker import Worker, WorkerError
+    from vrs.data import QUICK, make_motion
+    from vrs.with_bloscpack import Ours
+
+    motion = make_motion(QUICK)[:100]
+    Ours().motion_writer(motion, "none")(tmp_path / "motion.vrs")
+    motion["accelerometer"][17, 2] += 0.5 * is_wrong
+    np.save(tmp_path / "motion.npy", motion)
+    task = {"path": tmp_path / "motion.vrs", "wanted": tmp_path / "motion.npy"}
+    task |= {"places": [3, 17], "per_call": 2}
+    worker = Worker("vrs", OURS)
+    try:
+        for work in ("records", "record", "field"):
+            if is_wrong:
+                with pytest.raises(WorkerError, match=r"(?s)has ended.*is not what was stored"):
+                    worker.prepare(**task, work=work)
+                break
+            assert 0 < worker.prepare(**task, work=work)(2) < 60
+    finally:
+        worker.close()
+
+
+def test_a_worker_that_hangs_is_killed(bench):
+    from race.worker import Process, WorkerError
+
+    process = Process("sleeper", sys.executable, "-c", "input(); input()", timeout=0.5)
+    try:
+        with pytest.raises(WorkerError, match=r"did not finish within 0\.5 s"):
+            process.ask(count=1)
+    finally:
+        process.close()
+
+
+def test_a_wrong_result_stops_a_race(bench, tmp_path, monkeypatch):
+    from arrays.formats import Ours
+    from race.__main__ import main
+
+    monkeypatch.setattr("arrays.data.FOLDER", tmp_path)
+    monkeypatch.setattr(Ours, "read", lambda self, handle, like: -handle[...])
+    with pytest.raises(AssertionError, match="bloscpack: film_u1 is not what was stored"):
+        main(["arrays", "--quick", "--who", OURS, "--only", "whole"])
+
+
+def test_every_bit_is_compared(bench):
+    from arrays.cases import require_same
+
+    wanted = np.array([-0.0, np.nan])
+    require_same(wanted.copy(), wanted, "it", "the array")
+    for wrong in (np.array([0.0, np.nan]), np.array([-0.0]), wanted.astype("f4")):
+        with pytest.raises(AssertionError, match="it: the array is not what was stored"):
+            require_same(wrong, wanted, "it", "the array")
+
+
+def test_bare_decoding_follows_references(bench):
+    from frames.bare import BareClip
+
+    from bloscpack.frames.store.lossless import choose
+
+    still = np.random.default_rng(1).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    frames = np.repeat(still[None], 16, axis=0)
+    frames[:, 10:20, 10:20] += np.arange(16, dtype=np.uint8)[:, None, None, None]
+
+    clip = BareClip.encode(frames, choose(frames, "small"))
+
+    assert clip.cbytes < frames.nbytes / 4  # so that frames do refer to each other
+    assert np.array_equal(clip.decode_first(16), frames)
+    assert np.array_equal(clip.decode(15), frames[15])
+
+
+def test_a_run_that_cannot_begin_closes_its_servers(bench, tmp_path):
+    from race.races import Races
+
+    closed = []
+
+    class Failing(Races):
+        def make_data(self):
+            self.closing.callback(closed.append, True)
+            raise FileNotFoundError("no data")
+
+    with pytest.raises(FileNotFoundError, match="no data"):
+        Failing(None, tmp_path, tmp_path, [], print)
+    assert closed == [True]
