@@ -338,8 +338,8 @@ class Outputs:
         left = [each for each in os.listdir(folder) if each.startswith((".", f"{name}_"))]
         if left:
             return f"left: {left}"
-        # A store and a recording exist from their beginning.
-        is_kept = self._write in (recording, frames, ingest) or Path(path).read_bytes() == b"old"
+        # A recording exists from its beginning.
+        is_kept = self._write is recording or Path(path).read_bytes() == b"old"
         return "" if is_kept else "the old file is gone"
 
 
