@@ -362,7 +362,7 @@ class TestIngest:
         assert main(["frames", "ls", path]) == 0
         assert " video " in capsys.readouterr().out
         assert main(["info", path]) == 0
-        assert "Video: h264, groups of at most 8 frames, 3." in capsys.readouterr().out
+        assert "video: h264, groups of at most 8 frames, 3." in capsys.readouterr().out
         assert main(["info", "--json", path]) == 0
         document = json.loads(capsys.readouterr().out)
         assert document["video"]["codecs"] == ["h264"]
