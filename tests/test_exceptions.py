@@ -174,7 +174,7 @@ def test_attributes() -> None:
 CHANGED_MESSAGES = {
     "archive/reader.py": "an error in the front or the index ends in advice",
     "benzina/load/batching.py": "a sample's index becomes its index and name",
-    "container/reader.py": "an error in the front ends in advice",
+    "container/front.py": "an error in the front ends in advice",
 }
 
 
