@@ -7,7 +7,7 @@ positional and take no lock. Views of part of a dataset share the open file and 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -369,14 +369,6 @@ class Dataset(ClipMapping[Sample]):
         """Close the file for this dataset and its views; idempotent. On a view, do nothing."""
         if not self._is_view:
             self._content.source.close()
-
-    def __enter__(self) -> Self:
-        """Return the dataset, to be closed at the end of the block."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close it."""
-        self.close()
 
 
 def name_text(index: int) -> str:

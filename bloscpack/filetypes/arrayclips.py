@@ -135,14 +135,6 @@ class Clips(ClipMapping[Clip]):
         if isinstance(self._clips, _OpenedInTurn):
             self._clips.close()
 
-    def __enter__(self) -> Self:
-        """Return the source."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close the array that is open."""
-        self.close()
-
 
 class _OpenedInTurn(Mapping[str, Clip]):
     """Clips of named arrays; opening one closes the one before, so that few files are open."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..exceptions import NotFoundError
 from ..frames.indexing import IndexedClip
-from ..frames.protocol import FrameSelection, KeyedSource, frame_indices, read_clip
+from ..frames.protocol import ClipMapping, FrameSelection, frame_indices, read_clip
 from ..media import image
 from ..media.pictureitems import Item, PictureFolder
 from ..storage.batch import Piece
@@ -126,7 +126,7 @@ def id_of(item: Item) -> str:
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
-class FolderSource(KeyedSource):
+class FolderSource(ClipMapping[ImageClip]):
     """Pictures of a folder; see `frames.protocol.FrameSource`.
 
     Parameters

@@ -35,6 +35,8 @@ from ..types import AnyArray, IntArray
 # Selects frames of a clip: an int, a slice, a list or array of ints, or a mask; None selects all.
 FrameSelection: TypeAlias = Any
 Request: TypeAlias = tuple[str, FrameSelection]
+Wanted: TypeAlias = tuple[Any, FrameSelection]  # a request with the clip, of a source's own class
+Batch: TypeAlias = AnyArray | list[AnyArray]  # one array if all agree in shape and dtype
 
 Default = TypeVar("Default")
 
@@ -247,6 +249,10 @@ class ClipMapping(Mapping[str, ClipT]):
     def _ids(self) -> Sequence[str]:
         """Return the ids, in order."""
 
+    def __len__(self) -> int:
+        """Return the number of clips."""
+        return len(self._ids())
+
     def keys(self) -> ClipIds:
         """Return the ids, in order: a sequence, and a set as the keys of a dict are."""
         return ClipIds(self, self._ids())
@@ -263,22 +269,6 @@ class ClipMapping(Mapping[str, ClipT]):
         """Return a clip, or `default` if no clip has this id; no frame is read."""
         return super().get(key, default)
 
-    def _ipython_key_completions_(self) -> list[str]:
-        """Return the ids, for completion of ``source["`` in IPython and notebooks."""
-        return list(self)
-
-
-class KeyedSource(ClipMapping["StoredClip"]):
-    """Base class of sources that know all their ids: implements most of `FrameSource`."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release the source; idempotent."""
-
-    def __len__(self) -> int:
-        """Return the number of clips."""
-        return len(self._ids())
-
     def read(
         self,
         requests: Iterable[Request],
@@ -286,9 +276,39 @@ class KeyedSource(ClipMapping["StoredClip"]):
         out: AnyArray | Sequence[AnyArray] | None = None,
         nthreads: int | None = None,
     ) -> AnyArray | list[AnyArray]:
-        """Read frames of many clips at once; see `read_batch`."""
-        planned = [(self[id_], selection) for id_, selection in requests]
-        return read_batch(planned, out=out, nthreads=nthreads)
+        """Read frames of many clips at once, sorted by offset and decoded on all cores.
+
+        Parameters
+        ----------
+        requests : iterable of (id, selection)
+            Selections as for `Clip.read`.
+        out : ndarray or sequence of ndarray, optional
+            Arrays for the result, of the same form; filled and returned.
+        nthreads : int, optional
+            Decoding threads; by default the number given when the source was opened.
+
+        Returns
+        -------
+        ndarray or list of ndarray
+            The result of ``source[id].read(selection)`` for each request: one array of shape
+            ``(len(requests), ...)`` if all agree in shape and dtype, else one array each.
+
+        Raises
+        ------
+        NotFoundError
+            No clip has a requested id.
+        IndexError, TypeError, ValueError, FormatError, CodecError
+            As for `Clip.read`.
+        """
+        return self._read([(self[id_], selection) for id_, selection in requests], out, nthreads)
+
+    def _read(self, clips: Sequence[Wanted], out: Any, nthreads: int | None) -> Batch:
+        """Read frames of clips at once, as the source needs it; see `read`."""
+        return read_batch(clips, out=out, nthreads=nthreads)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the source; idempotent."""
 
     def __enter__(self) -> Self:
         """Return the source, to be closed at the end of the block."""
@@ -297,6 +317,10 @@ class KeyedSource(ClipMapping["StoredClip"]):
     def __exit__(self, *exc: object) -> None:
         """Close the source."""
         self.close()
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the ids, for completion of ``source["`` in IPython and notebooks."""
+        return list(self)
 
 
 class StoredClip(Clip, Protocol):

@@ -20,9 +20,10 @@ import numpy as np
 from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
 from ..format.filekind import not_gulp
 from ..frames.protocol import (
+    Batch,
+    ClipMapping,
     FrameSelection,
-    KeyedSource,
-    Request,
+    Wanted,
     check_memory,
     frame_indices,
     read_batch,
@@ -61,7 +62,7 @@ _UINT8 = np.dtype("u1")
 _CLOSED = "the Gulp directory is closed"
 
 
-class GulpSource(KeyedSource):
+class GulpSource(ClipMapping["GulpClip"]):
     """The clips of a Gulp directory, in GulpIO2's order of chunks.
 
     Parameters
@@ -189,17 +190,9 @@ class GulpSource(KeyedSource):
             raise NotFoundError(f"no clip {key!r:.80}").at(path=self.name)
         return GulpClip(self, key, ordinal)
 
-    def read(
-        self,
-        requests: Iterable[Request],
-        *,
-        out: AnyArray | Sequence[AnyArray] | None = None,
-        nthreads: int | None = None,
-    ) -> AnyArray | list[AnyArray]:
-        """Read frames of many clips at once; see `frames.protocol.read_batch`."""
-        planned = [(self[id_], selection) for id_, selection in requests]
-        with at_hand(place for clip, selection in planned for place in clip.places(selection)):
-            return read_batch(planned, out=out, nthreads=nthreads)
+    def _read(self, clips: Sequence[Wanted], out: Any, nthreads: int | None) -> Batch:
+        with at_hand(place for clip, selection in clips for place in clip.places(selection)):
+            return read_batch(clips, out=out, nthreads=nthreads)
 
     def close(self) -> None:
         """Release the files; idempotent."""

@@ -1,9 +1,9 @@
 """Frame source over a recording: one clip per stream that has images; see `frames.protocol`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..frames.protocol import KeyedSource, Request, read_batch
+from ..frames.protocol import Batch, ClipMapping, Wanted, read_batch
 from ..parallel.imports import importing
 from ..storage.remote.prefetch import at_hand
 from ..types import AnyArray
@@ -12,7 +12,7 @@ from .recording import open as open_recording
 from .streamclips import StreamClip
 
 
-class RecordingSource(KeyedSource):
+class RecordingSource(ClipMapping[StreamClip]):
     """Clips of the streams of a recording that have images; see `frames.protocol.FrameSource`.
 
     Parameters
@@ -93,19 +93,11 @@ class RecordingSource(KeyedSource):
         """
         return self.recording.streams[key].clip()
 
-    def read(
-        self,
-        requests: Iterable[Request],
-        *,
-        out: AnyArray | Sequence[AnyArray] | None = None,
-        nthreads: int | None = None,
-    ) -> AnyArray | list[AnyArray]:
-        """Read frames of many clips at once; see `frames.protocol.read_batch`."""
-        wanted = [(self[id_], selection) for id_, selection in requests]
+    def _read(self, clips: Sequence[Wanted], out: Any, nthreads: int | None) -> Batch:
         if nthreads is None:
             nthreads = self.recording.nthreads
-        with at_hand(place for clip, selection in wanted for place in clip.places(selection)):
-            planned = [(clip.typed(selection), selection) for clip, selection in wanted]
+        with at_hand(place for clip, selection in clips for place in clip.places(selection)):
+            planned = [(clip.typed(selection), selection) for clip, selection in clips]
             return read_batch(planned, out=out, nthreads=nthreads)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ a store.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, overload
 
@@ -27,7 +27,6 @@ from ...storage.protocol import ByteSource, closed_on_error, errors_at
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
 from ...types import (
-    AnyArray,
     BytesLike,
     FrameCodec,
     FramePreset,
@@ -37,7 +36,7 @@ from ...types import (
     Subsampling,
     VideoEncoder,
 )
-from ..protocol import Clip, ClipMapping, Request, read_batch
+from ..protocol import Batch, Clip, ClipMapping, Wanted, read_batch
 from .clip import StoreClip
 from .frameencoding import ALL_KEPT, EncodedClip, EncodedVideo, Kept, Options, recoded
 from .openclip import as_video, frames_of, is_clip, meta_of, open_clip
@@ -390,40 +389,9 @@ class FrameStore(ClipMapping[StoreClip]):
         self._clips[key] = clip
         return clip
 
-    def read(
-        self,
-        requests: Iterable[Request],
-        *,
-        out: AnyArray | Sequence[AnyArray] | None = None,
-        nthreads: int | None = None,
-    ) -> AnyArray | list[AnyArray]:
-        """Read frames of many clips at once, sorted by offset and decoded on all cores.
-
-        Parameters
-        ----------
-        requests : iterable of (id, selection)
-            Selections as for `StoreClip.read`.
-        out : ndarray or sequence of ndarray, optional
-            Arrays for the result, of the same form; filled and returned.
-        nthreads : int, optional
-            Decoding threads; by default the number given to `open`.
-
-        Returns
-        -------
-        ndarray or list of ndarray
-            The result of ``store[id].read(selection)`` for each request: one array of shape
-            ``(len(requests), ...)`` if all agree in shape and dtype, else one array each.
-
-        Raises
-        ------
-        NotFoundError
-            No clip has a requested id.
-        IndexError, TypeError, ValueError, FormatError, CodecError
-            As for `StoreClip.read`.
-        """
+    def _read(self, clips: Sequence[Wanted], out: Any, nthreads: int | None) -> Batch:
         self._check_open()
-        planned = [(self[id_], selection) for id_, selection in requests]
-        return read_batch(planned, out=out, nthreads=nthreads or self.nthreads)
+        return read_batch(clips, out=out, nthreads=nthreads or self.nthreads)
 
     def append(
         self,
@@ -630,9 +598,6 @@ class FrameStore(ClipMapping[StoreClip]):
             self._source.close()
             if self._upload is not None:
                 self._upload.discard()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exc: object) -> None:
         if self._upload is not None and any(exc):

@@ -7,10 +7,10 @@ table, and one batch reads from all files. Only a limited number of files is ope
 import os
 import stat
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ...storage.remote.source import may_wait, path_of
 from ...storage.runs import MAX_REQUESTS
 from ...storage.url import is_url, shown_name
 from ...types import AnyArray
-from ..protocol import ClipMapping, Request, read_batch
+from ..protocol import Batch, ClipMapping, Wanted, read_batch
 from .clip import StoreClip
 from .format import hash_of, pack_id
 from .framestore import ATTRS_ADVICE, FrameStore, check_exact
@@ -224,19 +224,8 @@ class ManyStores(ClipMapping[StoreClip]):
                 return store[key]
         raise NotFoundError(f"no clip {key!r:.80} among {len(self)}").at(path=self.name)
 
-    def read(
-        self,
-        requests: Iterable[Request],
-        *,
-        out: AnyArray | Sequence[AnyArray] | None = None,
-        nthreads: int | None = None,
-    ) -> AnyArray | list[AnyArray]:
-        """Read frames of many clips at once, from any of the files.
-
-        Parameters, result and errors are the same as for `FrameStore.read`.
-        """
-        planned = [(self[id_], selection) for id_, selection in requests]
-        return read_batch(planned, out=out, nthreads=nthreads or self.nthreads)
+    def _read(self, clips: Sequence[Wanted], out: Any, nthreads: int | None) -> Batch:
+        return read_batch(clips, out=out, nthreads=nthreads or self.nthreads)
 
     def refresh(self) -> None:
         """Make clips visible that were appended to any of the files since they were opened.
@@ -266,12 +255,6 @@ class ManyStores(ClipMapping[StoreClip]):
         tables, self._tables = self._tables, None
         for store in tables.stores if tables else ():
             store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the places and the identities of the files."""
