@@ -12,6 +12,7 @@ import bloscpack as bp
 from bloscpack.cli.main import main
 from bloscpack.media import image
 
+from ..conftest import SMALL_FORMATS
 from ..videofiles import moving
 
 pytestmark = pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")
@@ -46,6 +47,8 @@ def test_a_gulp_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert "left out: EXIF data of a picture" in texts
         bp.frames.ingest({"y": PIXELS}, tmp_path / "d.blp", workers=1)
         assert "left out: attribute 'label2idx'" in ingested(gulp, tmp_path / "d.blp")
+        texts = ingested(gulp, tmp_path / "other.blp", attrs={"label2idx": {"cat": 2}})
+        assert "left out: attribute 'label2idx'" in texts
     out = str(tmp_path / "e.blp")
     assert main(["frames", "create", str(tmp_path / "gulped"), out]) == 0
     assert "left out: file 'notes.txt'" in capsys.readouterr().err
@@ -66,6 +69,32 @@ def test_files_beside_and_behind(tmp_path: Path, recwarn: pytest.WarningsRecorde
         file.write(b"more")
     arrays = list(bp.frames.listing.arrays(tmp_path / "b.npy"))
     assert ingested(arrays, tmp_path / "b.blp") == ["left out: 4 bytes after the array"]
+
+
+def test_what_pictures_lose_that_are_decoded(tmp_path: Path) -> None:
+    """Each loss is remarked once for a clip, also if only a later picture has it."""
+    pillow = pytest.importorskip("PIL.Image")
+    png, info = io.BytesIO(), pytest.importorskip("PIL.PngImagePlugin").PngInfo()
+    info.add_text("Title", "a walk")
+    pillow.fromarray(PIXELS[0].transpose(1, 0, 2)).save(png, "PNG", pnginfo=info)
+    (tmp_path / "walk").mkdir()
+    for number, data in enumerate((turned(), turned(), png.getvalue())):
+        (tmp_path / "walk" / f"{number}.{'png' if number == 2 else 'jpg'}").write_bytes(data)
+    exif, title = (f"left out: {what} of a picture" for what in ("EXIF data", "metadata 'Title'"))
+    listing, walk = bp.frames.listing, tmp_path / "walk"
+    memory = {"a": [turned(), png.getvalue(), turned()]}
+    for number, (items, expected) in enumerate(
+        ((listing.folders(walk), 1), (listing.images(walk), 2), (memory, 1))
+    ):
+        texts = ingested(items, tmp_path / f"{number}.blp", codec="lossless")
+        assert (texts.count(exif), texts.count(title)) == (expected, 1), texts
+
+
+def test_a_recording(tmp_path: Path) -> None:
+    with bp.frames.open(SMALL_FORMATS / "recording.vrs") as recording:
+        texts = ingested(recording, tmp_path / "a.blp")
+    assert "left out: times of the frames of stream 214-1" in texts
+    assert "left out: tag 'made' of the file" in texts
 
 
 def test_videos(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:

@@ -99,7 +99,8 @@ class ArrayItem(Item):
         # An encoder refuses text and bytes, whose items would be taken for frames.
         if hasattr(frames, "__array__") or isinstance(frames, NOT_FRAMES):
             return Reading(frames, meta_of(frames))
-        return Reading(_frames_or_images(frames, options))
+        notes: list[str] = []
+        return Reading(_frames_or_images(frames, options, notes), notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +215,8 @@ class ImageFolder(Item):
             raise FormatError("the folder has no JPEG or PNG file")
         paths = (os.path.join(self.path, name) for name in sorted(names, key=natural_key))
         named = ((path, _content_of(path)) for path in paths)
-        return Reading(_images(named, options, notes), notes=sorted(notes))
+        notes.sort()  # in place, as reading the images adds more
+        return Reading(_images(named, options, notes), notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,10 +350,12 @@ def _images(
             raise
 
 
-def _frames_or_images(frames: Iterable[Any], options: ReadOptions) -> Iterator[Any]:
+def _frames_or_images(
+    frames: Iterable[Any], options: ReadOptions, notes: list[str]
+) -> Iterator[Any]:
     for number, frame in enumerate(frames):
         if isinstance(frame, IMAGE_BYTES):
-            yield from _images([(f"frame {number}", bytes(frame))], options, [])
+            yield from _images([(f"frame {number}", bytes(frame))], options, notes)
         else:
             yield frame
 
