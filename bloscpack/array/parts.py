@@ -5,7 +5,7 @@ and access to the folder (or the object store) of the file. The records they ret
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from math import prod
@@ -446,6 +446,14 @@ class PartsJob:
             )
         return cast, first, end
 
+    def _sampled(self, read: Callable[[tuple[slice, ...]], Any]) -> "PartsJob":
+        wanted = self.sample_rows
+        return self if wanted is None else self.with_blocks_for(read(self._place(*wanted)))
+
+    def _place(self, start: int, stop: int) -> tuple[slice, ...]:
+        """Return the index of rows `start` to `stop` of the array."""
+        return (slice(None),) * self.axis + (slice(start, stop),) if self.shape else ()
+
     def _stored(self, array: AnyArray) -> AnyArray:
         """Return rows with their axes as they are stored."""
         return array.T if self.axis else array
@@ -557,10 +565,8 @@ def parts(
         id=id,
         storage_options=storage_options,
     )
-    wanted = job.sample_rows
-    if sample is not None and wanted is not None:
-        rows = (slice(None),) * job.axis + (slice(*wanted),)
-        job = job.with_blocks_for(sample[rows])
+    if sample is not None:
+        job = job._sampled(sample.__getitem__)
     return job.begin()
 
 

@@ -1,7 +1,7 @@
 """Arrays of an archive: opened as sources of copies, and written as copies of any sources."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,10 @@ from ...array.attrs import plain
 from ...filetypes.arraysource import ArraySource, SeveralArrays
 from ...filetypes.copyjob import CopyJob
 from ...format.archiveindex import check_name
-from ...storage.disk import vanishing
-from ...storage.file import open_source
-from ...storage.protocol import ByteSource
-from ...storage.remote.prefetch import copy_to
-from ...storage.sink import open_sink
-from .arraycopy import OPTIONS, opened, rounded, write_parts
+from ...storage.newfile import NewFile
+from ...storage.protocol import ByteSink, ByteSource
+from ...storage.sink import committed
+from .arraycopy import OPTIONS, opened, rounded, write_array
 from .arrayfile import Add, ArrayFormat
 
 
@@ -38,10 +36,10 @@ def open_archive(
 
 
 class _Writer:
-    """Writes arrays to an archive, each by way of a file of its own; see `ArrayWriter`."""
+    """Writes arrays to an archive; see `ArrayWriter`."""
 
-    def __init__(self, path: str, attrs: Mapping[str, Any], job: CopyJob, sink: Any) -> None:
-        self._path, self._job = f"{path}.member", job
+    def __init__(self, attrs: Mapping[str, Any], job: CopyJob, sink: ByteSink) -> None:
+        self._job = job
         self.archive = ArchiveWriter(sink, attrs)
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
@@ -53,16 +51,14 @@ class _Writer:
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         """Write an array."""
         chunking = self._job.chunking if source.rows.shape else {}
-        with vanishing(self._path) as path, self.archive.member(name) as member:
-            write_parts(source, path, replace(self._job, chunking=chunking), add)
-            with closing(open_source(path)) as file:
-                copy_to(file, member, path)
+        with self.archive.member(name) as member:
+            write_array(source, member, replace(self._job, chunking=chunking), add)
 
 
 @contextmanager
 def _writing(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator[_Writer]:
-    with open_sink(path) as sink:
-        writer = _Writer(path, arrays.attrs, job, sink)
+    with committed(NewFile(path, path, path)) as sink:
+        writer = _Writer(arrays.attrs, job, sink)
         yield writer
         writer.archive.finish()
 

@@ -14,8 +14,8 @@ import numpy as np
 from ...array.array import Array
 from ...array.attrs import plain
 from ...array.layout import Chunks, stored_bytes
-from ...array.parts import parts
-from ...container.writer import DEFAULT_CODEC
+from ...array.parts import PartsJob
+from ...container.writer import DEFAULT_CODEC, write_container
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
 from ...filetypes.copyjob import CopyJob
@@ -24,7 +24,10 @@ from ...format.codec import CODECS
 from ...format.filekind import ARRAY
 from ...format.header import DEFAULT_VERSION
 from ...format.rounding import ATTRIBUTE, MANTISSA_BITS, Rounding
-from ...storage.protocol import ByteSource
+from ...parallel.threads import resolve_nthreads
+from ...storage.newfile import NewFile
+from ...storage.protocol import ByteSink, ByteSource
+from ...storage.sink import committed
 from ...types import AnyArray
 from .arrayfile import Add, ArrayFormat
 
@@ -74,12 +77,12 @@ def rounded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     keepbits = source.keepbits if job.keepbits is None else job.keepbits
     rows, attrs = source.rows, source.attrs
     if keepbits is None or rows.dtype.name not in MANTISSA_BITS:
-        return source  # `write_parts` refuses items that cannot be rounded
+        return source  # `write_array` refuses items that cannot be rounded
     rounding = Rounding.of(rows.dtype, keepbits)
     if keepbits != source.keepbits:
         job.note(source._replace(is_raw=False))
     found = attrs.get(ATTRIBUTE)
-    # `parts` refuses fewer bits.
+    # `PartsJob` refuses fewer bits.
     if not isinstance(found, int) or found > keepbits:
         attrs = attrs | {ATTRIBUTE: keepbits}
     order: Any = "F" if source.is_fortran else "C"
@@ -106,13 +109,14 @@ class _Writer:
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         """Write the array."""
-        write_parts(source, self._path, self._job, add, is_v3=self._is_v3)
+        with committed(NewFile(self._path, self._path, self._path)) as sink:
+            write_array(source, sink, self._job, add, is_v3=self._is_v3)
 
 
-def write_parts(
-    source: ArraySource, path: str, job: CopyJob, add: Add, *, is_v3: bool = False
+def write_array(
+    source: ArraySource, sink: ByteSink, job: CopyJob, add: Add, *, is_v3: bool = False
 ) -> None:
-    """Write an array to a new file; call `add` with the bytes of each part.
+    """Write an array to an empty sink; call `add` with the bytes of each part.
 
     Raises
     ------
@@ -127,8 +131,8 @@ def write_parts(
         raise UnsupportedError(f"keepbits rounds {found}").at(path=job.name)
     chunking: dict[str, Any] = {"chunks": None if is_v3 and source.band_nbytes else source.chunks}
     chunking.update(job.chunking)
-    with parts(
-        path,
+    writing = PartsJob(
+        "",  # it writes to the sink alone
         shape=rows.shape,
         dtype=rows.dtype,
         order="F" if source.is_fortran else "C",
@@ -136,21 +140,30 @@ def write_parts(
         attrs=source.attrs,
         codec=job.coding.get("codec", DEFAULT_CODEC),
         keepbits=source.keepbits,
-        sample=rows,
-    ) as writing:
-        if is_v3 and writing._header.format_version != DEFAULT_VERSION:
-            raise ValueError(
-                "version 3 has chunks of whole rows, compressed by Blosc: chunks must be a number "
-                f"of rows, and codec one of {', '.join(CODECS)}"
-            )
-        records = []
+    )
+    if is_v3 and writing._header.format_version != DEFAULT_VERSION:
+        raise ValueError(
+            "version 3 has chunks of whole rows, compressed by Blosc: chunks must be a number "
+            f"of rows, and codec one of {', '.join(CODECS)}"
+        )
+
+    def chunks() -> Iterator[memoryview]:
         # Each chunk of a grid is decoded at most twice, even if the copy has chunks of few rows.
         for start, stop in writing.split(max(PART_NBYTES, source.band_nbytes)):
-            place = (slice(None),) * writing.axis + (slice(start, stop),) if rows.shape else ()
-            block = rows.read(place)
-            records.append(writing.write(start, block, nthreads=job.nthreads))
+            block = np.asarray(rows.read(writing._place(start, stop)))
+            yield from writing._layout.cut(writing._stored(block))
             add(block.nbytes)
-        writing.commit(records, verify=False)
+
+    write_container(
+        sink,
+        writing._header,
+        writing._section,
+        chunks(),
+        writing._sampled(rows.read)._params,
+        nthreads=resolve_nthreads(job.nthreads, source.nbytes),
+        nbytes=source.nbytes,
+        trailer=True,
+    )
 
 
 def _writing(

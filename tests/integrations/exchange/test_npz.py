@@ -23,6 +23,7 @@ from bloscpack.exceptions import (
 from bloscpack.filetypes import copyjob
 from bloscpack.filetypes.arraysource import ArraySource, Rows
 from bloscpack.integrations.exchange import npz
+from bloscpack.storage import disk
 
 from ...strategies import arrays, assert_same_bits, scalars
 from .conversions import assert_interrupted_steps_leave_nothing
@@ -61,6 +62,28 @@ def test_all_arrays_there_and_back(save: Any, tmp_path: Path) -> None:
         assert found["group/f"].flags.f_contiguous
     bp.convert(tmp_path / "b.blp", tmp_path / "d.blp", codec="lz4")
     assert_fields(bp.load(tmp_path / "d.blp"))
+
+
+def test_a_copy_is_written_once_and_synced_once(tmp_path: Path, monkeypatch: Any) -> None:
+    """Whatever the number of arrays; a run that is killed leaves one temporary folder."""
+    np.savez(tmp_path / "a.npz", **FIELDS)
+    sync, synced, beside = disk.sync, [], set()
+    monkeypatch.setattr(disk, "sync", lambda fd: (synced.append(fd), sync(fd)))
+
+    def look(done: int, total: int) -> None:
+        beside.update(
+            each.name for each in tmp_path.iterdir() if each.suffix not in (".npz", ".blp")
+        )
+        inside.update(each.name for each in tmp_path.glob(".bloscpack-*.tmp/*"))
+
+    for source, target in ("a.npz", "all.blp"), ("a.npz::/mask", "one.blp"):
+        inside: set[str] = set()
+        beside.clear()
+        synced.clear()
+        bp.convert(tmp_path / source, tmp_path / target, progress=look)
+        assert len(synced) == 2  # the file and its folder
+        assert len(beside) == 1
+        assert inside == {"content"}
 
 
 @given(content=st.dictionaries(NAMES, arrays(scalars), max_size=3))
