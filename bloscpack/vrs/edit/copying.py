@@ -14,7 +14,6 @@ import numpy as np
 
 from ...types import ProgressOption
 from ..export.contentchecksum import renumbered
-from ..format.payload import check_preset
 from ..recording import open as open_recording
 from ..sequence import RecordSequence, StreamName, TypeName, listed
 from .choice import (
@@ -26,7 +25,7 @@ from .choice import (
     choose_streams,
     described,
 )
-from .transfer import Plan, Share, write_plan
+from .transfer import Plan, Share, WriteOptions, write_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ def copy(
     >>> report.nrecords, report.nskipped
     (10, 90)
     """
-    check_options(compression, index, chunk_nbytes)
+    options = WriteOptions(compression, index, chunk_nbytes, overwrite, nthreads, progress)
     # Both functions below read the names, which an iterator yields only once.
     streams = None if streams is None else listed(streams)
     with opened(src, nthreads) as sequence:
@@ -170,16 +169,7 @@ def copy(
             list(ids.values()),
             described(tagged, ids, changed_tags(content.description.file_tags, tags)),
         )
-        written = write_plan(
-            plan,
-            dst,
-            compression=compression,
-            index=index,
-            chunk_nbytes=chunk_nbytes,
-            overwrite=overwrite,
-            nthreads=nthreads,
-            progress=progress,
-        )
+        written = write_plan(plan, dst, options)
         return CopyReport(
             tuple(written.paths),
             len(ids),
@@ -189,16 +179,6 @@ def copy(
             written.nbytes,
             tuple(content.report.lines()),
         )
-
-
-def check_options(compression: str | None, index: str, chunk_nbytes: int | None) -> None:
-    """Raise ValueError for an unknown or impossible option."""
-    if compression is not None:
-        check_preset(compression)
-    if index not in ("front", "end"):
-        raise ValueError(f"index {index!r}: expected 'front' or 'end'")
-    if chunk_nbytes is not None and chunk_nbytes < 1:
-        raise ValueError(f"chunk_nbytes {chunk_nbytes}: expected 1 or more")
 
 
 @contextmanager

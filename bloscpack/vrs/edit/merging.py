@@ -27,8 +27,8 @@ from .choice import (
     choose_rows,
     choose_streams,
 )
-from .copying import CopyReport, check_options, opened
-from .transfer import Plan, Share, write_plan
+from .copying import CopyReport, opened
+from .transfer import Plan, Share, WriteOptions, write_plan
 
 _MAX_INSTANCE_ID = 0xFFFF
 # Tags that define records: the record format, and the layout of one block.
@@ -92,7 +92,7 @@ def merge(
     of the first source are copied; the others count as duplicates, also if they differ. A stream
     that is joined with no other keeps its id if that is free.
     """
-    check_options(compression, index, chunk_nbytes)
+    options = WriteOptions(compression, index, chunk_nbytes, overwrite, nthreads, progress)
     if isinstance(sources, str | bytes | os.PathLike) or not len(sources):
         raise ValueError("sources: expected a list of at least one recording")
     # Read for each source, but an iterator yields its items only once.
@@ -123,16 +123,7 @@ def merge(
         tagged = changed_stream_tags(joiner.streams, joiner.stream_ids, stream_tags)
         description = Description(tagged, changed_tags(joiner.file_tags, tags))
         plan = Plan(shares, order, list(joiner.stream_ids), description)
-        written = write_plan(
-            plan,
-            dst,
-            compression=compression,
-            index=index,
-            chunk_nbytes=chunk_nbytes,
-            overwrite=overwrite,
-            nthreads=nthreads,
-            progress=progress,
-        )
+        written = write_plan(plan, dst, options)
         total = sum(len(sequence._content.table) for sequence in sequences)
         return CopyReport(
             tuple(written.paths),

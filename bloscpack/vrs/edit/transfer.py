@@ -23,7 +23,7 @@ from ...types import BytesLike, IntArray, Progress, ProgressOption
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes
-from ..format.payload import encode_payload
+from ..format.payload import check_preset, encode_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
 from ..read.content import Content, files_of
 from ..read.filesource import chunk_path
@@ -77,6 +77,29 @@ class Plan:
                 yield share, next(reader)
 
 
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a plan is written: the parameters of `copy` of these names.
+
+    ValueError for an unknown or impossible one.
+    """
+
+    compression: str | None
+    index: str
+    chunk_nbytes: int | None
+    overwrite: bool
+    nthreads: int | None
+    progress: ProgressOption
+
+    def __post_init__(self) -> None:
+        if self.compression is not None:
+            check_preset(self.compression)
+        if self.index not in ("front", "end"):
+            raise ValueError(f"index {self.index!r}: expected 'front' or 'end'")
+        if self.chunk_nbytes is not None and self.chunk_nbytes < 1:
+            raise ValueError(f"chunk_nbytes {self.chunk_nbytes}: expected 1 or more")
+
+
 class Written(NamedTuple):
     """Files of a new recording."""
 
@@ -94,31 +117,20 @@ class _Recoded(NamedTuple):
     stored: BytesLike
 
 
-def write_plan(
-    plan: Plan,
-    dst: str | os.PathLike[str],
-    *,
-    compression: str | None,
-    index: str,
-    chunk_nbytes: int | None,
-    overwrite: bool,
-    nthreads: int | None,
-    progress: ProgressOption,
-) -> Written:
-    """Write the recording of a plan to the path `dst`.
+def write_plan(plan: Plan, dst: str | os.PathLike[str], options: WriteOptions) -> Written:
+    """Write the recording of a plan to the path `dst`. After an error all new files are removed.
 
-    `compression` is the preset for all payloads; None copies them as stored. After an error all new
-    files are removed.
+    Without `compression`, payloads are copied as stored.
     """
     refuse_url_as_target(dst)
     target = disk.target_of(dst)
-    check_absent(dst, overwrite=overwrite)
-    _check_target(target, chunked=chunk_nbytes is not None, overwrite=overwrite)
+    check_absent(dst, overwrite=options.overwrite)
+    _check_target(target, chunked=options.chunk_nbytes is not None, overwrite=options.overwrite)
     description = pack_description(plan.description)
     entries = plan.entries()
     total = int(entries["size"].astype(np.int64).sum())
     room = index_nbytes(entries, plan.stream_ids, ZSTD_LEVEL)
-    if compression is not None:
+    if options.compression is not None:
         # The size of recompressed records is not known; their current size is a good estimate.
         room = min(room + room // 4 + 1024, classic_nbytes(len(entries), len(plan.stream_ids)))
     del entries  # writing takes long, and needs no second index in memory
@@ -126,24 +138,24 @@ def write_plan(
         file = RecordFile(
             temporary_path(target),
             new_creation_id(),
-            index=index,
+            index=options.index,
             level=ZSTD_LEVEL,
             room=0,
-            chunk_nbytes=chunk_nbytes,
+            chunk_nbytes=options.chunk_nbytes,
         )
     except OSError as err:
         err.filename = target  # the caller does not know the temporary name
         raise
     try:
         file.start(description, len(plan.stream_ids), room_nbytes=room)
-        records = _recode(plan, compression, resolve_nthreads(nthreads, total))
-        _append(file, records, total, as_progress(progress))
+        records = _recode(plan, options.compression, resolve_nthreads(options.nthreads, total))
+        _append(file, records, total, as_progress(options.progress))
         file.close(plan.stream_ids)
     except BaseException:
         file.abort()
         raise
     nbytes = sum(os.stat(path).st_size for path in file.paths)
-    return Written(_publish(file.paths, target, overwrite=overwrite), nbytes)
+    return Written(_publish(file.paths, target, overwrite=options.overwrite), nbytes)
 
 
 def _recode(plan: Plan, preset: str | None, nthreads: int) -> Iterator[_Recoded]:
