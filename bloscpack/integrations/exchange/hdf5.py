@@ -22,7 +22,7 @@ from .arrayfile import ArrayFormat
 from .arraylabels import labelled
 from .arraytree import ArrayTree, Node, add_text
 from .library import SourceStream, TargetFile, errors_of
-from .treewriter import TreeWriter, split_groups
+from .treewriter import NewArray, TreeWriter
 
 try:
     import h5py
@@ -310,12 +310,9 @@ class _Writer(TreeWriter):
         self._file = file
         self._labelled: list[tuple[Any, tuple[str, ...]]] = []
 
-    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Write the attributes of the file and its groups."""
-        root, groups = split_groups(attrs)
-        for path, found in groups.items():
-            write_attrs(self._file.require_group(f"/{path}"), found)
-        write_attrs(self._file, root)
+    def write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of a group, or of the file."""
+        write_attrs(self._file.require_group(f"/{path}"), attrs)
 
     def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         """Raise an error for items that HDF5 does not give back."""
@@ -325,15 +322,9 @@ class _Writer(TreeWriter):
         elif h5py.h5t.py_create(dtype, logical=True).dtype != source.rows.dtype:
             raise UnsupportedError(f"{_WHAT} cannot hold items of {source.rows.dtype}")
 
-    def create(
-        self,
-        name: str,
-        source: ArraySource,
-        labels: Labels | None,
-        attrs: dict[str, Any],
-        chunks: tuple[int, ...] | None,
-    ) -> Any:
+    def create(self, new: NewArray) -> Any:
         """Create a dataset, with coordinates as scales; others are attributes."""
+        name, source, labels, attrs, chunks = new
         rows = source.rows
         dataset = self._file.create_dataset(
             name, rows.shape, _type_of(rows.dtype), chunks=chunks, **(_FILTERS if chunks else {})

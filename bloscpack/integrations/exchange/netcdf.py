@@ -24,7 +24,7 @@ from .arraylabels import encoded
 from .arraytree import ArrayTree, Node
 from .hdf5 import REST, is_place, is_plain, open_hdf5, refuse_text
 from .library import SourceStream, TargetFile, errors_of
-from .treewriter import TreeWriter, name_others, split_groups
+from .treewriter import NewArray, TreeWriter, name_others
 
 try:
     import h5netcdf
@@ -117,12 +117,9 @@ class _Writer(TreeWriter):
         super().__init__(arrays, job, stream)
         self._file = file
 
-    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Write the attributes of the file and its groups."""
-        root, groups = split_groups(attrs)
-        for path, found in groups.items():
-            _write_attrs(self._group(path), found)
-        _write_attrs(self._file, root)
+    def write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of a group, or of the file."""
+        _write_attrs(self._group(path), attrs)
 
     def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         """Raise an error for items, axes or coordinates that netCDF does not have."""
@@ -139,15 +136,9 @@ class _Writer(TreeWriter):
             if not is_held or not is_place(key):
                 raise ValueError(f"coordinates {key!r:.80} of {coord.values.dtype}")
 
-    def create(
-        self,
-        name: str,
-        source: ArraySource,
-        labels: Labels | None,
-        attrs: dict[str, Any],
-        chunks: tuple[int, ...] | None,
-    ) -> Any:
+    def create(self, new: NewArray) -> Any:
         """Create a variable, with its coordinates beside it."""
+        name, source, _, attrs, chunks = new
         rows = source.rows
         labels = Labels.unpack(source.attrs, rows.shape)
         dtype = np.dtype("i1") if rows.dtype.kind == "b" else rows.dtype

@@ -1,7 +1,7 @@
 """Writer of arrays with their labels, in groups: what HDF5, netCDF and Zarr files share."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import ArraySource, SeveralArrays
@@ -11,6 +11,16 @@ from ..axislabels import Coord, Labels
 from .arrayfile import Add, chunks_for
 from .arraylabels import is_same_coord, labels_of, others_of
 from .library import TargetFile, errors_of
+
+
+class NewArray(NamedTuple):
+    """An array to be created in a file."""
+
+    name: str
+    source: ArraySource
+    labels: Labels | None
+    attrs: dict[str, Any]
+    chunks: tuple[int, ...] | None
 
 
 class TreeWriter:
@@ -31,6 +41,16 @@ class TreeWriter:
         self._coords: dict[str, tuple[str, Coord]] = {}  # by place, with the array that has it
         self.made: set[str] = set()  # places of arrays
         self.written: set[str] = set()  # places of coordinates
+
+    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of the file and its groups."""
+        root, groups = split_groups(attrs)
+        for path, found in {"": root, **groups}.items():
+            self.write_group(path, found)
+
+    def write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of a group, or with an empty path those of the file."""
+        raise NotImplementedError
 
     def check(self, name: str, source: ArraySource) -> None:
         """Raise UnsupportedError if the file has no place for an array or its coordinates."""
@@ -74,7 +94,7 @@ class TreeWriter:
         attrs = dict(others_of(source.attrs, source.rows.shape))
         chunks = chunks_for(source, self.job)
         with errors_of(f"{self.what} cannot hold the array", self.job.name, UnsupportedError):
-            array = self.create(name, source, labels, attrs, chunks)
+            array = self.create(NewArray(name, source, labels, attrs, chunks))
         self.made.add(name)
         # Each chunk is written once: a ZIP file keeps every version.
         for place in source._replace(chunks=chunks).parts():
@@ -92,14 +112,7 @@ class TreeWriter:
         """Raise an error if the format cannot hold an array."""
         raise NotImplementedError
 
-    def create(
-        self,
-        name: str,
-        source: ArraySource,
-        labels: Labels | None,
-        attrs: dict[str, Any],
-        chunks: tuple[int, ...] | None,
-    ) -> Any:
+    def create(self, new: NewArray) -> Any:
         """Create an array with its coordinates and attributes, and return it without items."""
         raise NotImplementedError
 
@@ -130,6 +143,8 @@ def _above(name: str) -> Iterator[str]:
 
 def split_groups(attrs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the attributes of the root of a file, and those of its groups by their paths."""
-    keys = {key for key, value in attrs.items() if key[:1] == "/" and isinstance(value, dict)}
+    keys = {
+        key for key, value in attrs.items() if key[:1] == "/" != key and isinstance(value, dict)
+    }
     root = {key: value for key, value in attrs.items() if key not in keys}
     return root, {key[1:]: attrs[key] for key in sorted(keys)}

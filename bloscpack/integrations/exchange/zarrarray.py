@@ -31,7 +31,7 @@ from .arrayfile import ArrayFormat, is_safe, label_or
 from .arraylabels import encoded, encoded_times, plain_value
 from .arraytree import ArrayTree, Node, add_text
 from .library import SourceStream, errors_of
-from .treewriter import TreeWriter, coords_of, name_others, place_beside, split_groups
+from .treewriter import NewArray, TreeWriter, coords_of, name_others, place_beside
 
 try:
     import zarr
@@ -233,13 +233,12 @@ class _Writer(TreeWriter):
         self._format: dict[str, Any] = {"zarr_format": zarr_format}
         self._is_root = arrays.names == ("",)  # an array, and not a group
 
-    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Write the attributes of the root and its groups."""
-        root, groups = split_groups(attrs)
-        if not self._is_root:
-            zarr.create_group(self._store, attributes=root, **self._format)
-        for path, found in groups.items():
-            zarr.create_group(self._store, path=path.strip("/"), attributes=found, **self._format)
+    def write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
+        """Write the attributes of a group, or of the file."""
+        if path or not self._is_root:
+            zarr.create_group(
+                self._store, path=path.strip("/"), attributes=dict(attrs), **self._format
+            )
 
     def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         """Raise an error for items that Zarr does not give back."""
@@ -252,15 +251,9 @@ class _Writer(TreeWriter):
             if parse_dtype(dtype, **self._format).to_native_dtype() != dtype:
                 raise UnsupportedError(f"{_WHAT} cannot hold items of {dtype}")
 
-    def create(
-        self,
-        name: str,
-        source: ArraySource,
-        labels: Labels | None,
-        attrs: dict[str, Any],
-        chunks: tuple[int, ...] | None,
-    ) -> Any:
+    def create(self, new: NewArray) -> Any:
         """Create an array, with its coordinates beside it."""
+        name, source, labels, attrs, chunks = new
         rows = source.rows
         for key, coord in coords_of(labels).items():
             self._write_coord(place_beside(name, key), coord)
