@@ -120,7 +120,10 @@ def read_header(head: BytesLike) -> tuple[int, tuple[int, ...], bool, Dtype]:
     if version == (3, 0):  # numpy's public functions read Latin-1
         text = text.decode().encode("ascii", "backslashreplace")
     header = io.BytesIO(len(text).to_bytes(4, "little") + text)
-    return stream.tell(), *npy.read_array_header_2_0(header, 3 * HEAD_NBYTES)
+    shape, is_fortran, dtype = npy.read_array_header_2_0(header, 3 * HEAD_NBYTES)
+    if dtype.subdtype is not None:
+        raise ValueError(f"the items of an array cannot be arrays: {dtype}")
+    return stream.tell(), shape, is_fortran, dtype
 
 
 class ItemRows:
@@ -151,7 +154,7 @@ class ItemRows:
         self.is_fortran = is_fortran and sum(length != 1 for length in shape) > 1
         nbytes = prod(shape) * dtype.itemsize
         self.stop = start + nbytes
-        if source.size() - start < nbytes and not dtype.hasobject:
+        if nbytes and source.size() < self.stop and not dtype.hasobject:
             raise TruncatedError(
                 f"{what}: found {source.size() - start} of {nbytes} bytes of items"
             ).at(path=source.name, whole="")

@@ -144,6 +144,8 @@ def _others(file: Any, series: Any, tags: list[Any]) -> Iterator[str]:
             text = f": {tag.value!r:.60}" if isinstance(tag.value, str) else ""
             found.setdefault(tag.name, text)
     yield from (f"tag {quoted(name)}{value}" for name, value in found.items())
+    if _description(series).get("axes", series.axes) != series.axes:  # not one for each axis
+        yield "names of the axes"
     if series.kind == "ome":
         for path, value in _values(tifffile.xml2dict(file.ome_metadata)):
             if not (path.endswith("Image.Name") and re.fullmatch("Image[0-9]+", str(value))):
@@ -224,20 +226,22 @@ def _axes(attrs: Mapping[str, Any], ndim: int) -> str:
     return "".join(dims) if is_letters else ""
 
 
+def _description(series: Any) -> dict[str, Any]:
+    """Return the JSON in the description that tifffile writes; without attributes until 2017."""
+    text = series.keyframe.shaped_description
+    is_json = series.kind == "shaped" and not text.startswith("shape=")
+    return dict(json.loads(text)) if is_json else {}
+
+
 def _node(file: Any, series: Any) -> Node:
     """Return the attributes and the names of the axes of a series."""
-    attrs: dict[str, Any] = {}
-    is_named = series.kind in ("ome", "imagej", "lsm")
-    text = series.keyframe.shaped_description
-    if series.kind == "shaped" and not text.startswith("shape="):  # without attributes, until 2017
-        found = json.loads(text)
-        is_named = "axes" in found
-        attrs = {key: value for key, value in found.items() if key not in _RESERVED}
-    elif series.kind == "imagej":
+    found, axes = _description(series), series.axes
+    is_named = series.kind in ("ome", "imagej", "lsm") or found.get("axes") == axes
+    attrs = {key: value for key, value in found.items() if key not in _RESERVED}
+    if series.kind == "imagej":
         attrs = dict(file.imagej_metadata or {})
     if "dims" in attrs:
         return Node("", {}, None, rest=attrs)
-    axes = series.axes
     has_names = is_named and not set("QI") & set(axes) and len(set(axes)) == len(axes)
     return Node("", attrs, None, list(axes) if has_names else None)
 

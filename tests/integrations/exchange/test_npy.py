@@ -83,6 +83,7 @@ def test_options_of_other_types(tmp_path: Path) -> None:
         "{1: 2, 'a': 3}",
         "{'descr': ('a',), 'fortran_order': False, 'shape': (1,)}",
         "{'descr': 'zz', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': ('<i4', (2, 2)), 'fortran_order': False, 'shape': (1,)}",
     ],
 )
 def test_damaged_headers(header: str, tmp_path: Path) -> None:

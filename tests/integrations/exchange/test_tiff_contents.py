@@ -86,6 +86,23 @@ def test_the_old_description_of_a_shape(shape: Any, tmp_path: Path) -> None:
     assert (done.left_out, attrs) == ((), {})
 
 
+def test_names_of_axes_that_do_not_fit(tmp_path: Path) -> None:
+    description = '{"shape": [3, 4], "axes": "ABCDE", "unit": "K"}'
+    array = np.arange(12, dtype="u1").reshape(3, 4)
+    tifffile.imwrite(tmp_path / "a.tif", array, metadata=None, description=description)
+    done, found, attrs = converted(tmp_path / "a.tif")
+    assert_same(found, array)
+    assert (done.left_out, attrs) == (("names of the axes",), {"unit": "K"})
+
+
+@pytest.mark.filterwarnings("ignore:.*writing zero-size array")
+def test_no_items(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros((0, 4), "u2"))
+    done, found, _ = converted(tmp_path / "a.tif", strict=True)
+    assert_same(found, np.zeros((0, 4), "u2"))
+    assert done.left_out == ()
+
+
 def test_a_tag_of_a_later_page(tmp_path: Path) -> None:
     with tifffile.TiffWriter(tmp_path / "a.tif") as file:
         for number, page in enumerate(STACK):
