@@ -48,6 +48,7 @@ def write_video(
     times: Sequence[int] | None = None,
     options: dict[str, str] | None = None,
     faststart: bool = False,
+    aspect: Fraction | None = None,
 ) -> Path:
     """Write a video; `times` are the times of the frames in ms.
 
@@ -58,6 +59,8 @@ def write_video(
         stream = container.add_stream(codec, rate=rate, options=options or {})
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = {"png": "rgb24", "mjpeg": "yuvj420p"}.get(codec, "yuv420p")
+        if aspect is not None:
+            stream.codec_context.sample_aspect_ratio = aspect
         if times is not None:
             stream.time_base = stream.codec_context.time_base = _MS
         for number, array in enumerate(frames):

@@ -10,7 +10,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import benzina
-from bloscpack.exceptions import UnsupportedError
+from bloscpack.exceptions import FormatError, UnsupportedError
 
 from ..conftest import SMALL_FORMATS
 
@@ -129,6 +129,26 @@ def test_pictures_that_a_dataset_changes(mode: str, listed: str, tmp_path: Path)
     assert (listed in report.left_out) is bool(listed)
     done = bp.convert(tmp_path / "folder", tmp_path / "b.bzna", tile=16)
     assert (done.lossless, done.left_out) == (report.lossless, report.left_out)
+
+
+def test_a_store_that_differs_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = store_of(tmp_path / "a.blp", {"x": PIXELS}, {"x": {"k": 1}})
+    changes: dict[str, Any] = {
+        "the ids of the clips": lambda id_, frames, meta: ("other", frames, meta),
+        "the metadata": lambda id_, frames, meta: (id_, frames, {}),
+        "the frames": lambda id_, frames, meta: (id_, np.concatenate([frames, frames]), meta),
+        "the pixels of frame 0": lambda id_, frames, meta: (id_, frames.view("i1"), meta),
+        "the pixels of frame 2": lambda id_, frames, meta: (id_, frames[[0, 1, 1]], meta),
+    }
+    for what, change in changes.items():
+
+        def append(store: Any, id_: str, clip: Any, meta: Any, change: Any = change) -> None:
+            store.append(*change(id_, clip[...], meta))
+
+        monkeypatch.setattr(bp.frames.FrameStore, "_append_clip", append)
+        with pytest.raises(FormatError, match=f"differs from its source .*{what}$"):
+            bp.convert(source, tmp_path / "b.blp")
+        assert not (tmp_path / "b.blp").exists()
 
 
 def test_gray_of_three_axes_and_other_byte_orders_as_pictures(tmp_path: Path) -> None:

@@ -240,6 +240,11 @@ def test_what_a_clip_of_video_loses_when_it_is_decoded(tmp_path: Path) -> None:
     for name in ("b.npy", "b.tar", "b.gif"):
         listed = bp.convert(tmp_path / "a.blp", tmp_path / name).left_out
         assert "times of the frames of clip 'a', which are not even" in listed
+    write_video(tmp_path / "c.mp4", moving(4), codec="libx264", aspect=Fraction(4, 3))
+    with bp.frames.create(tmp_path / "c.blp") as store:
+        store.append_video("c", tmp_path / "c.mp4")
+    listed = bp.convert(tmp_path / "c.blp", tmp_path / "c.npy").left_out
+    assert "shape of the pixels of clip 'c', 4/3" in listed
 
 
 @pytest.mark.skipif(int(av.__version__.split(".")[0]) < 16, reason="PyAV 15 writes no chapters")
