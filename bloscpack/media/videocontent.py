@@ -40,7 +40,7 @@ class VideoContent:
     def __init__(self, container: Any, stream: Any) -> None:
         self.is_raw = self.is_opaque = True
         self.depth = ""
-        self._left_out = dict.fromkeys((*beside(container, stream), *_properties(stream)))
+        self._left_out = dict.fromkeys((*beside(container, stream), *properties(stream)))
         self._time: int | None = None
         self._steps: set[int] = set()
 
@@ -127,7 +127,7 @@ def beside(container: Any, stream: Any) -> Iterator[str]:
     yield from _metadata(stream.metadata, "the video")
 
 
-def _properties(stream: Any) -> Iterator[str]:
+def properties(stream: Any) -> Iterator[str]:
     """Yield short texts for what a stream says about its pixels."""
     codec = stream.codec_context
     for what, value in (

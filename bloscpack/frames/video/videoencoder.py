@@ -28,7 +28,7 @@ from ...media.pyav import (
     restore_scheduling,
 )
 from ...media.video import turn_of
-from ...media.videocontent import beside
+from ...media.videocontent import beside, properties
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
@@ -214,7 +214,7 @@ class TimedVideo(NamedTuple):
     frames: Iterator[TimedFrame]
     time_base: Fraction
     rate: float  # average frames per second
-    left_out: tuple[str, ...]  # contents of the file beside the video
+    left_out: tuple[str, ...]  # contents of the file beside the pixels of the video
 
 
 def numbered(frames: Iterable[Any]) -> Iterator[TimedFrame]:
@@ -242,9 +242,8 @@ def opened_video(
         first = next(frames, None)
         if first is None:
             raise FormatError(f"{name}: the video has no frame")
-        yield TimedVideo(
-            _chain(first, frames), time_base, float(rate), tuple(beside(container, stream))
-        )
+        lost = (*beside(container, stream), *properties(stream))
+        yield TimedVideo(_chain(first, frames), time_base, float(rate), lost)
 
 
 @contextmanager

@@ -268,6 +268,9 @@ def test_chapters_and_colours(tmp_path: Path) -> None:
         "transfer characteristics 16",
         "shape of the pixels, 4:3",
     )
+    items = bp.frames.listing.videos(tmp_path / "a.mkv")
+    report = bp.frames.ingest(items, tmp_path / "b.blp", video="recode", workers=1)
+    assert {f"left out: {text}" for text in done.left_out} <= {each.text for each in report.remarks}
 
 
 def test_a_reader_that_forgets_a_stream_is_found(
