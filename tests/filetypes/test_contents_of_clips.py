@@ -124,9 +124,11 @@ def test_datasets(tmp_path: Path) -> None:
 def test_pictures_that_a_dataset_changes(mode: str, listed: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     Image.new(mode, (8, 8)).save(tmp_path / "folder" / "a.tif")
+    (tmp_path / "folder" / "notes.txt").write_text("")
     report = benzina.pack(tmp_path / "folder", tmp_path / "a.bzna", lossless=True, tile=16)
     assert report.lossless is not bool(listed)
     assert (listed in report.left_out) is bool(listed)
+    assert report.left_out[0] == "file 'notes.txt'"
     done = bp.convert(tmp_path / "folder", tmp_path / "b.bzna", tile=16)
     assert (done.lossless, done.left_out) == (report.lossless, report.left_out)
 
