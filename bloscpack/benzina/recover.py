@@ -48,14 +48,7 @@ def recover_dataset(
                 writer.add_encoded(sample.data, entries.target(sample), entries.name(sample))
                 if progress is not None:
                     progress(len(writer), len(whole))
-        return Report(
-            dataset.name,
-            len(dataset),
-            nbytes,
-            found.damage,
-            notices=found.notices("sample"),
-            saved=len(whole),
-        )
+        return found.report("sample", dataset.name, len(dataset), nbytes, saved=len(whole))
 
 
 def _is_whole(sample: Sample, found: Findings) -> bool:

@@ -101,8 +101,7 @@ class _Verification:
         else:
             self._verify_places(starts, sizes)
             self._verify_samples(starts, sizes, nthreads, progress, decode=decode)
-        notices = self._found.notices("sample")
-        return Report(dataset.name, len(dataset), nbytes, self._found.damage, "absent", notices)
+        return self._found.report("sample", dataset.name, len(dataset), nbytes)
 
     def _verify_entries(self) -> None:
         """Verify targets, names and splits, each of which is read as a whole."""

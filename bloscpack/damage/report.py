@@ -190,3 +190,10 @@ class Findings:
         if self.nfaults > len(self.damage):
             lines.append(f"{self.nfaults - len(self.damage)} more faults are not listed")
         return lines
+
+    def report(
+        self, unit: str, path: str | None, count: int, nbytes: int, saved: int | None = None
+    ) -> Report:
+        """Return the report on a file of `count` records, in words `unit`."""
+        notices = self.notices(unit)
+        return Report(path, count, nbytes, self.damage, notices=notices, saved=saved)

@@ -66,11 +66,4 @@ def recover_recording(
             raise FormatError("no whole record was found: nothing can be saved")
         chosen = Selection(recording._content, np.array(whole, np.int64))
         copy(chosen, dst, overwrite=True, nthreads=nthreads, progress=progress)
-        return Report(
-            recording.name,
-            len(recording),
-            nbytes,
-            found.damage,
-            notices=found.notices("record"),
-            saved=len(whole),
-        )
+        return found.report("record", recording.name, len(recording), nbytes, saved=len(whole))
