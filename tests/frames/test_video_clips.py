@@ -289,6 +289,13 @@ class TestExport:
         with pytest.raises(UnsupportedError, match="does not fit into an mp4 file"):
             write_file(io.BytesIO(), replace(clip.header, **changes), [packet])
 
+    def test_frames_without_durations_are_all_shown(self, clip: VideoClip) -> None:
+        file = io.BytesIO()
+        packets = [each._replace(duration=0) for each in clip.packets()]
+        write_file(file, clip.header, packets)
+        with av.open(io.BytesIO(file.getvalue())) as container:
+            assert len(list(container.decode(video=0))) == len(clip)
+
     @pytest.mark.parametrize("start", [0, 500])
     def test_varying_times(self, start: int, tmp_path: Path) -> None:
         times = [start + k * 33 + k * k % 7 for k in range(12)]

@@ -100,8 +100,11 @@ def _full_box(kind: bytes, version: int, flags: int, *parts: bytes) -> bytes:
 def _moov(header: VideoHeader, samples: list[_Sample], start: int) -> bytes:
     # Times are multiples of 1 / timescale seconds.
     unit, timescale = header.time_base.as_integer_ratio()
+    # Without a duration the last frame would be shown from the end of the edit on: never.
     scaled = [
-        _Sample(each.nbytes, each.pts * unit, each.dts * unit, each.duration * unit, each.is_key)
+        _Sample(
+            each.nbytes, each.pts * unit, each.dts * unit, max(each.duration, 1) * unit, each.is_key
+        )
         for each in samples
     ]
     steps = [b.dts - a.dts for a, b in pairwise(scaled)]
