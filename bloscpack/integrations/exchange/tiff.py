@@ -80,7 +80,9 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
         tree = ArrayTree(_WHAT, source.name)
         with errors_of(_WHAT, source.name), _complaints():
             # Of all pages, before tifffile keeps the tags of the first of equal pages alone.
-            tags = [tag for page in file.pages for tag in page.tags.values()]
+            # Their number is known, so that those of a chain that leads back come to an end.
+            pages = map(file.pages.__getitem__, range(len(file.pages)))
+            tags = [tag for page in pages for tag in page.tags.values()]
             names = [str(number) for number in range(len(file.series))]
             series = file.series[int(chosen(inner, names, _WHAT, source.name))]
             node = _node(file, series)

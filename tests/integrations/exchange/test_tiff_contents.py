@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import UnsupportedError
+from bloscpack.exceptions import FormatError, UnsupportedError
 
 from .conversions import assert_same
 
@@ -101,6 +101,20 @@ def test_no_items(tmp_path: Path) -> None:
     done, found, _ = converted(tmp_path / "a.tif", strict=True)
     assert_same(found, np.zeros((0, 4), "u2"))
     assert done.left_out == ()
+
+
+def test_pages_in_a_circle(tmp_path: Path) -> None:
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        for page in STACK:
+            file.write(page, contiguous=False, metadata=None)
+    with tifffile.TiffFile(tmp_path / "a.tif") as file:
+        first, last = file.pages[0].offset, file.pages[-1]
+        end = last.offset + 2 + 12 * len(last.tags)
+    content = bytearray((tmp_path / "a.tif").read_bytes())
+    content[end : end + 4] = first.to_bytes(4, "little")
+    (tmp_path / "a.tif").write_bytes(content)
+    with pytest.raises(FormatError, match="circular"):
+        converted(tmp_path / "a.tif")
 
 
 def test_a_tag_of_a_later_page(tmp_path: Path) -> None:
