@@ -69,6 +69,15 @@ def test_orientation_is_that_of_the_reader_of_the_source(tmp_path: Path) -> None
         assert np.array_equal(dataset["x"][...], expected)
 
 
+def test_png_that_becomes_jpeg(tmp_path: Path) -> None:
+    info, stream = pytest.importorskip("PIL.PngImagePlugin").PngInfo(), io.BytesIO()
+    info.add_text("Title", "a walk")
+    Image.fromarray(PIXELS[0]).save(stream, "PNG", pnginfo=info)
+    source = store_of(tmp_path / "a.blp", {"x": [stream.getvalue()]})
+    done = bp.convert(source, tmp_path / "gulped", to="gulp", quality=90)
+    assert (done.lossless, done.left_out) == (False, ("metadata 'Title' of a picture",))
+
+
 def test_other_contents_of_a_gulp_directory(tmp_path: Path) -> None:
     source = store_of(tmp_path / "a.blp", {"x": [jpeg()]}, label2idx={"a": 1})
     bp.convert(source, tmp_path / "gulped", strict=True)
