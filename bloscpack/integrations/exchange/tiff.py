@@ -86,7 +86,7 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
             names = [str(number) for number in range(len(file.series))]
             series = file.series[int(chosen(inner, names, _WHAT, source.name))]
             node = _node(file, series)
-            node.lost = list(dict.fromkeys(_others(file, series, tags)))
+            node.lost = list(dict.fromkeys(_others(file, series, tags, node)))
             is_raw = series.keyframe.photometric != tifffile.PHOTOMETRIC.YCBCR
         node.rows, node.chunks = _rows(source, file, series)
         tree.add(node)
@@ -127,7 +127,7 @@ def _rows(source: ByteSource, file: Any, series: Any) -> tuple[Any, tuple[int, .
     return rows, pages if len(lead) > 1 else None
 
 
-def _others(file: Any, series: Any, tags: list[Any]) -> Iterator[str]:
+def _others(file: Any, series: Any, tags: list[Any], node: Node) -> Iterator[str]:
     """Yield short texts for everything in a file that the array and its attributes do not have."""
     described = {
         "shaped": series.keyframe.shaped_description,
@@ -146,7 +146,8 @@ def _others(file: Any, series: Any, tags: list[Any]) -> Iterator[str]:
             text = f": {tag.value!r:.60}" if isinstance(tag.value, str) else ""
             found.setdefault(tag.name, text)
     yield from (f"tag {quoted(name)}{value}" for name, value in found.items())
-    if _description(series).get("axes", series.axes) != series.axes:  # not one for each axis
+    # There is not one for each axis, they do not differ, or they have no meaning.
+    if "axes" in _description(series) and node.dims is None and "dims" not in node.rest:
         yield "names of the axes"
     if series.kind == "ome":
         for path, value in _values(tifffile.xml2dict(file.ome_metadata)):

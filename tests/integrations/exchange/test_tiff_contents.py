@@ -1,5 +1,6 @@
 """TIFF files with one of each thing that tifffile writes beside the pixels."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,9 @@ def test_the_old_description_of_a_shape(shape: Any, tmp_path: Path) -> None:
     assert (done.left_out, attrs) == ((), {})
 
 
-def test_names_of_axes_that_do_not_fit(tmp_path: Path) -> None:
-    description = '{"shape": [3, 4], "axes": "ABCDE", "unit": "K"}'
+@pytest.mark.parametrize("axes", ["ABCDE", "XX", "QX"])
+def test_names_of_axes_that_are_no_labels(axes: str, tmp_path: Path) -> None:
+    description = json.dumps({"shape": [3, 4], "axes": axes, "unit": "K"})
     array = np.arange(12, dtype="u1").reshape(3, 4)
     tifffile.imwrite(tmp_path / "a.tif", array, metadata=None, description=description)
     done, found, attrs = converted(tmp_path / "a.tif")
