@@ -88,7 +88,7 @@ def test_the_old_description_of_a_shape(shape: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("axes", ["ABCDE", "XX", "QX"])
-def test_names_of_axes_that_are_no_labels(axes: str, tmp_path: Path) -> None:
+def test_names_of_axes_that_cannot_be_labels(axes: str, tmp_path: Path) -> None:
     description = json.dumps({"shape": [3, 4], "axes": axes, "unit": "K"})
     array = np.arange(12, dtype="u1").reshape(3, 4)
     tifffile.imwrite(tmp_path / "a.tif", array, metadata=None, description=description)
