@@ -5,7 +5,7 @@ and access to the folder (or the object store) of the file. The records they ret
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from math import prod
@@ -23,11 +23,12 @@ from ..container.chunkparts import (
     sorted_parts,
     write_part,
 )
+from ..container.writer import write_container
 from ..format.chunkgrid import ChunkGrid
 from ..parallel.progressbar import as_progress
 from ..parallel.threads import resolve_nthreads
 from ..storage.partfolder import PartFolder, new_id
-from ..storage.protocol import PartStore
+from ..storage.protocol import ByteSink, PartStore
 from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
 from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, ProgressOption, Shuffle, nbytes_of
@@ -445,6 +446,37 @@ class PartsJob:
                 f"of {step} rows, or stop at the end, {self.nrows}; split() returns such ranges"
             )
         return cast, first, end
+
+    def _write_whole(
+        self,
+        sink: ByteSink,
+        read: Callable[[tuple[slice, ...]], Any],
+        add: Callable[[int], None],
+        *,
+        part_nbytes: int,
+        nthreads: int,
+    ) -> None:
+        """Write the whole array to an empty sink, which is not of this job, part by part.
+
+        `read` returns the items of a part, and `add` takes the bytes of each.
+        """
+
+        def chunks() -> Iterator[memoryview]:
+            for start, stop in self.split(part_nbytes):
+                block = np.asarray(read(self._place(start, stop)))
+                yield from self._layout.cut(self._stored(block))
+                add(block.nbytes)
+
+        write_container(
+            sink,
+            self._header,
+            self._section,
+            chunks(),
+            self._sampled(read)._params,
+            nthreads=nthreads,
+            nbytes=self.nbytes,
+            trailer=True,
+        )
 
     def _sampled(self, read: Callable[[tuple[slice, ...]], Any]) -> "PartsJob":
         wanted = self.sample_rows

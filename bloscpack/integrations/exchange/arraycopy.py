@@ -15,7 +15,7 @@ from ...array.array import Array
 from ...array.attrs import plain
 from ...array.layout import Chunks, stored_bytes
 from ...array.parts import PartsJob
-from ...container.writer import DEFAULT_CODEC, write_container
+from ...container.writer import DEFAULT_CODEC
 from ...exceptions import UnsupportedError
 from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
 from ...filetypes.copyjob import CopyJob
@@ -147,22 +147,13 @@ def write_array(
             f"of rows, and codec one of {', '.join(CODECS)}"
         )
 
-    def chunks() -> Iterator[memoryview]:
-        # Each chunk of a grid is decoded at most twice, even if the copy has chunks of few rows.
-        for start, stop in writing.split(max(PART_NBYTES, source.band_nbytes)):
-            block = np.asarray(rows.read(writing._place(start, stop)))
-            yield from writing._layout.cut(writing._stored(block))
-            add(block.nbytes)
-
-    write_container(
+    # Each chunk of a grid is decoded at most twice, even if the copy has chunks of few rows.
+    writing._write_whole(
         sink,
-        writing._header,
-        writing._section,
-        chunks(),
-        writing._sampled(rows.read)._params,
+        rows.read,
+        add,
+        part_nbytes=max(PART_NBYTES, source.band_nbytes),
         nthreads=resolve_nthreads(job.nthreads, source.nbytes),
-        nbytes=source.nbytes,
-        trailer=True,
     )
 
 
