@@ -195,7 +195,7 @@ def _exchange(
     **options: Any,
 ) -> Target:
     """Return the row of a type whose functions are named as in its module."""
-    module = f"integrations.exchange.{module}"
+    module = f"exchange.{module}"
     return Target(
         name,
         on_use(module, f"copy_to_{name}"),
@@ -228,11 +228,11 @@ TARGETS = (
         on_use("filetypes.converters.picturecopy", "copy_to_pictures"),
         is_folder=True,
         kinds=(JPEG, PNG),
-        open=on_use("integrations.exchange.webdataset", "open_image"),
+        open=on_use("exchange.webdataset", "open_image"),
     ),
     _exchange("array", "arraycopy", (".blp",), (ARRAY,), is_array=True),
     _exchange("archive", "archivecopy", (), (ARCHIVE,), **_NAMED, is_mapping=True),
-    Target("v3", on_use("integrations.exchange.arraycopy", "copy_to_v3"), is_array=True),
+    Target("v3", on_use("exchange.arraycopy", "copy_to_v3"), is_array=True),
     _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
     _exchange("npz", "npz", (".npz",), (ZIP,), **_NAMED, is_mapping=True),
     _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), **_NAMED),
@@ -240,7 +240,7 @@ TARGETS = (
     _exchange("zarr2", "zarrarray", (), (), **_NAMED),
     _exchange("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
     _exchange("mp4", "videofile", (".mp4",), (VIDEO, GIF)),
-    Target("gif", on_use("integrations.exchange.videofile", "copy_to_gif"), (".gif",)),
+    Target("gif", on_use("exchange.videofile", "copy_to_gif"), (".gif",)),
     _exchange("webdataset", "webdataset", (".tar",), (TAR,)),
     _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), **_NAMED),
 )

@@ -21,10 +21,10 @@ from bloscpack.exceptions import (
     UnsupportedError,
     WrongKindError,
 )
+from bloscpack.exchange import arraycopy
 from bloscpack.filetypes.convert import open_array
 from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
 from bloscpack.format.rounding import ATTRIBUTE
-from bloscpack.integrations.exchange import arraycopy
 
 from ..strategies import AnyArray, chunk_shapes, dtypes, fill, shapes
 

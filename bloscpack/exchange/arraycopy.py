@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from ...array.array import Array
-from ...array.attrs import plain
-from ...array.layout import Chunks, stored_bytes
-from ...array.parts import PartsJob
-from ...container.writer import DEFAULT_CODEC
-from ...exceptions import UnsupportedError
-from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
-from ...filetypes.copyjob import CopyJob
-from ...filetypes.identify import no_archive
-from ...format.codec import CODECS
-from ...format.filekind import ARRAY
-from ...format.header import DEFAULT_VERSION
-from ...format.rounding import ATTRIBUTE, MANTISSA_BITS, Rounding
-from ...parallel.threads import resolve_nthreads
-from ...storage.newfile import NewFile
-from ...storage.protocol import ByteSink, ByteSource
-from ...storage.sink import committed
-from ...types import AnyArray
+from ..array.array import Array
+from ..array.attrs import plain
+from ..array.layout import Chunks, stored_bytes
+from ..array.parts import PartsJob
+from ..container.writer import DEFAULT_CODEC
+from ..exceptions import UnsupportedError
+from ..filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
+from ..filetypes.copyjob import CopyJob
+from ..filetypes.identify import no_archive
+from ..format.codec import CODECS
+from ..format.filekind import ARRAY
+from ..format.header import DEFAULT_VERSION
+from ..format.rounding import ATTRIBUTE, MANTISSA_BITS, Rounding
+from ..parallel.threads import resolve_nthreads
+from ..storage.newfile import NewFile
+from ..storage.protocol import ByteSink, ByteSource
+from ..storage.sink import committed
+from ..types import AnyArray
 from .arrayfile import Add, ArrayFormat
 
 OPTIONS = ("chunks", "access", "codec", "clevel", "shuffle", "keepbits")

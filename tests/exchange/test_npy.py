@@ -12,7 +12,7 @@ import bloscpack as bp
 from bloscpack.exceptions import BloscpackWarning, FormatError, NotFoundError, UnsupportedError
 from bloscpack.filetypes import arraysource
 
-from ...strategies import dtypes, fill, shapes
+from ..strategies import dtypes, fill, shapes
 from .conversions import (
     assert_differences_are_found,
     assert_interrupted_run_leaves_nothing,

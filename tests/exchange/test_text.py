@@ -8,8 +8,8 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackWarning
+from bloscpack.exchange import arraytree
 from bloscpack.filetypes import arraysource
-from bloscpack.integrations.exchange import arraytree
 
 h5py: Any = pytest.importorskip("h5py")
 zarr: Any = pytest.importorskip("zarr")

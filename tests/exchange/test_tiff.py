@@ -11,7 +11,7 @@ import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, BloscpackWarning, FormatError, UnsupportedError
 from bloscpack.filetypes import arraysource
 
-from ...strategies import SCALARS, fill
+from ..strategies import SCALARS, fill
 from .conversions import (
     LABELS,
     assert_differences_are_found,
@@ -46,7 +46,7 @@ def test_any_items(dtype: str, tmp_path: Path) -> None:
 )
 def test_shapes(shape: Any, chunks: Any, nbytes: int, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(arraysource, "PART_NBYTES", nbytes)
-    monkeypatch.setattr("bloscpack.integrations.exchange.tiff.PART_NBYTES", nbytes)
+    monkeypatch.setattr("bloscpack.exchange.tiff.PART_NBYTES", nbytes)
     array = fill(np.dtype("u1"), shape, 1)
     bp.save(tmp_path / "a.blp", array, chunks=chunks and chunks[: len(shape)])
     bp.convert(tmp_path / "a.blp", tmp_path / "a.tiff")

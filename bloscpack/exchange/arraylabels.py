@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import BloscpackError
-from ...filetypes.arraysource import ArraySource
-from ...types import AnyArray
-from ..axislabels import Coord, Labels, pack_labels, typed
+from ..exceptions import BloscpackError
+from ..filetypes.arraysource import ArraySource
+from ..integrations.axislabels import Coord, Labels, pack_labels, typed
+from ..types import AnyArray
 
 LABEL_KEYS = ("name", "dims", "coords")
 Coords = Mapping[Any, tuple[Sequence[str], AnyArray, Mapping[Any, Any]]]

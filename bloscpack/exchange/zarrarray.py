@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import UnsupportedError
-from ...filetypes.arraysource import ArraySource, Rows, SeveralArrays
-from ...filetypes.copyjob import CopyJob
-from ...filetypes.inventory import quoted
-from ...notice import notice
-from ...storage.folder.filelist import ListedFolder
-from ...storage.protocol import ByteSource
-from ..axislabels import TYPES, Coord, Labels, typed
+from ..exceptions import UnsupportedError
+from ..filetypes.arraysource import ArraySource, Rows, SeveralArrays
+from ..filetypes.copyjob import CopyJob
+from ..filetypes.inventory import quoted
+from ..integrations.axislabels import TYPES, Coord, Labels, typed
+from ..notice import notice
+from ..storage.folder.filelist import ListedFolder
+from ..storage.protocol import ByteSource
 from .arrayfile import ArrayFormat, is_safe, label_or
 from .arraylabels import encoded, encoded_times, plain_value
 from .arraytree import ArrayTree, Node, add_text

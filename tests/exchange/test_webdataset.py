@@ -13,7 +13,7 @@ import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, BloscpackWarning, FormatError
 from bloscpack.media import image
 
-from ...strategies import fill
+from ..strategies import fill
 from .conversions import assert_interrupted_run_leaves_nothing, assert_same
 
 PICTURES = [image.encode_png(np.full((8, 9), each, "u1")) for each in range(12)]

@@ -217,7 +217,7 @@ def test_a_reader_that_forgets_tags_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tags that are not known as structure are listed, so that a forgotten one is visible."""
-    from bloscpack.integrations.exchange import tiff
+    from bloscpack.exchange import tiff
 
     tifffile.imwrite(tmp_path / "a.tif", STACK, photometric="minisblack")
     assert converted(tmp_path / "a.tif")[0].left_out == ()

@@ -125,7 +125,7 @@ def test_no_trace_of_a_copy_that_fails(store: Path, monkeypatch: Any) -> None:
         with pytest.raises(KeyboardInterrupt):
             bp.convert(store, store.parent / name, progress=stop)
         assert list(store.parent.iterdir()) == [store]
-    from bloscpack.integrations.exchange import videofile
+    from bloscpack.exchange import videofile
 
     monkeypatch.setattr(videofile, "rgb_frames", lambda clip: iter(frames(11)))
     with pytest.raises(FormatError, match=r"\(11, 32, 48\) instead of \(12, 32, 48\)"):

@@ -10,7 +10,7 @@ import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
 from bloscpack.filetypes import arraysource
 
-from ...strategies import SCALARS, fill
+from ..strategies import SCALARS, fill
 from .conversions import (
     LABELS,
     assert_differences_are_found,

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import FormatError, UnsupportedError
-from ...filetypes.arrayclips import Clips, clip_id
-from ...filetypes.clipcopy import is_same, leave_out_of_clips
-from ...filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ...frames.indexing import IndexedClip
-from ...frames.protocol import FrameSelection, FrameSource, frame_indices
-from ...frames.store.openclip import is_images
-from ...media.video import VideoFrames, read_video
-from ...media.videowriter import (
+from ..exceptions import FormatError, UnsupportedError
+from ..filetypes.arrayclips import Clips, clip_id
+from ..filetypes.clipcopy import is_same, leave_out_of_clips
+from ..filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
+from ..frames.indexing import IndexedClip
+from ..frames.protocol import FrameSelection, FrameSource, frame_indices
+from ..frames.store.openclip import is_images
+from ..media.video import VideoFrames, read_video
+from ..media.videowriter import (
     RATE_KEY,
     check_crf,
     gif_length,
@@ -30,9 +30,9 @@ from ...media.videowriter import (
     write_gif,
     write_mp4,
 )
-from ...storage.file import open_source
-from ...storage.protocol import ByteSource
-from ...types import AnyArray
+from ..storage.file import open_source
+from ..storage.protocol import ByteSource
+from ..types import AnyArray
 
 # Frames that are decoded at once to compare a copy of packets.
 _COMPARED_NFRAMES = 32

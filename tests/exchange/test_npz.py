@@ -20,12 +20,12 @@ from bloscpack.exceptions import (
     ObjectNumpyArrayRejection,
     UnsupportedError,
 )
+from bloscpack.exchange import npz
 from bloscpack.filetypes import copyjob
 from bloscpack.filetypes.arraysource import ArraySource, Rows
-from bloscpack.integrations.exchange import npz
 from bloscpack.storage import disk
 
-from ...strategies import arrays, assert_same_bits, scalars
+from ..strategies import arrays, assert_same_bits, scalars
 from .conversions import assert_interrupted_steps_leave_nothing
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0\\"), max_size=20).filter(

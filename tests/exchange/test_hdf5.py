@@ -18,7 +18,7 @@ from bloscpack.exceptions import (
 )
 from bloscpack.filetypes import arraysource
 
-from ...strategies import fill, scalars, shapes
+from ..strategies import fill, scalars, shapes
 from .conversions import (
     LABELS,
     assert_differences_are_found,

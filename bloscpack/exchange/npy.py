@@ -8,13 +8,13 @@ from typing import IO, Any
 
 from numpy.lib import format as npy
 
-from ...array.arraymetadata import new_array, stored_view
-from ...array.chunkpieces import contiguous_run
-from ...array.dtype import Dtype
-from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...filetypes.arraysource import ArraySource, SeveralArrays
-from ...storage.protocol import ByteSource
-from ...types import AnyArray, BytesLike
+from ..array.arraymetadata import new_array, stored_view
+from ..array.chunkpieces import contiguous_run
+from ..array.dtype import Dtype
+from ..exceptions import FormatError, TruncatedError, UnsupportedError
+from ..filetypes.arraysource import ArraySource, SeveralArrays
+from ..storage.protocol import ByteSource
+from ..types import AnyArray, BytesLike
 from .arrayfile import Add, ArrayFormat, without_attrs
 from .library import errors_of, refuse_inner
 

@@ -11,7 +11,7 @@ import bloscpack as bp
 from bloscpack.exceptions import UnsupportedError
 from bloscpack.media import videocontent
 
-from ...videofiles import moving, set_matrix, write_video
+from ..videofiles import moving, set_matrix, write_video
 from .conversions import assert_same
 
 av = pytest.importorskip("av")

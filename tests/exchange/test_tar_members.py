@@ -11,7 +11,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
-from bloscpack.integrations.exchange import webdataset
+from bloscpack.exchange import webdataset
 from bloscpack.media import image
 
 pytestmark = pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")

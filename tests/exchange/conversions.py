@@ -8,8 +8,8 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
+from bloscpack.exchange.arrayfile import ArrayFormat
 from bloscpack.filetypes import copyjob
-from bloscpack.integrations.exchange.arrayfile import ArrayFormat
 
 AnyArray = np.ndarray[Any, Any]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import UnsupportedError
-from ...filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
-from ...filetypes.copyjob import CopyJob
-from ...filetypes.inventory import attributes, quoted
-from ...storage.protocol import ByteSource
-from ...types import AnyArray
+from ..exceptions import UnsupportedError
+from ..filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
+from ..filetypes.copyjob import CopyJob
+from ..filetypes.inventory import attributes, quoted
+from ..storage.protocol import ByteSource
+from ..types import AnyArray
 from .arrayfile import Add, ArrayFormat
 from .arraytree import ArrayTree, Node
 from .library import SourceStream, chosen, errors_of

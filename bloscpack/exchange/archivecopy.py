@@ -5,15 +5,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from ...archive.reader import Archive
-from ...archive.writer import ArchiveWriter
-from ...array.attrs import plain
-from ...filetypes.arraysource import ArraySource, SeveralArrays
-from ...filetypes.copyjob import CopyJob
-from ...format.archiveindex import check_name
-from ...storage.newfile import NewFile
-from ...storage.protocol import ByteSink, ByteSource
-from ...storage.sink import committed
+from ..archive.reader import Archive
+from ..archive.writer import ArchiveWriter
+from ..array.attrs import plain
+from ..filetypes.arraysource import ArraySource, SeveralArrays
+from ..filetypes.copyjob import CopyJob
+from ..format.archiveindex import check_name
+from ..storage.newfile import NewFile
+from ..storage.protocol import ByteSink, ByteSource
+from ..storage.sink import committed
 from .arraycopy import OPTIONS, opened, rounded, write_array
 from .arrayfile import Add, ArrayFormat
 

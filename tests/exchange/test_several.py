@@ -11,13 +11,13 @@ import bloscpack as bp
 from bloscpack.exceptions import BloscpackWarning, FormatError, NotFoundError, UnsupportedError
 from bloscpack.filetypes.arraysource import ArraySource, Rows
 
-from ...conftest import SMALL_FORMATS, small_vectors
+from ..conftest import SMALL_FORMATS, small_vectors
 from .conversions import assert_interrupted_steps_leave_nothing, assert_same
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
 
-from bloscpack.integrations.exchange import hdf5, zarrarray  # noqa: E402 - they need the libraries
+from bloscpack.exchange import hdf5, zarrarray  # noqa: E402 - they need the libraries
 
 NAMES = ["a.h5", "a.zarr", "a.zarr.zip"]
 ARRAYS: dict[str, Any] = {

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...exceptions import BloscpackError, FormatError, NotFoundError
-from ...filetypes.arraysource import ChoiceError, listed, only
-from ...storage.protocol import ByteSource
+from ..exceptions import BloscpackError, FormatError, NotFoundError
+from ..filetypes.arraysource import ChoiceError, listed, only
+from ..storage.protocol import ByteSource
 
 
 class SourceStream(io.RawIOBase):
