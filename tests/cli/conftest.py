@@ -58,7 +58,8 @@ def blpk(
         captured = capsysbinary.readouterr()
         err = captured.err.decode()
         assert "Traceback" not in err
-        assert all(line.startswith("blpk: ") for line in err.splitlines())
+        stray = [line for line in err.splitlines() if not line.startswith("blpk: ")]
+        assert not stray, "not a message of the command"
         return Ended(code, captured.out, err)
 
     return run
