@@ -111,10 +111,9 @@ def _text(metadata: Any) -> str:
 def _node(path: str, array: Any, where: str | None) -> Node:
     """Return an array as it is stored."""
     attrs = {key: value for key, value in dict(array.attrs).items() if key != _DIMS}
-    node = Node(path, attrs, None, _dims(array))
+    node = Node(path, attrs, None, None)
     of, dtype = quoted(path) if path else "the array", array.dtype
-    if node.dims is None and _DIMS in array.attrs:
-        node.lost.append(f"names {array.attrs[_DIMS]!r:.80} of the axes of {of}")
+    node.dims = _dims(array, node.lost, of)
     if not isinstance(dtype, np.dtype) or dtype.kind == "O":
         node.why = f"it has items of {dtype}"
     elif prod(array.chunks) * dtype.itemsize > _MAX_CHUNK_NBYTES:
@@ -206,12 +205,20 @@ def _store(source: ByteSource | ListedFolder) -> Iterator[Any]:
             store.close()
 
 
-def _dims(array: Any) -> list[str] | None:
+def _dims(array: Any, lost: list[str], of: str) -> list[str] | None:
+    """Return the names of the axes; None, and a line in `lost`, if they are not understood."""
     if not array.ndim:
         return []
     dims = getattr(array.metadata, "dimension_names", None) or array.attrs.get(_DIMS)
-    is_named = isinstance(dims, list | tuple) and all(isinstance(each, str) for each in dims)
-    return list(dims) if is_named and len(dims) == array.ndim else None
+    if dims is None or (isinstance(dims, list | tuple) and set(dims) == {None}):
+        return None
+    if isinstance(dims, list | tuple) and len(dims) == array.ndim:
+        # An axis without a name has the one that xarray would give it.
+        names = [f"dim_{axis}" if each is None else each for axis, each in enumerate(dims)]
+        if all(isinstance(each, str) for each in names):
+            return names
+    lost.append(f"names {dims!r:.80} of the axes of {of}")
+    return None
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Arrays copied to and from Zarr stores, which zarr and xarray write and read."""
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import BloscpackError, NotFoundError, UnsupportedError
+from bloscpack.exceptions import BloscpackError, BloscpackWarning, NotFoundError, UnsupportedError
 from bloscpack.filetypes import arraysource
 
 from ..strategies import SCALARS, fill
@@ -86,6 +87,29 @@ def test_a_name_without_coordinates(form: str, labels: Any, tmp_path: Path) -> N
     with bp.open(tmp_path / "b.blp") as a:
         assert_same(a[...], array)
         assert a.attrs == {"dims": ["dim_0", "dim_1"], "coords": {}, "unit": "K"} | labels
+
+
+@pytest.mark.parametrize(
+    ("names", "dims", "left_out"),
+    [
+        (["y", None], ["y", "dim_1"], ()),
+        ([None, None], None, ()),
+        (None, None, ()),
+        (5, None, ("names 5 of the axes of the array",)),
+        (["y"], None, ("names ['y'] of the axes of the array",)),
+    ],
+)
+def test_names_of_some_axes(names: Any, dims: Any, left_out: Any, tmp_path: Path) -> None:
+    if isinstance(names, list) and len(names) == 2:
+        options = {"dimension_names": names}
+    else:
+        options = {"attributes": {} if names is None else {"_ARRAY_DIMENSIONS": names}}
+    zarr.create_array(tmp_path / "a.zarr", data=np.ones((2, 3)), **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BloscpackWarning)
+        done = bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
+    with bp.open(tmp_path / "a.blp") as a:
+        assert (a.attrs.get("dims"), done.left_out) == (dims, left_out)
 
 
 @pytest.mark.parametrize("target", ["a.zarr", "a.zarr.zip", "a.h5", "a.nc"])
