@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from . import integrations as integrations
     from . import numpy_io as numpy_io
     from .archive.reader import Archive
+    from .archive.save import savez
     from .array.array import Array, load, open  # noqa: A004
     from .array.concat import ManyArrays, open_many
     from .array.parts import PartsJob, parts
+    from .array.save import save
     from .array.writer import Writer
     from .damage.report import Damage, Report
     from .filetypes.convert import convert
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from .filetypes.recover import recover
     from .filetypes.verify import verify
     from .integrations.kerchunk import kerchunk_references
-    from .integrations.save import save, savez
     from .integrations.zarr import as_zarr as as_zarr
     from .original.api import (
         pack_bytes_file,
@@ -115,9 +116,11 @@ def __getattr__(name: str) -> Any:
     modules |= {"abstract_io", "defaults", "file_io", "numpy_io"}
     homes = {
         "archive.reader": ("Archive",),
+        "archive.save": ("savez",),
         "array.array": ("Array", "load", "open"),
         "array.concat": ("ManyArrays", "open_many"),
         "array.parts": ("PartsJob", "parts"),
+        "array.save": ("save",),
         "array.writer": ("Writer",),
         "damage.report": ("Damage", "Report"),
         "filetypes.convert": ("convert",),
@@ -125,7 +128,6 @@ def __getattr__(name: str) -> Any:
         "filetypes.recover": ("recover",),
         "filetypes.verify": ("verify",),
         "integrations.kerchunk": ("kerchunk_references",),
-        "integrations.save": ("save", "savez"),
         "integrations.zarr": ("as_zarr",),  # not in __all__, as zarr may be missing
         "original.api": [each for each in __all__ if each.startswith(("pack_", "unpack_"))],
     }

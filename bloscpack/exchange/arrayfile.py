@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from ..array.axislabels import DEFAULT_NAME, NO_NAME, TYPES
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import ArraySource, SeveralArrays
 from ..filetypes.copyjob import Conversion, CopyJob, Count, new_copy, refuse_difference
 from ..filetypes.inventory import attributes, quoted
-from ..integrations.axislabels import DEFAULT_NAME, NO_NAME, TYPES
 from ..storage.file import open_source
 from ..storage.folder.filelist import ListedFolder
 from .arraylabels import is_same, labels_of

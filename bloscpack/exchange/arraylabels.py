@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..array.axislabels import Coord, Labels, pack_labels, typed
 from ..exceptions import BloscpackError
 from ..filetypes.arraysource import ArraySource
-from ..integrations.axislabels import Coord, Labels, pack_labels, typed
 from ..types import AnyArray
 
 LABEL_KEYS = ("name", "dims", "coords")

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..array.axislabels import DEFAULT_NAME, NO_NAME, pack_labels, packed_attrs, types_of
 from ..exceptions import NotFoundError, UnsupportedError
 from ..filetypes.arraysource import ArraySource, Place, Rows, SeveralArrays
 from ..filetypes.inventory import Inventory, attribute, quoted
-from ..integrations.axislabels import DEFAULT_NAME, NO_NAME, pack_labels, packed_attrs, types_of
 from .arraylabels import plain_value
 from .library import chosen
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..array.axislabels import DECODED, Coord, Labels, typed
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ..filetypes.copyjob import CopyJob
 from ..filetypes.inventory import quoted
-from ..integrations.axislabels import DECODED, Coord, Labels, typed
 from ..storage.protocol import ByteSource
 from ..types import AnyArray
 from .arrayfile import ArrayFormat

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..array.axislabels import Coord, Labels
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import ArraySource, SeveralArrays
 from ..filetypes.copyjob import CopyJob
-from ..integrations.axislabels import Coord, Labels
 from ..types import AnyArray
 from .arrayfile import Add, chunks_for
 from .arraylabels import is_same_coord, labels_of, others_of

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from ..array.axislabels import TYPES, Coord, Labels, typed
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ..filetypes.copyjob import CopyJob
 from ..filetypes.inventory import quoted
-from ..integrations.axislabels import TYPES, Coord, Labels, typed
 from ..notice import notice
 from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource

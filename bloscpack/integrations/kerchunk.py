@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..array.array import Array
+from ..array.axislabels import Coord, Labels
 from ..array.layout import auto_params
 from ..container.reader import Container
 from ..exceptions import FormatError, UnsupportedError
@@ -25,7 +26,6 @@ from ..storage.protocol import Extent, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.url import is_url, shown
 from ..types import Progress, ProgressOption
-from .axislabels import Coord, Labels
 from .zarrlayout import ARRAY_CHUNK_CODEC, ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
 __all__ = ["kerchunk_references"]

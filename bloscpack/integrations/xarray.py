@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 
 from ..array.array import Array
 from ..array.attrs import plain
+from ..array.axislabels import Labels, is_decoded_by, typed
+from ..array.save import save
 from ..container.front import Verify
 from ..format.filekind import BLOSCPACK_KINDS, kind_of
 from ..storage.file import kind_at
 from ..storage.protocol import closed_on_error
 from ..storage.url import is_url
 from ..types import AnyArray
-from .axislabels import Labels, is_decoded_by, typed
-from .save import save
 
 try:
     import xarray as xr

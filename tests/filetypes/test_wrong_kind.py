@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.array.axislabels import Labels
 from bloscpack.cli.console.inputfile import open_input
 from bloscpack.exceptions import (
     FormatError,
@@ -24,7 +25,6 @@ from bloscpack.filetypes import identify
 from bloscpack.format import filekind
 from bloscpack.format.filekind import DATASET, GULP_DIRECTORY, GULP_FILE, RECORDING, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
-from bloscpack.integrations.axislabels import Labels
 
 from ..test_layers import FILE_TYPES
 

@@ -20,9 +20,10 @@ from dask.callbacks import Callback  # noqa: E402
 from dask.diagnostics import ProgressBar  # noqa: E402
 
 import bloscpack as bp  # noqa: E402
+from bloscpack.array.daskparts import _begin, _end, _join, _write  # noqa: E402
 from bloscpack.exceptions import ChecksumMismatch, FileChangedError, NotFoundError  # noqa: E402
 from bloscpack.format.codec import CodecError  # noqa: E402
-from bloscpack.integrations.dask import _begin, _end, _join, _write, from_bloscpack, map_clips, save  # noqa: E402
+from bloscpack.integrations.dask import from_bloscpack, map_clips, save  # noqa: E402
 
 from ..strategies import AnyArray, fill  # noqa: E402
 

@@ -13,8 +13,9 @@ dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask has no arrays here")
 
 import bloscpack as bp  # noqa: E402
+from bloscpack.array.daskparts import _begin, _end, _join, _write  # noqa: E402
 from bloscpack.exceptions import UnsupportedError  # noqa: E402
-from bloscpack.integrations.dask import _begin, _end, _join, _write, from_bloscpack, save  # noqa: E402
+from bloscpack.integrations.dask import from_bloscpack, save  # noqa: E402
 from bloscpack.storage.remote import remoteparts  # noqa: E402
 
 from ..servers import S3Server, running  # noqa: E402

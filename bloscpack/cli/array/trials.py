@@ -11,11 +11,11 @@ import numpy as np
 from ...array.array import load
 from ...array.dtype import pack_dtype
 from ...array.layout import AUTO, Chunks, divide, grid_chunks, item_encoder, stored_bytes
+from ...array.save import save
 from ...container.writer import Chunking
 from ...exceptions import FormatError
 from ...filetypes.arraysource import ArraySource
 from ...format.chunkgrid import ChunkGrid
-from ...integrations.save import save
 from ...types import AnyArray, Progress
 from ..console.trialtable import Trial, least_seconds, smallest_of
 

@@ -1,33 +1,38 @@
-"""Saving an array, or several named arrays, to a file that appears only when it is complete."""
+"""Saving an array to a file that appears only when it is complete."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import IO, Any, NamedTuple
+from math import prod
+from typing import IO, Any, Literal, NamedTuple
 
-from ..archive.writer import ArchiveWriter
-from ..array.array import Array
-from ..array.arraylike import as_array, is_dask_array, is_mapping
-from ..array.layout import Chunks, SaveOptions, is_fortran, plan_layout
-from ..array.settings import CHECKSUM, CODEC, NOT_GIVEN, SHUFFLE, given, settled
+from ..container.writer import DEFAULT_CODEC, default_shuffle
 from ..exceptions import FileChangedError
+from ..format.codec import CODECS
+from ..format.rounding import ATTRIBUTE
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
 from ..storage.protocol import ByteSink
 from ..storage.remote.prefetch import prefetched
-from ..storage.sink import open_path, open_sink
-from ..storage.url import is_url
-from ..types import (
-    Access,
-    Codec,
-    Path,
-    Progress,
-    ProgressOption,
-    Shuffle,
-    explain_keywords,
-    foreign_keyword,
-)
+from ..storage.sink import open_sink
+from ..types import Access, Codec, Path, Progress, ProgressOption, Shuffle, explain_keywords
+from .array import Array
+from .arraylike import as_array, is_dask_array
+from .attrs import plain
+from .layout import AUTO, TARGET_CHUNK_NBYTES, Chunks, SaveOptions, is_fortran, plan_layout
+
+
+class _Default(str):
+    """Default of an option: another object than the same text, if a caller gives it."""
+
+    __slots__ = ()
+
+
+CODEC: Literal["zstd"] = _Default("zstd")  # type: ignore[assignment]
+SHUFFLE: Literal["auto"] = _Default("auto")  # type: ignore[assignment]
+CHECKSUM = _Default("crc32")
+NOT_GIVEN = SaveOptions(codec=CODEC, shuffle=SHUFFLE, checksum=CHECKSUM)
+"""Options of a call without any."""
 
 
 @explain_keywords
@@ -148,180 +153,108 @@ def save(
     options = SaveOptions(chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits)
     if like is not None and not isinstance(like, Array):
         raise TypeError(f"like must be an open bloscpack.Array, not {type(like).__name__!r}")
-    array, options = _unlabelled(array, options)
+    array, options = without_labels(array, options)
     if is_dask_array(array):
         _save_by_parts(
             path,
             array,
             as_progress(progress),
-            **settled(options, like)._asdict(),
+            **_settled(options, like)._asdict(),
             overwrite=overwrite,
             storage_options=storage_options,
         )
         return
-    plan = _planned(array, options, like)
+    plan = plan_file(array, options, like)
     with open_sink(
         path, storage_options, front_nbytes=plan.front_nbytes, overwrite=overwrite
     ) as sink:
         plan.write(sink, nthreads=nthreads, progress=as_progress(progress))
 
 
-def savez(
-    path: Path | IO[bytes],
-    /,
-    *arrays: Any,
-    chunks: Chunks = None,
-    codec: Codec = CODEC,
-    clevel: int | None = None,
-    checksum: str | None = CHECKSUM,
-    attrs: Mapping[str, Any] | None = None,
-    nthreads: int | None = None,
-    overwrite: bool = True,
-    storage_options: Mapping[str, Any] | None = None,
-    **named: Any,
-) -> None:
-    """Save several named arrays to one file, an archive, as `numpy.savez` does.
+def _given(options: SaveOptions) -> dict[str, Any]:
+    """Return the options that a caller has given."""
+    pairs = zip(options._fields, options, NOT_GIVEN, strict=True)
+    return {name: value for name, value, default in pairs if value is not default}
 
-    Parameters
-    ----------
-    path : str, PathLike or binary file
-        The file, which appears only when it is complete; an existing one is replaced. May be a URL
-        of S3 or of another store that fsspec can write to. No suffix is added.
-    *arrays : array_like, mapping or iterator
-        Arrays, which are named "arr_0", "arr_1" and so on. The arrays in a mapping keep their
-        names, and the mapping its attrs: a dict, an open npz file, an `Archive`, a Dataset of
-        xarray. So do those of an iterator of pairs of name and array, of which one is in memory at
-        a time.
-    chunks : int or "auto", optional
-        As for `save`, for all arrays with dimensions.
-    codec, clevel, checksum
-        As for `save`, for all arrays.
-    attrs : mapping, optional
-        JSON values to store with the archive; they replace attrs of the same name of a mapping.
-    nthreads : int, optional
-        Threads that compress; by default one per processor, at most 8.
-    overwrite : bool, default True
-        Replace an existing file. With False it is refused, before anything is compressed and again
-        before the new file would replace it.
-    storage_options : mapping, optional
-        Options of fsspec's file system for a URL (keys, ``endpoint_url``).
-    **named : array_like
-        Arrays by name. A name that is also that of an option is given in a mapping.
+
+def _settled(options: SaveOptions, like: Array | None) -> SaveOptions:
+    """Return options, with the settings of `like` in place of those that were not given.
 
     Raises
     ------
-    ObjectNumpyArrayRejection
-        An array holds Python objects.
-    TypeError
-        A value is not an array or has parts that would be lost, as for `save`; or a name is not a
-        str.
-    ValueError
-        Two arrays have the same name, a name has more than 4096 bytes, or a parameter is out of
-        range.
-    FileExistsError
-        The file exists, and `overwrite` is False.
-    OSError
-        The file cannot be written.
-    UnsupportedError
-        URLs of this kind cannot be written to (``https://``).
-
-    Notes
-    -----
-    After an error there is no new file. The file is of format version 4, which bloscpack 0.16
-    cannot read; each array in it is a whole file as `save` writes it:
-    ``bp.savez("new.blp", bp.open("old.blp"), more=array)`` adds an array.
-
-    For a URL it is a local temporary file, which is sent when it is complete.
-
-    Examples
-    --------
-    >>> import bloscpack as bp, numpy as np
-    >>> bp.savez("fields.blp", temperature=np.linspace(270, 300, 7), mask=np.ones((2, 3), bool))
-    >>> with bp.open("fields.blp") as fields:
-    ...     fields["mask"].shape
-    (2, 3)
+    FormatError, OSError
+        The first chunk of `like`, which has some of its settings, cannot be read.
     """
-    options = NOT_GIVEN._replace(chunks=chunks, codec=codec, clevel=clevel, checksum=checksum)
-    _refuse_foreign(named)
-    found: dict[str, Any] = {}
-    for value in filter(is_mapping, arrays):
-        found |= _unlabelled(value, NOT_GIVEN)[1].attrs or {}
-    with ExitStack() as stack:
-        if not isinstance(overwrite, bool):
-            raise TypeError(
-                "overwrite must be True or False; give an array of this name in a mapping, such as "
-                "{'overwrite': array}"
-            )
-        where, options_of_path = path, storage_options
-        if is_url(path):
-            where = stack.enter_context(open_path(str(path), storage_options, overwrite=overwrite))
-            options_of_path = None
-        with open_sink(where, options_of_path, overwrite=overwrite) as sink:
-            writer = ArchiveWriter(sink, found | ({} if attrs is None else dict(attrs)))
-            for name, value in _iter_named(arrays, named):
-                with writer.member(name) as member:
-                    _planned(*_unlabelled(value, options), several=True).write(
-                        member, nthreads=nthreads
-                    )
-            writer.finish()
+    wanted = _given(options)
+    if like is None:
+        return SaveOptions(**wanted)
+    found = _settings_of(like)
+    if "chunks" in wanted:
+        found = found._replace(access=None)
+    if "keepbits" in wanted and found.attrs:
+        found = found._replace(attrs={k: v for k, v in found.attrs.items() if k != ATTRIBUTE})
+    return found._replace(**wanted)
 
 
-def _refuse_foreign(named: Mapping[str, Any]) -> None:
-    """Refuse options of other libraries, which would be stored as arrays of no dimension."""
-    options = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", "overwrite")
-    for name, value in named.items():
-        if value is None or isinstance(value, str | int | float | Mapping):
-            advice = foreign_keyword((name,), options)
-            if advice is not None:
-                raise TypeError(
-                    f"savez() has no {advice}; give an array of this name in a mapping, such as "
-                    f"{{{name!r}: array}}"
-                )
+def _settings_of(array: Array) -> SaveOptions:
+    container = array.container
+    metadata = container.metadata
+    if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
+        metadata = {}
+    codec, shuffle = array.codec, "auto"
+    if container.nchunks and codec != AUTO:
+        header = container.fetch(0).header
+        if header.shuffle != default_shuffle(header.typesize):
+            shuffle = header.shuffle.name.lower()
+    return SaveOptions(
+        array.chunks if container.grid is not None else _rows_of(array),
+        metadata.get("access"),
+        codec if codec in (*CODECS, AUTO) else DEFAULT_CODEC,
+        None,
+        shuffle,
+        array.checksum,
+        plain(array.attrs) or None,
+        metadata.get("keepbits"),
+    )
 
 
-def _iter_named(arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of the arguments of `savez`."""
-    number = 0
-    for value in arrays:
-        if is_mapping(value):
-            yield from value.items()
-        elif isinstance(value, Iterator):
-            for pair in value:
-                if not isinstance(pair, tuple) or len(pair) != 2:
-                    raise TypeError(
-                        f"an iterator must give pairs of name and array, not {pair!r:.80}"
-                    )
-                yield pair
-        else:
-            yield f"arr_{number}", value
-            number += 1
-    yield from named.items()
+def _rows_of(array: Array) -> Chunks:
+    """Return the rows of a chunk; None for the default, if a chunk has only a part of a row."""
+    container = array.container
+    row: Any = prod(array.shape[:-1] if array.is_fortran else array.shape[1:])
+    row *= array.dtype.itemsize
+    # A single chunk may be as small as the array, and must not make the chunks of a larger one so.
+    is_small = container.nchunks <= 1 and container.chunk_size < TARGET_CHUNK_NBYTES
+    if not array.ndim or not row or is_small or container.chunk_size % row:
+        return None
+    rows: int = container.chunk_size // row
+    return rows or None
 
 
-class _Plan(NamedTuple):
+class FilePlan(NamedTuple):
     """How an array is written to a sink."""
 
     front_nbytes: int  # bytes before the first chunk
     write: Callable[..., None]  # takes a sink, nthreads and progress
 
 
-def _planned(
+def plan_file(
     value: Any, options: SaveOptions, like: Array | None = None, *, several: bool = False
-) -> _Plan:
+) -> FilePlan:
     """Return how an array is written, with the settings of `like` or those of its own file.
 
     If it is one of `several`, `chunks` is not for those without dimensions.
     """
     if isinstance(value, Array):
-        if value.mode == "r" and like is None and not given(options):
-            return _Plan(value.container.data_offset, partial(_copy, value))
+        if value.mode == "r" and like is None and not _given(options):
+            return FilePlan(value.container.data_offset, partial(_copy, value))
         like = value if like is None else like
     array = as_array(value.compute() if is_dask_array(value) else value)
-    settings = settled(options, like)
+    settings = _settled(options, like)
     if not array.ndim and (several or options.chunks is None):
         settings = settings._replace(chunks=None, access=options.access)
     layout = plan_layout((array.dtype, array.shape, is_fortran(array)), settings)
-    return _Plan(layout.front_nbytes, partial(layout.write, array=array))
+    return FilePlan(layout.front_nbytes, partial(layout.write, array=array))
 
 
 def _copy(
@@ -348,7 +281,7 @@ def _copy(
         )
 
 
-def _unlabelled(value: Any, options: SaveOptions) -> tuple[Any, SaveOptions]:
+def without_labels(value: Any, options: SaveOptions) -> tuple[Any, SaveOptions]:
     """Return an array without its labels and attrs, and options with them."""
     has_labels = getattr(value, "attrs", None) or hasattr(value, "coords")
     if not has_labels or isinstance(value, Array):
@@ -364,7 +297,7 @@ def _save_by_parts(
     path: Path | IO[bytes], array: Any, progress: Progress | None, **options: Any
 ) -> None:
     with importing:  # on use: Dask takes long to load
-        from .dask import save as save_parts
+        from .daskparts import save as save_parts
 
     if not isinstance(path, str | os.PathLike):
         raise TypeError(

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.arraylike import is_data_array, is_of
-from ..array.dtype import unpack_scalar
 from ..exceptions import BloscpackError, UnsupportedError
 from ..format.metadata import encode_values
 from ..notice import notice
 from ..types import AnyArray, text_list
+from .arraylike import is_data_array, is_of
+from .dtype import unpack_scalar
 
 DEFAULT_NAME = "data"
 # Name by which xarray stores an array without a name: its `open_dataarray` removes it.

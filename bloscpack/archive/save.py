@@ -1,0 +1,145 @@
+"""Saving several named arrays to an archive that appears only when it is complete."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import IO, Any
+
+from ..array.arraylike import is_mapping
+from ..array.layout import Chunks
+from ..array.save import CHECKSUM, CODEC, NOT_GIVEN, plan_file, without_labels
+from ..storage.sink import open_path, open_sink
+from ..storage.url import is_url
+from ..types import Codec, Path, foreign_keyword
+from .writer import ArchiveWriter
+
+
+def savez(
+    path: Path | IO[bytes],
+    /,
+    *arrays: Any,
+    chunks: Chunks = None,
+    codec: Codec = CODEC,
+    clevel: int | None = None,
+    checksum: str | None = CHECKSUM,
+    attrs: Mapping[str, Any] | None = None,
+    nthreads: int | None = None,
+    overwrite: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    **named: Any,
+) -> None:
+    """Save several named arrays to one file, an archive, as `numpy.savez` does.
+
+    Parameters
+    ----------
+    path : str, PathLike or binary file
+        The file, which appears only when it is complete; an existing one is replaced. May be a URL
+        of S3 or of another store that fsspec can write to. No suffix is added.
+    *arrays : array_like, mapping or iterator
+        Arrays, which are named "arr_0", "arr_1" and so on. The arrays in a mapping keep their
+        names, and the mapping its attrs: a dict, an open npz file, an `Archive`, a Dataset of
+        xarray. So do those of an iterator of pairs of name and array, of which one is in memory at
+        a time.
+    chunks : int or "auto", optional
+        As for `save`, for all arrays with dimensions.
+    codec, clevel, checksum
+        As for `save`, for all arrays.
+    attrs : mapping, optional
+        JSON values to store with the archive; they replace attrs of the same name of a mapping.
+    nthreads : int, optional
+        Threads that compress; by default one per processor, at most 8.
+    overwrite : bool, default True
+        Replace an existing file. With False it is refused, before anything is compressed and again
+        before the new file would replace it.
+    storage_options : mapping, optional
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``).
+    **named : array_like
+        Arrays by name. A name that is also that of an option is given in a mapping.
+
+    Raises
+    ------
+    ObjectNumpyArrayRejection
+        An array holds Python objects.
+    TypeError
+        A value is not an array or has parts that would be lost, as for `save`; or a name is not a
+        str.
+    ValueError
+        Two arrays have the same name, a name has more than 4096 bytes, or a parameter is out of
+        range.
+    FileExistsError
+        The file exists, and `overwrite` is False.
+    OSError
+        The file cannot be written.
+    UnsupportedError
+        URLs of this kind cannot be written to (``https://``).
+
+    Notes
+    -----
+    After an error there is no new file. The file is of format version 4, which bloscpack 0.16
+    cannot read; each array in it is a whole file as `save` writes it:
+    ``bp.savez("new.blp", bp.open("old.blp"), more=array)`` adds an array.
+
+    For a URL it is a local temporary file, which is sent when it is complete.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> bp.savez("fields.blp", temperature=np.linspace(270, 300, 7), mask=np.ones((2, 3), bool))
+    >>> with bp.open("fields.blp") as fields:
+    ...     fields["mask"].shape
+    (2, 3)
+    """
+    options = NOT_GIVEN._replace(chunks=chunks, codec=codec, clevel=clevel, checksum=checksum)
+    _refuse_foreign(named)
+    found: dict[str, Any] = {}
+    for value in filter(is_mapping, arrays):
+        found |= without_labels(value, NOT_GIVEN)[1].attrs or {}
+    with ExitStack() as stack:
+        if not isinstance(overwrite, bool):
+            raise TypeError(
+                "overwrite must be True or False; give an array of this name in a mapping, such as "
+                "{'overwrite': array}"
+            )
+        where, options_of_path = path, storage_options
+        if is_url(path):
+            where = stack.enter_context(open_path(str(path), storage_options, overwrite=overwrite))
+            options_of_path = None
+        with open_sink(where, options_of_path, overwrite=overwrite) as sink:
+            writer = ArchiveWriter(sink, found | ({} if attrs is None else dict(attrs)))
+            for name, value in _iter_named(arrays, named):
+                with writer.member(name) as member:
+                    plan_file(*without_labels(value, options), several=True).write(
+                        member, nthreads=nthreads
+                    )
+            writer.finish()
+
+
+def _refuse_foreign(named: Mapping[str, Any]) -> None:
+    """Refuse options of other libraries, which would be stored as arrays of no dimension."""
+    options = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", "overwrite")
+    for name, value in named.items():
+        if value is None or isinstance(value, str | int | float | Mapping):
+            advice = foreign_keyword((name,), options)
+            if advice is not None:
+                raise TypeError(
+                    f"savez() has no {advice}; give an array of this name in a mapping, such as "
+                    f"{{{name!r}: array}}"
+                )
+
+
+def _iter_named(arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the arguments of `savez`."""
+    number = 0
+    for value in arrays:
+        if is_mapping(value):
+            yield from value.items()
+        elif isinstance(value, Iterator):
+            for pair in value:
+                if not isinstance(pair, tuple) or len(pair) != 2:
+                    raise TypeError(
+                        f"an iterator must give pairs of name and array, not {pair!r:.80}"
+                    )
+                yield pair
+        else:
+            yield f"arr_{number}", value
+            number += 1
+    yield from named.items()
