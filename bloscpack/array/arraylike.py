@@ -68,7 +68,13 @@ def as_array(value: Any) -> AnyArray:
         _check_kind(value)
         if not hasattr(value, "__array__"):
             _check_items(value)
-    array: AnyArray = np.asanyarray(value)
+    array: AnyArray
+    try:
+        array = np.asanyarray(value)
+    except (RuntimeError, TypeError) as err:
+        if not hasattr(value, "__array__"):
+            raise
+        _refuse(value, str(err), err)  # a tensor with a gradient, or of a type that numpy lacks
     if type(array) is not np.ndarray:
         _check_subclass(value, array)
     # What numpy does not know, such as a sparse matrix, becomes one object.
@@ -158,6 +164,13 @@ def _check_labels(value: Any) -> None:
     for library, names in _TABLES.items():
         if is_of(value, library, *names):
             _refuse(value, _TABLE_ADVICE[library])
+    if is_of(value, "pandas", "Index") and value.name is not None:
+        _refuse(value, "its name is not stored; use x.to_numpy()")
+    if is_of(value, "pandas", "BaseMaskedArray") and value.isna().any():
+        advice = "use x.to_numpy(na_value=fill_value), or store x.isna() as a separate array"
+        _refuse(value, f"its missing values are not stored: {advice}")
+    if is_of(value, "xarray", "DataTree"):
+        _refuse(value, "it has groups: x.to_zarr writes a store that bloscpack.convert copies")
     if is_of(value, "xarray", "Dataset"):
         advice = "bloscpack.savez stores all of them; to store one, use"
         _refuse(value, f"it has several variables; {advice}: {_entries(value.data_vars)}")
@@ -204,8 +217,9 @@ def _is_masked(array: np.ma.MaskedArray[Any, Any]) -> bool:
     return bool(np.frombuffer(np.asarray(mask).tobytes(), np.uint8).any())
 
 
-def _refuse(value: object, advice: str) -> Never:
+def _refuse(value: object, advice: str, cause: Exception | None = None) -> Never:
     kind = type(value)
     library = kind.__module__.partition(".")[0]
     name = kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"
-    raise TypeError(f"expected an array, got {name!r:.120}" + (f": {advice}" if advice else ""))
+    text = f"expected an array, got {name!r:.120}" + (f": {advice}" if advice else "")
+    raise TypeError(text) from cause

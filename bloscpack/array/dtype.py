@@ -72,10 +72,10 @@ def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
     ObjectNumpyArrayRejection if `dtype` contains Python objects or variable-size strings.
     """
     if dtype.hasobject or dtype.kind == "T":
-        raise ObjectNumpyArrayRejection(
-            f"dtype {dtype} contains Python objects, which are not stored; "
-            "convert it to a fixed-size type first"
-        )
+        what, advice = "Python objects, which are", "convert it to a fixed-size type first"
+        if dtype.kind == "T":
+            what, advice = "text of variable size, which is", "use x.astype(str)"
+        raise ObjectNumpyArrayRejection(f"dtype {dtype} contains {what} not stored; {advice}")
     try:
         text = repr(dtype.descr if dtype.names is not None else dtype.str)
         if unpack_dtype(text) == dtype:

@@ -39,7 +39,7 @@ class Keyed:
         raise NotImplementedError
 
 
-def stand_in(library: str, name: str, **members: Any) -> Any:
+def stand_in(library: str, name: str, /, **members: Any) -> Any:
     """Return an object that numpy accepts, of a fake class of a library that may be missing."""
     kind = type(name, (), {"__module__": f"{library}.core", **members})
     kind.__array__ = lambda self, dtype=None, copy=None: np.arange(3)  # type: ignore[attr-defined]
@@ -110,6 +110,13 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "unit": (lambda _: np.arange(3).view(WithUnit), r"its unit 'km' is not stored; use x.value"),
     "pandas": (lambda _: stand_in("pandas", "DataFrame"), r"x.to_numpy\(\)"),
     "series": (lambda _: stand_in("pandas", "Series"), r"its index and column names"),
+    "named index": (lambda _: stand_in("pandas", "Index", name="day"), r"its name is not stored"),
+    "missing values": (
+        lambda _: [stand_in("pandas", "BaseMaskedArray", isna=lambda _: np.array([False, True]))],
+        r"its missing values are not stored: use x.to_numpy\(na_value=fill_value\)",
+    ),
+    "tree": (lambda _: stand_in("xarray", "DataTree"), r"it has groups: x.to_zarr"),
+    "gradient": (lambda _: Tensor(), r"'.*Tensor': call x.detach\(\) first$"),
     "polars": (lambda _: stand_in("polars", "DataFrame"), r"x.to_numpy\(\)"),
     "arrow": (lambda _: stand_in("pyarrow", "Table"), r"column names"),
     "variable": (lambda _: stand_in("xarray", "Variable"), r"dims, coords and attrs"),
@@ -144,6 +151,13 @@ class Variable:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return masked()
+
+
+class Tensor:
+    """Object that refuses to be an array, as a tensor of torch with a gradient."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise RuntimeError("call x.detach() first")
 
 
 def stand_in_sparse() -> Any:

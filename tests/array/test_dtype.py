@@ -104,7 +104,7 @@ class TestObjects:
 
     @pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="numpy 1 has none")
     def test_strings_of_variable_size_are_not_written(self) -> None:
-        with pytest.raises(ObjectNumpyArrayRejection):
+        with pytest.raises(ObjectNumpyArrayRejection, match=r"use x.astype\(str\)"):
             pack_dtype(np.dtypes.StringDType())
 
     @pytest.mark.parametrize(
