@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from .conftest import PACKAGE, REPOSITORY
-from .test_layers import ONLY_IN
 
 TOOLS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 PROJECT = TOOLS["project"]
@@ -133,8 +132,8 @@ def test_every_module_is_imported_without_a_warning() -> None:
     assert (run.returncode, run.stderr) == (0, "")
     # Skipped only if the library that the module integrates is not installed.
     for name, library in json.loads(run.stdout).items():
-        folders = ("bloscpack.integrations.", "bloscpack.storage.", "bloscpack.view.")
-        assert name.startswith(folders) or name.removeprefix("bloscpack.") in ONLY_IN["torch"]
+        folders = ("benzina.load.", "exchange.", "integrations.", "storage.", "view.")
+        assert name.removeprefix("bloscpack.").startswith(folders)
         assert library.split(".")[0] in OPTIONAL
 
 

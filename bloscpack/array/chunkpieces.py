@@ -2,7 +2,7 @@
 
 A chunk is a run of items in storage order, or a box of a chunk grid (ranges along every axis). The
 part of an array covered by a run is a few boxes. Each box intersects the selection in one strided
-block, which numpy copies in one step. This module does no I/O.
+block, which numpy copies in one step. Pure: arithmetic on integers.
 """
 
 from collections.abc import Iterator, Sequence

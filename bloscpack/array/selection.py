@@ -4,7 +4,7 @@ Along every axis a selection is a `range` or, where a list or a mask picks indic
 step, a `Picked`. The selected items are all combinations (an outer product). numpy's indexing by
 one list is the same with the axes in another order, which `Selection` records.
 
-This module does no I/O.
+Pure: shapes and indices in, selections out.
 """
 
 import operator

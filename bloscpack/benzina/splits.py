@@ -3,7 +3,7 @@
 Benzina stores no splits; its ImageNet class derives them from positions. Our writer stores them in
 a box of our own, ``moov/udta/bzsp``, which other readers skip: version and flags (0), then the
 number of splits (4 bytes). Each split has the first sample and the end (8 bytes each), the size of
-the name (2 bytes) and the name in UTF-8. All numbers are big-endian.
+the name (2 bytes) and the name in UTF-8. All numbers are big-endian. Pure: bytes in, values out.
 """
 
 import struct

@@ -7,7 +7,7 @@ a warp uses them. A warp maps a pixel of the output to a place in the picture.
 The classes are those of Benzina (src/benzina/torch/operations.py of 0.0.5). With
 ``compat="benzina"`` the similarity transforms return exactly its numbers: they draw in its order,
 take `in_shape` as (width, height), and use `out_shape` with its first number as the width. Without
-it, the reference's mistakes are corrected: see `SimilarityTransform`.
+it, the reference's mistakes are corrected: see `SimilarityTransform`. Pure: numbers only.
 """
 
 import copy

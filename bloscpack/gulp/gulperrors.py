@@ -1,7 +1,7 @@
 """Errors of Gulp directories that are also the types that GulpIO2 raises in their place.
 
 GulpIO2 raises AssertionError, TypeError and ValueError where we raise `FormatError`,
-`NotFoundError` and `CodecError`. Code that catches the former catches these classes, too.
+`NotFoundError` and `CodecError`. Code that catches the former catches these classes, too. Pure.
 """
 
 from ..exceptions import BloscpackError, CodecError, FormatError, NotFoundError

@@ -3,7 +3,8 @@
 A stored name can be anything: ``../``, an absolute path, control characters, a reserved device
 name, half a megabyte, a duplicate. Parts between ``/`` become folders. Characters that some system
 refuses become ``_``, and so do those with a special meaning (``..``, a leading dot or minus). Names
-that differ in case only get numbers. The result is the same on every operating system.
+that differ in case only get numbers. The result is the same on every operating system. Pure:
+texts in, texts out.
 """
 
 import unicodedata

@@ -4,7 +4,7 @@ An mp4 stores the parameters of a stream apart from its pictures: ``hvcC`` for H
 for H.264 (ISO/IEC 14496-15: 8.3.3.1 and 5.3.3.1) hold NAL units, ``av1C`` (AV1 Codec ISO Media
 File Format Binding, 2.3) holds OBUs. The payload of a picture is then units, each preceded by its
 size. This module only separates units, and checks every size against the available bytes; FFmpeg
-interprets them, and writes the configurations of encoded pictures.
+interprets them, and writes the configurations of encoded pictures. Pure: bytes in, values out.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,7 +2,7 @@
 
 A colour standard is defined by two weights, of red and of blue in luma (ITU-T H.273 (07/2021),
 table 4: "MatrixCoefficients"). A conversion is twelve numbers: for each of red, green and blue, the
-factors of luma, first chroma, second chroma and 1, all for 8-bit samples.
+factors of luma, first chroma, second chroma and 1, all for 8-bit samples. Pure: numbers only.
 """
 
 import functools

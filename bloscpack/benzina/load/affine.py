@@ -1,4 +1,7 @@
-"""Matrices that map output to picture, for crops, flips, rotations, resizing and shifts."""
+"""Matrices that map output to picture, for crops, flips, rotations, resizing and shifts.
+
+Pure: numbers only.
+"""
 
 import math
 from collections.abc import Sequence

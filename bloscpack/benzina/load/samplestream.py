@@ -1,4 +1,4 @@
-"""Random numbers for samples, independent of the order of work."""
+"""Random numbers for samples, independent of the order of work. Pure: numbers only."""
 
 import numpy as np
 
