@@ -2,10 +2,20 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
-from inspect import signature
-from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from inspect import Parameter, Signature, signature
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -67,25 +77,47 @@ _ABSENT = {
 }
 
 
-def explain_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with errors that say which keyword stands for one of other libraries."""
+def explain_keywords(
+    defaults: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator of functions that check their keywords, and explain those of others.
 
-    @wraps(function)
-    def explaining(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
+    If the function takes ``**options: Unpack[RECORD]``, its signature lists the options of the
+    record; `defaults` has those that are not None.
+    """
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        described = _with_record(signature(function), defaults or {})
+        known = described.parameters
+
+        @wraps(function)
+        def explaining(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in known:
+                    called = explaining.__qualname__.removesuffix(".__init__")
+                    advice = foreign_keyword(kwargs, known)
+                    fault = f"got an unexpected keyword argument {name!r}"
+                    raise TypeError(f"{called}() {f'has no {advice}' if advice else fault}")
             return function(*args, **kwargs)
-        except TypeError as err:
-            is_ours = err.__traceback__ is None or err.__traceback__.tb_next is not None
-            if is_ours:  # raised by the function, not by the call
-                raise
-            names = signature(function).parameters
-            advice = foreign_keyword(kwargs, names)
-            if advice is None:
-                raise
-            name = explaining.__qualname__.removesuffix(".__init__")
-            raise TypeError(f"{name}() has no {advice}") from None
 
-    return explaining
+        explaining.__signature__ = described  # type: ignore[attr-defined]
+        return explaining
+
+    return decorated
+
+
+def _with_record(described: Signature, defaults: Mapping[str, Any]) -> Signature:
+    """Return a signature with the keywords of a record in place of its ``**options``."""
+    parameters = list(described.parameters.values())
+    if parameters and parameters[-1].kind is Parameter.VAR_KEYWORD:
+        (record,) = get_args(parameters.pop().annotation)
+        parameters += (
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation
+            )
+            for name, annotation in get_type_hints(record).items()
+        )
+    return described.replace(parameters=parameters)
 
 
 def foreign_keyword(names: Iterable[str], parameters: Collection[str]) -> str | None:

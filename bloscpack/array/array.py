@@ -738,7 +738,7 @@ def load(
     fill_value: Any = 0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Out: ...
-@explain_keywords
+@explain_keywords()
 def load(
     path: Any,
     *,

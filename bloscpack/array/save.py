@@ -35,7 +35,7 @@ NOT_GIVEN = SaveOptions(codec=CODEC, shuffle=SHUFFLE, checksum=CHECKSUM)
 """Options of a call without any."""
 
 
-@explain_keywords
+@explain_keywords()
 def save(
     path: Path | IO[bytes],
     array: Any,

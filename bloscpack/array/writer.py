@@ -93,7 +93,7 @@ class Writer:
     (3, 4, 6)
     """
 
-    @explain_keywords
+    @explain_keywords()
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -14,7 +14,7 @@ from ..format.archiveindex import check_name
 from ..storage.newfile import NewFile
 from ..storage.protocol import ByteSink, ByteSource
 from ..storage.sink import committed
-from .arraycopy import OPTIONS, opened, rounded, write_array
+from .arraycopy import opened, rounded, write_array
 from .arrayfile import Add, ArrayFormat
 
 
@@ -50,9 +50,12 @@ class _Writer:
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         """Write an array."""
-        chunking = self._job.chunking if source.rows.shape else {}
+        job = self._job
+        if not source.rows.shape:
+            given = {k: v for k, v in job.options.items() if k not in ("chunks", "access")}
+            job = replace(job, options=given)
         with self.archive.member(name) as member:
-            write_array(source, member, replace(self._job, chunking=chunking), add)
+            write_array(source, member, job, add)
 
 
 @contextmanager
@@ -77,6 +80,5 @@ _FORMAT = ArrayFormat(
     rounded,
     place=lambda source: "arr_0",
     is_safe=_is_name,
-    options=OPTIONS,
 )
 copy_to_archive = _FORMAT.copy

@@ -15,7 +15,6 @@ from ..array.array import Array
 from ..array.attrs import plain
 from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob
-from ..container.writer import DEFAULT_CODEC
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
 from ..filetypes.copyjob import CopyJob
@@ -30,8 +29,6 @@ from ..storage.protocol import ByteSink, ByteSource
 from ..storage.sink import committed
 from ..types import AnyArray
 from .arrayfile import Add, ArrayFormat
-
-OPTIONS = ("chunks", "access", "codec", "clevel", "shuffle", "keepbits")
 
 
 @contextmanager
@@ -74,7 +71,7 @@ def rounded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     TypeError, ValueError
         `keepbits` is out of range.
     """
-    keepbits = source.keepbits if job.keepbits is None else job.keepbits
+    keepbits = job.options.get("keepbits", source.keepbits)
     rows, attrs = source.rows, source.attrs
     if keepbits is None or rows.dtype.name not in MANTISSA_BITS:
         return source  # `write_array` refuses items that cannot be rounded
@@ -126,20 +123,21 @@ def write_array(
         The items are not floats that can be rounded.
     """
     rows = source.rows
-    if job.keepbits is not None and rows.dtype.name not in MANTISSA_BITS:
+    if "keepbits" in job.options and rows.dtype.name not in MANTISSA_BITS:
         found = f"{', '.join(MANTISSA_BITS)}; the array has dtype {rows.dtype}"
         raise UnsupportedError(f"keepbits rounds {found}").at(path=job.name)
-    chunking: dict[str, Any] = {"chunks": None if is_v3 and source.band_nbytes else source.chunks}
-    chunking.update(job.chunking)
+    options: Any = {
+        "chunks": None if is_v3 and source.band_nbytes else source.chunks,
+        **job.options,
+        "keepbits": source.keepbits,
+    }
     writing = PartsJob(
         "",  # it writes to the sink alone
         shape=rows.shape,
         dtype=rows.dtype,
         order="F" if source.is_fortran else "C",
-        **chunking,
         attrs=source.attrs,
-        codec=job.coding.get("codec", DEFAULT_CODEC),
-        keepbits=source.keepbits,
+        **options,
     )
     if is_v3 and writing._header.format_version != DEFAULT_VERSION:
         raise ValueError(
@@ -163,8 +161,6 @@ def _writing(
     return nullcontext(_Writer(path, job, is_v3=is_v3))
 
 
-_FORMAT = ArrayFormat(
-    "array", open_array, partial(_writing, False), rounded, place=None, options=OPTIONS
-)
+_FORMAT = ArrayFormat("array", open_array, partial(_writing, False), rounded, place=None)
 copy_to_array = _FORMAT.copy
 copy_to_v3 = _FORMAT._replace(writing=partial(_writing, True)).copy

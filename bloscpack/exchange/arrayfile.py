@@ -65,7 +65,6 @@ class ArrayFormat(NamedTuple):
     # Returns the name of an array that has none; None if the file has no names.
     place: Callable[[ArraySource], str] | None = label_or("data")
     is_safe: Callable[[str], bool] = is_safe
-    options: Collection[str] = ("chunks",)  # options of chunks that it has
     is_folder: Callable[[CopyJob], bool] = lambda job: False
 
     def copy(self, arrays: SeveralArrays, job: CopyJob) -> Conversion:
@@ -75,8 +74,6 @@ class ArrayFormat(NamedTuple):
 
         Raises
         ------
-        ValueError
-            An option is not for this type.
         UnsupportedError
             The type cannot hold the name of an array, or any of the arrays.
         FormatError
@@ -84,7 +81,6 @@ class ArrayFormat(NamedTuple):
         """
         if self.place is None and job.inner:
             refuse_inner(job.inner, self.kind)
-        _refuse_options(job, self.kind, self.options)
         arrays = self._named(arrays, job)
         by_bytes = arrays.nbytes is not None
         count = Count(job, arrays.nbytes or len(arrays.names), of_bytes=by_bytes)
@@ -215,17 +211,6 @@ def _has_attrs(source: ArraySource, copy: ArraySource, name: str, names: Collect
     return is_same(expected, attrs, source.rows.shape)
 
 
-def _refuse_options(job: CopyJob, kind: str, options: Collection[str]) -> None:
-    """Raise ValueError if an option is given that only clips or other files have."""
-    job.refuse_options_of_clips({"codec"})
-    given = {*job.coding, *job.chunking, *(() if job.keepbits is None else ("keepbits",))}
-    if given - set(options):
-        raise ValueError(
-            f"keepbits, codec, clevel, shuffle, access{'' if 'chunks' in options else ', chunks'} "
-            f"are for a Bloscpack file, not for {kind}"
-        )
-
-
 def chunks_for(source: ArraySource, job: CopyJob) -> tuple[int, ...] | None:
     """Return the chunks of a copy: those of the options, of the source, or rows of about 1 MiB.
 
@@ -234,7 +219,7 @@ def chunks_for(source: ArraySource, job: CopyJob) -> tuple[int, ...] | None:
     shape: tuple[int, ...] = source.rows.shape
     if not shape or not source.nbytes:
         return None
-    given = job.chunking.get("chunks")
+    given = job.options.get("chunks")
     if given is not None:
         if isinstance(given, str) or not np.all(np.array(given) > 0):
             raise ValueError(f"chunks must be positive numbers, not {given!r:.80}")

@@ -188,6 +188,5 @@ _FORMAT = ArrayFormat(
     lambda path, arrays, job: nullcontext(NpyWriter(path)),
     without_attrs,
     place=None,
-    options=(),
 )
 copy_to_npy = _FORMAT.copy

@@ -140,9 +140,7 @@ def _writing(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator[_Writer
         yield _Writer(file)
 
 
-_FORMAT = ArrayFormat(
-    "npz", open_npz, _writing, without_attrs, place=lambda source: "arr_0", options=()
-)
+_FORMAT = ArrayFormat("npz", open_npz, _writing, without_attrs, place=lambda source: "arr_0")
 
 
 def copy_to_npz(arrays: SeveralArrays, job: CopyJob) -> Conversion:

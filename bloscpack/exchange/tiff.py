@@ -308,6 +308,5 @@ _FORMAT = ArrayFormat(
     lambda path, arrays, job: nullcontext(_Writer(path, job)),
     _stored,
     place=None,
-    options=(),
 )
 copy_to_tiff = _FORMAT.copy

@@ -165,8 +165,8 @@ class VideoWriter:
         self._write = write
         is_video = getattr(clip, "codec", None) == "video"
         # Its packets are copied.
-        self.lossless = is_video and write is write_mp4 and "crf" not in job.coding
-        self._crf = job.coding.get("crf", _DEFAULT_CRF)
+        self.lossless = is_video and write is write_mp4 and "crf" not in job.options
+        self._crf = job.options.get("crf", _DEFAULT_CRF)
         check_crf(self._crf)
         has_alpha = clip.shape[3:] == (4,) and not is_images(clip)
         is_shown = has_alpha or clip.shape[3:] in ((), (1,), (3,))

@@ -108,7 +108,7 @@ class StoreWriter(ClipWriter):
         """Write all clips."""
         with FrameStore.create(
             path,
-            preset=self._job.preset or "fast",
+            preset=self._job.options.get("preset", "fast"),
             attrs=attrs_of(self._source),
             nthreads=self._job.nthreads,
         ) as store:

@@ -12,7 +12,7 @@ temporary name, compared with the source, and renamed. After an error it is remo
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..format.filekind import (
     HEAD_NBYTES,
@@ -30,28 +30,20 @@ from ..parallel.progressbar import as_progress
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
 from ..storage.url import is_url, refuse_options, shown_name, split_inner
-from ..types import (
-    Access,
-    Codec,
-    FramePreset,
-    PictureCodec,
-    ProgressOption,
-    Shuffle,
-    explain_keywords,
-)
+from ..types import ProgressOption, explain_keywords
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays, only
-from .copyjob import Conversion, CopyJob
+from .copyjob import DEFAULTS, Conversion, CopyJob, CopyOptions
 from .identify import identify
 from .inventory import attributes
 from .open import frames_of, open_frames
-from .table import TARGETS, FileType, Target
+from .table import FILETYPES, TARGETS, FileType, Target
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
 
 
-@explain_keywords
+@explain_keywords(DEFAULTS)
 def convert(
     src: Any,
     dst: str | os.PathLike[str],
@@ -59,23 +51,12 @@ def convert(
     to: str | None = None,
     verify: bool = True,
     progress: ProgressOption = None,
-    quality: int | None = None,
-    preset: FramePreset | None = None,
-    videos_per_chunk: int = 100,
-    verbatim: bool = False,
-    crf: float | None = None,
-    codec: Codec | PictureCodec | None = None,
-    tile: int | None = None,
-    chunks: int | tuple[int, ...] | str | None = None,
-    access: Access | None = None,
-    clevel: int | None = None,
-    shuffle: Shuffle | None = None,
-    keepbits: int | None = None,
     overwrite: bool = False,
     allow_empty: bool = False,
     strict: bool = False,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[CopyOptions],
 ) -> Conversion:
     """Convert an array, clips of frames or a VRS recording to a file or folder of another type.
 
@@ -209,11 +190,12 @@ def convert(
     >>> bp.convert("gulped", "again.blp")
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True, left_out=())
     """
-    given = {"crf": crf, "codec": codec, "tile": tile}
-    chunking = {"chunks": chunks, "access": access, "clevel": clevel, "shuffle": shuffle}
+    given = {k: v for k, v in options.items() if v is not None and v != DEFAULTS.get(k)}
     path, inner_name = split_inner(dst)
     src, inner = split_inner(src)
     urls = is_url(path), any(map(is_url, src if isinstance(src, list | tuple) else [src]))
+    if to:
+        _named(to)  # refuses another name before the source is opened
     job = CopyJob(
         target=os.fspath(path) if urls[0] else os.path.realpath(path),
         name=shown_name(os.fspath(path)),
@@ -221,26 +203,12 @@ def convert(
         inner=inner_name,
         verify=verify,
         progress=as_progress(progress),
-        quality=quality,
-        preset=preset,
-        videos_per_chunk=videos_per_chunk,
-        verbatim=verbatim,
-        coding={name: value for name, value in given.items() if value is not None},
-        chunking={name: value for name, value in chunking.items() if value is not None},
-        keepbits=keepbits,
+        options=given,
         overwrite=overwrite,
         allow_empty=allow_empty,
         strict=strict,
         nthreads=nthreads,
     )
-    if (
-        to not in (None, "v3")
-        and not _named(to).is_array
-        and (keepbits is not None or job.chunking)
-    ):
-        raise ValueError(
-            'keepbits, clevel, shuffle, chunks and access are for an array (to="array" or "v3")'
-        )
     if urls == (True, False):
         storage_options = None
     with ExitStack() as stack:
@@ -251,9 +219,10 @@ def convert(
             and filetype.copy
             and (to or _suffix_type(job)) in (None, "frames", filetype.name)
         ):
+            _check_options(filetype, job)
             return job.ended(filetype.copy(src, storage_options, to or _suffix_type(job), job))
-        if verbatim and not (to and _named(to).is_array):
-            raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
+        if to:
+            _check_options(_named(to), job)
         source = _opened(filetype, src, inner, to, job, storage_options, stack)
         # With the name of a clip, the rest of the file is not asked for.
         part = source[inner] if inner and hasattr(source, "keys") else source
@@ -271,7 +240,7 @@ def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> 
     if source.nbytes is None:
         target = _target_of_several(to, job)
     else:
-        target = _named(to) if to else _default(source, job, is_array=True)
+        target = _target(to, source, job, is_array=True)
     if target.is_array:
         return target.copy(source, job)
     if source.nbytes is None:
@@ -283,7 +252,7 @@ def _copied(source: Any, src: Any, inner: str, to: str | None, job: CopyJob) -> 
 
 def _copied_clips(source: Any, inner: str, to: str | None, job: CopyJob) -> Conversion:
     """Copy all clips of a source, or the clip `inner`."""
-    target = _named(to) if to else _default(source, job, is_array=False)
+    target = _target(to, source, job, is_array=False)
     if job.inner and not (target.is_array and target.open):
         raise ValueError(f"a copy of type {target.name!r} has no part {job.inner!r:.80}")
     if target.is_array and target.has_names and not (inner or job.inner or len(source) == 1):
@@ -298,7 +267,6 @@ def _copied_clips(source: Any, inner: str, to: str | None, job: CopyJob) -> Conv
     if inner:
         clip = source[inner]
         source = Clips({inner: clip}, source.name, clip)
-    _check_options(target, job)
     job.check_found(len(source), source.name)
     job.check_target(is_folder=target.is_folder)
     return target.copy(source, job)
@@ -306,7 +274,7 @@ def _copied_clips(source: Any, inner: str, to: str | None, job: CopyJob) -> Conv
 
 def _target_of_several(to: str | None, job: CopyJob) -> Target:
     """Return the type of a copy of several arrays: an archive, unless another one is named."""
-    target = _named(to) if to else _default(None, job, is_array=True)
+    target = _target(to, None, job, is_array=True)
     return _named("archive") if to is None and target.name == "array" else target
 
 
@@ -435,19 +403,15 @@ def _opened_clips(
     return stack.enter_context(frames_of(filetype, src, nthreads=nthreads))
 
 
-def _check_options(target: Target, job: CopyJob) -> None:
-    """Raise ValueError for options that are not for the type of the copy."""
-    if job.quality is not None and target.name not in ("gulp", "vrs"):
-        raise ValueError(
-            "quality is for a Gulp directory; a frame store keeps arrays unchanged, and a "
-            "Benzina dataset takes crf"
-        )
-    if (
-        job.coding
-        and target.name not in ("benzina", "vrs")
-        and (target.name != "mp4" or job.coding.keys() != {"crf"})
-    ):
-        raise ValueError("crf, codec and tile are for a Benzina dataset, crf also for mp4")
+def _check_options(row: Target | FileType, job: CopyJob) -> None:
+    """Raise ValueError for an option that copies of a type, or of a file of a type, do not have."""
+    for name in sorted(job.options.keys() - set(row.options)):
+        takers = " or ".join(_made(each) for each in (*TARGETS, *FILETYPES) if name in each.options)
+        raise ValueError(f"{name} is for a copy {takers}, not {_made(row)}")
+
+
+def _made(row: Target | FileType) -> str:
+    return f"of type {row.name!r}" if isinstance(row, Target) else f"of {row.kind.name}"
 
 
 def _named(to: str) -> Target:
@@ -497,13 +461,26 @@ def _promised(job: CopyJob) -> str:
     return "" if suffix == ".blp" else suffix
 
 
+# Options that only arrays have make an array, if the destination does not name a type.
+_OF_ARRAYS = {name for target in TARGETS if target.is_array for name in target.options} - {
+    name for target in TARGETS if not target.is_array for name in target.options
+}
+
+
+def _target(to: str | None, source: Any, job: CopyJob, *, is_array: bool) -> Target:
+    """Return the type that a copy is of, after checking that it has the options of the job."""
+    target = _named(to) if to else _default(source, job, is_array=is_array)
+    _check_options(target, job)
+    return target
+
+
 def _default(source: Any, job: CopyJob, *, is_array: bool) -> Target:
     """Return the type with the longest suffix of the destination that takes the source.
 
     If two do, arrays stay arrays, and clips stay clips. Options of arrays make an array.
     """
     promised = _promised(job)
-    makes_array = job.keepbits is not None or bool(job.chunking)
+    makes_array = not job.options.keys().isdisjoint(_OF_ARRAYS)
     fitting = [
         (len(suffix), target.is_array == is_array, -number, target)
         for number, target in enumerate(TARGETS)

@@ -2,10 +2,10 @@
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from ..exceptions import FormatError, UnsupportedError
 from ..notice import notice
@@ -15,7 +15,7 @@ from ..storage import disk
 from ..storage.sink import check_absent, open_path
 from ..storage.update import pass_on, temporary_path
 from ..storage.url import is_url
-from ..types import FramePreset, Progress
+from ..types import Access, Codec, FramePreset, PictureCodec, Progress, Shuffle
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
@@ -57,6 +57,30 @@ class Conversion:
         return conversion_card(self)
 
 
+class CopyOptions(TypedDict, total=False):
+    """Options that only some types of copies have; see `convert`.
+
+    The rows of `TARGETS` and `FILETYPES` name those of each type.
+    """
+
+    quality: int | None
+    preset: FramePreset | None
+    videos_per_chunk: int
+    verbatim: bool
+    crf: float | None
+    codec: Codec | PictureCodec | None
+    tile: int | None
+    chunks: int | tuple[int, ...] | str | None
+    access: Access | None
+    clevel: int | None
+    shuffle: Shuffle | None
+    keepbits: int | None
+
+
+DEFAULTS: CopyOptions = {"videos_per_chunk": 100, "verbatim": False}
+"""Those of the options that are not None."""
+
+
 @dataclass(frozen=True, slots=True)
 class CopyJob:
     """Destination of a conversion, and its options; see `convert`."""
@@ -66,16 +90,8 @@ class CopyJob:
     inner: str = ""  # name of the array in the new file; empty if none was given
     verify: bool = True
     progress: Progress | None = None
-    quality: int | None = None
-    preset: FramePreset | None = None
-    videos_per_chunk: int = 100
-    verbatim: bool = False
-    # Options of the encoder of pictures: those of crf, codec and tile that were given.
-    coding: Mapping[str, Any] = field(default_factory=dict)
-    # Options of the chunks of an array: those of chunks, access, clevel and shuffle that were
-    # given.
-    chunking: Mapping[str, Any] = field(default_factory=dict)
-    keepbits: int | None = None
+    # Those of `CopyOptions` that were given.
+    options: Mapping[str, Any] = field(default_factory=dict)
     overwrite: bool = False
     storage_options: Mapping[str, Any] | None = None  # of a target behind a URL
     allow_empty: bool = False
@@ -144,12 +160,6 @@ class CopyJob:
             check_absent(self.where, self.storage_options, overwrite=self.overwrite)
         elif os.path.lexists(self.target) and not has_folder:
             raise FileExistsError(f"{self.name!r} exists already, and is not a folder")
-
-    def refuse_options_of_clips(self, coding: Iterable[str] = ()) -> None:
-        """Raise for options that are not for arrays, except those of `coding`."""
-        others = self.coding.keys() - set(coding)
-        if others or self.verbatim or (self.quality, self.preset) != (None, None):
-            raise ValueError("quality, preset, verbatim, crf and tile are not for an array")
 
     def check_found(self, count: int, source: str | None) -> None:
         """Raise if a source has nothing to convert."""

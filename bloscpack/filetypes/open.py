@@ -200,7 +200,7 @@ def frames_of(
 
 
 @known_as("bloscpack.frames", "create")
-@explain_keywords
+@explain_keywords()
 def create_frames(
     path: str | os.PathLike[str],
     *,

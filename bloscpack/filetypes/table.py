@@ -81,6 +81,7 @@ class FileType(NamedTuple):
     # Copies a whole file to a frame store, if its clips of frames are only a part of it. Takes the
     # source, ``storage_options``, ``to`` and a `CopyJob`.
     copy: "Callable[..., Conversion] | None" = None
+    options: tuple[str, ...] = ()  # names of the `CopyOptions` that `copy` takes
 
     @property
     def kind(self) -> FileKind:
@@ -143,6 +144,7 @@ FILETYPES = (
         unit="record",
         needs_path=True,
         copy=on_use("filetypes.converters.vrscopy", "copy_to_store"),
+        options=("preset", "verbatim"),
     ),
     FileType(
         "bzna",
@@ -169,6 +171,7 @@ class Target(NamedTuple):
     suffixes: tuple[str, ...] = ()
     # Takes the source, and decides whether this type can be the default; None if it always can.
     accepts: Callable[..., bool] | None = None
+    options: tuple[str, ...] = ()  # names of the `CopyOptions` that it takes
     is_folder: bool = False  # whether it is a folder
     is_array: bool = False  # whether it holds arrays, and not clips of frames
     kinds: tuple[FileKind, ...] = ()  # kinds of files of other libraries that are read
@@ -206,14 +209,17 @@ def _exchange(
     )
 
 
+_BLOSCPACK = ("codec", "chunks", "access", "clevel", "shuffle", "keepbits")
 _NAMED: dict[str, Any] = {"is_array": True, "has_names": True}
+_CHUNKED: dict[str, Any] = {**_NAMED, "options": ("chunks",)}
 TARGETS = (
-    Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",)),
+    Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",), options=("preset",)),
     Target(
         "gulp",
         on_use("filetypes.converters.gulpcopy", "copy_to_gulp"),
         ("",),
         accepts=on_use("filetypes.clipcopy", "is_store"),
+        options=("quality", "videos_per_chunk"),
         is_folder=True,
     ),
     Target(
@@ -222,7 +228,12 @@ TARGETS = (
         (".vrs",),
         accepts=on_use("vrs.store", "is_recording_store"),
     ),
-    Target("benzina", on_use("filetypes.converters.benzinacopy", "copy_to_dataset"), (".bzna",)),
+    Target(
+        "benzina",
+        on_use("filetypes.converters.benzinacopy", "copy_to_dataset"),
+        (".bzna",),
+        options=("crf", "codec", "tile"),
+    ),
     Target(
         "images",
         on_use("filetypes.converters.picturecopy", "copy_to_pictures"),
@@ -230,17 +241,24 @@ TARGETS = (
         kinds=(JPEG, PNG),
         open=on_use("exchange.webdataset", "open_image"),
     ),
-    _exchange("array", "arraycopy", (".blp",), (ARRAY,), is_array=True),
-    _exchange("archive", "archivecopy", (), (ARCHIVE,), **_NAMED, is_mapping=True),
-    Target("v3", on_use("exchange.arraycopy", "copy_to_v3"), is_array=True),
+    _exchange("array", "arraycopy", (".blp",), (ARRAY,), is_array=True, options=_BLOSCPACK),
+    _exchange(
+        "archive", "archivecopy", (), (ARCHIVE,), **_NAMED, is_mapping=True, options=_BLOSCPACK
+    ),
+    Target(
+        "v3",
+        on_use("exchange.arraycopy", "copy_to_v3"),
+        is_array=True,
+        options=_BLOSCPACK,
+    ),
     _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
     _exchange("npz", "npz", (".npz",), (ZIP,), **_NAMED, is_mapping=True),
-    _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), **_NAMED),
-    _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), **_NAMED),
-    _exchange("zarr2", "zarrarray", (), (), **_NAMED),
+    _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), **_CHUNKED),
+    _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), **_CHUNKED),
+    _exchange("zarr2", "zarrarray", (), (), **_CHUNKED),
     _exchange("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
-    _exchange("mp4", "videofile", (".mp4",), (VIDEO, GIF)),
+    _exchange("mp4", "videofile", (".mp4",), (VIDEO, GIF), options=("crf",)),
     Target("gif", on_use("exchange.videofile", "copy_to_gif"), (".gif",)),
     _exchange("webdataset", "webdataset", (".tar",), (TAR,)),
-    _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), **_NAMED),
+    _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), **_CHUNKED),
 )

@@ -80,7 +80,7 @@ def test_existing_files_are_not_replaced(blpk: Blpk, tmp_path: Path) -> None:
     [
         (["gulp"], 2, "DST"),
         (["gulp", "x", "--to", "zip"], 2, "--to"),
-        (["gulp", "x", "--quality", "90"], 1, "quality is for a Gulp directory"),
+        (["gulp", "x", "--quality", "90"], 1, "quality is for a copy of type 'gulp'"),
         (["gulp", "x", "--videos-per-chunk", "0"], 2, "must be at least 1"),
     ],
 )

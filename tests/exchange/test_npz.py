@@ -119,7 +119,7 @@ def test_one_array(tmp_path: Path) -> None:
         bp.convert(tmp_path / "a.npz", tmp_path / "x.npy")
     with pytest.raises(NotFoundError, match=r"no array 'other' in a \.npz file: it has arr_0"):
         bp.convert(f"{tmp_path}/a.npz::/other", tmp_path / "x.npy")
-    with pytest.raises(ValueError, match="are for a Bloscpack file, not for npz"):
+    with pytest.raises(ValueError, match=r"codec is for a copy .*, not of type 'npz'"):
         bp.convert(tmp_path / "a.npz", tmp_path / "x.npz", codec="lz4")
     assert not list(tmp_path.glob("x.*"))
 

@@ -163,7 +163,7 @@ def test_xarray_opens_axes_without_coordinates_in_hdf5(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_chunks_and_options(name: str, archive: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="are for a Bloscpack file"):
+    with pytest.raises(ValueError, match="codec is for a copy"):
         bp.convert(archive, tmp_path / name, codec="lz4")
     with pytest.raises(ValueError, match="an archive of named arrays of 5 arrays; name one"):
         bp.convert(archive, f"{tmp_path / name}::/inner")

@@ -279,10 +279,11 @@ class TestErrors:
     def test_options(self, path: Path) -> None:
         given = {"keepbits": 3, "chunks": 5, "access": "rows", "clevel": 1, "shuffle": "bit"}
         for name, value in given.items():
-            self.fails(path, ValueError, "access are for an array", to="frames", **{name: value})
+            message = f"{name} is for a copy of type 'array' .*, not of type 'frames'"
+            self.fails(path, ValueError, message, to="frames", **{name: value})
         self.fails(path, ValueError, "needs chunks='auto'", access="rows")
         for name, value in (("crf", 3), ("preset", "fast"), ("preset", "")):
-            self.fails(path, ValueError, "are not for an array", **{name: value})
+            self.fails(path, ValueError, f"{name} is for .*, not of type 'array'", **{name: value})
         self.fails(path, NoSuchCodec, "codec 'hevc' does not exist", codec="hevc")
         self.fails([path, path], TypeError, "from one file")
         self.fails(path, ValueError, "keepbits must be 1 to 23", keepbits=24)

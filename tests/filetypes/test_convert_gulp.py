@@ -274,7 +274,7 @@ def test_existing_targets_are_not_changed(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"quality": 90}, "quality is for a Gulp directory"),
+        ({"quality": 90}, "quality is for a copy of type 'gulp', not of type 'frames'"),
         ({"to": "gulp", "quality": 0}, "quality must be 1 to 100"),
         ({"to": "gulp", "videos_per_chunk": 0}, "videos_per_chunk must be at least 1"),
     ],
@@ -290,7 +290,9 @@ def test_options_that_make_no_sense(
 @pytest.mark.parametrize("quality", [0, 90])
 def test_quality_is_not_for_an_array(tmp_path: Path, quality: int) -> None:
     np.save(tmp_path / "a.npy", np.arange(8.0))
-    with pytest.raises(ValueError, match="are not for an array"):
+    with pytest.raises(
+        ValueError, match="quality is for a copy of type 'gulp', not of type 'array'"
+    ):
         bp.convert(tmp_path / "a.npy", tmp_path / "b.blp", quality=quality)
     assert left_in(tmp_path) == ["a.npy"]
 

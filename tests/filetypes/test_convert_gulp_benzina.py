@@ -35,7 +35,7 @@ def test_dataset_to_gulp_needs_a_quality(tmp_path: Path) -> None:
         bp.convert(dataset, tmp_path / "gulp", to="gulp")
     found = bp.convert(dataset, tmp_path / "gulp", to="gulp", quality=90)
     assert found == bp.Conversion("gulp", 4, 4, 0, lossless=False)
-    with pytest.raises(ValueError, match="are for a Benzina dataset"):
+    with pytest.raises(ValueError, match="crf is for a copy of type 'benzina' or of type 'mp4'"):
         bp.convert(dataset, tmp_path / "x", to="gulp", crf=20)
-    with pytest.raises(ValueError, match="quality is for a Gulp directory"):
+    with pytest.raises(ValueError, match="quality is for a copy of type 'gulp'"):
         bp.convert(dataset, tmp_path / "x.bzna", quality=90)

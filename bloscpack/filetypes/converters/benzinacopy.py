@@ -58,7 +58,7 @@ def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder
     ValueError
         A frame cannot be stored without loss; the message names the clip.
     """
-    quality = cast("Quality", job.coding)
+    quality = cast("Quality", job.options)
     is_exact = quality.get("crf") is None
     if isinstance(source, Dataset) and is_exact and not set(quality) - {"crf"}:
         job.carry(*map(name_text, source.indices))

@@ -29,7 +29,7 @@ from ...storage.folder.filelist import ListedFolder
 from ...storage.sink import open_sink
 from ...types import AnyArray, Path, Progress
 from ..clipcopy import ClipWriter, attrs_of, leave_out_of_clips
-from ..copyjob import Conversion, CopyJob, Tally, write_copy
+from ..copyjob import DEFAULTS, Conversion, CopyJob, Tally, write_copy
 from ..inventory import quoted
 
 # Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
@@ -39,7 +39,7 @@ _ENCODING_COST = 5
 def copy_to_gulp(source: FrameSource, job: CopyJob) -> Conversion:
     """Copy all clips of a source to a new Gulp directory."""
     writer = GulpWriter(source, job)
-    is_png = None if job.quality is None else lambda data: not image.is_jpeg(data)
+    is_png = None if "quality" not in job.options else lambda data: not image.is_jpeg(data)
     leave_out_of_clips(job, source, attrs=(LABELS_KEY,), decodes=is_png)
     for id_ in source:
         clip = source[id_]
@@ -54,7 +54,8 @@ class GulpWriter(ClipWriter):
     is_upright = False
 
     def __init__(self, source: FrameSource, job: CopyJob) -> None:
-        quality, videos_per_chunk = job.quality, job.videos_per_chunk
+        options = {**DEFAULTS, **job.options}
+        quality, videos_per_chunk = options.get("quality"), options["videos_per_chunk"]
         if videos_per_chunk < 1:
             raise ValueError(f"videos_per_chunk must be at least 1, not {videos_per_chunk}")
         if quality is not None:

@@ -31,20 +31,20 @@ def copy_to_store(
         raise ValueError(
             "a recording is converted to a frame store; vrs.copy makes another recording of it"
         )
-    _refuse_options(job)
+    verbatim = "verbatim" in job.options
     with (
         new_copy(job) as temporary,
         open_recording(src, storage_options=storage_options) as recording,
     ):
-        if not job.verbatim:
+        if not verbatim:
             nfiles = len(recording.source.parts)
             job.leave_out(*recording.report._losses())
             job.leave_out(*[f"division into {nfiles} files"] * (nfiles > 1))
         made = store_recording(
             recording,
             temporary,
-            preset=job.preset or PRESET,
-            verbatim=job.verbatim,
+            preset=job.options.get("preset", PRESET),
+            verbatim=verbatim,
             verify=job.verify,
             nthreads=job.nthreads,
             progress=job.progress,
@@ -56,7 +56,6 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
     """Restore a recording from a frame store."""
     if not isinstance(source, FrameStore) or not is_recording_store(source):
         raise ValueError('to="vrs" needs a frame store that was converted from a VRS recording')
-    _refuse_options(job)
     ids = list(source)
     # Everything that is appended later is not of the recording.
     later = ids[ids.index(CLIP) + 1 :] if CLIP in ids else ()
@@ -92,12 +91,3 @@ def copy_to_recording(source: FrameSource, job: CopyJob) -> Conversion:
                 make_like(file.fileno(), target, job.name)
             disk.rename_new(path, name)
         return Conversion("vrs", made.clips, made.records, made.images)
-
-
-def _refuse_options(job: CopyJob) -> None:
-    """Raise ValueError for options that are not for a recording."""
-    if job.quality is not None or job.coding or job.chunking or job.keepbits is not None:
-        raise ValueError(
-            "a recording is copied as it is: quality, crf, codec, tile, keepbits, clevel, shuffle, "
-            "chunks and access are not for one"
-        )

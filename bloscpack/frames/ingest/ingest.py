@@ -104,7 +104,7 @@ class IngestReport:
         return not self.skipped
 
 
-@explain_keywords
+@explain_keywords()
 def ingest(
     items: Iterable[Item] | Mapping[str, Any] | FrameSource,
     path: str | os.PathLike[str],
