@@ -26,17 +26,11 @@ ROOMS = (
     ("__init__", "__main__"),
 )
 LEVEL = {top: level for level, tops in enumerate(ROOMS) for top in tops}
-# Parts that can be deleted (docs/contributing.md), with the places of their modules. Only their own
-# modules import them; others reach them through filetypes/table.py.
-GUESTS = {
-    "gulp": ("gulp", "cli.gulp", "filetypes.converters.gulpcopy"),
-    "vrs": ("vrs", "cli.vrs", "filetypes.converters.vrscopy", "view.recordings"),
-    "benzina": ("benzina", "cli.bzna", "filetypes.converters.benzinacopy", "view.gallery"),
-    "exchange": ("exchange",),
-    "view": ("view", "cli.view"),
-}
+# Folders that can be deleted (docs/contributing.md). Only their own modules import them; others
+# reach them through filetypes/table.py.
+GUESTS = ("gulp", "vrs", "benzina", "exchange", "view")
 # Guests with files of their own, and public names.
-FILE_TYPES = [name for name in ("gulp", "vrs", "benzina") if (PACKAGE / name).exists()]
+FILE_TYPES = [name for name in GUESTS[:3] if (PACKAGE / name).exists()]
 # They name what users import from the folder, of any room.
 PUBLIC_NAMES = {"__init__", "frames.__init__"}
 # Libraries that only these folders and modules import. Of the standard library, only `RESTRICTED`
@@ -131,22 +125,20 @@ def own_imports(module: str, tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def guest(module: str) -> str | None:
-    """Return the guest that a module belongs to: that with the longest of its places."""
-    found = [
-        (len(each), name) for name in GUESTS for each in GUESTS[name] if is_below(module, each)
-    ]
-    return max(found)[1] if found else None
+    """Return the guest that a module belongs to."""
+    top = module.split(".")[0]
+    return top if top in GUESTS else None
 
 
 def imports_upward(module: str, tree: ast.Module) -> Iterator[str]:
     here = guest(module)
-    level = LEVEL.get(here or module.split(".")[0], -1)
+    level = LEVEL.get(module.split(".")[0], -1)
     if level < 0:
         yield "it has no place in ROOMS and in docs/design.md"
     for name, line in own_imports(module, tree) if module not in PUBLIC_NAMES else ():
         there = guest(name)
-        # A page of the viewer for files of a guest belongs to both.
-        if there and there != here and not (there == "view" and "view" in module.split(".")):
+        # The viewer loads the module `page` of a guest.
+        if there and there != here and not (there == "view" and module == f"{here}.page"):
             yield f"line {line}: {name} is of a guest; reach it through filetypes/table.py"
         elif not there and LEVEL.get(name.split(".")[0], level) > level:
             yield f"line {line}: {name} is higher"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..exceptions import WrongKindError
+from ..filetypes.table import ARCHIVES, ARRAYS
 from ..media import image
 from ..storage.protocol import closed_on_error
 from ..storage.url import shown_name
@@ -17,9 +18,6 @@ from .console.output import Console, print_json
 from .console.outputfile import check_output, open_output
 from .console.selection import parse_selection_text, strip_brackets, take_name
 from .console.status import ExitCode, UsageError
-
-# Folders of the modules that read a part, by type; other types hold clips, which `frames` reads.
-_FOLDERS = {"archive": "array", "array": "array", "bzna": "bzna", "vrs": "vrs"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,16 +108,14 @@ def _open_part(args: argparse.Namespace, names: list[str]) -> Iterator[Part]:
     """Open the part of a file, or of several as one."""
     filetype, source, inner = open_item(names[0], args.kinds)
     with closed_on_error(source):
-        folder = _FOLDERS.get(filetype.name, "frames")
-        if folder != "array" and args.chunk is not None:
+        if filetype not in (ARRAYS, ARCHIVES) and args.chunk is not None:
             raise UsageError(f"--chunk is for an array, and '{names[0]}' is {filetype.kind.name}")
-        module = command_module(f"{folder}.cat")
         # Context managers, which read nothing before they are entered: they close the source.
         if len(names) == 1:
-            opened = module.open_part(args, filetype, source, inner)
+            opened = filetype.open_part(args, filetype, source, inner)
         elif filetype.name in ("array", "frames"):
             source.close()  # only its type was needed: they open all files by name
-            opened = module.open_parts(args, names, inner)
+            opened = command_module(f"cli.{filetype.name}.cat").open_parts(args, names, inner)
         else:
             raise WrongKindError(
                 f"{filetype.kind.name}, and the pattern matches {len(names)} files: several can "

@@ -20,7 +20,7 @@ class Command(NamedTuple):
 
     name: str  # name on the command line
     summary: str  # for the list of commands in the help
-    module: str  # name below ``bloscpack.cli``
+    module: str  # name below ``bloscpack``
     aliases: tuple[str, ...] = ()  # other names
     options: str = ""  # module that adds options of a verb for one type, by ``add_options(parser)``
 
@@ -36,18 +36,18 @@ class Group(NamedTuple):
 
 
 COMMANDS: tuple[Command | Group, ...] = (
-    Command("compress", "compress a file", "original.compress", ("c",)),
-    Command("decompress", "decompress a file", "original.decompress", ("d",)),
-    Command("append", "append to a compressed file", "original.append", ("a",)),
-    Command("info", "describe files", "info", ("i",)),
-    Command("verify", "check files for damage", "verify"),
-    Command("recover", "save what is intact of a damaged file", "recover"),
-    Command("ls", "list files", "ls"),
-    Command("cat", "print part of a file", "cat"),
-    Command("sheet", "make one picture of many frames, slices or samples", "sheet"),
-    Command("show", "show part of a file in the terminal", "show"),
-    Command("view", "show files as a page in the browser", "view"),
-    Command("tune", "try settings on a sample of a file, and name the best", "tune"),
+    Command("compress", "compress a file", "cli.original.compress", ("c",)),
+    Command("decompress", "decompress a file", "cli.original.decompress", ("d",)),
+    Command("append", "append to a compressed file", "cli.original.append", ("a",)),
+    Command("info", "describe files", "cli.info", ("i",)),
+    Command("verify", "check files for damage", "cli.verify"),
+    Command("recover", "save what is intact of a damaged file", "cli.recover"),
+    Command("ls", "list files", "cli.ls"),
+    Command("cat", "print part of a file", "cli.cat"),
+    Command("sheet", "make one picture of many frames, slices or samples", "cli.sheet"),
+    Command("show", "show part of a file in the terminal", "cli.show"),
+    Command("view", "show files as a page in the browser", "view.cli"),
+    Command("tune", "try settings on a sample of a file, and name the best", "cli.tune"),
     Group(
         "frames",
         "make, list, read, check and show stores of clips of frames",
@@ -55,14 +55,16 @@ COMMANDS: tuple[Command | Group, ...] = (
         ("frames", "gulp", "vrs", "bzna"),
         (
             Command(
-                "create", "put images, videos, arrays or other clips into a store", "frames.create"
+                "create",
+                "put images, videos, arrays or other clips into a store",
+                "cli.frames.create",
             ),
-            Command("info", "describe files of clips", "info"),
-            Command("ls", "list clips", "frames.ls"),
-            Command("cat", "print frames of a clip", "cat"),
-            Command("verify", "check clips for damage", "verify"),
-            Command("sheet", "make one picture of many frames", "sheet"),
-            Command("bench", "measure a loader, and say what limits it", "frames.bench"),
+            Command("info", "describe files of clips", "cli.info"),
+            Command("ls", "list clips", "cli.frames.ls"),
+            Command("cat", "print frames of a clip", "cli.cat"),
+            Command("verify", "check clips for damage", "cli.verify"),
+            Command("sheet", "make one picture of many frames", "cli.sheet"),
+            Command("bench", "measure a loader, and say what limits it", "cli.frames.bench"),
         ),
     ),
     Group(
@@ -74,10 +76,10 @@ COMMANDS: tuple[Command | Group, ...] = (
             Command(
                 "ingest",
                 "make a gulp directory from images or videos, or add to one",
-                "gulp.ingest",
+                "gulp.cli.ingest",
             ),
-            Command("verify", "check directories for damage", "verify", ("check",)),
-            Command("info", "describe directories", "info"),
+            Command("verify", "check directories for damage", "cli.verify", ("check",)),
+            Command("info", "describe directories", "cli.info"),
         ),
     ),
     Group(
@@ -86,15 +88,15 @@ COMMANDS: tuple[Command | Group, ...] = (
         "Work with VRS recordings: records of sensors with time stamps.",
         ("vrs",),
         (
-            Command("info", "describe recordings", "info", options="vrs.info"),
-            Command("list", "list records", "vrs.listrecords", ("ls",)),
-            Command("print", "print records", "vrs.printrecords"),
-            Command("verify", "check recordings for damage", "verify", ("check",)),
-            Command("checksum", "print the checksum of tags and records", "vrs.checksum"),
-            Command("extract", "write images, audio and metadata into files", "vrs.extract"),
-            Command("copy", "copy all or part of a recording", "vrs.copy"),
-            Command("merge", "merge several recordings into one", "vrs.merge"),
-            Command("fix-index", "rebuild a missing or wrong index", "vrs.fixindex"),
+            Command("info", "describe recordings", "cli.info", options="vrs.cli.info"),
+            Command("list", "list records", "vrs.cli.listrecords", ("ls",)),
+            Command("print", "print records", "vrs.cli.printrecords"),
+            Command("verify", "check recordings for damage", "cli.verify", ("check",)),
+            Command("checksum", "print the checksum of tags and records", "vrs.cli.checksum"),
+            Command("extract", "write images, audio and metadata into files", "vrs.cli.extract"),
+            Command("copy", "copy all or part of a recording", "vrs.cli.copy"),
+            Command("merge", "merge several recordings into one", "vrs.cli.merge"),
+            Command("fix-index", "rebuild a missing or wrong index", "vrs.cli.fixindex"),
         ),
     ),
     Group(
@@ -103,21 +105,28 @@ COMMANDS: tuple[Command | Group, ...] = (
         "Work with Benzina datasets: pictures, targets and names in one mp4.",
         ("bzna",),
         (
-            Command("info", "describe datasets", "info"),
-            Command("ls", "list samples", "bzna.ls"),
-            Command("verify", "check datasets for damage", "verify"),
-            Command("extract", "write samples into files", "bzna.extract"),
-            Command("pack", "make a dataset from pictures", "bzna.pack"),
-            Command("sheet", "make one picture of many thumbnails", "sheet", options="bzna.sheet"),
+            Command("info", "describe datasets", "cli.info"),
+            Command("ls", "list samples", "benzina.cli.ls"),
+            Command("verify", "check datasets for damage", "cli.verify"),
+            Command("extract", "write samples into files", "benzina.cli.extract"),
+            Command("pack", "make a dataset from pictures", "benzina.cli.pack"),
+            Command(
+                "sheet",
+                "make one picture of many thumbnails",
+                "cli.sheet",
+                options="benzina.cli.sheet",
+            ),
         ),
     ),
-    Command("convert", "copy clips, datasets and recordings to files of another kind", "convert"),
+    Command(
+        "convert", "copy clips, datasets and recordings to files of another kind", "cli.convert"
+    ),
     Command(
         "export",
         "write references that let Zarr readers read the chunks of an array",
-        "array.export",
+        "cli.array.export",
     ),
-    Command("completion", "print a script that completes command lines", "completion"),
+    Command("completion", "print a script that completes command lines", "cli.completion"),
 )
 
 
@@ -165,6 +174,6 @@ def _complete(command: Command, kinds: tuple[str, ...], parser: CommandParser) -
 
 
 def command_module(name: str) -> Any:
-    """Return the module of a command, by its name below ``bloscpack.cli``."""
+    """Return the module of a command, by its name below ``bloscpack``."""
     with importing:
-        return importlib.import_module(f".{name}", __package__)
+        return importlib.import_module(f"bloscpack.{name}")

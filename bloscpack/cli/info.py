@@ -59,9 +59,11 @@ def _show(args: argparse.Namespace, name: str) -> tuple[ExitCode, dict[str, Any]
     filetype, source, inner = open_item(name, args.kinds)
     args.file_ = name
     if inner:
-        about: Description = command_module("frames.info").about_clip(args, filetype, source, inner)
+        about: Description = command_module("cli.frames.info").about_clip(
+            args, filetype, source, inner
+        )
     else:
-        about = command_module(f"{filetype.name}.info").about(args, source)
+        about = filetype.about(args, source)
     messages = [describe(err) for err in about.errors]
     for message in messages:
         error(message)

@@ -77,7 +77,7 @@ def _entries(
         else:
             filetype, source, inner = open_item(name)
             if inner:
-                about = command_module("frames.ls").clip_entry(filetype, source, inner)
+                about = command_module("cli.frames.ls").clip_entry(filetype, source, inner)
                 yield name, {**_EMPTY, **about}, None
                 return
         if filetype is ARCHIVES:
@@ -96,7 +96,7 @@ def _entries(
 
 def _describe(filetype: FileType, source: ByteSource) -> dict[str, Any]:
     if filetype is not ARRAYS:
-        entry: dict[str, Any] = command_module(f"{filetype.name}.ls").entry(source)
+        entry: dict[str, Any] = filetype.entry(source)
         return entry
     with Container.open(source) as container, errors_at(container.name):
         dtype, shape, is_fortran = describe_content(container)

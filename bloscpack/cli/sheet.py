@@ -10,16 +10,12 @@ from ..display.contactsheet import MAX_COLUMNS, MAX_FRAMES, contact_sheet, sheet
 from ..media import image
 from ..storage.protocol import closed_on_error
 from ..types import AnyArray, IntArray
-from .commands import command_module
 from .console.arrayout import check_suffix
 from .console.inputfile import one_input, open_item
 from .console.options import positive
 from .console.output import Console
 from .console.outputfile import check_output, open_output
 from .console.status import ExitCode
-
-# Folders of the modules that make the tiles, by type; those of other types are frames of clips.
-_FOLDERS = {"archive": "array", "array": "array", "bzna": "bzna"}
 
 
 class Tiles(NamedTuple):
@@ -83,8 +79,7 @@ def run(args: argparse.Namespace) -> int:
     filetype, source, inner = open_item(name, args.kinds)
     with closed_on_error(source):
         # A context manager, which reads nothing before it is entered: it closes the source.
-        folder = _FOLDERS.get(filetype.name, "frames")
-        opened = command_module(f"{folder}.sheet").open_tiles(args, filetype, source, inner)
+        opened = filetype.open_tiles(args, filetype, source, inner)
     with opened as tiles:
         _write(args, console, tiles)
     return ExitCode.OK

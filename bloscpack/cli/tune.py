@@ -3,16 +3,13 @@
 import argparse
 
 from ..filetypes.identify import identify
+from ..filetypes.table import ARRAYS, FileType
 from ..storage.url import shown_name, split_inner
-from .commands import command_module
 from .console.inputfile import check_input, one_input, readable
 from .console.options import STDIO, add_classic_option, add_json_option, byte_size
 from .console.output import Console, is_for_people, print_json, results
 from .console.status import ExitCode
 from .console.trialtable import PATIENCE, trials_document, trials_text
-
-# Folders of the modules that try settings, by type; for other types they are those of clips.
-_FOLDERS = {"archive": "array", "array": "array", "vrs": "vrs"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     name = one_input(args.file_)
     check_input(name, "file")
-    tuned = command_module(f"{_folder(name)}.tune").tune(args, console, name)
+    tuned = _filetype(name).tune(args, console, name)
     if args.json:
         print_json("tune", {"path": shown_name(name), **trials_document(tuned)})
         return ExitCode.OK
@@ -49,14 +46,10 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _folder(name: str) -> str:
-    """Return the folder of the module that tries settings of a file."""
+def _filetype(name: str) -> FileType:
+    """Return the type whose settings are tried."""
     if name == STDIO:
-        return "array"
+        return ARRAYS
     filetype, source = identify(readable(split_inner(name)[0]), folders=True)
     source.close()
-    if filetype is None:
-        return "array"  # a file of another library, or one that its error names
-    if filetype.name == "vrs" and split_inner(name)[1]:  # the images of a stream
-        return "frames"
-    return _FOLDERS.get(filetype.name, "frames")
+    return filetype or ARRAYS  # a file of another library, or one that its error names

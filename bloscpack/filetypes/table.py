@@ -5,7 +5,8 @@ imported on use, as most programs meet one or two types.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..format.filekind import (
@@ -82,6 +83,14 @@ class FileType(NamedTuple):
     # source, ``storage_options``, ``to`` and a `CopyJob`.
     copy: "Callable[..., Conversion] | None" = None
     options: tuple[str, ...] = ()  # names of the `CopyOptions` that `copy` takes
+    # What ``blpk info``, ``ls``, ``cat``, ``sheet`` and ``tune`` call: by default, those of clips.
+    about: Function = on_use("cli.frames.info", "about")
+    entry: Function = on_use("cli.frames.ls", "entry")
+    open_part: Function = on_use("cli.frames.cat", "open_part")
+    open_tiles: Function = on_use("cli.frames.sheet", "open_tiles")
+    tune: Function = on_use("cli.frames.tune", "tune")
+    # Views of the page of ``blpk view`` beside those of clips; it asks for the first one first.
+    views: Mapping[str, Function] = MappingProxyType({})
 
     @property
     def kind(self) -> FileKind:
@@ -94,10 +103,17 @@ class FileType(NamedTuple):
         return self.kind in BLOSCPACK_KINDS
 
 
+_ARRAY_COMMANDS: dict[str, Any] = {
+    "open_part": on_use("cli.array.cat", "open_part"),
+    "open_tiles": on_use("cli.array.sheet", "open_tiles"),
+    "tune": on_use("cli.array.tune", "tune"),
+}
 ARRAYS = FileType(
     "array",
     (ARRAY, FRAME_STORE),  # a frame store without a whole index is opened for its error
     matches=on_use("container.front", "is_bloscpack"),
+    about=on_use("cli.array.info", "about"),
+    **_ARRAY_COMMANDS,
 )
 ARCHIVES = FileType(
     "archive",
@@ -107,6 +123,8 @@ ARCHIVES = FileType(
     recover=on_use("archive.recover", "recover_archive"),
     open_member=on_use("archive.reader", "open_member"),
     repair="recover writes a new archive of the whole arrays",
+    about=on_use("cli.archive.info", "about"),
+    **_ARRAY_COMMANDS,
 )
 FILETYPES = (
     FileType(
@@ -125,12 +143,14 @@ FILETYPES = (
         (GULP_DIRECTORY,),
         open_frames=on_use("gulp.clipsource", "GulpSource"),
         verify=on_use("gulp.verify", "verify"),
-        recover=on_use("filetypes.converters.gulpcopy", "recover_directory"),
+        recover=on_use("gulp.convert", "recover_directory"),
         repair="recover writes a new directory of the whole items",
         has_decode=True,
         unit="item",
         needs_path=True,
         is_folder=True,
+        about=on_use("gulp.cli.info", "about"),
+        entry=on_use("gulp.cli.ls", "entry"),
     ),
     FileType(
         "vrs",
@@ -143,8 +163,18 @@ FILETYPES = (
         has_decode=True,
         unit="record",
         needs_path=True,
-        copy=on_use("filetypes.converters.vrscopy", "copy_to_store"),
         options=("preset", "verbatim"),
+        copy=on_use("vrs.convert", "copy_to_store"),
+        about=on_use("vrs.cli.info", "about"),
+        entry=on_use("vrs.cli.ls", "entry"),
+        open_part=on_use("vrs.cli.cat", "open_part"),
+        tune=on_use("vrs.cli.tune", "tune"),
+        views={
+            "recording": on_use("vrs.page", "describe"),
+            **{
+                view: on_use("vrs.page", view) for view in ("timeline", "record", "column", "audio")
+            },
+        },
     ),
     FileType(
         "bzna",
@@ -156,6 +186,15 @@ FILETYPES = (
         repair="recover writes a new dataset of the whole samples",
         has_decode=True,
         unit="sample",
+        about=on_use("benzina.cli.info", "about"),
+        entry=on_use("benzina.cli.ls", "entry"),
+        open_part=on_use("benzina.cli.cat", "open_part"),
+        open_tiles=on_use("benzina.cli.sheet", "open_tiles"),
+        views={
+            "dataset": on_use("benzina.page", "describe"),
+            "samples": on_use("benzina.page", "samples"),
+            "sample": on_use("benzina.page", "sample"),
+        },
     ),
 )
 
@@ -216,7 +255,7 @@ TARGETS = (
     Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",), options=("preset",)),
     Target(
         "gulp",
-        on_use("filetypes.converters.gulpcopy", "copy_to_gulp"),
+        on_use("gulp.convert", "copy_to_gulp"),
         ("",),
         accepts=on_use("filetypes.clipcopy", "is_store"),
         options=("quality", "videos_per_chunk"),
@@ -224,19 +263,19 @@ TARGETS = (
     ),
     Target(
         "vrs",
-        on_use("filetypes.converters.vrscopy", "copy_to_recording"),
+        on_use("vrs.convert", "copy_to_recording"),
         (".vrs",),
         accepts=on_use("vrs.store", "is_recording_store"),
     ),
     Target(
         "benzina",
-        on_use("filetypes.converters.benzinacopy", "copy_to_dataset"),
+        on_use("benzina.convert", "copy_to_dataset"),
         (".bzna",),
         options=("crf", "codec", "tile"),
     ),
     Target(
         "images",
-        on_use("filetypes.converters.picturecopy", "copy_to_pictures"),
+        on_use("exchange.images", "copy_to_pictures"),
         is_folder=True,
         kinds=(JPEG, PNG),
         open=on_use("exchange.webdataset", "open_image"),

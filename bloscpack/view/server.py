@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..exceptions import BloscpackError, NotFoundError
-from ..filetypes.table import on_use
+from ..filetypes.table import ARCHIVES, ARRAYS, FileType, on_use
 from ..parallel.threads import available_cpus
 from ..storage.url import is_url
 from . import filepage
@@ -89,20 +89,11 @@ _ARRAYS = (
     )
     | _FRAMES
 )
-_RECORDINGS = (
-    _views(
-        "recordings",
-        recording="describe",
-        timeline="timeline",
-        record="record",
-        column="column",
-        audio="audio",
-    )
-    | _CLIPS
-)
-_SAMPLES = _views("gallery", dataset="describe", samples="samples", sample="sample") | _CLIPS
-# Views by kind of file; other kinds hold clips.
-_VIEWS = {"array": _ARRAYS, "archive": _ARRAYS, "vrs": _RECORDINGS, "bzna": _SAMPLES}
+
+
+def _views_of(filetype: FileType) -> Mapping[str, View]:
+    """Return the views of a file by its type; types with clips may have some of their own."""
+    return _ARRAYS if filetype in (ARRAYS, ARCHIVES) else {**filetype.views, **_CLIPS}
 
 
 class Guard:
@@ -305,7 +296,7 @@ async def watching(receive: Receive, work: Work) -> AsyncIterator[None]:
 
 def _show(file: ViewedFile, name: str, query: Query, work: Work) -> Answer:
     file.open()
-    view = _VIEWS.get(file.filetype.name, _CLIPS).get(name)
+    view = _views_of(file.filetype).get(name)
     if view is None:
         raise NotFoundError(f"{file.filetype.kind.name} has no view {name!r:.40}")
     return view(file, query, work)
@@ -318,7 +309,7 @@ def _warm_up(session: Session) -> None:
     """
     for file in session.files[:1]:
         with suppress(*EXPECTED):
-            _show(file, next(iter(_VIEWS.get(file.filetype.name, _CLIPS))), Query({}), Work())
+            _show(file, next(iter(_views_of(file.filetype))), Query({}), Work())
         if not is_url(file.where):
             with suppress(*EXPECTED):
                 _show(file, "thumbnail", Query({}), Work())

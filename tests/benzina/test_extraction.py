@@ -277,7 +277,7 @@ def test_wrong_options(path: Path, tmp_path: Path) -> None:
 
 
 def test_forms_are_those_of_the_command() -> None:
-    from bloscpack.cli.bzna import extract as bzna_extract
+    from bloscpack.benzina.cli import extract as bzna_extract
 
     assert tuple(FORMS) == bzna_extract.FORMS
     assert tuple(LISTS) == bzna_extract.LISTS

@@ -321,8 +321,8 @@ def test_errors(
 
 
 def test_codecs_are_those_of_the_writer() -> None:
+    from bloscpack.benzina.cli import pack
     from bloscpack.benzina.codec.encoder import CODECS
-    from bloscpack.cli.bzna import pack
 
     assert tuple(CODECS) == pack.CODECS
 

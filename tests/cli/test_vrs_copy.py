@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bloscpack.vrs as vrs
-from bloscpack.cli.vrs.copy import PRESETS
-from bloscpack.cli.vrs.extract import KINDS
+from bloscpack.vrs.cli.copy import PRESETS
+from bloscpack.vrs.cli.extract import KINDS
 from bloscpack.vrs.export import extraction
 from bloscpack.vrs.format import payload
 

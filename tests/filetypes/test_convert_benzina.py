@@ -14,8 +14,9 @@ pytest.importorskip("simplejpeg", reason="JPEG is coded by simplejpeg")
 
 import bloscpack as bp
 from bloscpack import benzina
+from bloscpack.benzina import convert as benzinacopy
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError
-from bloscpack.filetypes.converters import benzinacopy, picturecopy
+from bloscpack.exchange import images as picturecopy
 from bloscpack.filetypes.picturefolder import FolderSource
 from bloscpack.media import image
 

@@ -389,6 +389,6 @@ def check_block(block: vrs.Block, document: dict[str, Any], folder: Path) -> Non
 
 
 def test_kinds_are_those_of_the_command() -> None:
-    from bloscpack.cli.vrs.extract import KINDS as SHOWN
+    from bloscpack.vrs.cli.extract import KINDS as SHOWN
 
     assert SHOWN == KINDS

@@ -1,1 +1,0 @@
-"""Converters: one module for each file type that `convert` writes."""
