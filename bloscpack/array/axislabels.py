@@ -41,6 +41,10 @@ _OF_ITEMS = {
 }
 _OF_SCALING = {"scale_factor", "add_offset"}
 _OF_DECODING = {"_FillValue", "missing_value", *_OF_SCALING, "_Unsigned", "calendar"}
+# First words of the units by which xarray decodes times.
+_TIME_UNITS = {
+    *("days", "hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds"),
+}
 
 # Limit of coordinates in memory: one long text makes every element of its array as large.
 _MAX_COORD_NBYTES = 64 << 20
@@ -163,6 +167,14 @@ def is_decoded_by(attrs: Mapping[str, Any]) -> bool:
     """Return whether libraries decode items by these attrs."""
     is_time = " since " in str(attrs.get("units")) or "timedelta64" in str(attrs.get("dtype"))
     return is_time or bool(attrs.keys() & _OF_DECODING)
+
+
+def hidden_attrs(attrs: Mapping[str, Any]) -> set[str]:
+    """Return the attrs by which libraries would decode items again that are decoded already."""
+    if attrs.get(DECODED) is not True:
+        return set()
+    is_time = str(attrs.get("units")).partition(" ")[0] in _TIME_UNITS
+    return attrs.keys() & {*_OF_DECODING, "dtype", *["units"] * is_time}
 
 
 def _fault(what: str, why: str) -> UnsupportedError:

@@ -98,7 +98,7 @@ class SampleCopier:
                 name = sample.name_bytes
                 writer.add_encoded(sample.data, None if target == -1 else target, name)
                 tally.add_frames(1, is_image=True)
-                tally.add_clip()
+                tally.advance()
 
     def difference(self, path: str, tally: Tally) -> str | None:
         """Return a description of the first difference from the source, or None."""
@@ -110,7 +110,7 @@ class SampleCopier:
                     return f"sample {one.index}: the bytes or the target"
                 if (one.name_bytes or b"") != (two.name_bytes or b""):
                     return f"sample {one.index}: the name"
-                tally.add_clip()
+                tally.advance()
         return None
 
 
@@ -245,7 +245,7 @@ class PictureEncoder:
 
         def done(_count: int, _total: int) -> None:
             tally.add_frames(1, is_image=False)
-            tally.add_clip()
+            tally.advance()
 
         report = pack(
             self._items,
@@ -272,7 +272,7 @@ class PictureEncoder:
             for found in map_ordered(compare, pairs, nthreads):
                 if found is not None:
                     return found
-                tally.add_clip()
+                tally.advance()
         return None
 
 

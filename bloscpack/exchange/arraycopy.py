@@ -1,4 +1,4 @@
-"""Array in a Bloscpack file: opened as a source of a copy, and written as a copy of any source.
+"""Arrays in Bloscpack files and archives: opened as sources of copies, and written as copies.
 
 Rows are read and written in blocks of whole chunks, so memory holds one block: of a grid, all
 chunks with the same rows.
@@ -6,11 +6,14 @@ chunks with the same rows.
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..archive.reader import Archive
+from ..archive.writer import ArchiveWriter
 from ..array.array import Array
 from ..array.attrs import plain
 from ..array.layout import Chunks, stored_bytes
@@ -19,6 +22,7 @@ from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
 from ..filetypes.copyjob import CopyJob
 from ..filetypes.identify import no_archive
+from ..format.archiveindex import check_name
 from ..format.codec import CODECS
 from ..format.filekind import ARRAY
 from ..format.header import DEFAULT_VERSION
@@ -28,23 +32,20 @@ from ..storage.newfile import NewFile
 from ..storage.protocol import ByteSink, ByteSource
 from ..storage.sink import committed
 from ..types import AnyArray
-from .arrayfile import Add, ArrayFormat
+from .arrayfile import Add, ArrayFormat, ArrayWriter
 
 
 @contextmanager
 def open_array(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield the array in a Bloscpack file, without reading its items.
-
-    WrongKindError if `inner` is not empty: it is not an archive.
-    """
+    """Yield the array in a Bloscpack file; WrongKindError if `inner` is not empty."""
     if inner:
         raise no_archive(ARRAY, inner).at(path=source.name)
-    with opened(source, nthreads) as array:
+    with _opened(source, nthreads) as array:
         yield SeveralArrays.of(array)
 
 
 @contextmanager
-def opened(source: ByteSource, nthreads: int | None) -> Iterator[ArraySource]:
+def _opened(source: ByteSource, nthreads: int | None) -> Iterator[ArraySource]:
     """Yield the array in a Bloscpack file."""
     with Array(source, nthreads=nthreads) as array:
         rounding = Rounding.stored(array.container.metadata, array.dtype, 0)
@@ -63,7 +64,7 @@ def _chunks(array: Array) -> Chunks:
     return nrows if nrows > 0 and not rest else None
 
 
-def rounded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
+def _rounded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     """Return an array as a copy has it; the job notes if that rounds items further.
 
     Raises
@@ -74,7 +75,7 @@ def rounded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     keepbits = job.options.get("keepbits", source.keepbits)
     rows, attrs = source.rows, source.attrs
     if keepbits is None or rows.dtype.name not in MANTISSA_BITS:
-        return source  # `write_array` refuses items that cannot be rounded
+        return source  # `_write_array` refuses items that cannot be rounded
     rounding = Rounding.of(rows.dtype, keepbits)
     if keepbits != source.keepbits:
         job.note(source._replace(is_raw=False))
@@ -92,25 +93,18 @@ def rounded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     return source._replace(rows=Rows(rows.shape, rows.dtype, read), attrs=attrs, keepbits=keepbits)
 
 
-class _Writer:
-    """Writes an array to a file; see `arrayfile.ArrayWriter`."""
+class _Writer(ArrayWriter):
+    """Writes an array to a file."""
 
     def __init__(self, path: str, job: CopyJob, *, is_v3: bool) -> None:
         self._path, self._job, self._is_v3 = path, job, is_v3
 
-    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Do nothing: the file has attributes of the array alone."""
-
-    def check(self, name: str, source: ArraySource) -> None:
-        """Do nothing: the file holds every array."""
-
     def write(self, name: str, source: ArraySource, add: Add) -> None:
-        """Write the array."""
         with committed(NewFile(self._path, self._path, self._path)) as sink:
-            write_array(source, sink, self._job, add, is_v3=self._is_v3)
+            _write_array(source, sink, self._job, add, is_v3=self._is_v3)
 
 
-def write_array(
+def _write_array(
     source: ArraySource, sink: ByteSink, job: CopyJob, add: Add, *, is_v3: bool = False
 ) -> None:
     """Write an array to an empty sink; call `add` with the bytes of each part.
@@ -161,6 +155,65 @@ def _writing(
     return nullcontext(_Writer(path, job, is_v3=is_v3))
 
 
-_FORMAT = ArrayFormat("array", open_array, partial(_writing, False), rounded, place=None)
+_FORMAT = ArrayFormat("array", open_array, partial(_writing, False), _rounded, place=None)
 copy_to_array = _FORMAT.copy
 copy_to_v3 = _FORMAT._replace(writing=partial(_writing, True)).copy
+
+
+@contextmanager
+def open_archive(
+    source: ByteSource, inner: str, *, nthreads: int | None
+) -> Iterator[SeveralArrays]:
+    """Yield all arrays of an archive, or one."""
+    archive = Archive(source)
+
+    def read(name: str) -> AbstractContextManager[ArraySource]:
+        return _opened(archive._member_source(name), nthreads)
+
+    if inner:
+        with read(inner) as array:
+            yield SeveralArrays.of(array)
+    else:
+        yield SeveralArrays(tuple(archive), read, plain(archive.attrs))
+
+
+class _ArchiveWriter(ArrayWriter):
+    """Writes arrays to an archive, whose attributes are in front of the arrays."""
+
+    def __init__(self, attrs: Mapping[str, Any], job: CopyJob, sink: ByteSink) -> None:
+        self._job = job
+        self.archive = ArchiveWriter(sink, attrs)
+
+    def write(self, name: str, source: ArraySource, add: Add) -> None:
+        job = self._job
+        if not source.rows.shape:
+            given = {k: v for k, v in job.options.items() if k not in ("chunks", "access")}
+            job = replace(job, options=given)
+        with self.archive.member(name) as member:
+            _write_array(source, member, job, add)
+
+
+@contextmanager
+def _writing_archive(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator[_ArchiveWriter]:
+    with committed(NewFile(path, path, path)) as sink:
+        writer = _ArchiveWriter(arrays.attrs, job, sink)
+        yield writer
+        writer.archive.finish()
+
+
+def _is_name(name: str) -> bool:
+    try:
+        return check_name(name) == name
+    except ValueError:
+        return False
+
+
+_ARCHIVE = ArrayFormat(
+    "archive",
+    open_archive,
+    _writing_archive,
+    _rounded,
+    place=lambda source: "arr_0",
+    is_safe=_is_name,
+)
+copy_to_archive = _ARCHIVE.copy

@@ -1,15 +1,15 @@
 """Copies of arrays to a file of any type: written part by part, and compared."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, closing
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..array.axislabels import DEFAULT_NAME, NO_NAME, TYPES
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import ArraySource, SeveralArrays
-from ..filetypes.copyjob import Conversion, CopyJob, Count, new_copy, refuse_difference
+from ..filetypes.copyjob import Conversion, CopyJob, Tally, write_file
 from ..filetypes.inventory import attributes, quoted
 from ..storage.file import open_source
 from ..storage.folder.filelist import ListedFolder
@@ -21,8 +21,8 @@ _CHUNK_NBYTES = 1 << 20
 Add: TypeAlias = Callable[[int], None]
 
 
-class ArrayWriter(Protocol):
-    """Writes arrays to a file."""
+class ArrayWriter:
+    """Base of the writers of arrays to a file, which holds any array, and no attributes of all."""
 
     def write_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Write the attributes of the file, and under ``"/GROUP"`` those of groups."""
@@ -32,6 +32,7 @@ class ArrayWriter(Protocol):
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         """Write an array; call `add` with the bytes of each part."""
+        raise NotImplementedError
 
 
 def is_safe(name: str) -> bool:
@@ -81,77 +82,12 @@ class ArrayFormat(NamedTuple):
         """
         if self.place is None and job.inner:
             refuse_inner(job.inner, self.kind)
-        arrays = self._named(arrays, job)
-        by_bytes = arrays.nbytes is not None
-        count = Count(job, arrays.nbytes or len(arrays.names), of_bytes=by_bytes)
+        copier = _ArrayCopier(self, self._named(arrays, job), job)
+        tally = Tally(job, copier.total, of_bytes=copier.is_alone)
         is_folder = self.is_folder(job)
-        with new_copy(job, is_folder=is_folder) as temporary:
-            with self.writing(temporary, arrays, job) as writer:
-                writer.write_attrs(arrays.attrs)
-                kept = dict(self._written(arrays, writer, job, count.add))
-            if job.verify:
-                with (
-                    closing((ListedFolder if is_folder else open_source)(temporary)) as opened,
-                    self.open(opened, "", nthreads=job.nthreads) as copies,
-                ):
-                    what = self._difference(arrays, copies, kept, job, count.add)
-                    refuse_difference(what, job.name)
-        return Conversion(self.kind, len(kept), sum(kept.values()), 0)
-
-    def _written(
-        self, arrays: SeveralArrays, writer: ArrayWriter, job: CopyJob, count: Add
-    ) -> Iterator[tuple[str, int]]:
-        """Write all arrays that the file can hold; yield their names and numbers of rows."""
-        is_alone = arrays.nbytes is not None
-        lost = []
-        for name in arrays.names:
-            with arrays.open(name) as source:
-                try:
-                    source = self.stored(source, job, _label(arrays, name))
-                    writer.check(name, source)
-                except UnsupportedError as err:
-                    if is_alone:
-                        err.at(path=job.name)
-                        raise
-                    lost.append(f"array {quoted(name)}: {err}")
-                else:
-                    writer.write(name, source, count if is_alone else _ignore)
-                    yield name, source.nrows
-            if not is_alone:
-                count(1)
-        job.leave_out(*lost)
-        if lost and len(lost) == len(arrays.names):
-            what = f"{self.kind}: nothing can be copied: {'; '.join(lost)}"
-            raise UnsupportedError(what).at(path=job.name)
-
-    def _difference(
-        self,
-        arrays: SeveralArrays,
-        copies: SeveralArrays,
-        kept: Collection[str],
-        job: CopyJob,
-        count: Add,
-    ) -> str | None:
-        """Return a description of the first difference of the arrays in a copy, or None."""
-        # An array that has the coordinates of another one may be a part of it.
-        if not set(copies.names) <= set(kept):
-            return "the names of the arrays"
-        if not is_same(arrays.attrs, copies.attrs, ()):
-            return "the attrs of all arrays"
-        is_alone = arrays.nbytes is not None
-        names = frozenset(arrays.names)
-        for name in arrays.names:
-            if name in kept:
-                with arrays.open(name) as source, copies.open(name) as copy:
-                    source = self.stored(source, job, _label(arrays, name))
-                    what = source.difference(copy, count if is_alone else _ignore)
-                    if what is None and not _has_attrs(source, copy, name, names):
-                        what = "the attrs"
-                    if what is not None:
-                        return what if is_alone else f"array {name!r:.80}: {what}"
-            if not is_alone:
-                count(1)
-        return None
+        job.check_target(is_folder=is_folder)
+        write_file(arrays, copier, job, tally, is_folder=is_folder)
+        return Conversion(self.kind, len(copier.written), tally.frames, 0)
 
     def _named(self, arrays: SeveralArrays, job: CopyJob) -> SeveralArrays:
         """Return arrays with their names in the file; UnsupportedError if one is not safe."""
@@ -167,6 +103,77 @@ class ArrayFormat(NamedTuple):
         return arrays
 
 
+class _ArrayCopier:
+    """Writes arrays to a file, and compares them; see `copyjob.CopyWriter`."""
+
+    lossless = True
+
+    def __init__(self, form: ArrayFormat, arrays: SeveralArrays, job: CopyJob) -> None:
+        self._form, self._arrays, self._job = form, arrays, job
+        self.is_alone = arrays.nbytes is not None
+        # Progress counts the bytes of one array, or several arrays.
+        self.total = arrays.nbytes or len(arrays.names)
+        self.written: set[str] = set()
+
+    def write(self, path: str, tally: Tally) -> None:
+        with self._form.writing(path, self._arrays, self._job) as writer:
+            self._write_all(writer, tally)
+
+    def _write_all(self, writer: ArrayWriter, tally: Tally) -> None:
+        """Write all arrays that the file can hold."""
+        writer.write_attrs(self._arrays.attrs)
+        lost = []
+        for name in self._arrays.names:
+            with self._arrays.open(name) as source:
+                try:
+                    writer.check(name, stored := self._stored(source, name))
+                except UnsupportedError as err:
+                    if self.is_alone:
+                        err.at(path=self._job.name)
+                        raise
+                    lost.append(f"array {quoted(name)}: {err}")
+                else:
+                    writer.write(name, stored, tally.advance if self.is_alone else _ignore)
+                    self.written.add(name)
+                    tally.add_frames(stored.nrows, is_image=False)
+            if not self.is_alone:
+                tally.advance()
+        self._job.leave_out(*lost)
+        if lost and not self.written:
+            what = f"{self._form.kind}: nothing can be copied: {'; '.join(lost)}"
+            raise UnsupportedError(what).at(path=self._job.name)
+
+    def _stored(self, source: ArraySource, name: str) -> ArraySource:
+        return self._form.stored(source, self._job, "the array" if self.is_alone else quoted(name))
+
+    def difference(self, path: str, tally: Tally) -> str | None:
+        open_copy = ListedFolder if self._form.is_folder(self._job) else open_source
+        with (
+            closing(open_copy(path)) as opened,
+            self._form.open(opened, "", nthreads=self._job.nthreads) as copies,
+        ):
+            # An array that has the coordinates of another one may be a part of it.
+            if not set(copies.names) <= self.written:
+                return "the names of the arrays"
+            if not is_same(self._arrays.attrs, copies.attrs, ()):
+                return "the attrs of all arrays"
+            for name in self._arrays.names:
+                what = self._difference_of(name, copies, tally) if name in self.written else None
+                if what is not None:
+                    return what if self.is_alone else f"array {name!r:.80}: {what}"
+                if not self.is_alone:
+                    tally.advance()
+        return None
+
+    def _difference_of(self, name: str, copies: SeveralArrays, tally: Tally) -> str | None:
+        with self._arrays.open(name) as source, copies.open(name) as copy:
+            stored = self._stored(source, name)
+            what = stored.difference(copy, tally.advance if self.is_alone else _ignore)
+            if what is None and not _has_attrs(stored, copy, name, self._arrays.names):
+                what = "the attrs"
+            return what
+
+
 def _unsafe(kind: str, name: str) -> UnsupportedError:
     return UnsupportedError(
         f"{kind} cannot hold an array of the name {name!r:.80}; give its place in the file, as "
@@ -178,10 +185,6 @@ def without_attrs(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     """Return an array for a type of file that has no place for attributes."""
     job.leave_out(*attributes(source.attrs, of))
     return source._replace(attrs={})
-
-
-def _label(arrays: SeveralArrays, name: str) -> str:
-    return "the array" if arrays.nbytes is not None else quoted(name)
 
 
 def _ignore(nbytes: int) -> None:

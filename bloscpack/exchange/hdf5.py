@@ -5,13 +5,13 @@ as nested ones, are in the attribute ``bloscpack`` as JSON.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
-from ..array.axislabels import Coord, Labels, typed
+from ..array.axislabels import Coord, Labels, hidden_attrs, typed
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ..filetypes.copyjob import CopyJob
@@ -21,8 +21,8 @@ from ..types import AnyArray
 from .arrayfile import ArrayFormat
 from .arraylabels import labelled
 from .arraytree import ArrayTree, Node, add_text
-from .library import SourceStream, TargetFile, errors_of
-from .treewriter import NewArray, TreeWriter
+from .library import SourceStream, TargetFile, errors_of, target_file
+from .treewriter import REST, NewArray, TreeWriter
 
 try:
     import h5py
@@ -34,11 +34,10 @@ with suppress(ImportError):
 
 _WHAT = "an HDF5 file"
 _FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
-REST = "bloscpack"
 # Attributes of dimension scales, and of netCDF: both have functions for them.
 _OF_SCALES = {"CLASS", "NAME"}
 _HIDDEN = {
-    *("DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", REST),
+    *("DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS"),
     *("_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict"),
 }
 # Name of a scale without values, which netCDF gives to each dimension without a variable.
@@ -53,15 +52,7 @@ _LIBVER = ("v108", "v110")
 
 @contextmanager
 def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all datasets of an HDF5 or netCDF file, or one.
-
-    Raises
-    ------
-    FormatError
-        The file is damaged.
-    UnsupportedError
-        No dataset, or not this one, has plain items in the file.
-    """
+    """Yield all datasets of an HDF5 or netCDF file, or one."""
     with errors_of(_WHAT, source.name):
         file = h5py.File(SourceStream(source), "r")
     with closing(file):
@@ -85,7 +76,7 @@ class _Reader:
     def read(self) -> None:
         """Add all objects, each by the first hard link to it; no link is followed outside."""
         self._paths[_key(self._file)] = "/"
-        self._tree.rest = _rest(self._file)
+        self._tree.rest = _rest(self._file) or {}
         groups = [self._members("", self._file)]  # a stack, as their depth has no limit
         while groups:
             path, node = next(groups[-1], (None, None))
@@ -166,7 +157,7 @@ class _Reader:
         clean = self._name(path)
         group = path.rpartition("/")[0]
         node = Node(f"{group}/{clean}" if group else clean, _attrs(dataset, self._is_netcdf), None)
-        node.rest = _rest(dataset)
+        node.rest = _rest(dataset) or {}
         if any(dims) or (self._is_netcdf and dataset.shape == ()):
             node.dims = [each or f"dim_{axis}" for axis, each in enumerate(dims)]
         node.coords = [each for each in scales if each != path]
@@ -268,6 +259,8 @@ def _attrs(node: Any, is_netcdf: bool) -> dict[str, Any]:
     for key in node.attrs:
         if key in _HIDDEN or (is_scale and key in _OF_SCALES):
             continue
+        if key == REST and _rest(node) is not None:
+            continue
         value: Any = None
         with suppress(OSError, TypeError, ValueError, RuntimeError, NotImplementedError):
             value = node.attrs[key]
@@ -282,22 +275,20 @@ def _attrs(node: Any, is_netcdf: bool) -> dict[str, Any]:
 _UNKNOWN = object()
 
 
-def _rest(node: Any) -> dict[str, Any]:
-    """Return the attributes that are stored as JSON."""
+def _rest(node: Any) -> dict[str, Any] | None:
+    """Return the attributes that are stored as JSON; None if it is another program's attribute."""
     rest = None
     with suppress(TypeError, ValueError):
         rest = json.loads(node.attrs.get(REST, "{}"))
-    return rest if isinstance(rest, dict) else {}
+    return rest if isinstance(rest, dict) else None
 
 
 @contextmanager
 def _writing(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator["_Writer"]:
-    with TargetFile(path) as stream:
-        with h5py.File(stream, "w", libver=_LIBVER) as file:
-            writer = _Writer(file, arrays, job, stream)
-            yield writer
-            writer.finish()
-        stream.check()
+    with target_file(path) as stream, h5py.File(stream, "w", libver=_LIBVER) as file:
+        writer = _Writer(file, arrays, job, stream)
+        yield writer
+        writer.finish()
 
 
 class _Writer(TreeWriter):
@@ -310,19 +301,17 @@ class _Writer(TreeWriter):
         self._file = file
         self._labelled: list[tuple[Any, tuple[str, ...]]] = []
 
-    def write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
-        """Write the attributes of a group, or of the file."""
+    def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
         write_attrs(self._file.require_group(f"/{path}"), attrs)
 
-    def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
-        """Raise an error for items that HDF5 does not give back."""
+    def _refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         dtype = _type_of(source.rows.dtype)
         if source.rows.dtype.kind == "U":
             refuse_text(source, _WHAT)
         elif h5py.h5t.py_create(dtype, logical=True).dtype != source.rows.dtype:
             raise UnsupportedError(f"{_WHAT} cannot hold items of {source.rows.dtype}")
 
-    def create(self, new: NewArray) -> Any:
+    def _create(self, new: NewArray) -> Any:
         """Create a dataset, with coordinates as scales; others are attributes."""
         name, source, labels, attrs, chunks = new
         rows = source.rows
@@ -337,7 +326,7 @@ class _Writer(TreeWriter):
         write_attrs(dataset, attrs)
         return dataset
 
-    def encode(self, part: AnyArray) -> AnyArray:
+    def _encode(self, part: AnyArray) -> AnyArray:
         """Return text as objects, and times as opaque items."""
         return part.astype(object) if part.dtype.kind == "U" else part.view(_type_of(part.dtype))
 
@@ -409,20 +398,9 @@ def is_place(name: str) -> bool:
     return bool(name) and name not in (".", "..") and not set(name) & set("/\0")
 
 
-def write_attrs(node: Any, attrs: Mapping[str, Any]) -> None:
-    """Write attributes; those that HDF5 does not give back are stored as JSON."""
-    rest = dict(attrs)
-    for key in [key for key, value in rest.items() if is_plain(key, value)]:
-        value = rest.pop(key)
-        is_list = isinstance(value, list) and not isinstance(value[0], str)
-        node.attrs[key] = np.array(value) if is_list else value
-    if rest:
-        node.attrs[REST] = json.dumps(rest, default=lambda value: value.tolist())
-
-
 def is_plain(key: str, value: Any) -> bool:
     """Return whether HDF5 gives the same value back."""
-    if not key or "\0" in key or key in _HIDDEN | _OF_SCALES:
+    if not key or "\0" in key or key in _HIDDEN | _OF_SCALES | {REST}:
         return False
     if isinstance(value, list):
         if value and all(isinstance(each, str) for each in value):
@@ -438,6 +416,19 @@ def is_plain(key: str, value: Any) -> bool:
     return isinstance(value, bool | float | np.generic | np.ndarray) or (
         isinstance(value, int) and -(1 << 63) <= value < 1 << 63
     )
+
+
+def write_attrs(
+    node: Any, attrs: Mapping[str, Any], is_plain: Callable[[str, Any], bool] = is_plain
+) -> None:
+    """Write attributes; those that the library does not give back are stored as JSON."""
+    rest, hidden = dict(attrs), hidden_attrs(attrs)
+    for key in [key for key in rest if key not in hidden and is_plain(key, rest[key])]:
+        value = rest.pop(key)
+        is_list = isinstance(value, list) and not isinstance(value[0], str)
+        node.attrs[key] = np.array(value) if is_list else value
+    if rest:
+        node.attrs[REST] = json.dumps(rest, default=lambda value: value.tolist())
 
 
 _FORMAT = ArrayFormat("hdf5", open_hdf5, _writing, labelled)

@@ -62,7 +62,7 @@ class PictureWriter(ClipWriter):
             nthreads = resolve_nthreads(self._job.nthreads, ALL_THREADS)
             for frame, file in map_ordered(_encode, self._frames(), nthreads):
                 if clip is not None and frame.clip is not clip:
-                    tally.add_clip()
+                    tally.advance()
                 clip = frame.clip
                 meta = meta_of(clip)
                 name = meta.get("name") if isinstance(meta.get("name"), str) else clip.id
@@ -76,7 +76,7 @@ class PictureWriter(ClipWriter):
                     | ({"meta": meta} if not frame.number else {})
                 )
         if clip is not None:
-            tally.add_clip()
+            tally.advance()
 
     def _frames(self) -> Iterator[_Frame]:
         for id_ in self._source:
@@ -99,10 +99,10 @@ class PictureWriter(ClipWriter):
             if not is_equal:
                 return f"clip {frame.clip.id!r:.80}: frame {frame.number}"
             if clip is not None and frame.clip is not clip:
-                tally.add_clip()
+                tally.advance()
             clip = frame.clip
         if clip is not None:
-            tally.add_clip()
+            tally.advance()
         return None
 
 

@@ -28,10 +28,6 @@ class SourceStream(io.RawIOBase):
         """Return True."""
         return True
 
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move to a position, and return it.
 
@@ -85,15 +81,17 @@ class TargetFile(io.FileIO):
             return self.tell()
 
     def check(self) -> None:
-        """Raise the first error that occurred.
-
-        Raises
-        ------
-        OSError
-            The file could not be written.
-        """
+        """Raise the first error that occurred."""
         if self._error is not None:
             raise self._error
+
+
+@contextmanager
+def target_file(path: str) -> Iterator[TargetFile]:
+    """Yield a new file for HDF5, and raise the first error that occurred while it was written."""
+    with TargetFile(path) as stream:
+        yield stream
+        stream.check()
 
 
 @contextmanager

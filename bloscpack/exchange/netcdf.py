@@ -5,7 +5,6 @@ by scipy. Attributes that netCDF cannot hold are in the attribute ``bloscpack`` 
 """
 
 import io
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -22,9 +21,9 @@ from ..types import AnyArray
 from .arrayfile import ArrayFormat
 from .arraylabels import encoded
 from .arraytree import ArrayTree, Node
-from .hdf5 import REST, is_place, is_plain, open_hdf5, refuse_text
-from .library import SourceStream, TargetFile, errors_of
-from .treewriter import NewArray, TreeWriter, name_others
+from .hdf5 import is_place, is_plain, open_hdf5, refuse_text, write_attrs
+from .library import SourceStream, TargetFile, errors_of, target_file
+from .treewriter import REST, NewArray, TreeWriter, name_others
 
 try:
     import h5netcdf
@@ -36,23 +35,12 @@ except ImportError as err:
     ) from err
 
 _WHAT = "a netCDF file"
-# Attributes by which libraries decode items, which they must not do with decoded ones.
-_OF_DECODING = {
-    *("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"),
-    *("units", "calendar", "dtype"),
-}
 _FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
 
 
 @contextmanager
 def open_netcdf(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all variables of a netCDF file of version 3 that are not coordinates, or one.
-
-    Raises
-    ------
-    FormatError
-        The file is damaged.
-    """
+    """Yield all variables of a netCDF file of version 3 that are not coordinates, or one."""
     # scipy maps a file to memory, and reads any other stream whole.
     place = source.place()
     is_file = isinstance(place, str)
@@ -102,10 +90,8 @@ def _rows(file: Any, name: str, where: str | None) -> Rows:
 
 @contextmanager
 def _writing(path: str, arrays: SeveralArrays, job: CopyJob) -> Iterator["_Writer"]:
-    with TargetFile(path) as stream:
-        with h5netcdf.File(stream, "w") as file:
-            yield _Writer(file, arrays, job, stream)
-        stream.check()
+    with target_file(path) as stream, h5netcdf.File(stream, "w") as file:
+        yield _Writer(file, arrays, job, stream)
 
 
 class _Writer(TreeWriter):
@@ -117,12 +103,10 @@ class _Writer(TreeWriter):
         super().__init__(arrays, job, stream)
         self._file = file
 
-    def write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
-        """Write the attributes of a group, or of the file."""
+    def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
         _write_attrs(self._group(path), attrs)
 
-    def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
-        """Raise an error for items, axes or coordinates that netCDF does not have."""
+    def _refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         dtype = source.rows.dtype
         if dtype.kind == "U":
             refuse_text(source, _WHAT)
@@ -136,7 +120,7 @@ class _Writer(TreeWriter):
             if not is_held or not is_place(key):
                 raise ValueError(f"coordinates {key!r:.80} of {coord.values.dtype}")
 
-    def create(self, new: NewArray) -> Any:
+    def _create(self, new: NewArray) -> Any:
         """Create a variable, with its coordinates beside it."""
         name, source, _, attrs, chunks = new
         rows = source.rows
@@ -167,7 +151,7 @@ class _Writer(TreeWriter):
             variable.attrs["dtype"] = "bool"  # as xarray has it
         return variable
 
-    def encode(self, part: AnyArray) -> AnyArray:
+    def _encode(self, part: AnyArray) -> AnyArray:
         """Return booleans as integers, and text as objects."""
         if part.dtype.kind == "U":
             return part.astype(object)
@@ -244,11 +228,7 @@ def _write_attrs(node: Any, attrs: Mapping[str, Any], dtype: Any = None) -> None
     hidden = {"dtype"} if attrs.get("dtype") == "bool" else set()  # by it, booleans are known
     if attrs.get(DECODED) is True:
         rest[DECODED] = True
-        hidden = _OF_DECODING
-    for key in [key for key, value in rest.items() if key not in hidden and _is_plain(key, value)]:
-        node.attrs[key] = rest.pop(key)
-    if rest:
-        node.attrs[REST] = json.dumps(rest, default=lambda value: value.tolist())
+    write_attrs(node, rest, lambda key, value: key not in hidden and _is_plain(key, value))
 
 
 def _is_plain(key: str, value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Array in a ``.npy`` file, read and written by ranges of items, without mapping it to memory."""
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from math import prod
 from typing import IO, Any
@@ -15,7 +15,7 @@ from ..exceptions import FormatError, TruncatedError, UnsupportedError
 from ..filetypes.arraysource import ArraySource, SeveralArrays
 from ..storage.protocol import ByteSource
 from ..types import AnyArray, BytesLike
-from .arrayfile import Add, ArrayFormat, without_attrs
+from .arrayfile import Add, ArrayFormat, ArrayWriter, without_attrs
 from .library import errors_of, refuse_inner
 
 # numpy reads no header of more than 10,000 bytes.
@@ -28,18 +28,13 @@ def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
     """Yield the array in a ``.npy`` file, without reading its items.
 
     The file may have more behind it, as `numpy.save` adds arrays to an open file.
-
-    Raises
-    ------
-    FormatError
-        The header is damaged, or the file is too short.
     """
     refuse_inner(inner, "a .npy file")
     yield SeveralArrays.of(npy_array(source))
 
 
 def npy_array(source: ByteSource) -> ArraySource:
-    """Return the array in a ``.npy`` file. Raises as `open_npy` does."""
+    """Return the array in a ``.npy`` file."""
     with errors_of(".npy file", source.name):
         start, shape, is_fortran, dtype = read_header(source.read_at(0, HEAD_NBYTES))
     rows = ItemRows(source, start, shape, dtype, is_fortran=is_fortran, what=".npy file")
@@ -52,14 +47,11 @@ def npy_array(source: ByteSource) -> ArraySource:
     return ArraySource(rows, rows.is_fortran, left_out=tuple(left_out))
 
 
-class NpyWriter:
-    """Writes the array of a ``.npy`` file; see `arrayfile.ArrayWriter`."""
+class NpyWriter(ArrayWriter):
+    """Writes the array of a ``.npy`` file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-
-    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Do nothing: there is no place for attributes."""
 
     def check(self, name: str, source: ArraySource) -> None:
         """Raise UnsupportedError for items that the format cannot describe."""

@@ -36,13 +36,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 @contextmanager
 def open_npz(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all arrays of a ``.npz`` file, or one.
-
-    Raises
-    ------
-    FormatError
-        The file is damaged, or has arrays of objects alone.
-    """
+    """Yield all arrays of a ``.npz`` file, or one."""
     inventory = Inventory()
     with errors_of(_WHAT, source.name):
         file = ZipFile(SourceStream(source))
@@ -122,13 +116,12 @@ def _extracted(file: ZipFile, name: str, info: ZipInfo, where: str | None) -> It
 
 
 class _Writer(NpyWriter):
-    """Writes arrays to a ``.npz`` file; see `arrayfile.ArrayWriter`."""
+    """Writes arrays to a ``.npz`` file."""
 
     def __init__(self, file: ZipFile) -> None:
         self._file = file
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
-        """Write an array."""
         info = ZipInfo(name + _SUFFIX, _DATE)
         with self._file.open(info, "w", force_zip64=True) as stream:
             write_npy(stream, source, add)

@@ -20,7 +20,7 @@ from ..filetypes.copyjob import CopyJob
 from ..filetypes.inventory import attributes, quoted
 from ..storage.protocol import ByteSource
 from ..types import AnyArray
-from .arrayfile import Add, ArrayFormat
+from .arrayfile import Add, ArrayFormat, ArrayWriter
 from .arraytree import ArrayTree, Node
 from .library import SourceStream, chosen, errors_of
 from .npy import ItemRows
@@ -64,15 +64,7 @@ _OME_AXES = {2: "YX", 3: "TYX", 4: "TCYX", 5: "TZCYX"}
 
 @contextmanager
 def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield a series of pages of a TIFF file; series are named by their numbers.
-
-    Raises
-    ------
-    FormatError
-        The file is damaged.
-    UnsupportedError
-        The series does not consist of equal pages, or a page has more than 1 GiB.
-    """
+    """Yield a series of pages of a TIFF file; series are named by their numbers."""
     with errors_of(_WHAT, source.name):
         # An OME-TIFF may name other files, which must not be opened.
         file = tifffile.TiffFile(io.BufferedReader(SourceStream(source)), _multifile=False)
@@ -249,17 +241,13 @@ def _node(file: Any, series: Any) -> Node:
     return Node("", attrs, None, list(axes) if has_names else None)
 
 
-class _Writer:
-    """Writes an array to a TIFF file; see `arrayfile.ArrayWriter`."""
+class _Writer(ArrayWriter):
+    """Writes an array to a TIFF file."""
 
     def __init__(self, path: str, job: CopyJob) -> None:
         self._path, self._job = path, job
 
-    def write_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Do nothing: the file has attributes of the array alone."""
-
     def check(self, name: str, source: ArraySource) -> None:
-        """Raise UnsupportedError for an array that is not of pages of numbers."""
         shape, dtype = source.rows.shape, source.rows.dtype
         most = {"i": 8, "u": 8, "f": 8, "c": 16}.get(dtype.kind, 0)
         if dtype.itemsize > most or not source.nbytes or len(shape) < 2:
@@ -268,7 +256,6 @@ class _Writer:
             raise UnsupportedError("an OME-TIFF has no axes of length 1")
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
-        """Write the array."""
         rows, is_rgb, is_ome = source.rows, _is_rgb(source), _is_ome(self._job)
         metadata: dict[str, Any] = {} if is_ome else dict(source.attrs)
         if axes := _axes(source.attrs, len(rows.shape)):

@@ -8,9 +8,12 @@ from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import ArraySource, SeveralArrays
 from ..filetypes.copyjob import CopyJob
 from ..types import AnyArray
-from .arrayfile import Add, chunks_for
+from .arrayfile import Add, ArrayWriter, chunks_for
 from .arraylabels import is_same_coord, labels_of, others_of
 from .library import TargetFile, errors_of
+
+# Attribute for attributes that a library does not give back, or by which it would decode items.
+REST = "bloscpack"
 
 
 class NewArray(NamedTuple):
@@ -23,8 +26,8 @@ class NewArray(NamedTuple):
     chunks: tuple[int, ...] | None
 
 
-class TreeWriter:
-    """Base of the writers of each format; see `arrayfile.ArrayWriter`.
+class TreeWriter(ArrayWriter):
+    """Base of the writers of each format.
 
     An array of a group and a coordinate of others can be one array of the file, if they are equal.
     """
@@ -46,9 +49,9 @@ class TreeWriter:
         """Write the attributes of the file and its groups."""
         root, groups = split_groups(attrs)
         for path, found in {"": root, **groups}.items():
-            self.write_group(path, found)
+            self._write_group(path, found)
 
-    def write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
+    def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
         """Write the attributes of a group, or with an empty path those of the file."""
         raise NotImplementedError
 
@@ -71,7 +74,7 @@ class TreeWriter:
             if not self._is_array(place, coord):
                 raise UnsupportedError(f"its coordinates differ from the array {place!r:.80}")
         with errors_of(f"{self.what} cannot hold the array", None, UnsupportedError):
-            self.refuse(name, source, labels)
+            self._refuse(name, source, labels)
         self._coords.update((place, (name, coord)) for place, coord in coords.items())
 
     def _is_array(self, place: str, coord: Coord) -> bool:
@@ -94,25 +97,25 @@ class TreeWriter:
         attrs = dict(others_of(source.attrs, source.rows.shape))
         chunks = chunks_for(source, self.job)
         with errors_of(f"{self.what} cannot hold the array", self.job.name, UnsupportedError):
-            array = self.create(NewArray(name, source, labels, attrs, chunks))
+            array = self._create(NewArray(name, source, labels, attrs, chunks))
         self.made.add(name)
         # Each chunk is written once: a ZIP file keeps every version.
         for place in source._replace(chunks=chunks).parts():
             part = source.rows.read(place)
-            array[place] = self.encode(part)
+            array[place] = self._encode(part)
             if self._stream:
                 self._stream.check()
             add(part.nbytes)
 
-    def encode(self, part: AnyArray) -> AnyArray:
+    def _encode(self, part: AnyArray) -> AnyArray:
         """Return items in the form in which the library takes them."""
         return part
 
-    def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
+    def _refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         """Raise an error if the format cannot hold an array."""
         raise NotImplementedError
 
-    def create(self, new: NewArray) -> Any:
+    def _create(self, new: NewArray) -> Any:
         """Create an array with its coordinates and attributes, and return it without items."""
         raise NotImplementedError
 

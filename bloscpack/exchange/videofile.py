@@ -123,15 +123,7 @@ class VideoClip(IndexedClip):
 
 @contextmanager
 def open_mp4(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[Clips]:
-    """Yield a video file of any kind as a source of one clip.
-
-    Raises
-    ------
-    FormatError
-        It is damaged or cut off.
-    UnsupportedError
-        It is not a local file.
-    """
+    """Yield a video file of any kind as a source of one clip."""
     path = source.place()
     if not isinstance(path, str):
         raise UnsupportedError("a video is read from a local file").at(path=source.name)
@@ -194,7 +186,7 @@ class VideoWriter:
         else:
             self._write(path, rgb_frames(self._clip), self._rate, self._crf)
         tally.add_frames(len(self._clip), is_image=False)
-        tally.add_clip()
+        tally.advance()
 
     def difference(self, path: str, tally: Tally) -> str | None:
         """Return a description of the first difference from the source, or None."""
@@ -209,5 +201,5 @@ class VideoWriter:
                 frames = slice(start, start + _COMPARED_NFRAMES)
                 if not is_same(written[frames], self._clip[frames]):
                     return f"other frames from {start} on"
-        tally.add_clip()
+        tally.advance()
         return None

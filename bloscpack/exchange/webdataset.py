@@ -60,13 +60,7 @@ def open_image(source: ByteSource, inner: str, *, nthreads: int | None) -> Itera
 
 @contextmanager
 def open_webdataset(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[Clips]:
-    """Yield the samples of a tar file as clips.
-
-    Raises
-    ------
-    FormatError
-        The file is damaged, or a sample is.
-    """
+    """Yield the samples of a tar file as clips."""
     inventory = Inventory()
     samples: dict[str, dict[str, _File]] = defaultdict(dict)
     with errors_of(_WHAT, source.name):
@@ -282,7 +276,7 @@ class TarWriter(ClipWriter):
                 if meta or not len(clip):
                     _add(archive, f"{key}.json", io.BytesIO(json.dumps(meta).encode()))
                 tally.add_frames(len(clip), is_image=is_images(clip))
-                tally.add_clip()
+                tally.advance()
 
     def difference(self, path: str, tally: Tally) -> str | None:
         """Return a description of the first difference from the source, or None."""

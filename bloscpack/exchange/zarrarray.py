@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array.axislabels import TYPES, Coord, Labels, typed
+from ..array.axislabels import TYPES, Coord, Labels, hidden_attrs, typed
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import ArraySource, Rows, SeveralArrays
 from ..filetypes.copyjob import CopyJob
@@ -31,7 +31,7 @@ from .arrayfile import ArrayFormat, is_safe, label_or
 from .arraylabels import encoded, encoded_times, plain_value
 from .arraytree import ArrayTree, Node, add_text
 from .library import SourceStream, errors_of
-from .treewriter import NewArray, TreeWriter, coords_of, name_others, place_beside
+from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others, place_beside
 
 try:
     import zarr
@@ -57,15 +57,7 @@ _TEXT = {"": "str"}
 def open_zarr(
     source: ByteSource | ListedFolder, inner: str, *, nthreads: int | None
 ) -> Iterator[SeveralArrays]:
-    """Yield all arrays of a Zarr store that are not coordinates, or one.
-
-    Raises
-    ------
-    FormatError
-        The store is damaged.
-    UnsupportedError
-        No array, or not this one, can be read.
-    """
+    """Yield all arrays of a Zarr store that are not coordinates, or one."""
     tree = ArrayTree(_WHAT, source.name)
     with _store(source) as store:
         is_stale = False
@@ -111,7 +103,8 @@ def _text(metadata: Any) -> str:
 def _node(path: str, array: Any, where: str | None) -> Node:
     """Return an array as it is stored."""
     attrs = {key: value for key, value in dict(array.attrs).items() if key != _DIMS}
-    node = Node(path, attrs, None, None)
+    rest = attrs.pop(REST) if isinstance(attrs.get(REST), dict) else {}
+    node = Node(path, attrs, None, rest=rest)
     of, dtype = quoted(path) if path else "the array", array.dtype
     node.dims = _dims(array, node.lost, of)
     if not isinstance(dtype, np.dtype) or dtype.kind == "O":
@@ -127,7 +120,7 @@ def _node(path: str, array: Any, where: str | None) -> Node:
 
     if dtype.kind == "T":
         add_text(node, array.shape, read)
-        node.rest = {TYPES: _TEXT}
+        node.rest = rest | {TYPES: _TEXT}
     else:
         node.rows = Rows(array.shape, dtype, read)
     node.chunks = array.chunks if array.size and array.shape else None
@@ -240,15 +233,13 @@ class _Writer(TreeWriter):
         self._format: dict[str, Any] = {"zarr_format": zarr_format}
         self._is_root = arrays.names == ("",)  # an array, and not a group
 
-    def write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
-        """Write the attributes of a group, or of the file."""
+    def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
         if path or not self._is_root:
             zarr.create_group(
                 self._store, path=path.strip("/"), attributes=dict(attrs), **self._format
             )
 
-    def refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
-        """Raise an error for items that Zarr does not give back."""
+    def _refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         for dtype in (
             source.rows.dtype,
             *(each.values.dtype for each in coords_of(labels).values()),
@@ -258,7 +249,7 @@ class _Writer(TreeWriter):
             if parse_dtype(dtype, **self._format).to_native_dtype() != dtype:
                 raise UnsupportedError(f"{_WHAT} cannot hold items of {dtype}")
 
-    def create(self, new: NewArray) -> Any:
+    def _create(self, new: NewArray) -> Any:
         """Create an array, with its coordinates beside it."""
         name, source, labels, attrs, chunks = new
         rows = source.rows
@@ -266,9 +257,9 @@ class _Writer(TreeWriter):
             self._write_coord(place_beside(name, key), coord)
         name_others(attrs, labels)
         dims = labels.dims if labels else None
-        return self._create(name, rows.shape, rows.dtype, chunks, attrs, dims)
+        return self._create_array(name, rows.shape, rows.dtype, chunks, attrs, dims)
 
-    def _create(
+    def _create_array(
         self, name: str, shape: Any, dtype: Any, chunks: Any, attrs: dict[str, Any], dims: Any
     ) -> Any:
         attrs = {key: plain_value(value) for key, value in attrs.items()}
@@ -276,6 +267,8 @@ class _Writer(TreeWriter):
         if dtype.kind == "U" and attrs.get(TYPES) == _TEXT:
             dtype = np.dtypes.StringDType()
             del attrs[TYPES]
+        if hidden := hidden_attrs(attrs) | (attrs.keys() & {REST}):
+            attrs[REST] = {key: attrs.pop(key) for key in hidden}
         if options["zarr_format"] == 2:
             # xarray takes any value but None for missing data.
             fill = attrs.get("_FillValue")
@@ -310,7 +303,7 @@ class _Writer(TreeWriter):
             return
         self.written.add(path)
         values = coord.values
-        array = self._create(path, values.shape, values.dtype, None, coord.attrs, coord.dims)
+        array = self._create_array(path, values.shape, values.dtype, None, coord.attrs, coord.dims)
         array[...] = values
 
 

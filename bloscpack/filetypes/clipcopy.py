@@ -72,7 +72,7 @@ class ClipWriter:
             what = self._difference_of_clip(self._source[id_], written[id_])
             if what is not None:
                 return f"clip {id_!r:.80}: {what}"
-            tally.add_clip()
+            tally.advance()
         return None
 
     def _difference_of_clip(self, clip: Clip, copy: Clip) -> str | None:
@@ -119,7 +119,7 @@ class StoreWriter(ClipWriter):
                     self._job.leave_out(*getattr(clip, "left_out", ()))
                 store._append_clip(id_, clip, meta_of(clip))
                 tally.add_frames(len(clip), is_image=is_images(clip))
-                tally.add_clip()
+                tally.advance()
 
 
 def leave_out_of_clips(

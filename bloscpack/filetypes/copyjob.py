@@ -171,38 +171,23 @@ class CopyJob:
 
 
 class Tally:
-    """Counts of clips, frames and images copied so far, with progress."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.frames = self.images = 0
-        self._progress = progress
-        self._total = total
-        self._done = 0
-
-    def add_frames(self, frames: int, *, is_image: bool) -> None:
-        """Count frames that were written."""
-        self.frames += frames
-        self.images += frames if is_image else 0
-
-    def add_clip(self) -> None:
-        """Count a clip, and report progress."""
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-
-class Count:
-    """Count of the bytes of an array, or of arrays; comparing counts as much as writing."""
+    """Counts of frames and images copied so far, with progress; comparing counts as writing."""
 
     def __init__(self, job: CopyJob, total: int, *, of_bytes: bool = False) -> None:
+        self.frames = self.images = 0
         self._progress = job.progress
         self._total = total * (2 if job.verify else 1)
         self._done = 0
         if of_bytes and isinstance(job.progress, ProgressBar):
             job.progress.count_bytes()
 
-    def add(self, number: int = 1) -> None:
-        """Count bytes or an array, and report progress."""
+    def add_frames(self, frames: int, *, is_image: bool) -> None:
+        """Count frames that were written."""
+        self.frames += frames
+        self.images += frames if is_image else 0
+
+    def advance(self, number: int = 1) -> None:
+        """Count steps, such as clips or bytes, and report progress."""
         self._done += number
         if self._progress is not None:
             self._progress(self._done, self._total)
@@ -234,22 +219,30 @@ def write_copy(
     *,
     is_folder: bool = False,
 ) -> Conversion:
-    """Write a copy, compare it with the source, and move it to its place."""
-    with _placed(job, is_folder=is_folder) as temporary:
-        tally = Tally(job.progress, writer.total * (2 if job.verify else 1))
-        writer.write(temporary, tally)
-        job.note(source)  # some things are found while frames are read
-        if job.verify:
-            refuse_difference(writer.difference(temporary, tally), source.name)
+    """Copy clips; see `write_file`."""
+    tally = Tally(job, writer.total)
+    write_file(source, writer, job, tally, is_folder=is_folder)
     return Conversion(kind, len(source), tally.frames, tally.images, writer.lossless)
 
 
-def refuse_difference(what: str | None, name: str | None) -> None:
-    """Raise FormatError if a copy differs from its source `name`."""
-    if what is not None:
-        raise FormatError(f"the copy differs from its source and was removed: {what}").at(
-            path=name, whole=""
-        )
+def write_file(
+    source: Any, writer: CopyWriter, job: CopyJob, tally: Tally, *, is_folder: bool
+) -> None:
+    """Write a copy, compare it with the source, and move it to its place.
+
+    Raises
+    ------
+    FormatError
+        The copy differs from its source.
+    """
+    with _placed(job, is_folder=is_folder) as temporary:
+        writer.write(temporary, tally)
+        job.note(source)  # some things are found while frames are read
+        what = writer.difference(temporary, tally) if job.verify else None
+        if what is not None:
+            raise FormatError(f"the copy differs from its source and was removed: {what}").at(
+                path=getattr(source, "name", job.name), whole=""
+            )
 
 
 @contextmanager

@@ -282,7 +282,7 @@ TARGETS = (
     ),
     _exchange("array", "arraycopy", (".blp",), (ARRAY,), is_array=True, options=_BLOSCPACK),
     _exchange(
-        "archive", "archivecopy", (), (ARCHIVE,), **_NAMED, is_mapping=True, options=_BLOSCPACK
+        "archive", "arraycopy", (), (ARCHIVE,), **_NAMED, is_mapping=True, options=_BLOSCPACK
     ),
     Target(
         "v3",

@@ -97,7 +97,7 @@ class GulpWriter(ClipWriter):
             with chunk.open("wb"):
                 for k in range(first, min(first + self._videos_per_chunk, len(ids))):
                     self._append(chunk, self._source[ids[k]], tally)
-                    tally.add_clip()
+                    tally.advance()
 
     def _append(self, chunk: GulpChunk, clip: Clip, tally: Tally) -> None:
         self.check_turns(clip)

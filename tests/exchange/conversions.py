@@ -8,7 +8,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
-from bloscpack.exchange.arrayfile import ArrayFormat
+from bloscpack.exchange import arrayfile
 from bloscpack.filetypes import copyjob
 
 AnyArray = np.ndarray[Any, Any]
@@ -68,9 +68,9 @@ def assert_interrupted_run_leaves_nothing(source: Path, target: str, monkeypatch
 def assert_differences_are_found(source: Path, target: str, monkeypatch: Any) -> None:
     """Write other items than those that were read."""
     before = sorted(source.parent.iterdir())
-    written = ArrayFormat._written
+    write_all = arrayfile._ArrayCopier._write_all
 
-    def wrong(form: Any, arrays: Any, writer: Any, *args: Any) -> Any:
+    def wrong(copier: Any, writer: Any, tally: Any) -> None:
         write = writer.write
 
         def write_other(name: str, source: Any, add: Any) -> None:
@@ -85,11 +85,11 @@ def assert_differences_are_found(source: Path, target: str, monkeypatch: Any) ->
             write(name, source._replace(rows=Other()), add)
 
         writer.write = write_other
-        return written(form, arrays, writer, *args)
+        write_all(copier, writer, tally)
 
     bp.convert(source, source.parent / target)
     with monkeypatch.context() as patch:
-        patch.setattr(ArrayFormat, "_written", wrong)
+        patch.setattr(arrayfile._ArrayCopier, "_write_all", wrong)
         with pytest.raises(FormatError, match="differs from its source and was removed: the items"):
             bp.convert(source, source.parent / f"other-{target}")
     assert sorted(source.parent.iterdir()) == sorted([*before, source.parent / target])

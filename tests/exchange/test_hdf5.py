@@ -260,10 +260,11 @@ def test_openers_name_the_command(tmp_path: Path) -> None:
         assert f"'blpk convert {tmp_path}/a.h5 {tmp_path}/a.blp' converts it" in str(caught.value)
 
 
-def test_decoded_items(tmp_path: Path) -> None:
-    """An array with units of times whose items are not to be decoded again."""
-    attrs = {"units": "days since 2000-01-01", "_decoded": True}
-    bp.save(tmp_path / "a.blp", np.arange(3), attrs=attrs)
-    bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
-    bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
-    assert bp.open(tmp_path / "b.blp").attrs == attrs
+def test_an_attribute_of_our_name_of_another_program(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["d"] = [1]
+        file["d"].attrs["bloscpack"] = "is good"
+    bp.convert(tmp_path / "a.h5", tmp_path / "a.blp", strict=True)
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.h5", strict=True)
+    bp.convert(tmp_path / "b.h5", tmp_path / "b.blp", strict=True)
+    assert bp.open(tmp_path / "b.blp").attrs == {"bloscpack": "is good"}

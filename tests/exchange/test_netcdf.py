@@ -142,3 +142,17 @@ def test_coordinates_of_timedelta(name: str, tmp_path: Path) -> None:
         assert found.x.dtype.kind == "m"
         assert np.array_equal(found.x, hours)
         found.close()
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "3.zarr", "2.zarr"])
+@pytest.mark.parametrize("units", ["K", "days since 2000-01-01", "hours"])
+def test_decoded_items_are_not_decoded_again(name: str, units: str, tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    attrs = {"units": units, "scale_factor": 0.5, "_FillValue": 2.0, "bloscpack": {"a": 1}}
+    bp.save(tmp_path / "a.blp", xr.DataArray([1.0, 2, 3], dims="x", name="v", attrs=attrs))
+    bp.convert(tmp_path / "a.blp", tmp_path / name, to="zarr2" if name == "2.zarr" else None)
+    engine: Any = {"engine": "zarr", "consolidated": False} if "zarr" in name else {}
+    with xr.open_dataset(tmp_path / name, **engine) as found:
+        assert found["v"].values.tolist() == [1, 2, 3]
+    bp.convert(tmp_path / name, tmp_path / "b.blp", strict=True)
+    assert bp.open(tmp_path / "b.blp").attrs == bp.open(tmp_path / "a.blp").attrs
