@@ -81,13 +81,20 @@ def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ..
 
 
 def is_same_coord(one: Coord, two: Coord) -> bool:
-    """Return whether coordinates are equal."""
-    has_nan = one.values.dtype.kind in "fcmM"
+    """Return whether coordinates are equal; times may have other units."""
     return (
         one.dims == two.dims
         and _text(one.attrs) == _text(two.attrs)
-        and bool(np.array_equal(one.values, two.values, equal_nan=has_nan))
+        and is_same_items(one.values, two.values)
     )
+
+
+def is_same_items(one: AnyArray, two: AnyArray) -> bool:
+    """Return whether the items of coordinates are equal, and numbers of the same type and bits."""
+    if one.dtype.kind in "mMSUO":
+        return bool(np.array_equal(one, two, equal_nan=one.dtype.kind in "mM"))
+    one, two = (each.astype(each.dtype.newbyteorder("=")) for each in (one, two))
+    return (one.dtype, one.shape, one.tobytes()) == (two.dtype, two.shape, two.tobytes())
 
 
 def others_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:

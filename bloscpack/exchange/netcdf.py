@@ -19,7 +19,7 @@ from ..filetypes.inventory import quoted
 from ..storage.protocol import ByteSource
 from ..types import AnyArray
 from .arrayfile import ArrayFormat
-from .arraylabels import encoded
+from .arraylabels import encoded, is_same_items
 from .arraytree import ArrayTree, Node
 from .hdf5 import is_place, is_plain, open_hdf5, refuse_text, write_attrs
 from .library import SourceStream, TargetFile, errors_of, target_file
@@ -219,7 +219,7 @@ def _has_above(group: Any, key: str, coord: Coord) -> bool:
     found = next((each.variables[key] for each in _up(group) if key in each.variables), None)
     if found is None or found.dimensions != coord.dims:
         return False
-    return bool(np.array_equal(found[...], coord.values))
+    return is_same_items(found[...], coord.values)
 
 
 def _write_attrs(node: Any, attrs: Mapping[str, Any], dtype: Any = None) -> None:

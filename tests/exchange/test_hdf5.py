@@ -260,11 +260,17 @@ def test_openers_name_the_command(tmp_path: Path) -> None:
         assert f"'blpk convert {tmp_path}/a.h5 {tmp_path}/a.blp' converts it" in str(caught.value)
 
 
-def test_an_attribute_of_our_name_of_another_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["bloscpack", "NAME", "CLASS"])
+def test_names_that_mean_something_elsewhere(key: str, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["d"] = [1]
-        file["d"].attrs["bloscpack"] = "is good"
+        file["_nc4_non_coord_d"] = [1]
+        file["_nc4_non_coord_d"].attrs[key] = "is good"
+        file["d"] = [2]
     bp.convert(tmp_path / "a.h5", tmp_path / "a.blp", strict=True)
     bp.convert(tmp_path / "a.blp", tmp_path / "b.h5", strict=True)
     bp.convert(tmp_path / "b.h5", tmp_path / "b.blp", strict=True)
-    assert bp.open(tmp_path / "b.blp").attrs == {"bloscpack": "is good"}
+    with bp.Archive(tmp_path / "b.blp") as found:
+        assert {name: array.attrs for name, array in found.items()} == {
+            "_nc4_non_coord_d": {key: "is good"},
+            "d": {},
+        }

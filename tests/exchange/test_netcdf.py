@@ -156,3 +156,50 @@ def test_decoded_items_are_not_decoded_again(name: str, units: str, tmp_path: Pa
         assert found["v"].values.tolist() == [1, 2, 3]
     bp.convert(tmp_path / name, tmp_path / "b.blp", strict=True)
     assert bp.open(tmp_path / "b.blp").attrs == bp.open(tmp_path / "a.blp").attrs
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "3.zarr", "2.zarr"])
+def test_attributes_of_times_and_of_the_type_of_items(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    time = np.array(["2020-01-01", "2020-01-02"], "M8[ns]")
+    array = xr.DataArray([1.0, 2], dims="t", coords={"t": ("t", time, {"axis": "T"})}, name="v")
+    bp.save(tmp_path / "a.blp", array, attrs={"_FillValue": 1, "valid_min": 0})
+    to = "zarr2" if name == "2.zarr" else None
+    bp.convert(tmp_path / "a.blp", tmp_path / name, to=to, strict=True)
+    bp.convert(tmp_path / name, tmp_path / "b.blp", strict=True)
+    with bp.open(tmp_path / "b.blp") as found:
+        assert found.attrs["coords"]["t"]["attrs"]["axis"] == "T"
+        assert (found.attrs["_FillValue"], found.attrs["valid_min"]) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "3.zarr", "2.zarr"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
+def test_xarray_masks_and_scales_a_copy(name: str, dtype: str, tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    attrs = {"name": "v", "dims": ["x"], "_FillValue": 2, "scale_factor": 0.5, "add_offset": 1}
+    bp.save(tmp_path / "a.blp", np.array([1, 2, 3], dtype), attrs=attrs)
+    bp.convert(tmp_path / "a.blp", tmp_path / name, to="zarr2" if name == "2.zarr" else None)
+    engine: Any = {"engine": "zarr", "consolidated": False} if "zarr" in name else {}
+    with xr.open_dataset(tmp_path / name, **engine) as found:
+        values = found[next(iter(found))].values
+        assert np.array_equal(values, [1.5, np.nan, 2.5], equal_nan=True)
+
+
+def test_booleans_that_are_neither_true_nor_false(tmp_path: Path) -> None:
+    h5netcdf: Any = pytest.importorskip("h5netcdf")
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        file.dimensions["x"] = 2
+        file.create_variable("v", ("x",), "i1", data=[1, 2]).attrs["dtype"] = "bool"
+    with pytest.raises(FormatError, match="are neither 0 nor 1"):
+        bp.convert(tmp_path / "a.nc", tmp_path / "a.blp")
+
+
+def test_text_in_another_encoding(tmp_path: Path) -> None:
+    scipy_io: Any = pytest.importorskip("scipy.io")
+    with scipy_io.netcdf_file(tmp_path / "a.nc", "w") as file:
+        file.note = b"caf\xe9"
+        for name in "ab":
+            file.createDimension(name, 1)
+            file.createVariable(name, "i4", (name,))
+    bp.convert(tmp_path / "a.nc", tmp_path / "a.blp", strict=True)
+    assert bp.Archive(tmp_path / "a.blp").attrs["note"] == "caf\udce9"

@@ -128,6 +128,46 @@ def test_arrays_of_one_file_share_coordinates(name: str, tmp_path: Path) -> None
     assert sorted(bp.load(tmp_path / "kept.blp")) == ["one", "sub/three"]
 
 
+SAME: dict[str, Any] = {"h": ("x", [-0.0, np.nan])}
+OTHERS: dict[str, Any] = {
+    "sign": {"h": ("x", [0.0, np.nan])},
+    "type": {"h": ("x", np.array([-0.0, np.nan], "f4"))},
+    "attrs": {"h": ("x", [-0.0, np.nan], {"unit": "m"})},
+    "axis": {"h": ("y", [-0.0, np.nan])},
+}
+
+
+@pytest.mark.parametrize("name", [*NAMES, "a.nc"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_coordinates_that_are_nearly_equal(name: str, other: str, tmp_path: Path) -> None:
+    pytest.importorskip("h5netcdf")
+    xr = pytest.importorskip("xarray")
+    coords = OTHERS[other]
+    arrays = {
+        "a": xr.DataArray([1.0, 2], dims="x", coords=SAME),
+        "b": xr.DataArray([3.0, 4], dims="x", coords=SAME),
+        "c": xr.DataArray([5.0, 6], dims=coords["h"][0], coords=coords),
+    }
+    bp.savez(tmp_path / "a.blp", arrays)
+    with pytest.warns(BloscpackWarning, match="array 'c': arrays '.' and 'c' have different coord"):
+        bp.convert(tmp_path / "a.blp", tmp_path / name)
+    bp.convert(tmp_path / name, tmp_path / "b.blp")
+    with bp.Archive(tmp_path / "a.blp") as expected, bp.Archive(tmp_path / "b.blp") as found:
+        assert sorted(found) == ["a", "b"]
+        for key in found:
+            assert str(found[key].attrs["coords"]) == str(expected[key].attrs["coords"])
+
+
+@pytest.mark.parametrize("name", [*NAMES, "a.nc"])
+def test_coordinates_that_are_an_array_with_more(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("h5netcdf")
+    xr = pytest.importorskip("xarray")
+    x = xr.DataArray([1.0, 2], dims="x", coords={"k": 3})
+    bp.savez(tmp_path / "a.blp", x=x, c=xr.DataArray([1, 2], dims="x", coords={"x": [1.0, 2]}))
+    with pytest.warns(BloscpackWarning, match="'c': its coordinates differ from the array 'x'"):
+        bp.convert(tmp_path / "a.blp", tmp_path / name)
+
+
 @pytest.mark.parametrize("name", [*NAMES, "a.nc"])
 def test_an_array_that_has_the_coordinates_of_another(name: str, tmp_path: Path) -> None:
     xr = pytest.importorskip("xarray")

@@ -279,3 +279,21 @@ def test_a_reader_that_forgets_shows_it(tmp_path: Path, monkeypatch: pytest.Monk
     torture(tmp_path / "a.tar", tarfile.PAX_FORMAT)
     monkeypatch.setattr(webdataset.Inventory, "carry", lambda self, *texts: None)
     assert "member 'folder/walk.json'" in converted(tmp_path / "a.tar")[0].left_out
+
+
+def test_two_arrays_of_one_sample(tmp_path: Path) -> None:
+    one, two = (npy(np.full((1, 4, 4), each, "u1")) for each in (1, 2))
+    write(tmp_path / "a.tar", ("k.a.npy", one), ("k.b.npy", two))
+    done, pixels, _ = converted(tmp_path / "a.tar")
+    assert (pixels, done.left_out) == ({"k": [1]}, ("member 'k.b.npy'",))
+
+
+@pytest.mark.parametrize("nbytes", [0, 512])
+def test_an_archive_that_is_cut_off_between_members(nbytes: int, tmp_path: Path) -> None:
+    write(tmp_path / "a.tar", ("a.png", PICTURES[0]), ("b.png", PICTURES[1]))
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        end = archive.getmembers()[1].offset
+    content = (tmp_path / "a.tar").read_bytes()[:end] + bytes(nbytes)
+    (tmp_path / "a.tar").write_bytes(content)
+    with pytest.raises(FormatError, match=f"cut off at {end + nbytes} bytes"):
+        converted(tmp_path / "a.tar")

@@ -47,6 +47,12 @@ def test_any_items(dtype: str, form: str, tmp_path: Path, monkeypatch: Any) -> N
         assert (a.attrs, a.chunks) == ({"unit": "K"}, (4, 5))
 
 
+def test_chunks_that_are_too_large(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "a.zarr", shape=(1 << 28,), chunks=(1 << 28,), dtype="f8")
+    with pytest.raises(UnsupportedError, match="a chunk of more than 1 GiB"):
+        bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (7,), (1000, 300)])
 @each_form
 def test_shapes(form: str, shape: Any, tmp_path: Path) -> None:
