@@ -1,11 +1,13 @@
 """Widgets of notebooks: a player of clips, and a viewer of slices of arrays.
 
 The page in the browser asks by custom messages for what it shows, and gets one picture for each
-message: PNG, or SVG of a line. Messages are untrusted. `ClipReplies` and `SliceReplies` check every
-field and bound what a message makes them read; they know no widget, so that they can be tested
-without one. Errors, such as those of damaged chunks and of closed files, are shown in the page.
+message: PNG, or the smallest and largest value of each column of a line. Messages are untrusted.
+`ClipReplies` and `SliceReplies` check every field and bound what a message makes them read; they
+know no widget, so that they can be tested without one. Errors, such as those of damaged chunks and
+of closed files, are shown in the page.
 """
 
+import re
 from collections.abc import Callable
 from math import isfinite, prod
 from pathlib import Path
@@ -18,7 +20,7 @@ from ..types import AnyArray
 from .colormap import colour, colour_range, encode_png
 from .contactsheet import is_cmyk, spread
 from .htmltable import ERRORS, cut
-from .lineplot import columns_of, svg_plot
+from .lineplot import columns_of
 from .thumbnail import cell_of, picture_axes, window
 
 # Largest side of a picture in pixels, and decoded bytes that it may cost.
@@ -29,6 +31,9 @@ _RANGE_FRAMES = 8
 COLORMAPS = ("viridis", "gray")
 _MAX_CHUNKS = 1 << 14  # decoded for one picture
 _MAX_ITEMS = 1 << 22  # read for a line
+_COLUMNS = 800  # of the plot of a line
+# Modules in `page/` that the script of the widgets consists of, each behind those it imports.
+_MODULES = ("dom", "colors", "pixels", "plot", "player", "axes")
 _MAX_FLOAT = float(np.finfo("f8").max)
 _MAX_ID = 1 << 53  # the integers that JavaScript counts exactly
 
@@ -70,11 +75,21 @@ def _widget(reply: Callable[[dict[str, Any]], Reply]) -> Any:
         if answer is not None:
             widget.send(answer.content, answer.buffers)
 
-    script = Path(__file__).with_name("widget.js").read_text("utf-8")
     # No tooltip: views of JupyterLab fail for one without a description, which is of other widgets.
-    found = anywidget.AnyWidget(_esm=script)
+    found = anywidget.AnyWidget(_esm=script())
     found.on_msg(on_message)
     return found
+
+
+def script() -> str:
+    """Return the script of the widgets: one module without imports, as anywidget needs it.
+
+    Its modules share one scope, so that no two of them may define the same name.
+    """
+    folder = Path(__file__).parent
+    parts = [folder / "page" / f"{name}.js" for name in _MODULES] + [folder / "widget.js"]
+    text = "\n".join(part.read_text("utf-8") for part in parts)
+    return re.sub(r"^import .*\n|^export (?!default)", "", text, flags=re.MULTILINE)
 
 
 def answer_of(reply: Callable[[dict[str, Any]], Reply], content: object) -> Reply | None:
@@ -209,10 +224,9 @@ class SliceReplies:
         values: AnyArray = array.read(tuple(selection))
         answer: dict[str, Any] = {"windows": [windows[axis] for axis in axes]}
         if len(axes) == 1:
-            columns = columns_of(values, 1)
-            answer |= {"type": "image/svg+xml", "range": _range_text(columns.bottom, columns.top)}
-            svg = svg_plot(values).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-            return Reply(answer, [svg.encode()])
+            columns = columns_of(values, _COLUMNS)
+            answer["range"] = _range_text(columns.bottom, columns.top)
+            return Reply(answer, [each.astype("<f8").tobytes() for each in columns[:2]])
         if axes[0] > axes[1]:
             values = values.swapaxes(0, 1)
         found = colour(values, MAX_SIDE, MAX_SIDE, limits=limits, is_gray=is_gray)

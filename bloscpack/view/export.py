@@ -1,12 +1,14 @@
-"""Copy of the page for a static web host, where it reads files by HTTP ranges."""
+"""Files of the page, and a copy of it for a static web host, which reads files by HTTP ranges."""
 
 import os
 from pathlib import Path
 
+from .. import display
 from ..storage import disk
 from ..storage.sink import open_sink
 
-_PAGE = Path(__file__).with_name("page")
+# The modules that draw are those of the widgets of notebooks, too.
+_FOLDERS = (Path(__file__).with_name("page"), Path(display.__file__).with_name("page"))
 _PARTS = (".html", ".js", ".css", ".svg")
 # Scripts of the page only. Data may come from any host, and nothing is sent.
 _POLICY = (
@@ -14,6 +16,16 @@ _POLICY = (
     "connect-src http: https:; base-uri 'none'; form-action 'none'"
 )
 _BEFORE = '<meta charset="utf-8">\n'
+
+
+def page_files() -> dict[str, Path]:
+    """Return the files of the page by their names, which are relative to its URL."""
+    return {
+        path.relative_to(folder).as_posix(): path
+        for folder in _FOLDERS
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix in _PARTS
+    }
 
 
 def export_page(folder: str | os.PathLike[str]) -> list[str]:
@@ -42,22 +54,20 @@ def export_page(folder: str | os.PathLike[str]) -> list[str]:
     elif any(target.iterdir()):
         raise FileExistsError(f"{os.fspath(folder)!r} is not empty; name a new folder")
     written = []
-    for source in sorted(_PAGE.rglob("*")):
-        if source.is_file() and source.name.endswith(_PARTS):
-            name = source.relative_to(_PAGE)
-            (target / name.parent).mkdir(exist_ok=True)
-            with open_sink(target / name, overwrite=False) as sink:
-                sink.write(_content(source, name))
-            written.append(name.as_posix())
+    for name, source in sorted(page_files().items()):
+        (target / name).parent.mkdir(exist_ok=True)
+        with open_sink(target / name, overwrite=False) as sink:
+            sink.write(_content(source, name))
+        written.append(name)
     return written
 
 
-def _content(source: Path, name: Path) -> bytes:
+def _content(source: Path, name: str) -> bytes:
     """Return a file of the page as the static page has it."""
     content = source.read_bytes()
-    if name == Path("api.js"):
+    if name == "api.js":
         return b'export * from "./static/api.js";\n'
-    if name == Path("index.html"):
+    if name == "index.html":
         meta = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         return content.replace(_BEFORE.encode(), (_BEFORE + meta).encode(), 1)
     return content

@@ -17,7 +17,6 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -35,6 +34,7 @@ from ..filetypes.table import ARCHIVES, ARRAYS, FileType, on_use
 from ..parallel.threads import available_cpus
 from ..storage.url import is_url
 from . import filepage
+from .export import page_files
 from .protocol import EXPECTED, Answer, Query, QueryError, Work, WorkCancelled
 from .session import Session, ViewedFile
 from .slices import message
@@ -388,10 +388,10 @@ async def _send_or_cancel(send: Send, body: bytes, work: Work, *, more: bool = T
 async def _page(request: Request) -> Response:
     """Answer with a file of the page; names that are not in the package are not found."""
     name = request.path_params.get("name", "index.html")
-    for path in Path(__file__).with_name("page").iterdir():
-        if path.name == name and path.suffix in _PAGE_TYPES:
-            return Response(path.read_bytes(), media_type=_PAGE_TYPES[path.suffix])
-    return _error("NotFoundError", "there is no such page", 404)
+    path = page_files().get(name)
+    if path is None:
+        return _error("NotFoundError", "there is no such page", 404)
+    return Response(path.read_bytes(), media_type=_PAGE_TYPES[path.suffix])
 
 
 def create_application(session: Session, *, token: str, hosts: set[str]) -> Guard:

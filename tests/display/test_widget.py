@@ -1,7 +1,9 @@
 """Widgets of notebooks: messages from the browser, and the pictures that answer them."""
 
 import io
+import re
 import shutil
+import subprocess
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Iterator
@@ -135,9 +137,15 @@ def test_a_viewer_gets_its_slices(array: Any) -> None:
 def test_a_line_and_colours(tmp_path: Path) -> None:
     bp.save(tmp_path / "line.blp", np.arange(100.0))
     with bp.open(tmp_path / "line.blp") as line:
-        content, [svg] = ask_slice(line, axes=[0], index=[0], windows=[[10, 20]])
+        content, columns = ask_slice(line, axes=[0], index=[0], windows=[[10, 20]])
     assert content["range"] == "10 to 19"
-    assert svg.startswith(b'<svg xmlns="http://www.w3.org/2000/svg"')
+    for each in columns:  # the smallest and the largest values
+        assert np.frombuffer(each, "<f8").tolist() == [*range(10, 20)]
+    bp.save(tmp_path / "long.blp", np.arange(3200.0))
+    with bp.open(tmp_path / "long.blp") as line:
+        _, [low, high] = ask_slice(line, axes=[0], index=[0], windows=[[0, 3200]])
+    assert np.frombuffer(low, "<f8").tolist() == [*range(0, 3200, 4)]
+    assert np.frombuffer(high, "<f8").tolist() == [*range(3, 3200, 4)]
     bp.save(tmp_path / "rgb.blp", CLIP)
     with bp.open(tmp_path / "rgb.blp") as rgb:
         _, [png] = ask_slice(rgb, index=[3, 0, 0], windows=[[0, 12], [2, 16]])
@@ -277,6 +285,27 @@ def test_messages_of_a_widget_are_answered(store: Any) -> None:
     shown.close()
 
 
+def test_the_script_is_one_module_without_imports(tmp_path: Path) -> None:
+    script = widget.script()
+    assert "import {" not in script
+    folder = Path(widget.__file__).parent
+    known: list[str] = []
+    for name in (*widget._MODULES, "widget"):
+        path = folder / f"{name}.js" if name == "widget" else folder / "page" / f"{name}.js"
+        needed = re.findall(r'^import .* from "\./(\w+)\.js";$', path.read_text(), re.MULTILINE)
+        assert set(needed) <= set(known), f"{name}.js imports modules that are not before it"
+        known.append(name)
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    (tmp_path / "widget.mjs").write_text(script)
+    show = (
+        f'console.log(Object.keys((await import("{(tmp_path / "widget.mjs").as_uri()}")).default))'
+    )
+    command = ["node", "--input-type=module", "-e", show]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == "[ 'render' ]"
+
+
 PAGE = """
 async ({script, name}) => {
   const module = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
@@ -315,7 +344,7 @@ def test_the_browser_draws_what_is_decoded(store: Any, array: Any) -> None:
         assert found is not None
         return [found.content, [b64encode(each).decode() for each in found.buffers]]
 
-    script = Path(widget.__file__).with_name("widget.js").read_text("utf-8")
+    script = widget.script()
     problems: list[str] = []
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -329,18 +358,18 @@ def test_the_browser_draws_what_is_decoded(store: Any, array: Any) -> None:
             return np.array(data, "u1").reshape(height, width, 4)[..., :3]
 
         page.evaluate(PAGE, {"script": script, "name": "player"})
-        page.wait_for_selector("#player canvas[data-frame='0']")
+        page.wait_for_selector("#player canvas[data-drawn='0']")
         assert np.array_equal(drawn("#player canvas"), CLIP[0])
-        page.focus("#player .bloscpack")
+        page.focus("#player .player")
         for key, frame in (("ArrowRight", 1), ("End", 8), ("ArrowLeft", 7), ("Shift+ArrowLeft", 0)):
             page.keyboard.press(key)
-            page.wait_for_selector(f"#player canvas[data-frame='{frame}']")
+            page.wait_for_selector(f"#player canvas[data-drawn='{frame}']")
             assert np.array_equal(drawn("#player canvas"), CLIP[frame])
         page.keyboard.press("Space")
-        page.wait_for_selector("#player canvas[data-frame='3']")
+        page.wait_for_selector("#player canvas[data-drawn='3']")
         page.keyboard.press("Space")
         page.fill("#player input[type=range]", "5")
-        page.wait_for_selector("#player canvas[data-frame='5']")
+        page.wait_for_selector("#player canvas[data-drawn='5']")
         assert np.array_equal(drawn("#player canvas"), CLIP[5])
 
         page.evaluate(PAGE, {"script": script, "name": "viewer"})
@@ -355,7 +384,7 @@ def test_the_browser_draws_what_is_decoded(store: Any, array: Any) -> None:
         page.wait_for_function("document.querySelector('#viewer').textContent.includes('-1 to 1')")
         expected = np.clip(np.rint((FIELD[3].astype("f8") + 1) / 2 * 255), 0, 255)
         assert np.array_equal(drawn("#viewer canvas")[..., 0], expected)
-        page.select_option("#viewer select[aria-label='Axis 0']", "0")  # axis 0 as rows
+        page.get_by_label("Down").select_option("0")
         page.wait_for_function("document.querySelector('#viewer').textContent.includes('[0:4,')")
         assert drawn("#viewer canvas").shape[:2] == (4, 30)
         browser.close()

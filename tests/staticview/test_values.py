@@ -174,10 +174,10 @@ def test_pixels_are_those_of_the_server(limits: tuple[float, float]) -> None:
     low, high = limits
     values = np.array([*np.linspace(low / 2, high / 2, 9) * 2, np.nan, np.inf, -np.inf])
     expected = to_bytes(values, low, high)
-    page = (FOLDER.parent.parent / "bloscpack" / "view" / "page").as_uri()
+    package = (FOLDER.parent.parent / "bloscpack").as_uri()
     script = (
-        f'import {{ toBytes }} from "{page}/static/numbers.js";'
-        f'import {{ paint, table }} from "{page}/colors.js";'
+        f'import {{ toBytes }} from "{package}/view/page/static/numbers.js";'
+        f'import {{ paint, table }} from "{package}/display/page/colors.js";'
         f"const values = {[str(each).replace('inf', 'Infinity') for each in values]}.map(Number);"
         f"const pixels = new Uint8Array(48); paint(values, {low}, {high}, 'gray', pixels);"
         f"console.log(JSON.stringify([[...toBytes(values, {low}, {high})], [...pixels]]));"

@@ -1,5 +1,5 @@
-// Requests to the server. Every view asks through this module, so that a static export can put
-// another implementation in its place. A file is named by its ordinal.
+// What the views show, from the server. Every view asks through this module, and the static page puts
+// static/api.js in its place: getJson, getPacket, framesOf and postLines. A file is named by its ordinal.
 
 const KEY = `blpk-view:${location.pathname}`;
 
@@ -63,7 +63,7 @@ export async function getPacket(path, query, signal) {
 }
 
 // Yields the blocks of a response as they arrive.
-export async function* getBlocks(path, query, signal, options = {}) {
+async function* getBlocks(path, query, signal, options = {}) {
   const response = await ask(path, query, { ...options, signal });
   const reader = response.body.getReader();
   try {
@@ -75,6 +75,44 @@ export async function* getBlocks(path, query, signal, options = {}) {
   } finally {
     reader.cancel().catch(() => {});
   }
+}
+
+// The header of a frame: index, channels, width, height and size; see bloscpack/view/clips.py.
+const HEADER = 20;
+
+// Returns a function of the frames of a file, for the player.
+export function framesOf(file) {
+  return async function* getFrames(query, signal) {
+    const blocks = getBlocks(`${file}/frames`, query, signal);
+    let rest = new Uint8Array(0);
+    // Returns `count` bytes; null at the end.
+    const take = async (count) => {
+      const taken = new Uint8Array(count);
+      for (let at = 0; at < count;) {
+        if (!rest.length) {
+          const { done, value } = await blocks.next();
+          if (done && !at) return null;
+          if (done) throw new ViewError("the server ended within a frame");
+          rest = value;
+        }
+        const some = rest.subarray(0, count - at);
+        taken.set(some, at);
+        at += some.length;
+        rest = rest.subarray(some.length);
+      }
+      return taken;
+    };
+    try {
+      for (let head; (head = await take(HEADER));) {
+        const [index, channels, width, height, nbytes] = new Uint32Array(head.buffer);
+        const data = await take(nbytes);
+        if (!data) throw new ViewError("the server ended within a frame");
+        yield channels ? { index, channels, width, height, data } : { index, error: new TextDecoder().decode(data) };
+      }
+    } finally {
+      blocks.return();
+    }
+  };
 }
 
 export async function* postLines(path, signal) {

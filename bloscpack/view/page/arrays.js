@@ -1,6 +1,7 @@
 // Arrays: a heat map of a plane with a cursor, a plot of the line through it, statistics, chunks.
 
-import { getJson, getPacket } from "./api.js";
+import { framesOf, getJson, getPacket } from "./api.js";
+import { axisControls, axisOptions } from "./axes.js";
 import { NAMES, paint } from "./colors.js";
 import { button, el, facts, labelled, Latest, number, problem, section, select, size } from "./dom.js";
 import { Player } from "./player.js";
@@ -119,41 +120,12 @@ class ArrayView {
       this.controls.append(labelled("Part", select(PARTS,
         (value) => { this.part = value; this.range = null; this.refresh(); }, this.part)));
     }
-    if (this.shape.length < 2) {
-      if (this.shape.length) this.controls.append(this.axisPicker(0, this.shape[0]));
-      return;
-    }
-    const axes = this.shape.map((length, axis) => [String(axis), `axis ${axis} (${length})`]);
-    const swap = (name, other) => (value) => {
-      if (this[other] === Number(value)) this[other] = this[name];
-      this[name] = Number(value);
+    const turned = () => {
       this.window = null;
       this.makeControls();
       this.refresh();
     };
-    this.controls.append(
-      labelled("Down", select(axes, swap("rows", "cols"), String(this.rows))),
-      labelled("Across", select(axes, swap("cols", "rows"), String(this.cols))));
-    this.shape.forEach((length, axis) => {
-      if (axis === this.rows || axis === this.cols) return;
-      this.controls.append(this.axisPicker(axis, length));
-    });
-  }
-
-  axisPicker(axis, length) {
-    const attributes = { min: 0, max: length - 1, step: 1 };
-    const box = el("input", { type: "number", ...attributes });
-    const slider = el("input", { type: "range", ...attributes, ariaLabel: `Slice along axis ${axis}` });
-    box.value = slider.value = this.index[axis];
-    const pick = (text) => {
-      const value = Math.min(length - 1, Math.max(0, Math.trunc(Number(text) || 0)));
-      this.index[axis] = value;
-      box.value = slider.value = value;
-      this.refresh();
-    };
-    slider.addEventListener("input", () => pick(slider.value));
-    box.addEventListener("change", () => pick(box.value));
-    return el("span", { className: "control" }, labelled(`Axis ${axis}`, box), slider);
+    this.controls.append(...axisControls(this, turned, () => this.refresh()));
   }
 
   pictureSection() {
@@ -161,7 +133,7 @@ class ArrayView {
     this.requests.pictures = new Latest();
     this.requests.pictures.run(async (signal) => {
       const clip = await getJson(`${this.file.ordinal}/clip`, { clip: this.member }, signal);
-      this.player = new Player(stage, this.file.ordinal, [clip], []);
+      this.player = new Player(stage, framesOf(this.file.ordinal), [clip]);
     }, (error) => stage.append(problem(error)));
     return stage;
   }
@@ -196,10 +168,9 @@ class ArrayView {
   lineSection() {
     this.plot = new Plot("Plot of a line of the array");
     this.lineAxis = this.cols;
-    const axes = this.shape.map((length, axis) => [String(axis), `axis ${axis} (${length})`]);
     this.lineNote = el("p", { className: "quiet" });
     return section("Line", el("div", { className: "controls" },
-      labelled("Along", select(axes, (value) => { this.lineAxis = Number(value); this.loadLine(); },
+      labelled("Along", select(axisOptions(this.shape), (value) => { this.lineAxis = Number(value); this.loadLine(); },
         String(this.lineAxis)))), this.plot.canvas, this.lineNote);
   }
 

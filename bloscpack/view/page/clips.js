@@ -1,8 +1,9 @@
 // Clips: a list that can be searched, with thumbnails, and a player for those that are chosen.
 
-import { getJson, getPacket } from "./api.js";
+import { framesOf, getJson, getPacket } from "./api.js";
 import { button, el, facts, labelled, Latest, problem, section } from "./dom.js";
-import { drawPixels, Player, toPixels } from "./player.js";
+import { drawFrame } from "./pixels.js";
+import { Player } from "./player.js";
 
 const PAGE = 60;
 const MAX_SIDE_BY_SIDE = 4;
@@ -14,8 +15,8 @@ function thumbnail(file, path, query, label) {
   const load = async () => {
     try {
       const { arrays: [{ shape, data }] } = await getPacket(`${file}/${path}`, query);
-      drawPixels(canvas, shape[1], shape[0],
-        (pixels) => toPixels({ channels: shape[2] ?? 1, data }, pixels));
+      const [height, width, channels = 1] = shape;
+      drawFrame(canvas, { channels, width, height, data });
     } catch (error) {
       canvas.title = error.message;
     }
@@ -116,7 +117,7 @@ export function showClips(body, file) {
       stage.replaceChildren(el("h3", {}, "Player"));
       const playable = chosen.filter((clip) => clip.nframes > 0);
       if (playable.length) {
-        player = new Player(stage, ordinal, playable, clips.filter((each) => !each.error && each.nframes > 0));
+        player = new Player(stage, framesOf(ordinal), playable, clips.filter((each) => !each.error && each.nframes > 0));
       }
       for (const clip of chosen) {
         stage.append(el("details", { open: chosen.length === 1 }, el("summary", {}, `About ${clip.id}`),

@@ -1,9 +1,9 @@
 // Benzina datasets: thumbnails by split and target, and the details of one sample.
 
-import { getJson } from "./api.js";
+import { framesOf, getJson } from "./api.js";
 import { el, facts, labelled, Latest, problem, section, select, size } from "./dom.js";
 import { markTiles, pager, tile } from "./clips.js";
-import { drawPixels, streamFrames, toPixels } from "./player.js";
+import { drawFrames } from "./pixels.js";
 
 const PAGE = 60;
 
@@ -59,11 +59,7 @@ export function showGallery(body, file) {
         ["Stored", `${size(about.size)} at offset ${about.offset}`], ["Shape", about.shape.slice(1).join(" x ")],
         ["Tracks", about.tracks]]));
       const query = { clip: sample.ordinal, start: 0, stop: 1 };
-      for await (const frame of streamFrames(ordinal, query, signal)) {
-        if (frame.error) throw new Error(frame.error);
-        drawPixels(canvas, frame.width, frame.height, (pixels) => toPixels(frame, pixels));
-        canvas.dataset.drawn = frame.index;
-      }
+      await drawFrames(canvas, framesOf(ordinal)(query, signal));
     }, (error) => stage.replaceChildren(el("h3", {}, "Sample"), problem(error)));
   }
 

@@ -1,8 +1,8 @@
 // VRS recordings: streams on one time line, and what each holds at the cursor.
 
-import { getJson, getPacket } from "./api.js";
+import { framesOf, getJson, getPacket } from "./api.js";
 import { button, el, facts, labelled, Latest, number, problem, section, select } from "./dom.js";
-import { drawPixels, streamFrames, toPixels } from "./player.js";
+import { drawFrames, drawPixels } from "./pixels.js";
 import { Plot } from "./plot.js";
 
 const BINS = 600;
@@ -226,11 +226,7 @@ class StreamPanel {
         ["Bytes", record.nbytes], ["Note", record.note], ...record.blocks.map((block, k) => [`Block ${k}`, block])]));
       if (found.frame === null || !this.canvas) return;
       const query = { clip: this.stream.clip, start: found.frame, stop: found.frame + 1 };
-      for await (const frame of streamFrames(this.view.file, query, signal)) {
-        if (frame.error) throw new Error(frame.error);
-        drawPixels(this.canvas, frame.width, frame.height, (pixels) => toPixels(frame, pixels));
-        this.canvas.dataset.drawn = frame.index;
-      }
+      await drawFrames(this.canvas, framesOf(this.view.file)(query, signal));
     }, (error) => this.errors.replaceChildren(problem(error))).finally(() => (this.pending -= 1));
   }
 }

@@ -88,14 +88,14 @@ export async function getJson(path, query, signal) {
 
 export const getPacket = answer;
 
-// Yields frames as the server sends them: see bloscpack/view/clips.py.
-export async function* getBlocks(path, query, signal) {
-  const [file] = split(path), opened = await file.opened, { frames } = opened.store ? clips : arrays;
-  for await (const { index, channels, width, height, data } of frames(opened, query)) {
-    signal?.throwIfAborted();
-    yield new Uint8Array(Uint32Array.of(index, channels, width, height, data.length).buffer);
-    yield data;
-  }
+export function framesOf(ordinal) {
+  return async function* getFrames(query, signal) {
+    const opened = await files[ordinal].opened, { frames } = opened.store ? clips : arrays;
+    for await (const frame of frames(opened, query)) {
+      signal?.throwIfAborted();
+      yield frame;
+    }
+  };
 }
 
 export async function* postLines(path, signal) {

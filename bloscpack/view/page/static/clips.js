@@ -1,5 +1,6 @@
 // Views of frame stores: the answers that bloscpack/view/clips.py gives.
 
+import { imagePixels } from "../pixels.js";
 import { numbersOf } from "../format/dtype.js";
 import { need } from "../format/errors.js";
 import { limits, toBytes } from "./numbers.js";
@@ -44,7 +45,7 @@ async function thumbnail(opened, query) {
   return { arrays: [{ shape: [small.height, small.width, small.channels], data: small.data }] };
 }
 
-// Yields pictures {index, channels, width, height, data}; channels 0 is a message.
+// Yields frames {index, channels, width, height, data}, or {index, error}.
 export async function* frames(opened, query) {
   const { store } = opened, clip = clipOf(store, query);
   const stop = Math.min(clip.nframes, query.stop ?? clip.nframes), painter = new Painter(opened, clip, query.values === "raw");
@@ -56,7 +57,7 @@ export async function* frames(opened, query) {
         if (frame instanceof Error) throw frame;
         yield { index: at + k, ...await painter.pixels(frame) };
       } catch (error) {
-        yield { index: at + k, channels: 0, width: 0, height: 0, data: new TextEncoder().encode(error.message) };
+        yield { index: at + k, error: error.message };
       }
     }
   }
@@ -80,7 +81,7 @@ class Painter {
 
   async pixels(frame) {
     const { clip } = this;
-    if (clip.codec === "image") return imagePixels(frame);
+    if (clip.codec === "image") return bounded(await imagePixels(frame));
     let shape = clip.frameShape;
     need(shape.length <= 3 && !shape.includes(0), "unsupported", `frames of shape ${shape.join(" x ")} cannot be shown`);
     if (shape.length < 2) shape = [1, shape[0] ?? 1];
@@ -91,7 +92,7 @@ class Painter {
       kept = new Uint8Array(count * channels);
       for (let k = 0; k < count; k++) for (let c = 0; c < channels; c++) kept[k * channels + c] = data[k * nplanes + c];
     }
-    return reduced({ channels, width, height, data: kept }, Math.ceil(Math.sqrt(count / MAX_PIXELS)));
+    return bounded({ channels, width, height, data: kept });
   }
 
   async bytes(frame) {
@@ -120,14 +121,9 @@ class Painter {
   }
 }
 
-// The browser decodes JPEG and PNG, without its own colour correction.
-async function imagePixels({ type, bytes }) {
-  const bitmap = await createImageBitmap(new Blob([bytes], { type }), { colorSpaceConversion: "none", premultiplyAlpha: "none" });
-  const { width, height } = bitmap, canvas = new OffscreenCanvas(width, height), context = canvas.getContext("2d");
-  context.drawImage(bitmap, 0, 0);
-  bitmap.close();
-  const { data } = context.getImageData(0, 0, width, height);
-  return reduced({ channels: 4, width, height, data: new Uint8Array(data.buffer) }, Math.ceil(Math.sqrt((width * height) / MAX_PIXELS)));
+// At most MAX_PIXELS pixels of a picture.
+function bounded(picture) {
+  return reduced(picture, Math.ceil(Math.sqrt((picture.width * picture.height) / MAX_PIXELS)));
 }
 
 // Every `step`-th row and column.

@@ -69,7 +69,7 @@ export class Plot {
 
   draw() {
     const context = this.canvas.getContext("2d");
-    const style = getComputedStyle(document.documentElement);
+    const style = getComputedStyle(this.canvas);
     const color = (name) => style.getPropertyValue(name).trim() || "#888";
     const width = (this.drawnWidth = this.canvas.clientWidth) || 600;
     const height = HEIGHT;

@@ -11,11 +11,13 @@ export function el(name, attributes = {}, ...children) {
   return element;
 }
 
+// A notebook has several widgets, each with its own copy of this module.
+const IDS = `control-${Math.random().toString(36).slice(2)}`;
 let lastId = 0;
 
 // A control with its label before it.
 export function labelled(text, control) {
-  control.id ||= `control-${++lastId}`;
+  control.id ||= `${IDS}-${++lastId}`;
   return el("span", { className: "control" }, el("label", { htmlFor: control.id }, text), control);
 }
 

@@ -1,104 +1,19 @@
-// Frames of clips as pixels, and a player that shows several clips at the same time.
+// A player that shows several clips at the same time.
+//
+// Its frames come from a function of where it is shown: `getFrames(query, signal)` yields frames
+// `{ index, channels, width, height, data }`, or `{ index, error }`, from `query.start` to `query.stop`
+// or the end of the clip of the ordinal `query.clip`.
 
-import { getBlocks, ViewError } from "./api.js";
-import { table } from "./colors.js";
 import { button, el, labelled, Latest, select } from "./dom.js";
+import { drawFrame } from "./pixels.js";
 
-const HEADER = 20;
 // Frames that are decoded ahead of the picture.
 const AHEAD = 45;
-// Wider pictures are about as wide as the screen has room for.
-const SHARP_WIDTH = 400;
-
-// Yields frames `{ index, channels, width, height, data }`, or `{ index, error }`.
-export async function* streamFrames(file, query, signal) {
-  let parts = [];
-  let length = 0;
-  const take = (count) => {
-    const taken = new Uint8Array(count);
-    let at = 0;
-    while (at < count) {
-      const part = parts[0];
-      const used = Math.min(part.length, count - at);
-      taken.set(part.subarray(0, used), at);
-      at += used;
-      if (used === part.length) parts.shift();
-      else parts[0] = part.subarray(used);
-    }
-    length -= count;
-    return taken;
-  };
-  let head = null;
-  for await (const block of getBlocks(`${file}/frames`, query, signal)) {
-    parts.push(block);
-    length += block.length;
-    for (;;) {
-      if (!head) {
-        if (length < HEADER) break;
-        head = new Uint32Array(take(HEADER).buffer);
-      }
-      const [index, channels, width, height, nbytes] = head;
-      if (length < nbytes) break;
-      const data = take(nbytes);
-      head = null;
-      yield channels ? { index, channels, width, height, data }
-        : { index, error: new TextDecoder().decode(data) };
-    }
-  }
-}
-
-// Writes a frame into RGBA pixels.
-export function toPixels({ channels, data }, pixels) {
-  if (channels === 4) {
-    pixels.set(data);
-    return;
-  }
-  const count = pixels.length / 4;
-  for (let k = 0; k < count; k++) {
-    const at = channels * k;
-    pixels[4 * k] = data[at];
-    pixels[4 * k + 1] = data[channels === 3 ? at + 1 : at];
-    pixels[4 * k + 2] = data[channels === 3 ? at + 2 : at];
-    pixels[4 * k + 3] = 255;
-  }
-}
-
-export function drawPixels(canvas, width, height, write) {
-  canvas.width = width;
-  canvas.height = height;
-  // Pixels of small pictures stay visible; large ones are scaled smoothly.
-  canvas.classList.toggle("large", width > SHARP_WIDTH);
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
-  write(image.data);
-  context.putImageData(image, 0, 0);
-}
-
-const LABELS = [[230, 25, 75], [60, 180, 75], [255, 225, 25], [67, 99, 216], [245, 130, 49],
-  [145, 30, 180], [70, 240, 240], [240, 50, 230], [188, 246, 12], [250, 190, 190]];
-
-// Blends an overlay over RGBA pixels: labels in colours with 0 transparent, or values in colours.
-function blend(pixels, width, height, overlay, mode, opacity) {
-  const colors = table("turbo");
-  for (let y = 0; y < height; y++) {
-    const row = Math.floor((y * overlay.height) / height) * overlay.width;
-    for (let x = 0; x < width; x++) {
-      const value = overlay.data[(row + Math.floor((x * overlay.width) / width)) * overlay.channels];
-      if (mode === "labels" && value === 0) continue;
-      const color = mode === "labels" ? LABELS[(value - 1) % LABELS.length]
-        : colors.subarray(3 * value, 3 * value + 3);
-      const at = 4 * (y * width + x);
-      for (let c = 0; c < 3; c++) {
-        pixels[at + c] = Math.round(pixels[at + c] * (1 - opacity) + color[c] * opacity);
-      }
-    }
-  }
-}
 
 // Frames of one clip, from a position on, in order.
 class Feed {
-  constructor(file, clip, values) {
-    Object.assign(this, { file, clip, values, queue: [], controller: null, ended: true });
+  constructor(getFrames, clip, values) {
+    Object.assign(this, { getFrames, clip, values, queue: [], controller: null, ended: true });
   }
 
   start(from) {
@@ -114,7 +29,7 @@ class Feed {
 
   async fill(from, controller) {
     const query = { clip: this.clip.ordinal, start: from, values: this.values };
-    for await (const frame of streamFrames(this.file, query, controller.signal)) {
+    for await (const frame of this.getFrames(query, controller.signal)) {
       if (controller.signal.aborted) return;
       this.queue.push(frame);
       while (this.queue.length >= AHEAD && !controller.signal.aborted) {
@@ -140,17 +55,16 @@ class Feed {
   // Returns one frame.
   async get(index, signal) {
     const query = { clip: this.clip.ordinal, start: index, stop: index + 1, values: this.values };
-    for await (const frame of streamFrames(this.file, query, signal)) return frame;
-    throw new ViewError("the server sent no frame");
+    for await (const frame of this.getFrames(query, signal)) return frame;
+    throw new Error("there is no such frame");
   }
 }
 
 // A picture of one clip, with an overlay.
 class Screen {
-  constructor(file, clip, others, changed) {
-    this.file = file;
+  constructor(getFrames, clip, others, changed) {
     this.clip = clip;
-    this.feed = new Feed(file, clip);
+    this.feed = new Feed(getFrames, clip);
     this.overlay = null;
     this.mode = "labels";
     this.opacity = 0.5;
@@ -167,7 +81,7 @@ class Screen {
     const setOverlay = () => {
       this.overlay?.stop();
       const other = others.find((each) => String(each.ordinal) === this.chosen);
-      this.overlay = other ? new Feed(file, other, this.mode === "labels" ? "raw" : "scaled") : null;
+      this.overlay = other ? new Feed(getFrames, other, this.mode === "labels" ? "raw" : "scaled") : null;
       asControl.hidden = opacityControl.hidden = !other;
       this.overFrame = null;
       changed();
@@ -213,12 +127,8 @@ class Screen {
       this.fail(`Frame ${frame.index}: ${frame.error}`);
       return;
     }
-    drawPixels(this.canvas, frame.width, frame.height, (pixels) => {
-      toPixels(frame, pixels);
-      if (this.overlay && this.overFrame && !this.overFrame.error) {
-        blend(pixels, frame.width, frame.height, this.overFrame, this.mode, this.opacity);
-      }
-    });
+    const hasOverlay = this.overlay && this.overFrame && !this.overFrame.error;
+    drawFrame(this.canvas, frame, hasOverlay ? { frame: this.overFrame, mode: this.mode, opacity: this.opacity } : null);
     this.text.classList.remove("problem");
     this.text.textContent = `Frame ${frame.index} of ${this.clip.nframes}`;
     this.canvas.dataset.drawn = frame.index;
@@ -238,8 +148,8 @@ class Screen {
 
 // Shows clips side by side, with one transport for all of them.
 export class Player {
-  constructor(body, file, clips, others) {
-    this.screens = clips.map((clip) => new Screen(file, clip, others, () => this.seek(this.index)));
+  constructor(body, getFrames, clips, others = []) {
+    this.screens = clips.map((clip) => new Screen(getFrames, clip, others, () => this.seek(this.index)));
     this.nframes = Math.max(...clips.map((clip) => clip.nframes), 1);
     this.fps = clips.find((clip) => clip.fps)?.fps ?? 30;
     this.speed = 1;
