@@ -12,6 +12,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeAlias,
+    TypedDict,
     TypeVar,
     get_args,
     get_type_hints,
@@ -50,6 +51,29 @@ Subsampling: TypeAlias = Literal["444", "422", "420"]
 OnLostChunk: TypeAlias = Literal["raise", "fill", "skip"]
 OnBadItem: TypeAlias = Literal["skip", "raise"]
 FrameLayout: TypeAlias = Literal["thwc", "tchw", "cthw"]
+
+
+class FrameOptions(TypedDict, total=False):
+    """Options of the encoding of frames, as `bloscpack.frames.create` documents them."""
+
+    codec: FrameCodec | None
+    preset: FramePreset | None
+    quality: int | None
+    subsampling: Subsampling | None
+    crf: float | None
+    gop: int | None
+    encoder: VideoEncoder | None
+
+
+FRAME_DEFAULTS: Mapping[str, Any] = {
+    "codec": "lossless",
+    "preset": "fast",
+    "quality": 90,
+    "subsampling": "444",
+    "crf": 18,
+    "gop": 8,
+    "encoder": "h264",
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -5,13 +5,13 @@ Modules are imported on use: a program that reads one type of file loads no othe
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from ..parallel.imports import importing
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
-from ..types import FrameCodec, FramePreset, Mode, Subsampling, VideoEncoder, explain_keywords
+from ..types import FRAME_DEFAULTS, FrameOptions, Mode, explain_keywords
 from .identify import identify, refuse_folder
 from .table import FileType
 
@@ -200,22 +200,16 @@ def frames_of(
 
 
 @known_as("bloscpack.frames", "create")
-@explain_keywords()
+@explain_keywords(FRAME_DEFAULTS)
 def create_frames(
     path: str | os.PathLike[str],
     *,
-    codec: FrameCodec = "lossless",
-    preset: FramePreset = "fast",
-    quality: int = 90,
-    subsampling: Subsampling = "444",
-    crf: float = 18,
-    gop: int = 8,
-    encoder: VideoEncoder = "h264",
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
+    **options: Unpack[FrameOptions],
 ) -> "FrameStore":
     """Create a frame store, open for appending.
 
@@ -281,16 +275,10 @@ def create_frames(
 
     return FrameStore.create(
         path,
-        codec=codec,
-        preset=preset,
-        quality=quality,
-        subsampling=subsampling,
-        crf=crf,
-        gop=gop,
-        encoder=encoder,
         attrs=attrs,
         nthreads=nthreads,
         overwrite=overwrite,
         storage_options=storage_options,
         locking=locking,
+        **options,
     )

@@ -10,26 +10,23 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Unpack
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
 from ...notice import notice
 from ...parallel.processes import Job, Workers, resolve_nworkers
 from ...parallel.progressbar import as_progress
 from ...types import (
-    FrameCodec,
-    FramePreset,
+    FrameOptions,
     OnBadItem,
     Progress,
     ProgressOption,
-    Subsampling,
-    VideoEncoder,
     VideoPackets,
     explain_keywords,
 )
 from .. import listing
 from ..protocol import FrameSource
-from ..store.frameencoding import Kept, Options
+from ..store.frameencoding import DEFAULT, Kept, Options
 from ..store.openclip import is_clip
 from .encodetask import EncodedItem, EncodeTask, Part, ReadError, encode
 from .items import BadItem, ClipItem, Item, ReadOptions
@@ -104,34 +101,44 @@ class IngestReport:
         return not self.skipped
 
 
-@explain_keywords()
+class IngestOptions(FrameOptions, total=False):
+    """Options of `ingest`: of the encoding of frames, of reading items, and of the files."""
+
+    video: VideoPackets | None
+    max_gop: int
+    short_edge: int | None
+    check: bool
+    keep_damaged: bool
+    resume: bool
+    overwrite: bool
+    max_bytes: int | None
+    locking: bool
+
+
+DEFAULTS: IngestOptions = {
+    "max_gop": 32,
+    "check": False,
+    "keep_damaged": False,
+    "resume": True,
+    "overwrite": False,
+    "locking": True,
+}
+"""Those of the options that are not None."""
+
+
+@explain_keywords(DEFAULTS)
 def ingest(
     items: Iterable[Item] | Mapping[str, Any] | FrameSource,
     path: str | os.PathLike[str],
     *,
-    codec: FrameCodec | None = None,
-    preset: FramePreset | None = None,
-    quality: int | None = None,
-    subsampling: Subsampling | None = None,
-    crf: float | None = None,
-    gop: int | None = None,
-    encoder: VideoEncoder | None = None,
-    video: VideoPackets | None = None,
-    max_gop: int = 32,
-    short_edge: int | None = None,
-    check: bool = False,
-    keep_damaged: bool = False,
     workers: int | None = None,
     nthreads: int | None = None,
-    resume: bool = True,
-    overwrite: bool = False,
     on_error: OnBadItem = "skip",
-    max_bytes: int | None = None,
     allow_empty: bool = False,
     attrs: Mapping[str, Any] | None = None,
     log: Callable[[Remark], object] | None = None,
     progress: ProgressOption = None,
-    locking: bool = True,
+    **options: Unpack[IngestOptions],
 ) -> IngestReport:
     """Add items to a frame store, one clip per item, in order.
 
@@ -234,33 +241,23 @@ def ingest(
     """
     if on_error not in ("skip", "raise"):
         raise ValueError(f"on_error must be 'skip' or 'raise', not {on_error!r}")
-    given = {
-        "codec": codec,
-        "preset": preset,
-        "quality": quality,
-        "subsampling": subsampling,
-        "crf": crf,
-        "gop": gop,
-        "encoder": encoder,
+    given: dict[str, Any] = {
+        k: v for k, v in options.items() if k in Options._fields and v is not None
     }
+    codec, video = given.get("codec"), options.get("video")
     _check_given(given, is_video=codec == "video" or video == "recode")
     if video not in (None, "copy", "recode"):
         raise ValueError(f"video must be 'copy' or 'recode', not {video!r}")
-    if short_edge is not None and codec is None:
+    if options.get("short_edge") is not None and codec is None:
         raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
+    settings: IngestOptions = {**DEFAULTS, **options}
+    max_bytes = options.get("max_bytes")
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
     nworkers = resolve_nworkers(workers)
-    kept = Kept.of(codec, quality=quality, subsampling=subsampling)
-    read_options = ReadOptions(
-        keep=kept.images,
-        keep_video=kept.video,
-        check=check,
-        short_edge=short_edge,
-        keep_damaged=keep_damaged,
-        video=video,
-        max_gop=max_gop,
-    )
+    kept = Kept.of(codec, quality=given.get("quality"), subsampling=given.get("subsampling"))
+    reading: dict[str, Any] = {k: v for k, v in options.items() if k in ReadOptions._fields}
+    read_options = ReadOptions(kept.images, kept.video, **reading)
     found = _items_of(items)
     sources = _sources_of(found)
     if attrs is None:
@@ -269,15 +266,15 @@ def ingest(
         found = _require_items(found)
     with Series(
         path,
-        Options().replace(**given),
+        DEFAULT.replace(**given),
         attrs,
         max_nbytes=max_bytes,
-        resume=resume,
-        overwrite=overwrite,
-        locking=locking,
+        resume=settings["resume"],
+        overwrite=settings["overwrite"],
+        locking=settings["locking"],
     ) as series:
-        options = _resolve_options(series, given)
-        ingest_run = _IngestRun(series, (read_options, options, nthreads), on_error, log)
+        encoding = _resolve_options(series, given)
+        ingest_run = _IngestRun(series, (read_options, encoding, nthreads), on_error, log)
         report = ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
         ingest_run.note_sources(sources)
         if report.skipped and not (report.nclips or report.npresent or allow_empty):
@@ -293,11 +290,11 @@ def ingest(
 
 def _check_given(given: Mapping[str, Any], *, is_video: bool) -> None:
     """Refuse options of codecs that are not used."""
-    if given["codec"] != "jpeg":
+    if given.get("codec") != "jpeg":
         for name in ("quality", "subsampling"):
-            if given[name] is not None:
+            if name in given:
                 raise ValueError(f"{name} needs codec='jpeg'")
-    if not is_video and any(given[name] is not None for name in ("crf", "gop", "encoder")):
+    if not is_video and not given.keys().isdisjoint(("crf", "gop", "encoder")):
         raise ValueError("crf, gop and encoder need codec='video' or video='recode'")
 
 
@@ -309,7 +306,7 @@ def _resolve_options(series: Series, given: Mapping[str, Any]) -> Options:
     """Return the options of the store, after comparing them with those that were given."""
     options = series.options
     for name, value in given.items():
-        if value is not None and value != getattr(options, name):
+        if value != getattr(options, name):
             raise ValueError(
                 f"{series.paths[0]}: was made with {name}={getattr(options, name)!r}, "
                 f"not {value!r}: pass the same value, or overwrite the store"

@@ -21,7 +21,7 @@ from ...format.metadata import encode_values
 from ...media import image
 from ...parallel.imports import importing
 from ...parallel.threads import map_ordered, resolve_nthreads
-from ...types import AnyArray
+from ...types import FRAME_DEFAULTS, AnyArray
 from .format import Codec, FrameFormat, ImageKind
 from .lossless import GROUP_FRAMES, choose, encode_clip, is_aligned
 from .lossless import PRESETS as COMPRESSED_PRESETS
@@ -55,14 +55,14 @@ NO_FRAMES = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
 class Options(NamedTuple):
     """Encoding of frames."""
 
-    codec: str = "lossless"  # one of CODECS; for arrays: images are stored unchanged
-    preset: str = "fast"  # one of PRESETS; for codec "lossless", and for H.264 if not "raw"
-    quality: int = 90  # for codec "jpeg", 1 to 100
-    subsampling: str = "444"  # for codec "jpeg", one of SUBSAMPLINGS
+    codec: str  # one of CODECS; for arrays: images are stored unchanged
+    preset: str  # one of PRESETS; for codec "lossless", and for H.264 if not "raw"
+    quality: int  # for codec "jpeg", 1 to 100
+    subsampling: str  # for codec "jpeg", one of SUBSAMPLINGS
     # For codec "video": quality, the best is 0; frames per group; one of ENCODERS.
-    crf: float = 18
-    gop: int = 8
-    encoder: str = "h264"
+    crf: float
+    gop: int
+    encoder: str
 
     def check(self) -> "Options":
         """Return the options after checking them."""
@@ -104,13 +104,16 @@ class Options(NamedTuple):
         fields = self._asdict()
         # Options that were added later: without them, a store is the same bytes as before.
         for name in ("subsampling", "crf", "gop", "encoder"):
-            if fields[name] == getattr(Options(), name):
+            if fields[name] == FRAME_DEFAULTS[name]:
                 del fields[name]
         return fields
 
     def replace(self, **given: Any) -> "Options":
         """Return a copy with those of `given` that are not None."""
         return self._replace(**{k: v for k, v in given.items() if v is not None}).check()
+
+
+DEFAULT = Options(**FRAME_DEFAULTS)
 
 
 class Kept(NamedTuple):

@@ -8,7 +8,7 @@ a store.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, Unpack, overload
 
 from xxhash import xxh3_128_digest
 
@@ -27,18 +27,19 @@ from ...storage.protocol import ByteSource, closed_on_error, errors_at
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
 from ...types import (
+    FRAME_DEFAULTS,
     BytesLike,
-    FrameCodec,
+    FrameOptions,
     FramePreset,
     IntArray,
     Mode,
     Path,
-    Subsampling,
     VideoEncoder,
+    explain_keywords,
 )
 from ..protocol import Batch, Clip, ClipMapping, Wanted, read_batch
 from .clip import StoreClip
-from .frameencoding import ALL_KEPT, EncodedClip, EncodedVideo, Kept, Options, recoded
+from .frameencoding import ALL_KEPT, DEFAULT, EncodedClip, EncodedVideo, Kept, Options, recoded
 from .openclip import as_video, frames_of, is_clip, meta_of, open_clip
 from .segments import Finder, Index
 from .storefront import FRONT_NBYTES, Front
@@ -153,32 +154,27 @@ class FrameStore(ClipMapping[StoreClip]):
         self.exact = exact
 
     @classmethod
+    @explain_keywords(FRAME_DEFAULTS)
     def create(
         cls,
         path: str | os.PathLike[str],
         *,
-        codec: FrameCodec = "lossless",
-        preset: FramePreset = "fast",
-        quality: int = 90,
-        subsampling: Subsampling = "444",
-        crf: float = 18,
-        gop: int = 8,
-        encoder: VideoEncoder = "h264",
         attrs: Mapping[str, Any] | None = None,
         nthreads: int | None = None,
         overwrite: bool = False,
         storage_options: Mapping[str, Any] | None = None,
         locking: bool = True,
+        **options: Unpack[FrameOptions],
     ) -> Self:
         """Create a store and open it for appending; see `bloscpack.frames.create`."""
-        options = Options(codec, preset, quality, subsampling, crf, gop, encoder).check()
+        encoding = DEFAULT.replace(**options)
         upload = upload_for(path, storage_options, overwrite=overwrite)
         self = cls.__new__(cls)
         try:
             if upload is not None:
                 upload.check_absent()
                 path = upload.path
-            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite, locking=locking)
+            writer = StoreWriter.create(path, encoding, attrs, overwrite=overwrite, locking=locking)
         except BaseException:
             if upload is not None:
                 upload.discard()
@@ -345,9 +341,8 @@ class FrameStore(ClipMapping[StoreClip]):
 
     def _options(self) -> Options:
         metadata = self._metadata()
-        options = Options()
         try:
-            return options.replace(**{name: metadata.get(name) for name in Options._fields})
+            return DEFAULT.replace(**{name: metadata.get(name) for name in Options._fields})
         except (TypeError, ValueError) as err:
             raise FormatError(f"metadata: {err}").at(path=self.name) from err
 
@@ -393,19 +388,13 @@ class FrameStore(ClipMapping[StoreClip]):
         self._check_open()
         return read_batch(clips, out=out, nthreads=nthreads or self.nthreads)
 
+    @explain_keywords()
     def append(
         self,
         id: str,  # noqa: A002 - the natural name
         frames: Any,
         meta: Mapping[str, Any] | None = None,
-        *,
-        codec: FrameCodec | None = None,
-        preset: FramePreset | None = None,
-        quality: int | None = None,
-        subsampling: Subsampling | None = None,
-        crf: float | None = None,
-        gop: int | None = None,
-        encoder: VideoEncoder | None = None,
+        **options: Unpack[FrameOptions],
     ) -> None:
         """Append a clip.
 
@@ -441,26 +430,17 @@ class FrameStore(ClipMapping[StoreClip]):
         When this returns, every process that opens the file sees the clip, and it survives a crash
         of this process. It is durable, safe from power loss, after `flush` or `close`.
         """
-        given: dict[str, Any] = {
-            "codec": codec,
-            "preset": preset,
-            "quality": quality,
-            "subsampling": subsampling,
-            "crf": crf,
-            "gop": gop,
-            "encoder": encoder,
-        }
         writer = self._open_writer()
-        options = self._options().replace(**given)
+        encoding = self._options().replace(**options)
         for name, needed in _CODEC_OF.items():
-            if given[name] is not None and options.codec != needed:
+            if options.get(name) is not None and encoding.codec != needed:
                 raise ValueError(f"{name} needs codec={needed!r}")
         if brought := meta_of(frames):
             meta = {**brought, **(meta or {})}
         if is_clip(frames):
-            self._append_clip(id, frames, meta, options, Kept.of(**given))
+            self._append_clip(id, frames, meta, encoding, Kept.of(**options))
         else:
-            writer.append(id, frames, meta, options, self.nthreads)
+            writer.append(id, frames, meta, encoding, self.nthreads)
 
     def _append_clip(
         self,

@@ -33,7 +33,7 @@ from .format import (
     raw_padding,
     store_header,
 )
-from .frameencoding import Options
+from .frameencoding import DEFAULT
 from .segments import MAX_CHUNKS, MAX_CLIPS, MAX_METAS_NBYTES, Finder, Index, Segment
 from .storefront import Front, pack_front
 from .verify import standard_front, whole_segment
@@ -120,7 +120,7 @@ def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
     except BloscpackError as err:
         what = f"{message_of(err)}: the attributes of the store are lost"
         damage.append(Damage(what, None, offset))
-    return pack_front(Options().stored(), {}), damage
+    return pack_front(DEFAULT.stored(), {}), damage
 
 
 class Salvage:
