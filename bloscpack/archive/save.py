@@ -2,15 +2,25 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from ..array.arraylike import is_mapping
-from ..array.layout import Chunks
-from ..array.save import CHECKSUM, CODEC, NOT_GIVEN, plan_file, without_labels
+from ..array.layout import Chunks, SaveOptions
+from ..array.save import plan_file, without_labels
 from ..storage.sink import open_path, open_sink
 from ..storage.url import is_url
 from ..types import Codec, Path, foreign_keyword
 from .writer import ArchiveWriter
+
+
+class _Default(str):
+    """Default of an option: another object than the same text, if a caller gives it."""
+
+    __slots__ = ()
+
+
+_CODEC: Literal["zstd"] = _Default("zstd")  # type: ignore[assignment]
+_CHECKSUM = _Default("crc32")
 
 
 def savez(
@@ -18,9 +28,9 @@ def savez(
     /,
     *arrays: Any,
     chunks: Chunks = None,
-    codec: Codec = CODEC,
+    codec: Codec = _CODEC,
     clevel: int | None = None,
-    checksum: str | None = CHECKSUM,
+    checksum: str | None = _CHECKSUM,
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = True,
@@ -88,11 +98,15 @@ def savez(
     ...     fields["mask"].shape
     (2, 3)
     """
-    options = NOT_GIVEN._replace(chunks=chunks, codec=codec, clevel=clevel, checksum=checksum)
+    options: SaveOptions = {"chunks": chunks, "clevel": clevel}
+    if codec is not _CODEC:
+        options["codec"] = codec
+    if checksum is not _CHECKSUM:
+        options["checksum"] = checksum
     _refuse_foreign(named)
     found: dict[str, Any] = {}
     for value in filter(is_mapping, arrays):
-        found |= without_labels(value, NOT_GIVEN)[1].attrs or {}
+        found |= without_labels(value, {})[1].get("attrs") or {}
     with ExitStack() as stack:
         if not isinstance(overwrite, bool):
             raise TypeError(

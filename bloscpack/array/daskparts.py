@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from math import prod
 from threading import Event
-from typing import Any
+from typing import Any, Unpack
 
 import dask
 import dask.array as da
@@ -17,9 +17,9 @@ import numpy as np
 from dask.delayed import Delayed
 
 from ..container.chunkparts import PartRecord
-from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, Shuffle, nbytes_of
+from ..types import DEFAULT_BLOCK, AnyArray, Path, explain_keywords, nbytes_of
 from .axislabels import unlabelled
-from .layout import Chunks
+from .layout import SAVE_DEFAULTS, SaveOptions
 from .parts import PartsJob
 
 # A job with a place for parts, and the tag of the file that existed before. With None, a task that
@@ -30,25 +30,19 @@ _Begun = tuple[PartsJob, str | None]
 _RUNNING: set[tuple[int, str, str, Event]] = set()
 
 
+@explain_keywords(SAVE_DEFAULTS)
 def save(
     array: Any,
     path: Path,
     *,
     compute: bool = True,
     block: int | str = DEFAULT_BLOCK,
-    chunks: Chunks = None,
-    access: Access | None = None,
     order: str = "C",
-    codec: Codec = "zstd",
-    clevel: int | None = None,
-    shuffle: Shuffle = "auto",
-    checksum: str | None = "crc32",
-    attrs: Mapping[str, Any] | None = None,
-    keepbits: int | None = None,
     overwrite: bool = True,
     id: str | None = None,  # noqa: A002
     verify: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[SaveOptions],
 ) -> Any:
     """Write a Dask array to a file or an object; each worker writes its blocks.
 
@@ -112,7 +106,7 @@ def save(
     array([997, 998, 999])
     """
     array, labels = unlabelled(array)
-    attrs = {**labels, **(attrs or {})}
+    options["attrs"] = {**labels, **(options.get("attrs") or {})}
     array = da.asanyarray(array)
     if any(length != length for length in array.shape):  # NaN
         raise ValueError(
@@ -122,18 +116,11 @@ def save(
         path,
         shape=array.shape,
         dtype=array.dtype,
-        chunks=chunks,
-        access=access,
         order=order,
-        codec=codec,
-        clevel=clevel,
-        shuffle=shuffle,
-        checksum=checksum,
-        attrs=attrs,
-        keepbits=keepbits,
         overwrite=overwrite,
         id=id,
         storage_options=storage_options,
+        **options,
     )
     lengths = _part_lengths(array, job, nbytes_of(block))
     # Not pure: equal arguments must not become the task of another call, whose work is done.

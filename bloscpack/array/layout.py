@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -28,7 +28,8 @@ from ..format.rounding import Rounding
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads
 from ..storage.protocol import ByteSink
-from ..types import AnyArray, Progress
+from ..types import Access, AnyArray, Codec, Progress
+from ..types import Shuffle as ShuffleName
 from .arraymetadata import Description, array_metadata, stored_view
 from .dtype import Dtype
 
@@ -86,17 +87,33 @@ def typesize_of(dtype: Dtype) -> int:
     return 4 if dtype.kind == "U" else 1
 
 
-class SaveOptions(NamedTuple):
-    """Options of `save` that decide the content of a new file."""
+class SaveOptions(TypedDict, total=False):
+    """Options that decide the content of a new file, as `bloscpack.save` documents them."""
+
+    chunks: Chunks
+    access: Access | None
+    codec: Codec
+    clevel: int | None
+    shuffle: ShuffleName
+    checksum: str | None
+    attrs: Mapping[str, Any] | None
+    keepbits: int | None
+
+
+class Settings(NamedTuple):
+    """Settings of a new file: options and defaults."""
 
     chunks: Chunks = None
-    access: str | None = None
+    access: Access | None = None
     codec: str = DEFAULT_CODEC
     clevel: int | None = None
     shuffle: str | int | bool = "auto"
     checksum: str | None = "crc32"
     attrs: Mapping[str, Any] | None = None
     keepbits: int | None = None
+
+
+SAVE_DEFAULTS = Settings._field_defaults
 
 
 class Layout(NamedTuple):
@@ -263,10 +280,10 @@ def cut_grid(stored: AnyArray, grid: ChunkGrid) -> Iterator[memoryview]:
         yield content
 
 
-def plan_layout(description: Description, options: SaveOptions) -> Layout:
+def plan_layout(description: Description, settings: Settings) -> Layout:
     """Return the layout of an array of this dtype, shape and order."""
-    division = divide(description, options.chunks, options.access)
-    metadata, params = plan_content(description, options, division)
+    division = divide(description, settings.chunks, settings.access)
+    metadata, params = plan_content(description, settings, division)
     if isinstance(division, ChunkGrid):
         last_chunk = division.size(division.nchunks - 1)
         chunking = Chunking(division.nchunks, UNKNOWN, last_chunk)
@@ -274,7 +291,7 @@ def plan_layout(description: Description, options: SaveOptions) -> Layout:
         chunking = division
     header = build_header(
         chunking,
-        checksum=checksum_by_name(options.checksum),
+        checksum=checksum_by_name(settings.checksum),
         typesize=params.typesize,
         offsets=True,
         max_app_chunks=SPARE_PER_CHUNK * chunking.nchunks,
@@ -409,7 +426,7 @@ def item_encoder(description: Description, access: str | None = None) -> "ArrayI
 
 
 def plan_content(
-    description: Description, options: SaveOptions, division: Chunking | ChunkGrid | None = None
+    description: Description, settings: Settings, division: Chunking | ChunkGrid | None = None
 ) -> tuple[dict[str, Any], CodecParams]:
     """Return the metadata of an array and its compression parameters.
 
@@ -417,30 +434,30 @@ def plan_content(
     """
     dtype = description[0]
     metadata = array_metadata(*description, grid_chunks(division))
-    values: dict[str, Any] = json_values(dict(options.attrs or {}), "attrs")
+    values: dict[str, Any] = json_values(dict(settings.attrs or {}), "attrs")
     rounding = None
-    if options.keepbits is not None:
-        rounding = Rounding.of(dtype, options.keepbits)
+    if settings.keepbits is not None:
+        rounding = Rounding.of(dtype, settings.keepbits)
         rounding.record(values)
         metadata["keepbits"] = rounding.keepbits
     if values:
         metadata["attrs"] = values
     typesize = typesize_of(dtype)
-    codec, items = options.codec, None
+    codec, items = settings.codec, None
     if codec == AUTO:
-        hint = options.access if options.access == "series" and "chunks" in metadata else None
+        hint = settings.access if settings.access == "series" and "chunks" in metadata else None
         codec, items = DEFAULT_CODEC, item_encoder(description, hint)
         if hint is not None and items is not None:
             metadata["access"] = hint  # for rows that are appended
-    level = default_clevel(codec) if options.clevel is None else options.clevel
-    filter_ = _shuffle_for(options.shuffle, typesize)
+    level = default_clevel(codec) if settings.clevel is None else settings.clevel
+    filter_ = _shuffle_for(settings.shuffle, typesize)
     params = CodecParams(codec, level, filter_, typesize, rounding=rounding, items=items)
     return metadata, params
 
 
 def auto_params(description: Description) -> CodecParams:
     """Return the compression parameters of ``codec="auto"`` and otherwise the defaults."""
-    return plan_content(description, SaveOptions(codec=AUTO))[1]
+    return plan_content(description, Settings(codec=AUTO))[1]
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:

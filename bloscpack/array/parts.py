@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from math import prod
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from xxhash import xxh3_64_hexdigest
@@ -31,11 +31,11 @@ from ..storage.partfolder import PartFolder, new_id
 from ..storage.protocol import ByteSink, PartStore
 from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
-from ..types import DEFAULT_BLOCK, Access, AnyArray, Codec, Path, ProgressOption, Shuffle, nbytes_of
+from ..types import DEFAULT_BLOCK, AnyArray, Path, ProgressOption, explain_keywords, nbytes_of
 from .arraylike import as_array
 from .chunkpieces import rows_of_whole_chunks
 from .dtype import Dtype, cast_exactly
-from .layout import Chunks, SaveOptions, plan_layout
+from .layout import SAVE_DEFAULTS, SaveOptions, Settings, plan_layout
 
 # Ranges of missing rows listed in a message.
 _MAX_LISTED = 5
@@ -71,24 +71,18 @@ class PartsJob:
     manager the job is aborted at the end of the block: only a committed file remains.
     """
 
+    @explain_keywords(SAVE_DEFAULTS)
     def __init__(
         self,
         path: Path,
         *,
         shape: tuple[int, ...],
         dtype: Any,
-        chunks: Chunks = None,
-        access: Access | None = None,
         order: str = "C",
-        codec: Codec = "zstd",
-        clevel: int | None = None,
-        shuffle: Shuffle = "auto",
-        checksum: str | None = "crc32",
-        attrs: Mapping[str, Any] | None = None,
-        keepbits: int | None = None,
         overwrite: bool = True,
         id: str | None = None,  # noqa: A002 - a name, as in clip.id
         storage_options: Mapping[str, Any] | None = None,
+        **options: Unpack[SaveOptions],
     ) -> None:
         self.shape = _checked_shape(shape)
         self.dtype: Dtype = np.dtype(dtype)
@@ -97,8 +91,7 @@ class PartsJob:
         by_last = order == "F"
         # As in numpy, an array with fewer than two axes longer than 1 is in both orders.
         self._is_fortran = by_last and 0 not in self.shape and sum(n != 1 for n in self.shape) > 1
-        options = SaveOptions(chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits)
-        layout = plan_layout((self.dtype, self.shape, self._is_fortran), options)
+        layout = plan_layout((self.dtype, self.shape, self._is_fortran), Settings(**options))
         grid = layout.division if isinstance(layout.division, ChunkGrid) else None
         if grid is not None and not self._is_fortran:
             by_last = False  # rows of a grid are counted along the first axis as stored
@@ -491,24 +484,18 @@ class PartsJob:
         return array.T if self.axis else array
 
 
+@explain_keywords(SAVE_DEFAULTS)
 def parts(
     path: Path,
     *,
     shape: tuple[int, ...],
     dtype: Any,
-    chunks: Chunks = None,
-    access: Access | None = None,
     order: str = "C",
-    codec: Codec = "zstd",
-    clevel: int | None = None,
-    shuffle: Shuffle = "auto",
-    checksum: str | None = "crc32",
-    attrs: Mapping[str, Any] | None = None,
-    keepbits: int | None = None,
     sample: Any = None,
     overwrite: bool = True,
     id: str | None = None,  # noqa: A002
     storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[SaveOptions],
 ) -> PartsJob:
     """Begin an array that many workers write in parts of some rows each.
 
@@ -584,18 +571,11 @@ def parts(
         path,
         shape=shape,
         dtype=dtype,
-        chunks=chunks,
-        access=access,
         order=order,
-        codec=codec,
-        clevel=clevel,
-        shuffle=shuffle,
-        checksum=checksum,
-        attrs=attrs,
-        keepbits=keepbits,
         overwrite=overwrite,
         id=id,
         storage_options=storage_options,
+        **options,
     )
     if sample is not None:
         job = job._sampled(sample.__getitem__)

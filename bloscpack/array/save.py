@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, NamedTuple, Unpack
 
 from ..container.writer import DEFAULT_CODEC, default_shuffle
 from ..exceptions import FileChangedError
@@ -15,44 +15,33 @@ from ..parallel.progressbar import as_progress
 from ..storage.protocol import ByteSink
 from ..storage.remote.prefetch import prefetched
 from ..storage.sink import open_sink
-from ..types import Access, Codec, Path, Progress, ProgressOption, Shuffle, explain_keywords
+from ..types import Path, Progress, ProgressOption, explain_keywords
 from .array import Array
 from .arraylike import as_array, is_dask_array
 from .attrs import plain
-from .layout import AUTO, TARGET_CHUNK_NBYTES, Chunks, SaveOptions, is_fortran, plan_layout
+from .layout import (
+    AUTO,
+    SAVE_DEFAULTS,
+    TARGET_CHUNK_NBYTES,
+    Chunks,
+    SaveOptions,
+    Settings,
+    is_fortran,
+    plan_layout,
+)
 
 
-class _Default(str):
-    """Default of an option: another object than the same text, if a caller gives it."""
-
-    __slots__ = ()
-
-
-CODEC: Literal["zstd"] = _Default("zstd")  # type: ignore[assignment]
-SHUFFLE: Literal["auto"] = _Default("auto")  # type: ignore[assignment]
-CHECKSUM = _Default("crc32")
-NOT_GIVEN = SaveOptions(codec=CODEC, shuffle=SHUFFLE, checksum=CHECKSUM)
-"""Options of a call without any."""
-
-
-@explain_keywords()
+@explain_keywords(SAVE_DEFAULTS)
 def save(
     path: Path | IO[bytes],
     array: Any,
     *,
-    chunks: Chunks = None,
-    access: Access | None = None,
-    codec: Codec = CODEC,
-    clevel: int | None = None,
-    shuffle: Shuffle = SHUFFLE,
-    checksum: str | None = CHECKSUM,
-    attrs: Mapping[str, Any] | None = None,
-    keepbits: int | None = None,
     like: Array | None = None,
     nthreads: int | None = None,
     progress: ProgressOption = None,
     overwrite: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[SaveOptions],
 ) -> None:
     """Save an array to a file that appears only when it is complete.
 
@@ -150,7 +139,6 @@ def save(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    options = SaveOptions(chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits)
     if like is not None and not isinstance(like, Array):
         raise TypeError(f"like must be an open bloscpack.Array, not {type(like).__name__!r}")
     array, options = without_labels(array, options)
@@ -172,12 +160,11 @@ def save(
 
 
 def _given(options: SaveOptions) -> dict[str, Any]:
-    """Return the options that a caller has given."""
-    pairs = zip(options._fields, options, NOT_GIVEN, strict=True)
-    return {name: value for name, value, default in pairs if value is not default}
+    """Return the options that a caller has given, without those that are None for the default."""
+    return {k: v for k, v in options.items() if v is not None or SAVE_DEFAULTS[k] is not None}
 
 
-def _settled(options: SaveOptions, like: Array | None) -> SaveOptions:
+def _settled(options: SaveOptions, like: Array | None) -> Settings:
     """Return options, with the settings of `like` in place of those that were not given.
 
     Raises
@@ -187,7 +174,7 @@ def _settled(options: SaveOptions, like: Array | None) -> SaveOptions:
     """
     wanted = _given(options)
     if like is None:
-        return SaveOptions(**wanted)
+        return Settings(**wanted)
     found = _settings_of(like)
     if "chunks" in wanted:
         found = found._replace(access=None)
@@ -196,7 +183,7 @@ def _settled(options: SaveOptions, like: Array | None) -> SaveOptions:
     return found._replace(**wanted)
 
 
-def _settings_of(array: Array) -> SaveOptions:
+def _settings_of(array: Array) -> Settings:
     container = array.container
     metadata = container.metadata
     if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
@@ -206,7 +193,7 @@ def _settings_of(array: Array) -> SaveOptions:
         header = container.fetch(0).header
         if header.shuffle != default_shuffle(header.typesize):
             shuffle = header.shuffle.name.lower()
-    return SaveOptions(
+    return Settings(
         array.chunks if container.grid is not None else _rows_of(array),
         metadata.get("access"),
         codec if codec in (*CODECS, AUTO) else DEFAULT_CODEC,
@@ -251,8 +238,8 @@ def plan_file(
         like = value if like is None else like
     array = as_array(value.compute() if is_dask_array(value) else value)
     settings = _settled(options, like)
-    if not array.ndim and (several or options.chunks is None):
-        settings = settings._replace(chunks=None, access=options.access)
+    if not array.ndim and (several or options.get("chunks") is None):
+        settings = settings._replace(chunks=None, access=options.get("access"))
     layout = plan_layout((array.dtype, array.shape, is_fortran(array)), settings)
     return FilePlan(layout.front_nbytes, partial(layout.write, array=array))
 
@@ -290,7 +277,9 @@ def without_labels(value: Any, options: SaveOptions) -> tuple[Any, SaveOptions]:
         from .axislabels import unlabelled
 
     value, attrs = unlabelled(value)
-    return value, options._replace(attrs={**attrs, **(options.attrs or {})}) if attrs else options
+    if attrs:
+        options = {**options, "attrs": {**attrs, **(options.get("attrs") or {})}}
+    return value, options
 
 
 def _save_by_parts(

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from ..format.metadata import DEFAULT_META_CHECKSUM
 from ..storage.protocol import closed_on_error
 from ..storage.sink import check_absent, upload_for
 from ..storage.url import refuse_flush
-from ..types import Access, Codec, Shuffle, explain_keywords
-from .layout import Chunks, SaveOptions, divide, plan_content
+from ..types import explain_keywords
+from .layout import SAVE_DEFAULTS, SaveOptions, Settings, divide, plan_content
 from .rowappender import GridRows, RowAppender, described_rows
 
 
@@ -93,33 +93,26 @@ class Writer:
     (3, 4, 6)
     """
 
-    @explain_keywords()
+    @explain_keywords(SAVE_DEFAULTS)
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
         dtype: Any,
         shape: tuple[int | None, ...] = (None,),
-        chunks: Chunks = None,
-        access: Access | None = None,
-        codec: Codec = "zstd",
-        clevel: int | None = None,
-        shuffle: Shuffle = "auto",
-        checksum: str | None = "crc32",
-        attrs: Mapping[str, Any] | None = None,
-        keepbits: int | None = None,
         nthreads: int | None = None,
         overwrite: bool = True,
         storage_options: Mapping[str, Any] | None = None,
         locking: bool = True,
+        **options: Unpack[SaveOptions],
     ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
         description = described_rows(np.dtype(dtype), tuple(shape))
-        options = SaveOptions(chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits)
-        division = divide(description, chunks, access)
-        metadata, params = plan_content(description, options, division)
-        row = checksum_by_name(checksum)
+        settings = Settings(**options)
+        division = divide(description, settings.chunks, settings.access)
+        metadata, params = plan_content(description, settings, division)
+        row = checksum_by_name(settings.checksum)
         cutter = None
         features = features_of(params, has_grid=isinstance(division, ChunkGrid))
         size = UNKNOWN

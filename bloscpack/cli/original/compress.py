@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...array.dtype import EXTENSION_TYPES, Dtype, unpack_scalar
-from ...array.layout import AUTO, SaveOptions, plan_content, typesize_of
+from ...array.layout import AUTO, Settings, plan_content, typesize_of
 from ...exceptions import ObjectNumpyArrayRejection
 from ...format.checksum import CHECKSUMS, LAST_V3_ID
 from ...format.codec import CodecParams
@@ -164,7 +164,7 @@ def _plan_items(args: argparse.Namespace, attrs: Any) -> tuple[Callable[[int], A
         raise ValueError(
             f"'{name}' is a .npy file, with a header before the items; use blpk convert --to array"
         )
-    options = SaveOptions(
+    settings = Settings(
         codec=args.cname,
         clevel=args.clevel,
         shuffle=args.shuffle,
@@ -172,7 +172,7 @@ def _plan_items(args: argparse.Namespace, attrs: Any) -> tuple[Callable[[int], A
         keepbits=args.keepbits,
     )
     try:
-        metadata, params = plan_content((dtype, (0,), False), options)
+        metadata, params = plan_content((dtype, (0,), False), settings)
     except ObjectNumpyArrayRejection:
         raise
     except TypeError as err:

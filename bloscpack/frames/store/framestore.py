@@ -167,7 +167,7 @@ class FrameStore(ClipMapping[StoreClip]):
         **options: Unpack[FrameOptions],
     ) -> Self:
         """Create a store and open it for appending; see `bloscpack.frames.create`."""
-        encoding = DEFAULT.replace(**options)
+        encoding = Options(**{**FRAME_DEFAULTS, **options}).check()
         upload = upload_for(path, storage_options, overwrite=overwrite)
         self = cls.__new__(cls)
         try:
