@@ -1,5 +1,6 @@
 """Keywords of other libraries: the error names ours."""
 
+import inspect
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,15 @@ def savez(path: Path, **options: Any) -> None:
     bp.savez(path, a=FULL, **options)
 
 
+def parts(path: Path, **options: Any) -> None:
+    bp.parts(path, shape=(3,), dtype="f8", **options)
+
+
+def append(path: Path, **options: Any) -> None:
+    with bp.frames.open(path, "a") as store:
+        store.append("a", FULL, **options)
+
+
 def convert(path: Path, **options: Any) -> None:
     bp.convert(path, path.with_name("out"), **options)
 
@@ -45,6 +55,7 @@ def ingest(path: Path, **options: Any) -> None:
         (save, {"num_threads": 2}, "'num_threads': use nthreads=4"),
         (write, {"compressor": None}, r"^Writer\(\) has no 'compressor': use codec="),
         (create, {"compression": "jpeg"}, r"^create\(\) has no 'compression': use codec="),
+        (parts, {"level": 3}, r"^parts\(\) has no 'level': use clevel=5$"),
         (convert, {"chunk_shape": (4, 4)}, "'chunk_shape': use chunks="),
         (ingest, {"num_workers": 2}, "'num_workers': use workers=4"),
         (savez, {"compression": "gzip"}, r"savez\(\) has no 'compression': use codec='zstd'; give"),
@@ -69,6 +80,26 @@ def test_other_mistakes_keep_their_errors(tmp_path: Path) -> None:
         save(tmp_path / "a.blp", workers=1)  # another name of ours, but not of `save`
     with pytest.raises(TypeError, match="clevel must be an int from 0 to 9, not 'high'"):
         save(tmp_path / "a.blp", clevel="high")  # raised inside, and not by the call
+
+
+def test_a_record_has_no_other_keywords(tmp_path: Path) -> None:
+    create(tmp_path / "a.blp")
+    for function in (append, parts, create, ingest, convert):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+            function(tmp_path / "a.blp", colour=1)
+    with pytest.raises(TypeError, match=r"append\(\) has no 'compression': use codec="):
+        append(tmp_path / "a.blp", compression="jpeg")
+    with bp.frames.open(tmp_path / "a.blp") as store:
+        assert not store
+
+
+def test_signatures_list_the_options_of_a_record() -> None:
+    found = inspect.signature(bp.frames.create).parameters
+    assert [found[name].default for name in ("codec", "quality", "crf")] == ["lossless", 90, 18]
+    assert all(each.kind is not each.VAR_KEYWORD for each in found.values())
+    found = inspect.signature(bp.Writer).parameters
+    assert (found["codec"].default, found["checksum"].default) == ("zstd", "crc32")
+    assert found["chunks"].annotation == int | tuple[int, ...] | str | None
 
 
 def test_arrays_may_have_these_names(tmp_path: Path) -> None:
