@@ -1,19 +1,24 @@
 """Hooks of mkdocs.yml: pages that are not in docs/, links that leave it, and a check of the result.
 
 The README is the front page, CHANGELOG.md a page, and the reference is one page for each public
-module. Public modules, names and parameters are those of tests/frozen/interface.json, which tests
-compare with the package; their text comes from docstrings.
+module, and one for the options of all commands (commands.py). Public modules, names and parameters
+are those of tests/frozen/interface.json, which tests compare with the package; their text comes
+from docstrings.
 """
 
 import ast
 import html
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+import commands
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 INTERFACE = json.loads((REPOSITORY / "tests" / "frozen" / "interface.json").read_text("utf-8"))
@@ -23,6 +28,7 @@ OUTSIDE = {
     "../CHANGELOG.md": "changes.md",
     "../SECURITY.md": "security.md",
 }
+OPTIONS = "reference/commands.md"
 # Attributes that only base classes describe.
 INHERITED = {"all_meta", "codec_id", "json_storage", "lock", "open_dataset_parameters"}
 INHERITED |= {"dtype", "reads_configuration", "vid_storage"}
@@ -67,6 +73,8 @@ def on_config(config: Any) -> None:
     """Add the pages of the reference to the navigation."""
     [pages] = [each["Reference"] for each in config.nav if "Reference" in each]
     pages += [{module.removeprefix("bloscpack."): reference_path(module)} for module in INTERFACE]
+    [pages] = [each["Command line"] for each in config.nav if "Command line" in each]
+    pages.append({"Options": OPTIONS})
 
 
 def on_files(files: Files, config: Any) -> None:
@@ -80,6 +88,7 @@ def on_files(files: Files, config: Any) -> None:
         files.append(File.generated(config, path, content=text))
     for module in INTERFACE:
         files.append(File.generated(config, reference_path(module), content=reference_page(module)))
+    files.append(File.generated(config, OPTIONS, content=commands.page()))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -89,7 +98,26 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace(f"]({root}{source}", f"]({root}{path}")
         if page.file.src_uri in OUTSIDE.values():
             markdown = markdown.replace(f"]({source.removeprefix('../')}", f"]({path}")
+    if page.file.src_uri == "api.md":  # names in its tables lead to the reference
+        markdown = re.sub(r"^\| .*? \| ", lambda row: linked(row[0]), markdown, flags=re.MULTILINE)
+    if page.file.src_uri == "cli.md":
+        markdown = markdown.replace(
+            "a page with all of them", f"[a page]({OPTIONS}) with all of them"
+        )
     return markdown
+
+
+def linked(text: str) -> str:
+    """Return a text whose names, such as `bp.save` and `frames.open`, link to their reference."""
+
+    def link(name: re.Match[str]) -> str:
+        folder, _, last = name[1].rpartition(".")
+        module = {"": "bloscpack", "bp": "bloscpack"}.get(folder, f"bloscpack.{folder}")
+        if last not in INTERFACE.get(module, ()) or INTERFACE[module][last] == "module":
+            return name[0]
+        return f"[{name[0]}][{home_of(module, last)}]"
+
+    return re.sub(r"`([\w.]+)`", link, text)
 
 
 def parameters(signature: str) -> list[str] | None:

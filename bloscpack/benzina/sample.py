@@ -32,6 +32,8 @@ class Sample(ShownClip):
     ----------
     index : int
         Its ordinal in the file.
+    dtype : numpy.dtype
+        That of decoded pictures, uint8.
     decode_cost : float
         Cost of a decoded byte relative to Blosc; scales the number of threads.
 

@@ -1,11 +1,13 @@
-"""docs/cli.md and guides: every example prints what the page says."""
+"""Commands on pages: every example prints what the page says, and every option is listed."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from bloscpack.cli.commands import COMMANDS
 from .conftest import REPOSITORY
 from .warm import serving
 
-PAGE = REPOSITORY / "docs" / "cli.md"
+PAGE = REPOSITORY / "docs" / "howto" / "commands.md"
 PAGES = (PAGE, REPOSITORY / "docs" / "howto" / "make-a-frame-store.md")
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A line that no command prints; the status of the command is kept for the next one (`echo $?`).
@@ -102,6 +104,21 @@ def test_there_are_examples_of_every_command() -> None:
     assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(
         _BLOCK.findall(PAGE.read_text("utf-8"))
     )
+
+
+def test_the_page_of_the_site_has_every_command_and_option() -> None:
+    code = (REPOSITORY / ".ci" / "commands.py").read_text("utf-8")
+    namespace: dict[str, Any] = {"__file__": str(REPOSITORY / ".ci" / "commands.py")}
+    exec(compile(code, "commands.py", "exec"), namespace)
+    sections = re.split(r"^## (.*)$", namespace["page"](), flags=re.MULTILINE)
+    texts = dict(zip(sections[1::2], sections[2::2], strict=True))
+    recorded = json.loads((REPOSITORY / "tests" / "frozen" / "options.json").read_text("utf-8"))
+    assert texts.keys() == recorded.keys()
+    for command, entry in recorded.items():
+        for argument in entry["arguments"]:
+            common = {"-h", "-q", "--no-progress"} & {*argument.get("flags", ())}
+            for flag in () if common or argument.get("hidden") else argument.get("flags", ()):
+                assert re.search(rf"^\| `.*{flag}\b.*` \| \S", texts[command], re.MULTILINE), flag
 
 
 def test_the_comparison_can_fail() -> None:

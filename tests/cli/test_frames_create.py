@@ -1,4 +1,3 @@
-import argparse
 import io
 import json
 import shutil
@@ -8,13 +7,12 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli.frames import create
 from bloscpack.frames import listing
 from bloscpack.parallel.progressbar import ProgressBar
 
 from ..frames.imagefiles import image_folders
 from ..videofiles import moving, write_video
-from .conftest import REPOSITORY, Blpk
+from .conftest import Blpk
 
 FIELDS = ["schema_version", "command", "path", "status", "paths", "nclips", "nframes", "cbytes"]
 FIELDS += ["npresent", "nskipped", "remarks"]
@@ -181,16 +179,6 @@ def test_errors(blpk: Blpk, folders: Path) -> None:
     Path("a.csv").write_text("name\n1\n")
     assert blpk("frames", "create", "a.csv", "a.blp").code == 3
     assert not Path("a.blp").exists()
-
-
-def test_every_option_is_in_the_docs() -> None:
-    section = (REPOSITORY / "docs" / "cli.md").read_text("utf-8").split("\n## blpk frames\n")[1]
-    parser = argparse.ArgumentParser()
-    create.add_arguments(parser)
-    for action in parser._actions:
-        if action.dest not in ("help", "quiet", "no_progress"):
-            for option in action.option_strings:
-                assert f"`{option}" in section.split("\n## ")[0], option
 
 
 def test_kinds_are_those_of_the_package(blpk: Blpk) -> None:

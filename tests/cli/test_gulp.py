@@ -1,10 +1,8 @@
 """``blpk gulp``: ingest of each kind, check, info."""
 
-import argparse
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,12 @@ import pytest
 pytest.importorskip("simplejpeg", reason="frames are JPEGs")
 pytest.importorskip("PIL", reason="images are read by Pillow")
 
-from bloscpack.cli.console.options import CommandParser
-from bloscpack.cli.main import create_parser
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp.adapters import ImageFolderAdapter, ImageListAdapter
 from bloscpack.gulp.ingest.ingestor import GulpIngestor
 from tests.gulp.imagefiles import image_tree, save
 
-from .conftest import REPOSITORY, Blpk
+from .conftest import Blpk
 
 
 @pytest.fixture
@@ -271,36 +267,3 @@ def test_info(blpk: Blpk, gulp: Path) -> None:
     ended = blpk("gulp", "info", "gulp")
     assert ended.code == 3
     assert "meta_1.gmeta" in ended.err
-
-
-def test_every_option_of_ingest_is_in_the_docs() -> None:
-    page = (REPOSITORY / "docs" / "cli.md").read_text("utf-8")
-    section = page.split("\n## blpk gulp\n")[1].split("\n## ")[0]
-    common = {"--help", "--quiet", "--no-progress"}
-    for parser in _leaves(_gulp_parser()):
-        if " ingest " not in parser.prog:  # a verb for every type
-            continue
-        for action in parser._actions:
-            hidden = action.help == argparse.SUPPRESS
-            for option in () if hidden else set(action.option_strings) - common:
-                assert not option.startswith("--") or f"`{option}" in section, option
-
-
-def _gulp_parser() -> argparse.ArgumentParser:
-    (commands,) = (
-        one for one in create_parser()._actions if isinstance(one, argparse._SubParsersAction)
-    )
-    parser: argparse.ArgumentParser = commands.choices["gulp"]
-    return parser
-
-
-def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield the parsers without subcommands, with their arguments."""
-    assert isinstance(parser, CommandParser)
-    parser.complete()
-    nested = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
-    if not nested:
-        yield parser
-    for action in nested:
-        for inner in action.choices.values():
-            yield from _leaves(inner)

@@ -110,7 +110,7 @@ def test_summary_of_an_array(terminal: Terminal, rounded: Path) -> None:
 
 
 def test_summary_on_the_page(terminal: Terminal) -> None:
-    page = (REPOSITORY / "docs" / "cli.md").read_text("utf-8")
+    page = (REPOSITORY / "docs" / "howto" / "commands.md").read_text("utf-8")
     lines = [line.strip() for line in page.splitlines() if line.startswith("    ")]
     begin, end = lines.index("kind      array"), lines.index("trailer   valid")
     values = np.arange(3000.0).reshape(1000, 3)

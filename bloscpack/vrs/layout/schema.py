@@ -89,6 +89,7 @@ class Field(_Named):
     """
 
     kind: ClassVar[PieceKind]
+    """Kind of the piece, as it is named in the definition of a layout."""
 
     def __init__(
         self,
