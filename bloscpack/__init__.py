@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from . import numpy_io as numpy_io
     from .archive.reader import Archive
     from .archive.save import savez
-    from .array.array import Array, load, open  # noqa: A004
+    from .array.array import Array
     from .array.concat import ManyArrays, open_many
     from .array.parts import PartsJob, parts
     from .array.save import save
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .damage.report import Damage, Report
     from .filetypes.convert import convert
     from .filetypes.copyjob import Conversion
+    from .filetypes.open import load, open  # noqa: A004
     from .filetypes.recover import recover
     from .filetypes.verify import verify
     from .integrations.kerchunk import kerchunk_references
@@ -117,7 +118,7 @@ def __getattr__(name: str) -> Any:
     homes = {
         "archive.reader": ("Archive",),
         "archive.save": ("savez",),
-        "array.array": ("Array", "load", "open"),
+        "array.array": ("Array",),
         "array.concat": ("ManyArrays", "open_many"),
         "array.parts": ("PartsJob", "parts"),
         "array.save": ("save",),
@@ -125,6 +126,7 @@ def __getattr__(name: str) -> Any:
         "damage.report": ("Damage", "Report"),
         "filetypes.convert": ("convert",),
         "filetypes.copyjob": ("Conversion",),
+        "filetypes.open": ("load", "open"),
         "filetypes.recover": ("recover",),
         "filetypes.verify": ("verify",),
         "integrations.kerchunk": ("kerchunk_references",),

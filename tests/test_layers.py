@@ -37,7 +37,7 @@ PUBLIC_NAMES = {"__init__", "frames.__init__"}
 # needs a row.
 LIBRARIES = {
     "": {"numpy", "xxhash"},
-    **{name: {"importlib"} for name in ("__init__", "array.array", "array.dtype", "cli.commands")},
+    **{name: {"importlib"} for name in ("__init__", "array.dtype", "cli.commands")},
     "array.daskparts": {"dask"},
     "benzina.load": {"torch"},
     "cli.console": {"rich"},
@@ -73,7 +73,7 @@ IMPORTED_ON_USE = (
     *("termios", "traceback", "tty"),
     *(f"bloscpack.{room}" for room in ("archive", "cli", "display", "filetypes", "integrations")),
     *(f"bloscpack.array.{module}" for module in ("axislabels", "chunkcodec", "concat")),
-    *("bloscpack.array.daskparts", "bloscpack.array.rowappender"),
+    *("bloscpack.array.daskparts", "bloscpack.array.rowappender", "bloscpack.container.members"),
     *(f"bloscpack.format.{module}" for module in ("arraychunk", "chunkgrid")),
     *(f"bloscpack.frames.{folder}" for folder in ("store", "video")),
     *("bloscpack.media.videowriter", "bloscpack.storage.remote"),

@@ -1,9 +1,4 @@
-"""Reader of an archive: the index on opening, a member when it is named.
-
-A member is read through a window on the source of the archive, by the code that reads a file of its
-own. So members of an archive behind a URL share what was fetched, and a fork or another thread
-shares nothing that moves.
-"""
+"""Reader of an archive: the index on opening, a member when it is named."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -14,68 +9,14 @@ from ..array.array import Array
 from ..array.attrs import read_only
 from ..container.front import HEAD_NBYTES, Verify
 from ..container.identity import changed, place_of
-from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError, WrongKindError
-from ..format.archiveindex import (
-    INDEX_TAIL_SIZE,
-    IndexTail,
-    Member,
-    unpack_archive_header,
-    unpack_index,
-)
+from ..container.members import first_names, member_named, read_members
+from ..exceptions import BloscpackError, FormatError
 from ..format.checksum import CHECKSUMS
 from ..format.header import MAX_HEADER_SIZE
 from ..format.metadata import MetadataHeader, decode_data, stored_data
 from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.protocol import ByteSource, closed_on_error, errors_at
-from ..storage.window import WindowSource
-
-# Read at the end: the index of some hundred members.
-_TAIL_NBYTES = 8192
-# The same of a remote file, where a request takes no longer for it.
-_REMOTE_TAIL_NBYTES = 1 << 16
-# Names in the representation.
-_SHOWN = 6
-_ADVICE = "bloscpack.recover writes a new archive of the members that it finds"
-
-
-def is_archive(source: ByteSource, head: Any) -> bool:
-    """Return whether a file is an archive by its first bytes or, if damaged, its last ones."""
-    try:
-        unpack_archive_header(head)
-    except BloscpackError:
-        try:
-            _read_tail(source)
-        except BloscpackError:
-            return False
-    return True
-
-
-def read_index(source: ByteSource) -> tuple[dict[str, Member], bytes]:
-    """Return the members by name, in the order of the file, and the bytes of the index.
-
-    Raises
-    ------
-    FormatError
-        The index is damaged or missing.
-    UnsupportedError
-        The version of the index is unknown.
-    """
-    tail, end = _read_tail(source)
-    stored = bytes(end[-tail.nbytes :])
-    if len(stored) < tail.nbytes:
-        stored = bytes(source.read_at(tail.offset, tail.nbytes))
-    if len(stored) < tail.nbytes:
-        raise TruncatedError(f"index: found {len(stored)} of {tail.nbytes} bytes")
-    return unpack_index(stored, tail), stored
-
-
-def _read_tail(source: ByteSource) -> tuple[IndexTail, Any]:
-    """Return the tail of the index, and the last bytes of the file."""
-    size = source.size()
-    nbytes = min(_REMOTE_TAIL_NBYTES if source.has_latency else _TAIL_NBYTES, size)
-    end = source.read_at(size - nbytes, nbytes)
-    return IndexTail.unpack(end[-INDEX_TAIL_SIZE:], size), end
 
 
 def read_front(source: ByteSource) -> tuple[dict[str, Any], int]:
@@ -97,12 +38,6 @@ def read_front(source: ByteSource) -> tuple[dict[str, Any], int]:
     if not isinstance(attrs, dict):
         raise FormatError("metadata: not those of an archive")
     return attrs, end
-
-
-def window(source: ByteSource, member: Member, *, owns: bool = False) -> WindowSource:
-    """Return a source for the file of a member; with `owns`, closing it closes `source`."""
-    name = f"{source.name or 'memory'}::/{member.name}"
-    return WindowSource(source, name, (member.offset, member.nbytes), owns=owns)
 
 
 class Archive(Mapping[str, Array]):
@@ -165,12 +100,7 @@ class Archive(Mapping[str, Array]):
         self._attrs: dict[str, Any] | None = None
         self._source = source = open_source(path, storage_options)
         with closed_on_error(source, source.name):
-            unpack_archive_header(source.read_at(0, MAX_HEADER_SIZE))
-            try:
-                self._members, index = read_index(source)
-            except FormatError as err:
-                err.args = (f"{err.args[0]}; {_ADVICE}",)
-                raise
+            self._members, index = read_members(source)
         version = source.identity() or str(source.stamp)
         self._identity = xxh3_128_digest(version.encode() + index)
 
@@ -210,17 +140,8 @@ class Archive(Mapping[str, Array]):
         FormatError, UnsupportedError
             Its file is damaged.
         """
-        return Array(self._member_source(name), verify=self._verify, nthreads=self._nthreads)
-
-    def _member_source(self, name: str, *, owns: bool = False) -> ByteSource:
-        """Return a source for the file of an array; with `owns`, closing it closes the archive."""
-        source = self._open_source()
-        member = self._members.get(name) if isinstance(name, str) else None
-        if member is None:
-            raise NotFoundError(f"no array {name!r:.80}; there are: {self._first_names()}").at(
-                path=self.name
-            )
-        return window(source, member, owns=owns)
+        member = member_named(name, self._open_source(), self._members)
+        return Array(member, verify=self._verify, nthreads=self._nthreads)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in order."""
@@ -247,7 +168,7 @@ class Archive(Mapping[str, Array]):
         state = "" if self._is_open else " (closed)"
         return (
             f"<bloscpack.Archive {self.name or 'memory'!r}: {len(self)} arrays, "
-            f"{self._first_names()}{state}>"
+            f"{first_names(self._members)}{state}>"
         )
 
     def _repr_html_(self) -> str:
@@ -255,10 +176,6 @@ class Archive(Mapping[str, Array]):
         with importing:
             from ..display.card import archive_card
         return archive_card(self)
-
-    def _first_names(self) -> str:
-        names = ", ".join(map(repr, list(self._members)[:_SHOWN]))
-        return names + ", ..." * (len(self._members) > _SHOWN)
 
     def close(self) -> None:
         """Close the file; idempotent. Its arrays cannot be read any more."""
@@ -292,16 +209,3 @@ def _reopen(place: Any, identity: bytes, verify: Verify, nthreads: int | None) -
         archive.close()
         raise changed(archive.name)
     return archive
-
-
-def open_member(source: ByteSource, name: str) -> ByteSource:
-    """Return a source for the file of an array of an open archive, which it closes."""
-    return Archive(source)._member_source(name, owns=True)
-
-
-def open_if_archive(where: Any, **options: Any) -> Archive | None:
-    """Return an open archive; None if the file is of another type. Options as for `Archive`."""
-    try:
-        return Archive(where, **options)
-    except WrongKindError:
-        return None

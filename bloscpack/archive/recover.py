@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import IO, Any, cast
 
+from ..container.members import window
 from ..damage.recover import recover
 from ..damage.report import Damage, Report, message_of
 from ..exceptions import BloscpackError, FormatError
@@ -11,7 +12,6 @@ from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import copy_to
 from ..storage.sink import open_sink
 from ..types import Path, Progress
-from .reader import window
 from .verify import Survey, add, scaled, verify_member
 from .writer import ArchiveWriter, MemberSink
 

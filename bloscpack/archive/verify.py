@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from ..container.members import read_index, window
 from ..damage.report import Damage, Report, damage_of, message_of
 from ..damage.verify import verify
 from ..exceptions import BloscpackError, FormatError, FormatVersionMismatch, WrongKindError
@@ -17,7 +18,7 @@ from ..format.header import MAX_HEADER_SIZE
 from ..storage.file import Holes
 from ..storage.protocol import ByteSource
 from ..types import Progress
-from .reader import read_front, read_index, window
+from .reader import read_front
 
 # Size of the blocks that are searched for the next record.
 _SCAN_NBYTES = 1 << 20

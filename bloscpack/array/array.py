@@ -6,20 +6,18 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from ..container.front import Verify
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container
-from ..exceptions import BloscpackError, WrongKindError
+from ..exceptions import BloscpackError
 from ..parallel.imports import importing
-from ..storage.file import open_source
+from ..storage.file import Place, open_source
 from ..storage.protocol import ByteSource, closed_on_error
-from ..storage.remote.source import HEAD_NBYTES
-from ..storage.url import is_url, refuse_url, split_inner
-from ..types import AnyArray, Mode, OnLostChunk, explain_keywords
+from ..storage.url import refuse_url
+from ..types import AnyArray, Mode, OnLostChunk
 from .arraymetadata import StoredArray, describe_content, new_array, stored_view
 from .attrs import read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
@@ -111,13 +109,14 @@ class Array(StoredArray):
         self._attrs: dict[str, Any] | None = None
         self._shown_attrs: dict[str, Any] | None = None
         if mode == "a":
-            where, inner = split_inner(path)
-            if inner:
-                raise ValueError(f"{where!r:.200} is an archive: {_ARCHIVE_ADVICE}")
+            place = Place.of(path)
+            if place.inner:
+                raise ValueError(f"{place.path!r:.200} is an archive: {_ARCHIVE_ADVICE}")
             refuse_url(path, "appended to")
             self._open_rows(path, verify, locking)
             return
-        self._container = container = Container.open(_open(path, storage_options), verify=verify)
+        source = path if isinstance(path, ByteSource) else _open(Place.of(path), storage_options)
+        self._container = container = Container.open(source, verify=verify)
         try:
             self._described = describe_content(container)
         except (BloscpackError, ImportError) as err:
@@ -590,16 +589,16 @@ class OuterIndexer:
         return gather(array.container, array._described, chosen, nthreads=array._nthreads)
 
 
-def _open(path: Any, storage_options: Mapping[str, Any] | None) -> ByteSource:
-    """Return a source for a file, or for an array of an archive: ``path::/name``."""
-    where, inner = split_inner(path)
-    source = open_source(where, storage_options)
-    if not inner:
+def _open(place: Place, storage_options: Mapping[str, Any] | None) -> ByteSource:
+    """Return a source for a file, or for an array of an archive."""
+    source = open_source(place.path, storage_options)
+    if not place.inner:
         return source
-    with closed_on_error(source, source.name), importing:
-        # By name, as it imports this module.
-        member: ByteSource = import_module("bloscpack.archive.reader").open_member(source, inner)
-    return member
+    with closed_on_error(source, source.name):
+        with importing:  # on use: most files have one array
+            from ..container.members import open_member
+
+        return open_member(source, place.inner)
 
 
 def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> Array:
@@ -615,174 +614,3 @@ def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> A
         array.close()
         raise
     return array
-
-
-def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
-    path: Any,
-    mode: Mode = "r",
-    *,
-    verify: Verify = True,
-    nthreads: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    locking: bool = True,
-) -> Array:
-    """Open a Bloscpack file as an array that is read when it is indexed, and can be appended to.
-
-    A file of several named arrays is opened as an `Archive` of them.
-
-    Parameters
-    ----------
-    path : str, PathLike, bytes-like or binary file
-        The file, or its URL (``s3://``, ``https://``, any that fsspec knows). A file without array
-        metadata is opened as an array of its bytes (uint8). ``path::/name`` is an array of an
-        archive.
-    mode : {"r", "a"}, default "r"
-        Read; or read and append, which needs a path and allows only one handle at a time.
-    verify : bool or "always", default True
-        Compare the checksum of each chunk once, the first time it is read; at every read
-        ("always"); or never (False).
-    nthreads : int, optional
-        Threads that decode; by default one per processor, at most 8.
-    storage_options : mapping, optional
-        Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
-    locking : bool, default True
-        Lock the file in mode "a", so that a second writer is refused. False is for file
-        systems without locks, and only if no other program writes to the file; so is
-        ``BLOSCPACK_LOCKING=0`` in the environment.
-
-    Returns
-    -------
-    Array
-        The open array; close it, or use it as a context manager. For a file that `savez` has
-        written, an `Archive`: ``open(path)["mask"]`` is one of its arrays. `Archive` itself can be
-        called instead, which type checkers understand.
-
-    Raises
-    ------
-    WrongKindError
-        The file is of another type: `NotBloscpackError` if it is not a Bloscpack file. The message
-        names the function that reads it.
-    FormatError, UnsupportedError
-        The file is damaged or of an unknown version; or mode is "a" with a URL.
-    LockedError
-        Another writer has the file open (mode "a").
-    OSError
-        The file cannot be opened; `RemoteError` if a server cannot be reached.
-    ImportError
-        A library for the URL is missing.
-    ValueError
-        `mode` is invalid, or files of this type cannot be appended to (mode "a").
-
-    Notes
-    -----
-    Opening a URL makes one request, for the first 64 KiB, and a second one if header, metadata and
-    offset table are longer. Reading a row makes one more, a selection one per run of chunks. With
-    ``verify="always"``, and if the chunks have no checksum, the trailer is read with one more
-    request. If the object is replaced by another version, reading raises `FileChangedError`.
-
-    Examples
-    --------
-    >>> import bloscpack as bp, numpy as np
-    >>> bp.save("ramp.blp", np.arange(1000000))
-    >>> with bp.open("ramp.blp") as a:
-    ...     a[-3:]
-    array([999997, 999998, 999999])
-    """
-    if mode not in ("r", "a"):
-        raise ValueError(
-            f"mode must be 'r' or 'a', not {mode!r}: 'a' appends rows; bloscpack.save and "
-            "bloscpack.Writer make a new file"
-        )
-    again, inner = split_inner(path)
-    if mode == "r" and not inner and isinstance(path, str) and "://" in path and is_url(path):
-        # What has been fetched of an object is used again if it is an archive.
-        path = open_source(path, storage_options)
-        again, storage_options = path.place(HEAD_NBYTES), None
-    try:
-        return Array(
-            path,
-            mode,
-            verify=verify,
-            nthreads=nthreads,
-            storage_options=storage_options,
-            locking=locking,
-        )
-    except WrongKindError:
-        archive = None
-        if mode == "r" and not inner:
-            with importing:  # by name, as the reader of archives imports this module
-                reader = import_module("bloscpack.archive.reader")
-            archive = reader.open_if_archive(again, verify=verify, nthreads=nthreads)
-        if archive is None:
-            raise
-        return archive  # type: ignore[no-any-return]
-
-
-@overload
-def load(
-    path: Any,
-    *,
-    out: None = None,
-    nthreads: int | None = None,
-    on_error: OnLostChunk = "raise",
-    fill_value: Any = 0,
-    storage_options: Mapping[str, Any] | None = None,
-) -> AnyArray: ...
-@overload
-def load(
-    path: Any,
-    *,
-    out: Out,
-    nthreads: int | None = None,
-    on_error: OnLostChunk = "raise",
-    fill_value: Any = 0,
-    storage_options: Mapping[str, Any] | None = None,
-) -> Out: ...
-@explain_keywords()
-def load(
-    path: Any,
-    *,
-    out: Any = None,
-    nthreads: int | None = None,
-    on_error: OnLostChunk = "raise",
-    fill_value: Any = 0,
-    storage_options: Mapping[str, Any] | None = None,
-) -> Any:
-    """Read a whole array and verify every chunk.
-
-    Parameters
-    ----------
-    path : str, PathLike, bytes-like or binary file
-        A Bloscpack file or its URL. A file without array metadata is read as its bytes (uint8).
-        All arrays of an `Archive` are read; `open` reads them when they are indexed, as
-        `numpy.load` does.
-    out, on_error, fill_value
-        As for `Array.read`.
-    nthreads : int, optional
-        Number of decoding threads. Default: the number of processors, at most 8.
-    storage_options : mapping, optional
-        Arguments for the fsspec file system of a URL (keys, ``endpoint_url``, ``headers``).
-
-    Returns
-    -------
-    ndarray
-        A new, writable array in the order it was saved; or `out`. For an `Archive` a dict of
-        arrays by name.
-
-    Raises
-    ------
-    FormatError, CodecError
-        The file is damaged, or of another type.
-    ValueError, TypeError
-        `out`, `on_error` or `fill_value` does not fit.
-    OSError
-        The file cannot be read; `RemoteError` if a server cannot be reached.
-    """
-    found: Any = open(path, nthreads=nthreads, storage_options=storage_options)
-    options: dict[str, Any] = {"on_error": on_error, "fill_value": fill_value}
-    with found:
-        if isinstance(found, Array):
-            return found.read((), out=out, **options)
-        if out is not None:
-            raise ValueError(f"out is for one array; this is an archive of {len(found)}")
-        return {name: array.read((), **options) for name, array in found.items()}

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 from ..array.arraymetadata import chunk_shape, describe_content
@@ -81,11 +82,11 @@ def _entries(
                 yield name, {**_EMPTY, **about}, None
                 return
         if filetype is ARCHIVES:
-            from ..archive.reader import Archive  # on use: few files have several arrays
+            from ..container.members import read_members, window  # on use: few have several arrays
 
-            with Archive(source) as archive:
-                for key in archive:
-                    yield from _entries(f"{name}::/{key}", archive._member_source(key))
+            with closing(source), errors_at(source.name):
+                for each in read_members(source)[0].values():
+                    yield from _entries(f"{name}::/{each.name}", window(source, each))
             return
         about = _describe(filetype, source)
     except EXPECTED as err:

@@ -18,7 +18,8 @@ from ..display.thumbnail import index_text, window
 from ..filetypes.open import frames_of
 from ..filetypes.table import ARCHIVES, ARRAYS
 from ..frames.protocol import FrameSource
-from ..storage.url import shown_name, split_inner
+from ..storage.file import Place
+from ..storage.url import shown_name
 from ..types import AnyArray
 from .console import terminal
 from .console.describe import dtype_text
@@ -111,11 +112,11 @@ def _read(name: str, index: Index | None, nthreads: int | None) -> Shown:
             with archive[chosen] as array:
                 return _of_array(array, f"{chosen} ", index)
     if filetype is ARRAYS:
-        member = split_inner(name)[1]
+        member = Place.of(name)[1]
         with Array(source, nthreads=nthreads) as array:
             return _of_array(array, f"{member} " if member else "", index)
     with closing(frames_of(filetype, source, nthreads=nthreads)) as clips:
-        return _of_clips(clips, split_inner(name)[0], inner, index)
+        return _of_clips(clips, Place.of(name)[0], inner, index)
 
 
 def _only(names: Archive, where: str) -> str:

@@ -4,7 +4,8 @@ import argparse
 
 from ..filetypes.identify import identify
 from ..filetypes.table import ARRAYS, FileType
-from ..storage.url import shown_name, split_inner
+from ..storage.file import Place
+from ..storage.url import shown_name
 from .console.inputfile import check_input, one_input, readable
 from .console.options import STDIO, add_classic_option, add_json_option, byte_size
 from .console.output import Console, is_for_people, print_json, results
@@ -50,6 +51,6 @@ def _filetype(name: str) -> FileType:
     """Return the type whose settings are tried."""
     if name == STDIO:
         return ARRAYS
-    filetype, source = identify(readable(split_inner(name)[0]), folders=True)
+    filetype, source = identify(readable(Place.of(name)[0]), folders=True)
     source.close()
     return filetype or ARRAYS  # a file of another library, or one that its error names

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.reader import Archive
+from ..archive.reader import read_front
 from ..archive.writer import ArchiveWriter
 from ..array.array import Array
 from ..array.attrs import plain
 from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob
+from ..container.members import member_named, read_members
 from ..exceptions import UnsupportedError
 from ..filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
 from ..filetypes.copyjob import CopyJob
@@ -29,7 +30,7 @@ from ..format.header import DEFAULT_VERSION
 from ..format.rounding import ATTRIBUTE, MANTISSA_BITS, Rounding
 from ..parallel.threads import resolve_nthreads
 from ..storage.newfile import NewFile
-from ..storage.protocol import ByteSink, ByteSource
+from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import committed
 from ..types import AnyArray
 from .arrayfile import Add, ArrayFormat, ArrayWriter
@@ -165,16 +166,19 @@ def open_archive(
     source: ByteSource, inner: str, *, nthreads: int | None
 ) -> Iterator[SeveralArrays]:
     """Yield all arrays of an archive, or one."""
-    archive = Archive(source)
+    with errors_at(source.name):
+        members, _ = read_members(source)
 
     def read(name: str) -> AbstractContextManager[ArraySource]:
-        return _opened(archive._member_source(name), nthreads)
+        return _opened(member_named(name, source, members), nthreads)
 
     if inner:
         with read(inner) as array:
             yield SeveralArrays.of(array)
     else:
-        yield SeveralArrays(tuple(archive), read, plain(archive.attrs))
+        with errors_at(source.name):
+            attrs, _ = read_front(source)
+        yield SeveralArrays(tuple(members), read, attrs)
 
 
 class _ArchiveWriter(ArrayWriter):

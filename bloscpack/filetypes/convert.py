@@ -27,9 +27,10 @@ from ..format.filekind import (
 )
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
+from ..storage.file import Place
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource
-from ..storage.url import is_url, refuse_options, shown_name, split_inner
+from ..storage.url import is_url, refuse_options, shown_name
 from ..types import ProgressOption, explain_keywords
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays, only
@@ -191,8 +192,8 @@ def convert(
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True, left_out=())
     """
     given = {k: v for k, v in options.items() if v is not None and v != DEFAULTS.get(k)}
-    path, inner_name = split_inner(dst)
-    src, inner = split_inner(src)
+    path, inner_name = Place.of(dst)
+    src, inner = Place.of(src)
     urls = is_url(path), any(map(is_url, src if isinstance(src, list | tuple) else [src]))
     if to:
         _named(to)  # refuses another name before the source is opened
@@ -300,7 +301,7 @@ def open_array(where: Any, *, nthreads: int | None = None) -> Iterator[ArraySour
     FormatError
         The file is damaged.
     """
-    where, inner = split_inner(where)
+    where, inner = Place.of(where)
     with ExitStack() as stack:
         filetype, source, _ = _identified(where, None, stack)
         reader = _reader(filetype, source)

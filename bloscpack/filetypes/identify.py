@@ -19,10 +19,10 @@ from ..format.filekind import (
     not_a_file,
 )
 from ..format.trailer import TRAILER_MAGIC
-from ..storage.file import open_source
+from ..storage.file import Place, open_source
 from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, closed_on_error
-from ..storage.url import is_url, split_inner
+from ..storage.url import is_url
 from ..types import BytesLike
 from .table import FILETYPES, FileType
 
@@ -73,7 +73,7 @@ def identify(
     -----
     Reads the first 4 KiB; also the last bytes, if the first ones are not conclusive.
     """
-    where, inner = split_inner(where)
+    where, inner = Place.of(where)
     source = (_open_either if folders else open_source)(where, storage_options)
     if isinstance(source, ListedFolder):
         return next((each for each in FILETYPES if each.is_folder), None), source

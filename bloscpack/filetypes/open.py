@@ -1,4 +1,4 @@
-"""Opening clips of frames by the type of their file.
+"""Opening a file by its type: as an array or an archive, or as clips of frames.
 
 Modules are imported on use: a program that reads one type of file loads no other.
 """
@@ -7,19 +7,26 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
+from ..array.array import Array
+from ..container.front import Verify
+from ..exceptions import WrongKindError
+from ..format.filekind import HEAD_NBYTES, kind_of
 from ..parallel.imports import importing
+from ..storage.file import Place, open_source
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
+from ..storage.remote.source import HEAD_NBYTES as REMOTE_HEAD_NBYTES
 from ..storage.url import refuse_url
-from ..types import FRAME_DEFAULTS, FrameOptions, Mode, explain_keywords
+from ..types import FRAME_DEFAULTS, AnyArray, FrameOptions, Mode, OnLostChunk, explain_keywords
 from .identify import identify, refuse_folder
-from .table import FileType
+from .table import FILETYPES, FileType
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
     from ..frames.store.framestore import FrameStore
     from ..frames.store.manystores import ManyStores
 
+Out = TypeVar("Out")
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -35,6 +42,186 @@ def known_as(module: str, name: str) -> Callable[[Function], Function]:
         return function
 
     return rename
+
+
+def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
+    path: Any,
+    mode: Mode = "r",
+    *,
+    verify: Verify = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
+) -> Array:
+    """Open a Bloscpack file as an array that is read when it is indexed, and can be appended to.
+
+    A file of several named arrays is opened as an `Archive` of them.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file
+        The file, or its URL (``s3://``, ``https://``, any that fsspec knows). A file without array
+        metadata is opened as an array of its bytes (uint8). ``path::/name`` is an array of an
+        archive.
+    mode : {"r", "a"}, default "r"
+        Read; or read and append, which needs a path and allows only one handle at a time.
+    verify : bool or "always", default True
+        Compare the checksum of each chunk once, the first time it is read; at every read
+        ("always"); or never (False).
+    nthreads : int, optional
+        Threads that decode; by default one per processor, at most 8.
+    storage_options : mapping, optional
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
+
+    Returns
+    -------
+    Array
+        The open array; close it, or use it as a context manager. For a file that `savez` has
+        written, an `Archive`: ``open(path)["mask"]`` is one of its arrays. `Archive` itself can be
+        called instead, which type checkers understand.
+
+    Raises
+    ------
+    WrongKindError
+        The file is of another type: `NotBloscpackError` if it is not a Bloscpack file. The message
+        names the function that reads it.
+    FormatError, UnsupportedError
+        The file is damaged or of an unknown version; or mode is "a" with a URL.
+    LockedError
+        Another writer has the file open (mode "a").
+    OSError
+        The file cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for the URL is missing.
+    ValueError
+        `mode` is invalid, or files of this type cannot be appended to (mode "a").
+
+    Notes
+    -----
+    Opening a URL makes one request, for the first 64 KiB, and a second one if header, metadata and
+    offset table are longer. Reading a row makes one more, a selection one per run of chunks. With
+    ``verify="always"``, and if the chunks have no checksum, the trailer is read with one more
+    request. If the object is replaced by another version, reading raises `FileChangedError`.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> bp.save("ramp.blp", np.arange(1000000))
+    >>> with bp.open("ramp.blp") as a:
+    ...     a[-3:]
+    array([999997, 999998, 999999])
+    """
+    if mode not in ("r", "a"):
+        raise ValueError(
+            f"mode must be 'r' or 'a', not {mode!r}: 'a' appends rows; bloscpack.save and "
+            "bloscpack.Writer make a new file"
+        )
+    place = Place.of(path)
+    if mode == "a" or place.inner:
+        return Array(
+            path,
+            mode,
+            verify=verify,
+            nthreads=nthreads,
+            storage_options=storage_options,
+            locking=locking,
+        )
+    source = open_source(place.path, storage_options)
+    # What has been fetched of an object is used again if it is not an array.
+    again = source.place(REMOTE_HEAD_NBYTES) if source.has_latency else place.path
+    try:
+        return Array(source, verify=verify, nthreads=nthreads)
+    except WrongKindError:
+        found = _open_other(again, verify, nthreads)
+        if found is None:
+            raise
+        return found  # type: ignore[no-any-return]
+
+
+def _open_other(where: Any, verify: Verify, nthreads: int | None) -> Any:
+    """Return what the row of another type than the array opens; None without such a row."""
+    source = open_source(where)
+    with closed_on_error(source, source.name):
+        kind = kind_of(source.read_at(0, HEAD_NBYTES), source.name)
+        opener = next((row.open for row in FILETYPES if row.kind is kind and row.open), None)
+        if opener is not None:
+            return opener(source, verify=verify, nthreads=nthreads)
+    source.close()
+    return None
+
+
+@overload
+def load(
+    path: Any,
+    *,
+    out: None = None,
+    nthreads: int | None = None,
+    on_error: OnLostChunk = "raise",
+    fill_value: Any = 0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> AnyArray: ...
+@overload
+def load(
+    path: Any,
+    *,
+    out: Out,
+    nthreads: int | None = None,
+    on_error: OnLostChunk = "raise",
+    fill_value: Any = 0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Out: ...
+@explain_keywords()
+def load(
+    path: Any,
+    *,
+    out: Any = None,
+    nthreads: int | None = None,
+    on_error: OnLostChunk = "raise",
+    fill_value: Any = 0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Read a whole array and verify every chunk.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file
+        A Bloscpack file or its URL. A file without array metadata is read as its bytes (uint8).
+        All arrays of an `Archive` are read; `open` reads them when they are indexed, as
+        `numpy.load` does.
+    out, on_error, fill_value
+        As for `Array.read`.
+    nthreads : int, optional
+        Number of decoding threads. Default: the number of processors, at most 8.
+    storage_options : mapping, optional
+        Arguments for the fsspec file system of a URL (keys, ``endpoint_url``, ``headers``).
+
+    Returns
+    -------
+    ndarray
+        A new, writable array in the order it was saved; or `out`. For an `Archive` a dict of
+        arrays by name.
+
+    Raises
+    ------
+    FormatError, CodecError
+        The file is damaged, or of another type.
+    ValueError, TypeError
+        `out`, `on_error` or `fill_value` does not fit.
+    OSError
+        The file cannot be read; `RemoteError` if a server cannot be reached.
+    """
+    found: Any = open(path, nthreads=nthreads, storage_options=storage_options)
+    options: dict[str, Any] = {"on_error": on_error, "fill_value": fill_value}
+    with found:
+        if isinstance(found, Array):
+            return found.read((), out=out, **options)
+        if out is not None:
+            raise ValueError(f"out is for one array; this is an archive of {len(found)}")
+        return {name: array.read((), **options) for name, array in found.items()}
 
 
 @overload

@@ -63,6 +63,8 @@ class FileType(NamedTuple):
     # Takes an open source and its first bytes, and decides whether it is of this type; None if its
     # kind decides.
     matches: Callable[..., bool] | None = None
+    # Takes the source, ``verify`` and ``nthreads``; `bloscpack.open` opens other files as an array.
+    open: Function | None = None
     # Takes the source and ``nthreads``.
     open_frames: "Callable[..., FrameSource] | None" = None
     # Takes the source, ``nthreads`` and ``progress``.
@@ -118,10 +120,11 @@ ARRAYS = FileType(
 ARCHIVES = FileType(
     "archive",
     (ARCHIVE, FRAME_STORE),  # which a damaged header may look like
-    matches=on_use("archive.reader", "is_archive"),
+    matches=on_use("container.members", "is_archive"),
     verify=on_use("archive.verify", "verify_archive"),
     recover=on_use("archive.recover", "recover_archive"),
-    open_member=on_use("archive.reader", "open_member"),
+    open=on_use("archive.reader", "Archive"),
+    open_member=on_use("container.members", "open_member"),
     repair="recover writes a new archive of the whole arrays",
     about=on_use("cli.archive.info", "about"),
     **_ARRAY_COMMANDS,

@@ -6,9 +6,10 @@ from typing import Any
 
 from ..damage.report import Report
 from ..parallel.progressbar import as_progress
+from ..storage.file import Place
 from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, errors_at
-from ..storage.url import refuse_url, split_inner
+from ..storage.url import refuse_url
 from ..types import Progress, ProgressOption
 from .identify import identify, refuse_other_folder
 from .table import ARRAYS, FileType
@@ -107,7 +108,7 @@ def verify_source(
     if filetype.has_decode:
         options["decode"] = decode
     with closing(source), errors_at(source.name):
-        if split_inner(fix)[1]:
+        if Place.of(fix)[1]:
             raise ValueError("an array of an archive cannot be fixed; recover writes a new archive")
         if fix is not None and not filetype.repair:
             source.close()  # it is opened again for writing, under a lock

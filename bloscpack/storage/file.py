@@ -7,7 +7,7 @@ import stat
 from bisect import bisect_right
 from collections.abc import Mapping
 from threading import Lock
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from weakref import WeakSet
 
 from .._ext import resident
@@ -261,6 +261,32 @@ def _read_whole(path: str | os.PathLike[str]) -> MemorySource:
     refuse_folder(path)
     with open(path, "rb") as stream:
         return MemorySource(stream.read())
+
+
+class Place(NamedTuple):
+    """File, and the name of an array or a clip in it, which a caller writes behind ``::/``."""
+
+    path: Any  # path, URL, or what else `open_source` opens
+    inner: str = ""  # empty for the whole file
+
+    @classmethod
+    def of(cls, where: Any) -> "Place":
+        """Return the place that a caller names.
+
+        A file whose own name has ``::/`` in it is opened as it is. So is a chain of URLs that ends
+        with the path of a zip or tar file: ``zip://part::/archive``.
+        """
+        if isinstance(where, Place):
+            return where
+        text = os.fspath(where) if isinstance(where, str | os.PathLike) else b""
+        if not isinstance(text, str) or "::/" not in text:
+            return cls(where)
+        outer, _, inner = text.rpartition("::/")
+        is_chain = outer.rpartition("::")[2].startswith(("zip://", "tar://", "libarchive://"))
+        return cls(where) if is_chain or os.path.lexists(text) else cls(outer, inner)
+
+    def __str__(self) -> str:
+        return f"{self.path}::/{self.inner}" if self.inner else str(self.path)
 
 
 def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) -> ByteSource:

@@ -1,6 +1,5 @@
 """Recognition of URLs, and their display without secrets."""
 
-import os
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -22,20 +21,6 @@ def in_folder(url: str, name: str) -> str:
     place = next((at for at, link in enumerate(links) if "://" in link), 0)
     link = links[place] if links[place].endswith("/") else f"{links[place]}/"
     return "::".join((*links[:place], f"{link}{name}", *links[place + 1 :]))
-
-
-def split_inner(where: Any) -> tuple[Any, str]:
-    """Return the place of a file, and the name of an array or clip in it behind ``::/``, if any.
-
-    A file whose own name has ``::/`` in it is opened as it is. So is a chain of URLs that ends with
-    the path of a zip or tar file: ``zip://part::/archive``.
-    """
-    text = os.fspath(where) if isinstance(where, str | os.PathLike) else b""
-    if not isinstance(text, str) or "::/" not in text:
-        return where, ""
-    outer, _, inner = text.rpartition("::/")
-    is_chain = outer.rpartition("::")[2].startswith(("zip://", "tar://", "libarchive://"))
-    return (where, "") if is_chain or os.path.lexists(text) else (outer, inner)
 
 
 # A URL inside a foreign message: it ends at white space, a quote or an angle bracket.

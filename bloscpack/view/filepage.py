@@ -7,7 +7,8 @@ from ..archive.reader import Archive
 from ..array.array import Array
 from ..damage.report import Report
 from ..filetypes.verify import verify_source
-from ..storage.url import is_url, split_inner
+from ..storage.file import Place
+from ..storage.url import is_url
 from .protocol import EXPECTED, Answer, Query, Work, document
 from .session import Session, ViewedFile
 from .slices import message
@@ -39,7 +40,7 @@ def _row(file: ViewedFile) -> dict[str, Any]:
 def _size(file: ViewedFile) -> int | None:
     if is_url(file.where):
         return None
-    place = split_inner(file.where)[0]
+    place = Place.of(file.where)[0]
     if not os.path.isdir(place):
         return os.path.getsize(place)
     with os.scandir(place) as entries:

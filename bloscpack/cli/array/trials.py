@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...array.array import load
 from ...array.dtype import pack_dtype
 from ...array.layout import AUTO, Chunks, divide, grid_chunks, item_encoder, stored_bytes
 from ...array.save import save
 from ...container.writer import Chunking
 from ...exceptions import FormatError
 from ...filetypes.arraysource import ArraySource
+from ...filetypes.open import load
 from ...format.chunkgrid import ChunkGrid
 from ...types import AnyArray, Progress
 from ..console.trialtable import Trial, least_seconds, smallest_of

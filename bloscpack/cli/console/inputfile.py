@@ -14,9 +14,10 @@ from ...exceptions import FileNotFound, WrongKindError
 from ...filetypes.identify import identify, open_member, refuse_other_folder
 from ...filetypes.table import FILETYPES, FileType
 from ...format.filekind import HEAD_NBYTES, kind_of, not_a_file, wrong_kind
+from ...storage.file import Place
 from ...storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ...storage.protocol import ByteSource
-from ...storage.url import is_url, shown_name, split_inner
+from ...storage.url import is_url, shown_name
 from .options import STDIO
 from .status import UsageError
 
@@ -28,7 +29,7 @@ def each_input(names: Iterable[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        where, inner = split_inner(name)
+        where, inner = Place.of(name)
         if name == STDIO or not is_pattern(where):
             found.append(name)
         else:
@@ -50,7 +51,7 @@ def one_input(name: str) -> str:
 
 def check_input(name: str, what: str) -> None:
     """Check that an input exists."""
-    where = split_inner(name)[0]
+    where = Place.of(name)[0]
     # Path("") is the working folder.
     if where != STDIO and not is_url(name) and not (where and Path(where).exists()):
         raise FileNotFound(f"{what} '{name}' does not exist!")
@@ -61,7 +62,7 @@ def readable(name: str) -> Any:
     if name == STDIO:
         stream = _stdin()
         return stream if stream.seekable() else stream.read()
-    if is_url(name) or split_inner(name)[1]:
+    if is_url(name) or Place.of(name)[1]:
         return name
     mode = Path(name).stat().st_mode
     # For a folder, `open_source` raises an error that names the call that reads it.
@@ -96,7 +97,7 @@ def open_item(name: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any, str]
 
     An array of an archive is opened itself. Errors as for `open_input`.
     """
-    where, inner = split_inner(name)
+    where, inner = Place.of(name)
     filetype, source = open_input(where, kinds)
     if not inner or filetype.open_frames is not None:
         return filetype, source, inner
@@ -114,7 +115,7 @@ def open_whole(name: str, done: str, kinds: Sequence[str] = ()) -> tuple[FileTyp
     filetype, source, inner = open_item(name, kinds)
     if inner:
         source.close()
-        where = shown_name(split_inner(name)[0])
+        where = shown_name(Place.of(name)[0])
         raise ValueError(f"a clip cannot be {done} alone: name its file, '{where}'")
     return filetype, source
 

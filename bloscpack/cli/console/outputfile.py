@@ -12,9 +12,10 @@ from typing import IO, Any
 
 from ...exceptions import FileNotFound
 from ...storage import disk
+from ...storage.file import Place
 from ...storage.protocol import ByteSink
 from ...storage.sink import open_sink
-from ...storage.url import is_url, shown_name, split_inner
+from ...storage.url import is_url, shown_name
 from ...types import BytesLike
 from .options import STDIO
 from .output import Console, binary_stdout
@@ -119,7 +120,7 @@ def check_output(name: str, inputs: list[str], console: Console, *, force: bool)
 
 def is_same_file(source: str, target: str) -> bool:
     """Return whether an input and an output are one regular file."""
-    one = _status(split_inner(source)[0], is_output=False)
+    one = _status(Place.of(source)[0], is_output=False)
     two = _status(target, is_output=True)
     if one is None or two is None or not stat.S_ISREG(two.st_mode):
         return False

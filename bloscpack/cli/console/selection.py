@@ -14,7 +14,7 @@ from types import EllipsisType
 
 from ...exceptions import WrongKindError
 from ...filetypes.table import ARRAYS
-from ...storage.url import split_inner
+from ...storage.file import Place
 from .inputfile import each_input, open_input
 from .options import STDIO
 from .status import UsageError
@@ -34,11 +34,11 @@ def take_name(args: argparse.Namespace) -> None:
     name, args.selection = args.selection, args.second
     if name is None:
         return
-    if args.selection is None and (not args.kinds or split_inner(args.file_)[1]):
+    if args.selection is None and (not args.kinds or Place.of(args.file_)[1]):
         try:
             parse_selection_text(name)
         except UsageError:
-            where, inner = split_inner(args.file_)
+            where, inner = Place.of(args.file_)
             if where == STDIO or inner or not _has_names(where):
                 raise
         else:

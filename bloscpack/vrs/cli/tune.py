@@ -9,7 +9,8 @@ import numpy as np
 from ...cli.console.output import Console, pretty_size
 from ...cli.console.trialtable import Trial, Tuned, command_text, least_seconds
 from ...cli.frames.tune import tune as tune_clips
-from ...storage.url import shown_name, split_inner
+from ...storage.file import Place
+from ...storage.url import shown_name
 from .recordings import open_recording
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def tune(args: argparse.Namespace, console: Console, name: str) -> Tuned:
     """Try every compression on records from all of a recording; settings of clips for a stream."""
     from ..format.payload import PRESETS
 
-    if split_inner(name)[1]:
+    if Place.of(name)[1]:
         return tune_clips(args, console, name)
     with open_recording(name, args.nthreads) as recording:
         payloads = _take_payloads(recording, args.sample or _SAMPLE)
