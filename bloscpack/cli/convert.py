@@ -1,21 +1,47 @@
 """``blpk convert``: copy arrays and clips of frames to another type of file."""
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from ..array.layout import AUTO
 from ..container.writer import DEFAULT_CODEC
 from ..filetypes.convert import convert
-from ..filetypes.table import TARGETS
+from ..filetypes.copyjob import DEFAULTS, CopyOptions
+from ..filetypes.table import ARRAY_OPTIONS, TARGETS
 from ..format.codec import CODECS
 from ..storage.url import shown_name
 from .console.inputfile import check_input, readable
-from .console.options import add_force_option, add_json_option, count, passed_on, positive
+from .console.options import (
+    add_force_option,
+    add_json_option,
+    add_options,
+    count,
+    passed_on,
+    positive,
+)
 from .console.output import Console, print_done
 from .console.status import ExitCode, UsageError
 
-_OF_CLIPS = ("quality", "preset", "videos_per_chunk", "verbatim", "crf", "codec", "tile")
-_OF_ARRAYS = ("chunks", "access", "clevel", "shuffle", "keepbits")
+_HELPS = {
+    "quality": "for a gulp directory: encode clips of arrays as JPEG of this quality, 1 to 100; "
+    "without it, they are refused",
+    "preset": "for arrays in a frame store (default: fast; small for recordings)",
+    "verbatim": "from a VRS recording: also store what is needed to restore the same bytes",
+    "videos_per_chunk": "clips in each pair of files of a gulp directory (default: %(default)s)",
+    "crf": "for a Benzina dataset: encode lossily, from 0 (best) to 51 or 63 (default: lossless); "
+    "for mp4: 0 to 51 (default: 18)",
+    "codec": "for a Benzina dataset: hevc (default), h264 or av1; for an array: "
+    f"{AUTO} or {', '.join(CODECS)} (default: {DEFAULT_CODEC})",
+    "tile": "for a Benzina dataset (default: 512)",
+    "chunks": f"for an array: rows per chunk, shape of a chunk (16,256,256), or {AUTO} (default: "
+    "those of SRC)",
+    "access": f"for an array, with --chunks {AUTO}: what is read most",
+    "clevel": "for an array: compression level, 0 (store) to 9 (default: that of the codec)",
+    "shuffle": "for an array: filter before the codec (default: auto, byte for items of several "
+    "bytes)",
+    "keepbits": "for an array: round floats to N mantissa bits (default: keep all)",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,78 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ".h5; otherwise an array from an array, and a frame store from clips; from a frame store a "
         "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording)",
     )
-    parser.add_argument(
-        "--quality",
-        metavar="N",
-        type=count,
-        help="for a gulp directory: encode clips of arrays as JPEG of this quality, 1 to 100; "
-        "without it, they are refused",
-    )
-    parser.add_argument(
-        "--preset",
-        choices=("fast", "small", "raw"),
-        help="for arrays in a frame store (default: fast; small for recordings)",
-    )
-    parser.add_argument(
-        "--verbatim",
-        action="store_true",
-        help="from a VRS recording: also store what is needed to restore the same bytes",
-    )
-    parser.add_argument(
-        "--videos-per-chunk",
-        metavar="N",
-        type=positive,
-        default=100,
-        help="clips in each pair of files of a gulp directory (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--crf",
-        metavar="N",
-        type=float,
-        help="for a Benzina dataset: encode lossily, from 0 (best) to 51 or 63 (default: "
-        "lossless); for mp4: 0 to 51 (default: 18)",
-    )
-    parser.add_argument(
-        "--codec",
-        metavar="CODEC",
-        choices=("hevc", "h264", "av1", AUTO, *CODECS),
-        help="for a Benzina dataset: hevc (default), h264 or av1; for an array: "
-        f"{AUTO} or {', '.join(CODECS)} (default: {DEFAULT_CODEC})",
-    )
-    parser.add_argument(
-        "--tile", metavar="PIXELS", type=count, help="for a Benzina dataset (default: 512)"
-    )
-    parser.add_argument(
-        "--chunks",
-        metavar="CHUNKS",
-        type=_chunks,
-        help=f"for an array: rows per chunk, shape of a chunk (16,256,256), or {AUTO} (default: "
-        "those of SRC)",
-    )
-    parser.add_argument(
-        "--access",
-        choices=("rows", "tiles", "series"),
-        help=f"for an array, with --chunks {AUTO}: what is read most",
-    )
-    parser.add_argument(
-        "--clevel",
-        metavar="LEVEL",
-        type=int,
-        choices=range(10),
-        help="for an array: compression level, 0 (store) to 9 (default: that of the codec)",
-    )
-    parser.add_argument(
-        "--shuffle",
-        choices=("auto", "none", "byte", "bit"),
-        help="for an array: filter before the codec (default: auto, byte for items of several "
-        "bytes)",
-    )
-    parser.add_argument(
-        "--keepbits",
-        metavar="N",
-        type=count,
-        help="for an array: round floats to N mantissa bits (default: keep all)",
-    )
+    add_options(parser, CopyOptions, _HELPS, _FORMS, DEFAULTS)
     parser.add_argument("--allow-empty", action="store_true", help="convert a source without clips")
     parser.add_argument(
         "--strict",
@@ -138,12 +93,21 @@ def _chunks(text: str) -> int | tuple[int, ...] | str:
     return sides if "," in text else sides[0]
 
 
+_FORMS: dict[str, dict[str, Any]] = {
+    "videos_per_chunk": {"type": positive},
+    "codec": {"metavar": "CODEC", "choices": ("hevc", "h264", "av1", AUTO, *CODECS)},
+    "tile": {"metavar": "PIXELS"},
+    "chunks": {"metavar": "CHUNKS", "type": _chunks},
+    "clevel": {"metavar": "LEVEL", "type": int, "choices": range(10)},
+}
+
+
 def run(args: argparse.Namespace) -> int:
     """Convert."""
     array_targets = {each.name for each in TARGETS if each.is_array}
     several = {each.name for each in TARGETS if each.has_names}
     is_array = args.to in array_targets or any(
-        value is not None for value in passed_on(args, *_OF_ARRAYS).values()
+        value is not None for value in passed_on(args, *ARRAY_OPTIONS).values()
     )
     if is_array and len(args.sources) > 1:
         raise UsageError("an array is copied from one file")
@@ -161,17 +125,12 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
             overwrite=args.force,
             nthreads=args.nthreads,
-            **passed_on(args, *_OF_CLIPS, *_OF_ARRAYS, "allow_empty", "strict"),
+            **passed_on(args, *_HELPS, "allow_empty", "strict"),
         )
     document = {
         "paths": [*map(shown_name, args.sources)],
         "target": shown_name(args.target),
-        "kind": copied.kind,
-        "clips": copied.clips,
-        "frames": copied.frames,
-        "images": copied.images,
-        "lossless": copied.lossless,
-        "left_out": list(copied.left_out),
+        **asdict(copied),
     }
     rounded = "" if copied.lossless else f", rounded to {args.keepbits} mantissa bits"
     if copied.kind in several:

@@ -38,7 +38,7 @@ from .copyjob import DEFAULTS, Conversion, CopyJob, CopyOptions
 from .identify import identify
 from .inventory import attributes
 from .open import frames_of, open_frames
-from .table import FILETYPES, TARGETS, FileType, Target
+from .table import ARRAY_OPTIONS, FILETYPES, TARGETS, FileType, Target
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
@@ -462,12 +462,6 @@ def _promised(job: CopyJob) -> str:
     return "" if suffix == ".blp" else suffix
 
 
-# Options that only arrays have make an array, if the destination does not name a type.
-_OF_ARRAYS = {name for target in TARGETS if target.is_array for name in target.options} - {
-    name for target in TARGETS if not target.is_array for name in target.options
-}
-
-
 def _target(to: str | None, source: Any, job: CopyJob, *, is_array: bool) -> Target:
     """Return the type that a copy is of, after checking that it has the options of the job."""
     target = _named(to) if to else _default(source, job, is_array=is_array)
@@ -481,7 +475,7 @@ def _default(source: Any, job: CopyJob, *, is_array: bool) -> Target:
     If two do, arrays stay arrays, and clips stay clips. Options of arrays make an array.
     """
     promised = _promised(job)
-    makes_array = not job.options.keys().isdisjoint(_OF_ARRAYS)
+    makes_array = not job.options.keys().isdisjoint(ARRAY_OPTIONS)
     fitting = [
         (len(suffix), target.is_array == is_array, -number, target)
         for number, target in enumerate(TARGETS)

@@ -304,3 +304,7 @@ TARGETS = (
     _exchange("webdataset", "webdataset", (".tar",), (TAR,)),
     _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), **_CHUNKED),
 )
+# Options that only arrays have make an array, if the destination does not name a type.
+ARRAY_OPTIONS = {name for target in TARGETS if target.is_array for name in target.options} - {
+    name for target in TARGETS if not target.is_array for name in target.options
+}

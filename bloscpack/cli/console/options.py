@@ -9,9 +9,9 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from ...format.codec import CODECS, MAX_CHUNK_NBYTES, MAX_TYPESIZE, Shuffle
 from ...original.args import (
@@ -362,6 +362,48 @@ def add_chunk_size_option(group: Container) -> None:
         help="bytes per chunk, with an optional suffix B, K, M, G or T; or 'max' "
         f"(default: {DEFAULT_CHUNK_SIZE})",
     )
+
+
+def add_options(
+    parser: Container,
+    record: Any,
+    helps: Mapping[str, str],
+    forms: Mapping[str, dict[str, Any]],
+    defaults: Mapping[str, Any],
+) -> None:
+    """Add options that a function takes in a record, with the names and types of its keys.
+
+    Parameters
+    ----------
+    parser : ArgumentParser or group
+        Gets the options, in the order of `helps`.
+    record : type of TypedDict
+        A Literal gives the choices, a bool a flag, and a number its type.
+    helps : mapping
+        The help of each option, by its key.
+    forms : mapping
+        Other arguments of `add_argument`, by its key; ``"short"`` has other names of the option.
+    defaults : mapping
+        Defaults that are not None.
+    """
+    hints = get_type_hints(record)
+    for name, text in helps.items():
+        form = _form_of(hints[name]) | forms.get(name, {})
+        form["default"] = defaults.get(name, False if hints[name] is bool else None)
+        names = [*form.pop("short", ()), f"--{name.replace('_', '-')}"]
+        parser.add_argument(*names, help=text, **form)
+
+
+def _form_of(hint: Any) -> dict[str, Any]:
+    """Return the arguments of `add_argument` for a type."""
+    if hint is bool:
+        return {"action": "store_true"}
+    kinds = get_args(hint) or (hint,)
+    literals = [kind for kind in (hint, *kinds) if get_origin(kind) is Literal]
+    choices = tuple(word for kind in literals for word in get_args(kind))
+    if choices:
+        return {"choices": choices}
+    return {"metavar": "N", "type": float if float in kinds else count}
 
 
 def passed_on(args: argparse.Namespace, *names: str) -> dict[str, Any]:

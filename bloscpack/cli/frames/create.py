@@ -11,15 +11,16 @@ from typing import Any
 from ...filetypes.open import open_frames
 from ...format.filekind import BLOSCPACK_KINDS
 from ...frames import listing
-from ...frames.ingest.ingest import IngestReport, Remark, ingest
+from ...frames.ingest.ingest import DEFAULTS, IngestOptions, IngestReport, Remark, ingest
 from ...frames.ingest.items import Item, VideoFile
-from ...frames.store.frameencoding import CODECS, ENCODERS, PRESETS, SUBSAMPLINGS
 from ...storage.file import kind_at
 from ...storage.url import shown_name
 from ..console.options import (
+    Container,
     add_force_option,
     add_json_option,
     add_locking_option,
+    add_options,
     byte_size,
     passed_on,
     positive,
@@ -28,9 +29,36 @@ from ..console.output import Console, message, pretty_size, print_done, printabl
 from ..console.outputfile import json_log
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
-# Options by the names that `ingest` has for them.
-_CODING = ("codec", "preset", "quality", "subsampling", "crf", "gop", "encoder", "video", "max_gop")
-_RUNNING = ("check", "keep_damaged", "workers", "resume", "max_bytes", "allow_empty", "locking")
+# The help of the options that `ingest` has in its record.
+_READING = {
+    "keep_damaged": "store the frames of damaged videos that can be decoded",
+    "check": "decode images that are stored unchanged, as a check",
+}
+_CODING = {
+    "codec": "codec of frames (default: images unchanged, everything else lossless)",
+    "preset": "for lossless (default: fast); raw: uncompressed, read as fast as a memory map",
+    "quality": "for jpeg, 1 to 100 (default: 90); images are encoded again",
+    "subsampling": "chroma of jpeg: full, half the width, or half the width and height (default: "
+    "444)",
+    "video": "video files stay video: keep their packets, or encode their frames again",
+    "max_gop": "for --video copy, frames of the longest group to accept (default: %(default)s)",
+    "crf": "quality of video (default: 18)",
+    "gop": "frames per group of video (default: 8)",
+    "encoder": "encoder of video (default: h264)",
+}
+_FILES = {
+    "max_bytes": "write files NAME-00000.blp and so on, and start another one after SIZE bytes "
+    "(suffixes K, M, G, T)",
+    "resume": "add to an existing store (default)",
+}
+_FORMS: dict[str, dict[str, Any]] = {
+    "codec": {"short": ("-c",)},
+    "quality": {"type": positive},
+    "max_gop": {"type": positive},
+    "gop": {"type": positive},
+    "max_bytes": {"metavar": "SIZE", "type": byte_size},
+    "resume": {"action": argparse.BooleanOptionalAction},
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,74 +125,21 @@ def _add_input_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="for videos: drop or repeat frames (default: each frame once)",
     )
-    group.add_argument(
-        "--keep-damaged",
-        action="store_true",
-        help="store the frames of damaged videos that can be decoded",
-    )
-    group.add_argument(
-        "--check", action="store_true", help="decode images that are stored unchanged, as a check"
-    )
+    _add_options(group, _READING)
 
 
 def _add_store_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("store")
-    group.add_argument(
-        "-c",
-        "--codec",
-        choices=CODECS,
-        help="codec of frames (default: images unchanged, everything else lossless)",
-    )
-    group.add_argument(
-        "--preset",
-        choices=PRESETS,
-        help="for lossless (default: fast); raw: uncompressed, read as fast as a memory map",
-    )
-    group.add_argument(
-        "--quality",
-        metavar="N",
-        type=positive,
-        help="for jpeg, 1 to 100 (default: 90); images are encoded again",
-    )
-    group.add_argument(
-        "--subsampling",
-        choices=SUBSAMPLINGS,
-        help="chroma of jpeg: full, half the width, or half the width and height (default: 444)",
-    )
-    group.add_argument(
-        "--video",
-        choices=("copy", "recode"),
-        help="video files stay video: keep their packets, or encode their frames again",
-    )
-    group.add_argument(
-        "--max-gop",
-        metavar="N",
-        type=positive,
-        default=32,
-        help="for --video copy, frames of the longest group to accept (default: %(default)s)",
-    )
-    group.add_argument("--crf", metavar="N", type=float, help="quality of video (default: 18)")
-    group.add_argument(
-        "--gop", metavar="N", type=positive, help="frames per group of video (default: 8)"
-    )
-    group.add_argument("--encoder", choices=ENCODERS, help="encoder of video (default: h264)")
+    _add_options(group, _CODING)
     group.add_argument(
         "--size", metavar="N", type=positive, help="resize frames: pixels of the shorter edge"
     )
-    group.add_argument(
-        "--max-bytes",
-        metavar="SIZE",
-        type=byte_size,
-        help="write files NAME-00000.blp and so on, and start another one after SIZE bytes "
-        "(suffixes K, M, G, T)",
-    )
-    group.add_argument(
-        "--resume",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="add to an existing store (default)",
-    )
+    _add_options(group, _FILES)
     add_force_option(group, "replace an existing store")
+
+
+def _add_options(group: Container, helps: dict[str, str]) -> None:
+    add_options(group, IngestOptions, helps, _FORMS, DEFAULTS)
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -210,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
             nthreads=args.nthreads,
             log=report_remark,
             progress=progress,
-            **passed_on(args, *_CODING, *_RUNNING),
+            **passed_on(args, *_READING, *_CODING, *_FILES, "workers", "allow_empty", "locking"),
         )
     _note_videos(args, videos, report, console)
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
