@@ -17,8 +17,6 @@ function takeToken() {
 
 const token = takeToken();
 
-export class ViewError extends Error {}
-
 async function ask(path, query = {}, options = {}) {
   const url = new URL(`api/${path}`, location.href);
   url.hash = "";
@@ -34,7 +32,7 @@ async function ask(path, query = {}, options = {}) {
   } catch {
     // Not JSON: the status says enough.
   }
-  throw new ViewError(message);
+  throw new Error(message);
 }
 
 export async function getJson(path, query, signal) {
@@ -92,7 +90,7 @@ export function framesOf(file) {
         if (!rest.length) {
           const { done, value } = await blocks.next();
           if (done && !at) return null;
-          if (done) throw new ViewError("the server ended within a frame");
+          if (done) throw new Error("the server ended within a frame");
           rest = value;
         }
         const some = rest.subarray(0, count - at);
@@ -106,7 +104,7 @@ export function framesOf(file) {
       for (let head; (head = await take(HEADER));) {
         const [index, channels, width, height, nbytes] = new Uint32Array(head.buffer);
         const data = await take(nbytes);
-        if (!data) throw new ViewError("the server ended within a frame");
+        if (!data) throw new Error("the server ended within a frame");
         yield channels ? { index, channels, width, height, data } : { index, error: new TextDecoder().decode(data) };
       }
     } finally {

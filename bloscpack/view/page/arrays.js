@@ -214,21 +214,31 @@ class ArrayView {
     this.loadChunks();
   }
 
-  fail(error) {
-    this.errors.replaceChildren(problem(error));
+  // Loads a part and shows it. Asks first, in `place`, if much of a remote file would be fetched:
+  // `whenAsked` empties what was shown before, and returns what else to choose.
+  load(part, get, query, place, show, whenAsked = () => []) {
+    this.requests[part].run(async (signal) => {
+      const found = await get(`${this.file.ordinal}/${part}`, { ...query, allow: this.allowed[part] }, signal);
+      if (!found.needs) {
+        show(found);
+        return;
+      }
+      const { nbytes, nrequests } = found.needs;
+      const allow = button(`Fetch ${size(nbytes)}`, () => {
+        this.allowed[part] = nbytes;
+        this.load(part, get, query, place, show, whenAsked);
+      });
+      place.replaceChildren(el("span", {}, `This needs ${size(nbytes)} of the file, in ${nrequests} ${nrequests === 1 ? "request" : "requests"}. `),
+        allow, ...whenAsked());
+    }, (error) => this.errors.replaceChildren(problem(error)));
   }
 
   loadPlane() {
-    this.requests.plane.run(async (signal) => {
-      const plane = await getPacket(`${this.file.ordinal}/plane`, { ...this.planeQuery, allow: this.allowed.plane }, signal);
-      if (plane.needs) {
-        this.ask("plane", plane.needs, this.heatNote, () => this.loadPlane());
-        return;
-      }
+    this.load("plane", getPacket, this.planeQuery, this.heatNote, (plane) => {
       this.errors.replaceChildren(...plane.lost.slice(0, 5).map((text) => problem(text)));
       this.plane = plane;
       this.paint();
-    }, (error) => this.fail(error));
+    });
   }
 
   paint() {
@@ -331,14 +341,8 @@ class ArrayView {
   }
 
   loadLine() {
-    this.requests.line.run(async (signal) => {
-      const line = await getPacket(`${this.file.ordinal}/line`,
-        { ...this.query, axis: this.lineAxis, bins: 800, allow: this.allowed.line }, signal);
-      if (line.needs) {
-        this.plot.show([]);
-        this.ask("line", line.needs, this.lineNote, () => this.loadLine());
-        return;
-      }
+    const query = { ...this.query, axis: this.lineAxis, bins: 800 };
+    this.load("line", getPacket, query, this.lineNote, (line) => {
       this.plot.cursor = this.shape.length > 1 ? null : this.index[0];
       this.plot.show([lineOf(line)]);
       this.lineNote.textContent = [
@@ -346,29 +350,15 @@ class ArrayView {
         line.form === "extremes" ? "The smallest and largest value of each bin is shown." : "",
         line.step > 1 ? `Every ${line.step} of ${line.length} items is read.` : "",
         ...line.lost.slice(0, 2)].join(" ");
-    }, (error) => this.fail(error));
-  }
-
-  // Asks before much of a remote file is fetched.
-  ask(part, { nbytes, nrequests }, place, load, ...others) {
-    const allow = button(`Fetch ${size(nbytes)}`, () => {
-      this.allowed[part] = nbytes;
-      load();
+    }, () => {
+      this.plot.show([]);
+      return [];
     });
-    place.replaceChildren(el("span", {}, `This needs ${size(nbytes)} of the file, in ${nrequests} ${nrequests === 1 ? "request" : "requests"}. `),
-      allow, ...others);
   }
 
   loadStatistics(sample = undefined) {
-    this.requests.statistics.run(async (signal) => {
-      const found = await getJson(`${this.file.ordinal}/statistics`,
-        { ...this.planeQuery, scope: this.scope, sample, allow: this.allowed.statistics }, signal);
-      if (found.needs) {
-        this.histogram.show([]);
-        this.ask("statistics", found.needs, this.statistics, () => this.loadStatistics(),
-          ...(this.scope === "array" ? [" ", button("Take a sample", () => this.loadStatistics(1))] : []));
-        return;
-      }
+    const query = { ...this.planeQuery, scope: this.scope, sample };
+    this.load("statistics", getJson, query, this.statistics, (found) => {
       this.statistics.replaceChildren(facts([
         ["Values", `${found.count}${found.exact ? "" : ` (${found.sampled ?? "evenly spaced sample"})`}`],
         ["Smallest", number(found.min)], ["Largest", number(found.max)],
@@ -377,7 +367,10 @@ class ArrayView {
         ["Not finite", found.count - found.finite || ""]]));
       const { counts = [], edges = [] } = found.histogram ?? {};
       this.histogram.show([{ x: edges, low: counts, high: counts }], { bars: true });
-    }, (error) => this.fail(error));
+    }, () => {
+      this.histogram.show([]);
+      return this.scope === "array" ? [" ", button("Take a sample", () => this.loadStatistics(1))] : [];
+    });
   }
 
   // The page that has the cursor.
@@ -387,21 +380,15 @@ class ArrayView {
   }
 
   loadTable() {
-    this.requests.table.run(async (signal) => {
-      const query = { member: this.member, allow: this.allowed.table };
-      if (this.shape.length) {
-        query.index = this.index.join(",");
-        query.rows = Math.max(0, this.rows);
-        query.cols = Math.max(0, this.cols);
-        query.row_start = this.pageOf(query.rows);
-        query.col_start = this.pageOf(query.cols);
-      }
-      const { cells, rows, cols, needs } = await getJson(`${this.file.ordinal}/table`, query, signal);
-      if (needs) {
-        this.page = null;
-        this.ask("table", needs, this.cells, () => this.loadTable());
-        return;
-      }
+    const query = { member: this.member };
+    if (this.shape.length) {
+      query.index = this.index.join(",");
+      query.rows = Math.max(0, this.rows);
+      query.cols = Math.max(0, this.cols);
+      query.row_start = this.pageOf(query.rows);
+      query.col_start = this.pageOf(query.cols);
+    }
+    this.load("table", getJson, query, this.cells, ({ cells, rows, cols }) => {
       const isLine = this.shape.length < 2;
       const table = el("table", { className: "cells" });
       if (!isLine && cells.length) {
@@ -413,7 +400,10 @@ class ArrayView {
       this.cells.replaceChildren(cells.length ? table : el("p", { className: "quiet" }, "no items"));
       if (this.plane) this.showCursor();
       else if (isLine && rows !== null) found[this.index[0] - rows]?.[0].setAttribute("aria-current", "true");
-    }, (error) => this.fail(error));
+    }, () => {
+      this.page = null;
+      return [];
+    });
   }
 
   loadChunks() {
@@ -421,9 +411,8 @@ class ArrayView {
       this.chunkText.textContent = "no chunks";
       return;
     }
-    this.requests.chunks.run(async (signal) => {
-      const found = await getPacket(`${this.file.ordinal}/chunks`,
-        { member: this.member, start: this.chunkStart, count: 512 }, signal);
+    const query = { member: this.member, start: this.chunkStart, count: 512 };
+    this.load("chunks", getPacket, query, this.chunkText, (found) => {
       const [offsets, stored, decoded, regions] = found.arrays;
       const largest = Math.max(...stored.data, 1);
       this.chunkGrid.replaceChildren();
@@ -447,7 +436,7 @@ class ArrayView {
       const count = found.nchunks === 1 ? "1 chunk." : `${found.nchunks} chunks, darker ones are larger.`;
       this.chunkText.textContent = `${count} ${
         bad ? `${bad} are damaged.` : found.verified ? "None of these is damaged." : "Not verified yet: see File."}`;
-    }, (error) => this.fail(error));
+    });
   }
 
   close() {

@@ -6,20 +6,18 @@ import * as clips from "./clips.js";
 import { chooser } from "./chooser.js";
 import { openFile, verify } from "./files.js";
 
-export class ViewError extends Error {}
-
 const MAX_FILES = 100;
 const files = [];
 
 function addFile(name, place) {
-  if (files.length >= MAX_FILES) throw new ViewError(`at most ${MAX_FILES} files can be open`);
+  if (files.length >= MAX_FILES) throw new Error(`at most ${MAX_FILES} files can be open`);
   files.push({ ordinal: files.length, name, opened: openFile(place), turn: Promise.resolve() });
 }
 
 // Files of the same site can be named by a relative URL.
 function addUrl(text) {
   const url = URL.canParse(text, location.href) ? new URL(text, location.href) : null;
-  if (!url || !["http:", "https:"].includes(url.protocol)) throw new ViewError(`${text} is not an http or https URL`);
+  if (!url || !["http:", "https:"].includes(url.protocol)) throw new Error(`${text} is not an http or https URL`);
   // Like the server, shows no query: it may hold a signature.
   addFile(url.origin + url.pathname, url.href);
 }
@@ -67,7 +65,7 @@ async function answer(path, query = {}, signal = undefined) {
   const [file, view] = split(path);
   const opened = await file.opened;
   const views = { array: arrays.VIEWS, archive: arrays.VIEWS, frames: clips.VIEWS }[opened.kind] ?? {};
-  if (!views[view]) throw new ViewError(`this page has no view ${view} of the file; blpk view has more`);
+  if (!views[view]) throw new Error(`this page has no view ${view} of the file; blpk view has more`);
   const work = () => {
     signal?.throwIfAborted();
     return views[view](opened, query, signal);
