@@ -114,6 +114,7 @@ class _ArrayCopier:
         # Progress counts the bytes of one array, or several arrays.
         self.total = arrays.nbytes or len(arrays.names)
         self.written: set[str] = set()
+        self._names = frozenset(arrays.names)
 
     def write(self, path: str, tally: Tally) -> None:
         with self._form.writing(path, self._arrays, self._job) as writer:
@@ -169,7 +170,7 @@ class _ArrayCopier:
         with self._arrays.open(name) as source, copies.open(name) as copy:
             stored = self._stored(source, name)
             what = stored.difference(copy, tally.advance if self.is_alone else _ignore)
-            if what is None and not _has_attrs(stored, copy, name, self._arrays.names):
+            if what is None and not _has_attrs(stored, copy, name, self._names):
                 what = "the attrs"
             return what
 

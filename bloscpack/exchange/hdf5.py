@@ -109,6 +109,11 @@ class _Reader:
                 note(f"link {quoted(inner)} to {quoted(getattr(link, 'path', ''))}{other}")
 
     def _add_all(self) -> None:
+        self._bare = {
+            path
+            for path, dataset in self._datasets.items()
+            if _scale_name(dataset).startswith(_NO_VALUES)
+        }
         labels = {path: self._dims(dataset) for path, dataset in self._datasets.items()}
         scale_dims: dict[str, list[str]] = {}
         for dims, scales in labels.values():
@@ -145,15 +150,14 @@ class _Reader:
         return {each.attrs.get("_Netcdf4Dimid"): path for path, each in scales}
 
     def _add(self, path: str, dataset: Any, dims: list[str], scales: list[str]) -> None:
-        name = dataset.attrs.get("NAME", b"") if dataset.is_scale else b""
-        name = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-        if name.startswith(_NO_VALUES):
+        name = _scale_name(dataset)
+        if path in self._bare:
             if path not in self._used:
                 self._tree.inventory.add(f"dimension {quoted(path)} of length {len(dataset)}")
             if dataset.maxshape == (None,):
                 self._tree.inventory.add(f"unlimited length of dimension {quoted(path)}")
             return
-        scales = [each for each in scales if not self._is_bare(each)]
+        scales = [each for each in scales if each not in self._bare]
         clean = self._name(path)
         group = path.rpartition("/")[0]
         node = Node(f"{group}/{clean}" if group else clean, _attrs(dataset, self._is_netcdf), None)
@@ -170,10 +174,6 @@ class _Reader:
         if name and name != clean and dataset.is_scale:
             node.lost.append(f"name {quoted(name)} of scale {quoted(path)}")
         self._tree.add(node)
-
-    def _is_bare(self, path: str) -> bool:
-        name = self._datasets[path].attrs.get("NAME", b"")
-        return isinstance(name, bytes) and name.startswith(_NO_VALUES.encode())
 
     def _add_rows(self, path: str, dataset: Any, node: Node) -> None:
         if dataset.dtype.hasobject:
@@ -223,6 +223,11 @@ class _Reader:
             if fill.tobytes().strip(b"\0") and not _is_equal(fill, node.attrs.get("_FillValue")):
                 lost.append(f"fill value {fill!s:.40} of {of}")
         return lost
+
+
+def _scale_name(dataset: Any) -> str:
+    name = dataset.attrs.get("NAME", b"") if dataset.is_scale else b""
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
 
 
 def _is_equal(fill: Any, value: Any) -> bool:

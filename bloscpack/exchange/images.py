@@ -36,6 +36,10 @@ class _Frame(NamedTuple):
     number: int
     read: Callable[[], bytes | AnyArray]
 
+    @property
+    def is_last(self) -> bool:
+        return self.number == len(self.clip) - 1
+
 
 class _File(NamedTuple):
     """Content of a file."""
@@ -57,12 +61,9 @@ class PictureWriter(ClipWriter):
         """Write all frames."""
         folder = Folder(path)
         names = FileNames(_SUFFIXES.values(), LISTS.values())
-        clip: Clip | None = None
+        nthreads = resolve_nthreads(self._job.nthreads, ALL_THREADS)
         with Listing(folder, "json") as lines:
-            nthreads = resolve_nthreads(self._job.nthreads, ALL_THREADS)
             for frame, file in map_ordered(_encode, self._frames(), nthreads):
-                if clip is not None and frame.clip is not clip:
-                    tally.advance()
                 clip = frame.clip
                 meta = meta_of(clip)
                 name = meta.get("name") if isinstance(meta.get("name"), str) else clip.id
@@ -75,8 +76,8 @@ class PictureWriter(ClipWriter):
                     {"file": called, "clip": clip.id, "frame": frame.number}
                     | ({"meta": meta} if not frame.number else {})
                 )
-        if clip is not None:
-            tally.advance()
+                if frame.is_last:
+                    tally.advance()
 
     def _frames(self) -> Iterator[_Frame]:
         for id_ in self._source:
@@ -94,15 +95,11 @@ class PictureWriter(ClipWriter):
         files = (os.path.join(path, *name.split("/")) for name in self._files)
         pairs = zip(self._frames(), files, strict=True)
         nthreads = resolve_nthreads(self._job.nthreads, ALL_THREADS)
-        clip: Clip | None = None
         for frame, is_equal in map_ordered(_compared, pairs, nthreads):
             if not is_equal:
                 return f"clip {frame.clip.id!r:.80}: frame {frame.number}"
-            if clip is not None and frame.clip is not clip:
+            if frame.is_last:
                 tally.advance()
-            clip = frame.clip
-        if clip is not None:
-            tally.advance()
         return None
 
 

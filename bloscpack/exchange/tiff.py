@@ -58,6 +58,8 @@ _OME_STRUCTURE = {
     *("SizeX", "SizeY", "SizeZ", "SizeC", "SizeT", "SamplesPerPixel", "SignificantBits"),
     *("IFD", "PlaneCount", "FirstC", "FirstT", "FirstZ"),
 }
+# Words of tifffile about pages that it leaves out.
+_DAMAGE = re.compile("invalid.*offset|corrupt|failed|truncated")
 # Axes of an OME-TIFF without names.
 _OME_AXES = {2: "YX", 3: "TYX", 4: "TCYX", 5: "TZCYX"}
 
@@ -161,31 +163,22 @@ def _values(found: Any, path: str = "") -> Iterator[tuple[str, Any]]:
                 yield place, each
 
 
-class _Damage(logging.Handler):
-    """Damage that tifffile logs, and then leaves out pages."""
-
-    _WORDS = re.compile("invalid.*offset|corrupt|failed|truncated")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.message = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if self._WORDS.search(record.getMessage()):
-            self.message = record.getMessage()
-
-
 @contextmanager
 def _complaints() -> Iterator[None]:
-    """Raise ValueError if tifffile finds that pages are missing."""
-    logger, damage = logging.getLogger("tifffile"), _Damage()
-    logger.addHandler(damage)
+    """Raise ValueError if tifffile logs damage: it then leaves out pages."""
+    logger, messages = logging.getLogger("tifffile"), list[str]()
+
+    def note(record: logging.LogRecord) -> bool:
+        messages.append(record.getMessage())
+        return True
+
+    logger.addFilter(note)
     try:
         yield
     finally:
-        logger.removeHandler(damage)
-    if damage.message:
-        raise ValueError(damage.message)
+        logger.removeFilter(note)
+    for message in filter(_DAMAGE.search, messages):
+        raise ValueError(message)
 
 
 def _stored(source: ArraySource, job: CopyJob, of: str) -> ArraySource:

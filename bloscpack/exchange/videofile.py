@@ -16,8 +16,8 @@ from ..exceptions import FormatError, UnsupportedError
 from ..filetypes.arrayclips import Clips, clip_id
 from ..filetypes.clipcopy import is_same, leave_out_of_clips
 from ..filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ..frames.indexing import IndexedClip
-from ..frames.protocol import FrameSelection, FrameSource, frame_indices
+from ..frames.indexing import DecodedClip
+from ..frames.protocol import FrameSource
 from ..frames.store.openclip import is_images
 from ..media.video import VideoFrames, read_video
 from ..media.videowriter import (
@@ -32,14 +32,14 @@ from ..media.videowriter import (
 )
 from ..storage.file import open_source
 from ..storage.protocol import ByteSource
-from ..types import AnyArray
+from ..types import AnyArray, IntArray
 
 # Frames that are decoded at once to compare a copy of packets.
 _COMPARED_NFRAMES = 32
 _DEFAULT_CRF = 18
 
 
-class VideoClip(IndexedClip):
+class VideoClip(DecodedClip):
     """Frames of a video as a clip; see `frames.protocol.Clip`.
 
     Reading forward continues where the last read ended; going back by more than 16 frames starts
@@ -56,7 +56,7 @@ class VideoClip(IndexedClip):
         self._lock = Lock()
         with read_video(path, raw=True) as frames:
             first = next(frames, None)
-            self._count = sum(1 for _ in frames) + (first is not None)
+            count = sum(1 for _ in frames) + (first is not None)
             self.content = frames.content
             self.meta = {RATE_KEY: frames.report.rate} if frames.report.rate else {}
             if not frames.report.ok:
@@ -65,12 +65,8 @@ class VideoClip(IndexedClip):
             raise FormatError(f"{path}: a video without frames")
         # An alpha channel that is not used is left away.
         self._channels = slice(3 if self.content.is_opaque and first.ndim == 3 else None)
-        self.shape = (self._count, *self._used(first).shape)
+        self.shape = (count, *self._used(first).shape)
         self.dtype: np.dtype[Any] = first.dtype
-
-    def __len__(self) -> int:
-        """Return the number of frames."""
-        return self._count
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -82,18 +78,12 @@ class VideoClip(IndexedClip):
         """Whether frames have the values that the file stores."""
         return self.content.is_raw
 
-    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
-        """Return frames in one array; see `frames.protocol.Clip`."""
-        indices, is_single = frame_indices(selection, self._count)
+    def _frames_at(self, indices: IntArray) -> AnyArray:
         found: AnyArray = np.empty((len(indices), *self.shape[1:]), self.dtype)
         with self._lock:
             for at in np.argsort(indices, kind="stable"):
                 found[at] = self._frame(int(indices[at]))
-        found = found[0] if is_single else found
-        if out is None:
-            return found
-        out[...] = found
-        return out
+        return found
 
     def _frame(self, number: int) -> AnyArray:
         if self._frames is None or number < self._position - len(self._recent):
@@ -110,9 +100,6 @@ class VideoClip(IndexedClip):
 
     def _used(self, frame: AnyArray) -> AnyArray:
         return frame[..., self._channels] if frame.ndim == 3 else frame
-
-    def read_images(self, selection: FrameSelection = None) -> None:
-        """Return None: frames are decoded."""
 
     def close(self) -> None:
         """Close the file, until it is read again."""

@@ -8,23 +8,21 @@ from typing import Any, Self
 import numpy as np
 
 from ..exceptions import NotFoundError
-from ..frames.indexing import IndexedClip
+from ..frames.indexing import DecodedClip
 from ..frames.protocol import (
     Clip,
     ClipMapping,
-    FrameSelection,
     FrameSource,
     Request,
-    frame_indices,
 )
 from ..frames.store.openclip import data_of, meta_of
 from ..media.pictureitems import lost_by_decoding
-from ..types import AnyArray
+from ..types import AnyArray, IntArray
 from .arraysource import ArraySource, Place, Rows, SeveralArrays
 from .clipcopy import attrs_of
 
 
-class ArrayClip(IndexedClip):
+class ArrayClip(DecodedClip):
     """Array of frames as a clip; see `frames.protocol.Clip`."""
 
     def __init__(self, id_: str, array: ArraySource) -> None:
@@ -34,26 +32,10 @@ class ArrayClip(IndexedClip):
         self.meta = dict(array.attrs)
         self._rows = array.rows
 
-    def __len__(self) -> int:
-        """Return the number of frames."""
-        return self.shape[0]
-
-    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
-        """Return frames in one array; see `frames.protocol.Clip`."""
-        indices, is_single = frame_indices(selection, len(self))
+    def _frames_at(self, indices: IntArray) -> AnyArray:
         # `Rows` reads ranges only.
         first, last = (int(indices.min()), int(indices.max()) + 1) if len(indices) else (0, 0)
-        found: AnyArray = np.ascontiguousarray(
-            self._rows.read((slice(first, last),))[indices - first]
-        )
-        found = found[0] if is_single else found
-        if out is None:
-            return found
-        out[...] = found
-        return out
-
-    def read_images(self, selection: FrameSelection = None) -> None:
-        """Return None: frames are arrays."""
+        return np.ascontiguousarray(self._rows.read((slice(first, last),))[indices - first])
 
 
 class Clips(ClipMapping[Clip]):
@@ -102,10 +84,6 @@ class Clips(ClipMapping[Clip]):
 
     def _ids(self) -> Sequence[str]:
         return tuple(self._clips)
-
-    def __len__(self) -> int:
-        """Return the number of clips."""
-        return len(self._clips)
 
     def __contains__(self, key: object) -> bool:
         """Return whether a clip has this id."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import AnyArray
+from ..types import AnyArray, IntArray
 from .protocol import Clip, FrameSelection, frame_indices
 
 # Decoded size of the frames that are held at a time where only a part of them is wanted.
@@ -58,6 +58,34 @@ class IndexedClip:
     def nbytes(self: Clip) -> int:
         """Decoded size in bytes; images that differ in shape are counted as if like the first."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+
+class DecodedClip(IndexedClip):
+    """Base class of clips whose frames are arrays of one shape that are read one clip at a time."""
+
+    __slots__ = ()
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return self.shape[0]
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return frames in one array; see `frames.protocol.Clip`."""
+        indices, is_single = frame_indices(selection, len(self))
+        frames = self._frames_at(indices)
+        found: AnyArray = frames[0] if is_single else frames
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    def _frames_at(self, indices: IntArray) -> AnyArray:
+        """Return frames by their numbers."""
+        raise NotImplementedError
+
+    def read_images(self, selection: FrameSelection = None) -> None:
+        """Return None: frames are arrays."""
 
 
 def _read_axes(clip: Clip, selection: tuple[Any, ...]) -> AnyArray:

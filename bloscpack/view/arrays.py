@@ -10,9 +10,8 @@ from ..archive.reader import Archive
 from ..array.array import Array
 from ..display.thumbnail import picture_axes
 from ..exceptions import BloscpackError
-from ..frames.indexing import IndexedClip
-from ..frames.protocol import FrameSelection, frame_indices
-from ..types import AnyArray
+from ..frames.indexing import DecodedClip
+from ..types import AnyArray, IntArray
 from .protocol import Answer, Query, QueryError, Work, document, packet
 from .raster import Extremes, finite_range, summary
 from .session import ViewedFile
@@ -77,7 +76,7 @@ def has_pictures(array: Array) -> bool:
     return is_color and array.size > 0 and prod(array.shape[-3:]) <= MAX_PICTURE_NBYTES
 
 
-class PictureClip(IndexedClip):
+class PictureClip(DecodedClip):
     """Array of pictures as a clip: all of its axes before those of a picture are one."""
 
     def __init__(self, array: Array) -> None:
@@ -88,23 +87,12 @@ class PictureClip(IndexedClip):
         self.shape: tuple[int, ...] = (prod(self._outer), *array.shape[-3:])
         self.dtype, self.meta = array.dtype, dict(array.attrs)
 
-    def __len__(self) -> int:
-        """Return the number of pictures."""
-        return self.shape[0]
-
-    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
-        """Return pictures in one array; see `frames.protocol.Clip`."""
-        indices, is_single = frame_indices(selection, len(self))
+    def _frames_at(self, indices: IntArray) -> AnyArray:
         places = [tuple(map(int, np.unravel_index(each, self._outer))) for each in indices]
         if len(self._outer) == 1 and places and (np.diff(indices) == 1).all():
-            found = self._array.read((slice(places[0][0], places[-1][0] + 1),))
-        else:
-            pictures = [self._array.read(each) for each in places]
-            found = np.stack(pictures) if places else np.empty((0, *self.shape[1:]), self.dtype)
-        return found[0] if is_single else found
-
-    def read_images(self, selection: FrameSelection = None) -> None:
-        """Return None: pictures are arrays."""
+            return self._array.read((slice(places[0][0], places[-1][0] + 1),))
+        pictures = [self._array.read(each) for each in places]
+        return np.stack(pictures) if places else np.empty((0, *self.shape[1:]), self.dtype)
 
 
 def values_of(file: ViewedFile, query: Query) -> Values:

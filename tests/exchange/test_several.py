@@ -17,7 +17,7 @@ from .conversions import assert_interrupted_steps_leave_nothing, assert_same
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
 
-from bloscpack.exchange import hdf5, zarrarray  # noqa: E402 - they need the libraries
+from bloscpack.exchange import hdf5, treewriter, zarrarray  # noqa: E402 - they need the libraries
 
 NAMES = ["a.h5", "a.zarr", "a.zarr.zip"]
 ARRAYS: dict[str, Any] = {
@@ -257,6 +257,22 @@ def test_a_copy_that_differs_is_removed(
     monkeypatch.setattr(module._Writer, "write", wrong)
     with pytest.raises(FormatError, match="differs from its source and was removed: array 'mask'"):
         bp.convert(archive, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.zarr", "a.nc"])
+def test_a_copy_that_lacks_attributes_is_removed(
+    name: str, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("h5netcdf")
+    with monkeypatch.context() as patch:
+        patch.setattr(treewriter, "others_of", lambda attrs, shape: {})
+        with pytest.raises(FormatError, match="removed: array 'run/one': the attrs"):
+            bp.convert(archive, tmp_path / name)
+    with monkeypatch.context() as patch:
+        patch.setattr(treewriter, "split_groups", lambda attrs: ({}, {}))
+        with pytest.raises(FormatError, match="removed: the attrs of all arrays"):
+            bp.convert(archive, tmp_path / name)
     assert not (tmp_path / name).exists()
 
 
