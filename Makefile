@@ -83,11 +83,11 @@ bench: $(BENCH)/.ready
 bench-peers: $(PEERS)/.ready
 	$(call race,peers)
 
-# Codecs of arrays: blosc2, zarr, h5py, tensorstore, pcodec, OpenZL, Vortex, fpzip, JPEG XL.
+# Codecs of arrays: blosc2, zarr, h5py, pcodec, OpenZL, Vortex, fpzip, JPEG XL.
 bench-arrays: $(ARRAYS)/.ready
 	$(call race,arrays)
 
-# GulpIO2, torchcodec, PyAV, litdata, lance, datasets, memory maps and others at frames.
+# GulpIO2, torchcodec, PyAV, litdata, webdataset, memory maps and others at frames.
 bench-frames: $(FRAMES)/.ready
 	$(call race,frames)
 

@@ -32,7 +32,6 @@ TABLE = {
     "zarr, Blosc": f"{_FORMATS}:ZarrBlosc",
     "h5py, gzip": f"{_FORMATS}:Hdf5",
     "h5py, Blosc": f"{_FORMATS}:Hdf5Blosc",
-    "tensorstore, zstd": f"{_FORMATS}:Tensorstore",
     PCODEC: f"{_CODECS}:PCodec",
     "pcodec 12": (f"{_CODECS}:PCodec", {"level": 12, "note": "pcodec at its highest level"}),
     "OpenZL": f"{_CODECS}:OpenZL",

@@ -122,32 +122,6 @@ class Hdf5Blosc(Hdf5):
         return import_module("hdf5plugin").Blosc(cname="zstd", clevel=5, shuffle=1)
 
 
-class Tensorstore(Contender):
-    note = "its zarr driver, byte shuffle and zstd-5; one chunk"
-    libraries = "tensorstore {tensorstore}"
-    modules = ("tensorstore",)
-
-    def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
-        blosc = {"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": 1}
-        spec = self._spec(path) | {"metadata": {"compressor": blosc}}
-        store = self.lib.open(spec, create=True, dtype=array.dtype, shape=array.shape)
-        store.result().write(array).result()
-
-    @contextmanager
-    def open(self, path: Path) -> Iterator[Any]:
-        context = self.lib.Context({"data_copy_concurrency": {"limit": 1}})
-        yield self.lib.open(self._spec(path), context=context).result()
-
-    def read(self, handle: Any, like: np.ndarray) -> np.ndarray:
-        return handle.read().result()
-
-    def cbytes(self, path: Path) -> int:
-        return sum(entry.stat().st_size for entry in path.glob("[0-9]*"))
-
-    def _spec(self, path: Path) -> dict[str, Any]:
-        return {"driver": "zarr", "kvstore": {"driver": "file", "path": str(path)}}
-
-
 class Vortex(Contender):
     note = "a file of one column, with its compact encodings, pcodec and Zstandard"
     libraries = "vortex-data {vortex-data}"

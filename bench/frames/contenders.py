@@ -64,7 +64,7 @@ def _store(kind: str, note: str, *works: str, nthreads: int | None = None) -> tu
 
 
 _RAW = "preset raw, all frames read and verified before"
-_HDF5, _LITDATA = "frames.with_arrays:Hdf5", "frames.with_tables:LitData"
+_HDF5, _LITDATA = "frames.with_arrays:Hdf5", "frames.with_samples:LitData"
 TABLE = {
     GULPIO2: "frames.with_images:GulpIO2",
     GULPIO2_STACKED: "frames.with_images:GulpIO2Stacked",
@@ -89,9 +89,6 @@ TABLE = {
         _HDF5,
         {"codec": ("zstd", 1), "works": (CLIP,), "note": "the same with level 1 of Zstandard"},
     ),
-    "tensorstore": "frames.with_arrays:Tensorstore",
-    "lance": "frames.with_tables:Lance",
-    "Hugging Face datasets": "frames.with_tables:HuggingFace",
     "litdata, raw": (_LITDATA, {"works": (CLIP, SINGLE, LOADING)}),
     LITDATA_JPEG: (
         _LITDATA,

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from peers.formats import HDF5_LIBRARIES, tensorstore_spec, zarr_metadata
+from peers.formats import HDF5_LIBRARIES
 
 from frames.contenders import (
     BATCH,
@@ -48,24 +47,6 @@ class MemoryMap(ClipFiles):
             return batch
 
         yield read
-
-
-class Tensorstore(ClipFiles):
-    works = (CLIP, SINGLE)
-    note = "a Zarr array for each clip, chunk = frame, zstd-1; threads as it chooses; no checksums"
-    libraries = "tensorstore {tensorstore}"
-    modules = ("tensorstore",)
-
-    def write_clip(self, path: Path, coded: np.ndarray) -> None:
-        metadata = zarr_metadata(coded, 1, {"name": "zstd", "configuration": {"level": 1}})
-        spec = {**tensorstore_spec(path), "metadata": metadata}
-        self.lib.open(spec, create=True).result().write(coded).result()
-
-    def open_clip(self, path: Path) -> Any:
-        return self.lib.open(tensorstore_spec(path), read=True).result()
-
-    def read_clip(self, clip: Any, selection: slice) -> Frames:
-        return clip[selection].read().result()
 
 
 class Hdf5(Contender):
