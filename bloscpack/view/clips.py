@@ -15,6 +15,7 @@ import numpy as np
 
 from ..archive.reader import Archive
 from ..array.array import Array
+from ..display.contactsheet import spread
 from ..frames.protocol import Clip, FrameSource
 from ..media import image
 from ..types import AnyArray
@@ -177,11 +178,10 @@ class Painter:
 
     def _sampled_range(self) -> tuple[float, float]:
         low, high = np.inf, -np.inf
-        count = len(self._clip)
-        for k in range(min(count, _NSAMPLED)):
+        for number in spread(len(self._clip), _NSAMPLED):
             self._work.step()
             try:
-                frame = self._clip.read(k * count // min(count, _NSAMPLED))
+                frame = self._clip.read(number)
             except EXPECTED:
                 continue
             limits = finite_range(as_numbers(frame, "abs"))

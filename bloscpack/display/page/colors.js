@@ -10,7 +10,7 @@ const ANCHORS = {
 export const NAMES = Object.keys(ANCHORS);
 
 // Colour of values that are not finite.
-export const MISSING = [128, 128, 128, 255];
+const MISSING = [128, 128, 128, 255];
 
 const tables = new Map();
 

@@ -47,7 +47,7 @@ export function facts(rows, className = "") {
 }
 
 // Any JSON value, as text or as a tree that opens.
-export function showValue(value, depth = 0) {
+function showValue(value, depth = 0) {
   if (value instanceof Node) return value;
   if (value === null || typeof value !== "object") return String(value);
   const entries = Array.isArray(value) ? value.map((each, at) => [at, each]) : Object.entries(value);

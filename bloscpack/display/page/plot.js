@@ -64,7 +64,7 @@ export class Plot {
     const pad = (value) => Math.max(0.5, Math.abs(value) * 1e-12);
     if (x0 === x1) [x0, x1] = [x0 - pad(x0), x1 + pad(x1)];
     if (y0 === y1) [y0, y1] = [y0 - pad(y0), y1 + pad(y1)];
-    return { x0, x1, y0, y1, ...this.options.range };
+    return { x0, x1, y0, y1 };
   }
 
   draw() {
@@ -159,10 +159,10 @@ export class Plot {
 }
 
 // A line of a packet of ``line``: all values, or the extremes of each bin.
-export function lineOf(packet, name = "") {
+export function lineOf(packet) {
   const count = packet.arrays[0].data.length;
   const step = packet.form === "values" ? packet.step : packet.length / count;
   const x = Float64Array.from({ length: count }, (_, k) => packet.start + k * step);
   const low = packet.arrays[0].data;
-  return { x, low, high: packet.form === "values" ? low : packet.arrays[1].data, name };
+  return { x, low, high: packet.form === "values" ? low : packet.arrays[1].data };
 }

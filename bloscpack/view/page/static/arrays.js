@@ -9,7 +9,7 @@ import { countOf as pictureCount, storeOf } from "./pictures.js";
 import { bigText, textOf } from "./text.js";
 import { fieldNames, hasNumbers, Values } from "./values.js";
 
-const MAX_ITEMS = 1 << 20;
+const MAX_ITEMS = 1 << 20, MAX_SIDE = 512;
 const MAX_CELLS = 20, MAX_NAMES = 1000;
 // Most bytes of a remote file that a view fetches without being asked to.
 const MAX_UNASKED = 16 << 20;
@@ -120,8 +120,7 @@ async function readPlane(array, query) {
   need(rows !== cols, "format", "rows and cols must be different axes");
   const place = placeOf(query, lengths);
   const windows = [windowOf(query, "row", lengths[rows]), windowOf(query, "col", lengths[cols])];
-  const counts = [integer(query, "height", 512, 1, 1024), integer(query, "width", 512, 1, 1024)];
-  const { selection, ...found } = await readSome(values, counts, (some) => {
+  const { selection, ...found } = await readSome(values, [MAX_SIDE, MAX_SIDE], (some) => {
     place[rows] = evenly(windows[0], some[0]);
     place[cols] = evenly(windows[1], some[1]);
     return place;
@@ -149,12 +148,12 @@ async function line({ array }, query) {
   const values = valuesOf(array, query), { shape } = values, ndim = shape.length;
   need(ndim, "format", "a line needs an axis");
   const axis = integer(query, "axis", ndim - 1, 0, ndim - 1), nbins = integer(query, "bins", 1000, 1, 4096);
-  const place = placeOf(query, shape), window = windowOf(query, "line", shape[axis]);
-  const { selection, data, isRounded } = await readSome(values, [window[1] - window[0]], ([count]) => {
-    place[axis] = evenly(window, count);
+  const place = placeOf(query, shape), length = shape[axis];
+  const { selection, data, isRounded } = await readSome(values, [length], ([count]) => {
+    place[axis] = evenly([0, length], count);
     return place;
   }, query);
-  const head = { axis, start: window[0], length: window[1] - window[0], step: selection[axis][2], rounded: isRounded, lost: [] };
+  const head = { axis, start: 0, length, step: selection[axis][2], rounded: isRounded, lost: [] };
   if (data.length <= 2 * nbins) return { ...head, form: "values", arrays: [{ shape: [data.length], data }] };
   const low = new Float64Array(nbins).fill(NaN), high = new Float64Array(nbins).fill(NaN);
   data.forEach((value, at) => {

@@ -5,7 +5,7 @@ import { numbersOf } from "../format/dtype.js";
 import { need } from "../format/errors.js";
 import { limits, toBytes } from "./numbers.js";
 
-const GROUP_NBYTES = 2 << 20, MAX_GROUP = 32, NSAMPLED = 8, MAX_PIXELS = 1 << 21;
+const GROUP_NBYTES = 2 << 20, MAX_GROUP = 32, NSAMPLED = 8, MAX_PIXELS = 1 << 21, THUMBNAIL_WIDTH = 160;
 const RATES = ["fps", "frame_rate", "framerate"];
 
 function clipOf(store, query) {
@@ -36,12 +36,12 @@ function describe({ store }, query) {
 }
 
 async function thumbnail(opened, query) {
-  const clip = clipOf(opened.store, query), width = query.width ?? 160;
+  const clip = clipOf(opened.store, query);
   need(clip.nframes, "format", "the clip has no frames");
   const at = clip.nframes >> 1, painter = new Painter(opened, clip, false);
   const [frame] = await opened.store.readBytes(clip.id, at, at + 1, 1);
   const picture = await painter.pixels(frame);
-  const step = Math.max(1, Math.ceil(picture.width / width)), small = reduced(picture, step);
+  const step = Math.max(1, Math.ceil(picture.width / THUMBNAIL_WIDTH)), small = reduced(picture, step);
   return { arrays: [{ shape: [small.height, small.width, small.channels], data: small.data }] };
 }
 
