@@ -26,8 +26,8 @@ ROOMS = (
     ("__init__", "__main__"),
 )
 LEVEL = {top: level for level, tops in enumerate(ROOMS) for top in tops}
-# Folders that can be deleted (docs/contributing.md). Only their own modules import them; others
-# reach them through filetypes/table.py.
+# Folders that can be deleted (docs/contributing.md). Only their own modules import them, and others
+# reach them through filetypes/table.py. Of ours, they import plugin.py only.
 GUESTS = ("gulp", "vrs", "benzina", "exchange", "view")
 # Guests with files of their own, and public names.
 FILE_TYPES = [name for name in GUESTS[:3] if (PACKAGE / name).exists()]
@@ -37,18 +37,18 @@ PUBLIC_NAMES = {"__init__", "frames.__init__"}
 # needs a row.
 LIBRARIES = {
     "": {"numpy", "xxhash"},
-    **{name: {"importlib"} for name in ("__init__", "array.dtype", "cli.commands")},
+    **{name: {"importlib"} for name in ("__init__", "array.dtype", "cli.commands", "plugin")},
     "array.daskparts": {"dask"},
     "benzina.load": {"torch"},
     "cli.console": {"rich"},
     "display.widget": {"anywidget"},
     "exchange": {"h5netcdf", "h5py", "hdf5plugin", "scipy", "tifffile"},
-    "filetypes.table": {"importlib"},
+    **{name: {"importlib"} for name in ("filetypes.table", "plugin")},
     "format": {"zlib_ng"},
     "gulp.chunk.pickledindex": {"pickle"},  # it builds two types, and refuses all others
     "integrations.training": {"torch", "torchcodec", "torchvision"},
     **{f"integrations.{name}": {name} for name in ("dask", "numcodecs", "rerun", "torch")},
-    **{name: {"xarray"} for name in ("integrations.xarray", "exchange.arraylabels")},
+    **{name: {"xarray"} for name in ("integrations.xarray", "filetypes.arraylabels")},
     **{name: {"zarr"} for name in ("integrations.zarr", "exchange.zarrarray")},
     "parallel.imports": {"PIL", "av", "simplejpeg"},
     "parallel.processes": {"concurrent", "multiprocessing"},
@@ -76,7 +76,8 @@ IMPORTED_ON_USE = (
     *("bloscpack.array.daskparts", "bloscpack.array.rowappender", "bloscpack.container.members"),
     *(f"bloscpack.format.{module}" for module in ("arraychunk", "chunkgrid")),
     *(f"bloscpack.frames.{folder}" for folder in ("store", "video")),
-    *("bloscpack.media.videowriter", "bloscpack.storage.remote"),
+    *("bloscpack.media.videowriter", "bloscpack.parallel.progressbar"),
+    *("bloscpack.plugin", "bloscpack.storage.remote"),
 )
 # Parts of names of modules that do so without `importing`, and why no thread can fork while they
 # run, or why a child does not need the module.
@@ -142,7 +143,9 @@ def imports_upward(module: str, tree: ast.Module) -> Iterator[str]:
             yield f"line {line}: {name} is of a guest; reach it through filetypes/table.py"
         elif not there and LEVEL.get(name.split(".")[0], level) > level:
             yield f"line {line}: {name} is higher"
-        elif is_below(name, "cli") and not {"cli", "__main__"} & set(module.split(".")):
+        elif here and not there and name.split(".")[0] not in ("plugin", "_ext"):
+            yield f"line {line}: {name} is of the core; import it from plugin.py"
+        elif is_below(name, "cli") and not {"cli", "__main__", "plugin"} & set(module.split(".")):
             yield f"line {line}: {name} is for commands"
 
 
@@ -204,7 +207,8 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (imports_upward, "format.header", "from ..array.array import Array"),
     (imports_upward, "filetypes.convert", "from ..vrs.verify import verify_file"),
     (imports_upward, "vrs.verify", "from ..gulp.verify import verify"),
-    (imports_upward, "vrs.verify", "from ..cli.console.status import FAILED"),
+    (imports_upward, "vrs.verify", "from ..storage.file import open_source"),
+    (imports_upward, "array.parts", "from ..cli.console.status import FAILED"),
     (imports_upward, "novel.module", "import json"),
     (imports_foreign_library, "array.layout", "import torch"),
     (imports_foreign_library, "frames.sampler", "from concurrent.futures import Executor"),

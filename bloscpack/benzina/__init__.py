@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ..parallel.imports import importing
+from ..plugin import importing
 from . import transforms
 from .codec.decoder import Planes
 from .dataset import Dataset, open  # noqa: A004

@@ -12,16 +12,29 @@ from typing import Any, TypedDict, cast
 
 import numpy as np
 
-from ..filetypes.clipcopy import attrs_of, leave_out_of_clips
-from ..filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ..filetypes.inventory import quoted
-from ..filetypes.picturefolder import FolderSource
-from ..frames.protocol import LABELS_KEY, Clip, FrameSource
-from ..frames.store.openclip import arrays_of, data_of, is_images, meta_of
-from ..media import image
-from ..media.pictureitems import Item
-from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
-from ..types import PictureCodec
+from ..plugin import (
+    ALL_THREADS,
+    LABELS_KEY,
+    Clip,
+    Conversion,
+    CopyJob,
+    FolderSource,
+    FrameSource,
+    Item,
+    PictureCodec,
+    Tally,
+    arrays_of,
+    attrs_of,
+    data_of,
+    image,
+    is_images,
+    leave_out_of_clips,
+    map_ordered,
+    meta_of,
+    quoted,
+    resolve_nthreads,
+    write_copy,
+)
 from .codec.picture import read_picture
 from .dataset import Dataset, name_text
 from .dataset import open as open_dataset

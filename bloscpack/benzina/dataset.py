@@ -11,14 +11,22 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..exceptions import FileChangedError, NotFoundError
-from ..frames.protocol import ClipMapping, Request, read_batch
-from ..parallel.imports import importing
-from ..storage.file import open_source
-from ..storage.protocol import closed_on_error
-from ..storage.remote.prefetch import at_hand
-from ..storage.runs import LOCAL, Policy, plan_runs
-from ..types import AnyArray, IntArray
+from ..plugin import (
+    LOCAL,
+    AnyArray,
+    ClipMapping,
+    FileChangedError,
+    IntArray,
+    NotFoundError,
+    Policy,
+    Request,
+    at_hand,
+    closed_on_error,
+    importing,
+    open_source,
+    plan_runs,
+    read_batch,
+)
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .datasetfile import Content
 from .mp4.format import INPUT, NAME, TARGET, THUMB, is_text
@@ -147,7 +155,7 @@ class Dataset(ClipMapping[Sample]):
     def _repr_html_(self) -> str:
         """Return a table of samples and thumbnails for notebooks."""
         with importing:
-            from ..display.card import dataset_card
+            from ..plugin import dataset_card
         return dataset_card(self)
 
     def _view(self, indices: range, shown: str | None = None) -> "Dataset":

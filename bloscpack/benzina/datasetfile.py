@@ -11,10 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import FormatError, NotBloscpackError, UnsupportedError
-from ..format.filekind import DATASET, HEAD_NBYTES, VIDEO, is_mp4, kind_of, wrong_kind
-from ..storage.protocol import ByteSource, errors_at
-from ..types import BytesLike, IntArray
+from ..plugin import (
+    DATASET,
+    HEAD_NBYTES,
+    VIDEO,
+    BytesLike,
+    ByteSource,
+    FormatError,
+    IntArray,
+    NotBloscpackError,
+    UnsupportedError,
+    errors_at,
+    is_mp4,
+    kind_of,
+    wrong_kind,
+)
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .mp4.bmff import BoxHeader, Read, Window, children, read_box
 from .mp4.boxes import unpack_brands

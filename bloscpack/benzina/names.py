@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
-from ..types import IntArray
+from ..plugin import IntArray
 from .mp4.format import unpack_name, unpack_text
 
 Item = TypeVar("Item", covariant=True)

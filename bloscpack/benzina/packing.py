@@ -10,11 +10,22 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
-from ..exceptions import BloscpackError
-from ..media.pictureitems import Item, PictureFolder, changed_in_rgb, lost_by_decoding
-from ..parallel.progressbar import as_progress
-from ..parallel.threads import ALL_THREADS, available_cpus, map_ordered, resolve_nthreads
-from ..types import OnBadItem, PictureCodec, Progress, ProgressOption
+from ..plugin import (
+    ALL_THREADS,
+    BloscpackError,
+    Item,
+    OnBadItem,
+    PictureCodec,
+    PictureFolder,
+    Progress,
+    ProgressOption,
+    as_progress,
+    available_cpus,
+    changed_in_rgb,
+    lost_by_decoding,
+    map_ordered,
+    resolve_nthreads,
+)
 from .mp4.format import Profile
 from .splits import Span
 from .writer import Writer

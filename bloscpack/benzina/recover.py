@@ -5,9 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, TypeVar
 
-from ..damage.report import Damage, Findings, Report, damage_of, message_of
-from ..exceptions import BloscpackError, FormatError
-from ..types import Path, Progress
+from ..plugin import (
+    BloscpackError,
+    Damage,
+    Findings,
+    FormatError,
+    Path,
+    Progress,
+    Report,
+    damage_of,
+    message_of,
+)
 from .dataset import Dataset
 from .dataset import open as open_dataset
 from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES

@@ -7,13 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
-from ..frames.protocol import FrameSelection, frame_indices, read_clip, read_only_meta
-from ..frames.shownclip import ShownClip
-from ..parallel.imports import importing
-from ..storage.batch import Piece
-from ..storage.memory import MemorySource
-from ..types import AnyArray, IntArray
+from ..plugin import (
+    AnyArray,
+    BloscpackError,
+    FrameSelection,
+    IntArray,
+    MemorySource,
+    NotFoundError,
+    Piece,
+    ShownClip,
+    UnsupportedError,
+    frame_indices,
+    importing,
+    read_clip,
+    read_only_meta,
+)
 from .codec.colour import MATRIX_RGB
 from .codec.decoder import Decoder, Planes, decode_rgb
 from .datasetfile import Content
@@ -67,7 +75,7 @@ class Sample(ShownClip):
     def _repr_html_(self) -> str:
         """Return a table and the thumbnail for notebooks."""
         with importing:
-            from ..display.card import sample_card
+            from ..plugin import sample_card
         return sample_card(self)
 
     @property

@@ -14,15 +14,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..damage.report import Damage, message_of
-from ..exceptions import BloscpackError
-from ..media import image
-from ..media.filename import FileNames
-from ..media.picturelist import LISTS, Listing
-from ..parallel.progressbar import as_progress
-from ..parallel.threads import map_ordered, resolve_nthreads
-from ..storage.folder.outputfolder import Folder
-from ..types import ProgressOption
+from ..plugin import (
+    LISTS,
+    BloscpackError,
+    Damage,
+    FileNames,
+    Folder,
+    Listing,
+    ProgressOption,
+    as_progress,
+    image,
+    map_ordered,
+    message_of,
+    resolve_nthreads,
+)
 from .dataset import Dataset
 from .mp4.format import INPUT
 from .sample import Sample

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from ..exceptions import FormatError
+from ..plugin import FormatError
 
 KIND = b"bzsp"
 

@@ -13,11 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from ..damage.report import Damage, Findings, Report, damage_of, message_of
-from ..exceptions import BloscpackError, FormatError, UnsupportedError, WrongKindError
-from ..parallel.progressbar import as_progress
-from ..parallel.threads import map_ordered, resolve_nthreads
-from ..types import IntArray, Progress, ProgressOption
+from ..plugin import (
+    BloscpackError,
+    Damage,
+    Findings,
+    FormatError,
+    IntArray,
+    Progress,
+    ProgressOption,
+    Report,
+    UnsupportedError,
+    WrongKindError,
+    as_progress,
+    damage_of,
+    map_ordered,
+    message_of,
+    resolve_nthreads,
+)
 from .dataset import Dataset
 from .dataset import open as open_dataset
 from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES, THUMB

@@ -22,11 +22,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..exceptions import FormatError, UnsupportedError
-from ..notice import notice, warn_unclosed
-from ..storage.protocol import ByteSink
-from ..storage.sink import open_sink
-from ..types import BytesLike, PictureCodec
+from ..plugin import (
+    ByteSink,
+    BytesLike,
+    FormatError,
+    PictureCodec,
+    UnsupportedError,
+    notice,
+    open_sink,
+    warn_unclosed,
+)
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .codec.encoder import Encoder
 from .codec.picture import Rgb, frame_size, read_picture, thumbnail

@@ -1,39 +1,18 @@
 """Table of commands: their names and summaries, and the module that runs each.
 
-``blpk --help`` needs only this table. The module of a command is imported when the command is
-named, so that ``blpk ls`` does not wait for the code of the others. It has two functions:
-``add_arguments(parser)``, which also sets the description, and ``run(args)``, which returns the
-exit code. A verb in a group is that for every type, for files of the types of the group.
+``blpk --help`` needs only this table. A verb in a group is that for every type, for files of the
+types of the group.
 """
 
 import importlib
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..filetypes import table
+from ..filetypes.table import FILETYPES, Command, Group
 from ..parallel.imports import importing
 from .console.options import CommandParser, Subparsers, add_command
-
-
-class Command(NamedTuple):
-    """Row of the table."""
-
-    name: str  # name on the command line
-    summary: str  # for the list of commands in the help
-    module: str  # name below ``bloscpack``
-    aliases: tuple[str, ...] = ()  # other names
-    options: str = ""  # module that adds options of a verb for one type, by ``add_options(parser)``
-
-
-class Group(NamedTuple):
-    """Command that has only subcommands, like ``blpk frames``."""
-
-    name: str
-    summary: str
-    description: str
-    kinds: tuple[str, ...]  # types of files that its verbs take; the first is named in errors
-    commands: tuple[Command, ...]
-
 
 COMMANDS: tuple[Command | Group, ...] = (
     Command("compress", "compress a file", "cli.original.compress", ("c",)),
@@ -46,13 +25,12 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command("cat", "print part of a file", "cli.cat"),
     Command("sheet", "make one picture of many frames, slices or samples", "cli.sheet"),
     Command("show", "show part of a file in the terminal", "cli.show"),
-    Command("view", "show files as a page in the browser", "view.cli"),
     Command("tune", "try settings on a sample of a file, and name the best", "cli.tune"),
     Group(
         "frames",
         "make, list, read, check and show stores of clips of frames",
         "Work with clips of frames, in a frame store or a gulp directory.",
-        ("frames", "gulp", "vrs", "bzna"),
+        tuple(each.name for each in FILETYPES if each.open_frames is not None),
         (
             Command(
                 "create",
@@ -67,57 +45,7 @@ COMMANDS: tuple[Command | Group, ...] = (
             Command("bench", "measure a loader, and say what limits it", "cli.frames.bench"),
         ),
     ),
-    Group(
-        "gulp",
-        "make, check and describe gulp directories",
-        "Work on gulp directories, as GulpIO2 writes them.",
-        ("gulp",),
-        (
-            Command(
-                "ingest",
-                "make a gulp directory from images or videos, or add to one",
-                "gulp.cli.ingest",
-            ),
-            Command("verify", "check directories for damage", "cli.verify", ("check",)),
-            Command("info", "describe directories", "cli.info"),
-        ),
-    ),
-    Group(
-        "vrs",
-        "list, check, extract, copy and repair VRS recordings",
-        "Work with VRS recordings: records of sensors with time stamps.",
-        ("vrs",),
-        (
-            Command("info", "describe recordings", "cli.info", options="vrs.cli.info"),
-            Command("list", "list records", "vrs.cli.listrecords", ("ls",)),
-            Command("print", "print records", "vrs.cli.printrecords"),
-            Command("verify", "check recordings for damage", "cli.verify", ("check",)),
-            Command("checksum", "print the checksum of tags and records", "vrs.cli.checksum"),
-            Command("extract", "write images, audio and metadata into files", "vrs.cli.extract"),
-            Command("copy", "copy all or part of a recording", "vrs.cli.copy"),
-            Command("merge", "merge several recordings into one", "vrs.cli.merge"),
-            Command("fix-index", "rebuild a missing or wrong index", "vrs.cli.fixindex"),
-        ),
-    ),
-    Group(
-        "bzna",
-        "list, check, extract and make Benzina datasets",
-        "Work with Benzina datasets: pictures, targets and names in one mp4.",
-        ("bzna",),
-        (
-            Command("info", "describe datasets", "cli.info"),
-            Command("ls", "list samples", "benzina.cli.ls"),
-            Command("verify", "check datasets for damage", "cli.verify"),
-            Command("extract", "write samples into files", "benzina.cli.extract"),
-            Command("pack", "make a dataset from pictures", "benzina.cli.pack"),
-            Command(
-                "sheet",
-                "make one picture of many thumbnails",
-                "cli.sheet",
-                options="benzina.cli.sheet",
-            ),
-        ),
-    ),
+    *table.COMMANDS,
     Command(
         "convert", "copy clips, datasets and recordings to files of another kind", "cli.convert"
     ),

@@ -13,11 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from ..array.axislabels import DEFAULT_NAME, NO_NAME, pack_labels, packed_attrs, types_of
-from ..exceptions import NotFoundError, UnsupportedError
-from ..filetypes.arraysource import ArraySource, Place, Rows, SeveralArrays
-from ..filetypes.inventory import Inventory, attribute, quoted
-from .arraylabels import plain_value
+from ..plugin import (
+    DEFAULT_NAME,
+    NO_NAME,
+    ArraySource,
+    Inventory,
+    NotFoundError,
+    Region,
+    Rows,
+    SeveralArrays,
+    UnsupportedError,
+    attribute,
+    pack_labels,
+    packed_attrs,
+    plain_value,
+    quoted,
+    types_of,
+)
 from .library import chosen
 
 _MAX_COORD_NBYTES = 64 << 20
@@ -71,7 +83,7 @@ class Node:
         return self.path.rpartition("/")[0]
 
 
-def add_text(node: Node, shape: tuple[int, ...], read: Callable[[Place], Any]) -> None:
+def add_text(node: Node, shape: tuple[int, ...], read: Callable[[Region], Any]) -> None:
     """Give a node the items of an array of text, as long as the longest, or why it has none.
 
     `read` returns the text of a part.

@@ -11,15 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ..array.axislabels import Coord, Labels, hidden_attrs, typed
-from ..exceptions import UnsupportedError
-from ..filetypes.arraysource import ArraySource, Rows, SeveralArrays
-from ..filetypes.copyjob import CopyJob
-from ..filetypes.inventory import quoted
-from ..storage.protocol import ByteSource
-from ..types import AnyArray
-from .arrayfile import ArrayFormat
-from .arraylabels import labelled
+from ..plugin import (
+    AnyArray,
+    ArrayFormat,
+    ArraySource,
+    ByteSource,
+    Coord,
+    CopyJob,
+    Labels,
+    Rows,
+    SeveralArrays,
+    UnsupportedError,
+    hidden_attrs,
+    labelled,
+    quoted,
+    typed,
+)
 from .arraytree import ArrayTree, Node, add_text
 from .library import SourceStream, TargetFile, errors_of, target_file
 from .treewriter import REST, NewArray, TreeWriter

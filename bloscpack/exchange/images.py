@@ -9,16 +9,29 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from ..filetypes.clipcopy import ClipWriter, is_same, leave_out_of_clips
-from ..filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ..frames.protocol import Clip, FrameSource
-from ..frames.store.openclip import data_of, is_images, meta_of
-from ..media import image
-from ..media.filename import FileNames
-from ..media.picturelist import LISTS, Listing
-from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
-from ..storage.folder.outputfolder import Folder
-from ..types import AnyArray
+from ..plugin import (
+    ALL_THREADS,
+    LISTS,
+    AnyArray,
+    Clip,
+    ClipWriter,
+    Conversion,
+    CopyJob,
+    FileNames,
+    Folder,
+    FrameSource,
+    Listing,
+    Tally,
+    data_of,
+    image,
+    is_images,
+    is_same,
+    leave_out_of_clips,
+    map_ordered,
+    meta_of,
+    resolve_nthreads,
+    write_copy,
+)
 
 _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
 

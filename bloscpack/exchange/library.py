@@ -7,9 +7,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..exceptions import BloscpackError, FormatError, NotFoundError
-from ..filetypes.arraysource import ChoiceError, listed, only
-from ..storage.protocol import ByteSource
+from ..plugin import (
+    BloscpackError,
+    ByteSource,
+    ChoiceError,
+    FormatError,
+    NotFoundError,
+    listed,
+    only,
+)
 
 
 class SourceStream(io.RawIOBase):
@@ -138,9 +144,3 @@ def chosen(inner: str, names: Iterable[str], what: str, name: str | None) -> str
             f"no array {inner!r:.80} in {what}: it has {listed(found) or 'none'}"
         ).at(path=name)
     return inner or only(found, what, name)
-
-
-def refuse_inner(inner: str, what: str) -> None:
-    """Raise ValueError if an array is named in a file that has only one."""
-    if inner:
-        raise ValueError(f"{what} has one array; '::/{inner:.80}' names a part")

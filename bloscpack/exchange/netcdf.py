@@ -11,15 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from ..array.axislabels import DECODED, Coord, Labels, typed
-from ..exceptions import UnsupportedError
-from ..filetypes.arraysource import ArraySource, Rows, SeveralArrays
-from ..filetypes.copyjob import CopyJob
-from ..filetypes.inventory import quoted
-from ..storage.protocol import ByteSource
-from ..types import AnyArray
-from .arrayfile import ArrayFormat
-from .arraylabels import encoded, is_same_items
+from ..plugin import (
+    DECODED,
+    AnyArray,
+    ArrayFormat,
+    ArraySource,
+    ByteSource,
+    Coord,
+    CopyJob,
+    Labels,
+    Rows,
+    SeveralArrays,
+    UnsupportedError,
+    encoded,
+    is_same_items,
+    quoted,
+    typed,
+)
 from .arraytree import ArrayTree, Node
 from .hdf5 import is_place, is_plain, open_hdf5, refuse_text, write_attrs
 from .library import SourceStream, TargetFile, errors_of, target_file

@@ -8,15 +8,26 @@ from typing import IO, Any
 
 from numpy.lib import format as npy
 
-from ..array.arraymetadata import new_array, stored_view
-from ..array.chunkpieces import contiguous_run
-from ..array.dtype import Dtype
-from ..exceptions import FormatError, TruncatedError, UnsupportedError
-from ..filetypes.arraysource import ArraySource, SeveralArrays
-from ..storage.protocol import ByteSource
-from ..types import AnyArray, BytesLike
-from .arrayfile import Add, ArrayFormat, ArrayWriter, without_attrs
-from .library import errors_of, refuse_inner
+from ..plugin import (
+    Add,
+    AnyArray,
+    ArrayFormat,
+    ArraySource,
+    ArrayWriter,
+    BytesLike,
+    ByteSource,
+    Dtype,
+    FormatError,
+    SeveralArrays,
+    TruncatedError,
+    UnsupportedError,
+    contiguous_run,
+    new_array,
+    refuse_inner,
+    stored_view,
+    without_attrs,
+)
+from .library import errors_of
 
 # numpy reads no header of more than 10,000 bytes.
 HEAD_NBYTES = 16 << 10

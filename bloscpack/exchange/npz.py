@@ -12,13 +12,22 @@ from zipfile import ZipFile, ZipInfo
 
 from numpy.lib.format import MAGIC_PREFIX
 
-from ..exceptions import BloscpackError, UnsupportedError
-from ..filetypes.arraysource import ArraySource, SeveralArrays
-from ..filetypes.copyjob import Conversion, CopyJob
-from ..filetypes.inventory import Inventory, attributes, quoted
-from ..storage.file import open_source
-from ..storage.protocol import ByteSource
-from .arrayfile import Add, ArrayFormat, without_attrs
+from ..plugin import (
+    Add,
+    ArrayFormat,
+    ArraySource,
+    BloscpackError,
+    ByteSource,
+    Conversion,
+    CopyJob,
+    Inventory,
+    SeveralArrays,
+    UnsupportedError,
+    attributes,
+    open_source,
+    quoted,
+    without_attrs,
+)
 from .library import SourceStream, chosen, errors_of
 from .npy import HEAD_NBYTES, NpyWriter, npy_array, read_header, write_npy
 

@@ -14,13 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import UnsupportedError
-from ..filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
-from ..filetypes.copyjob import CopyJob
-from ..filetypes.inventory import attributes, quoted
-from ..storage.protocol import ByteSource
-from ..types import AnyArray
-from .arrayfile import Add, ArrayFormat, ArrayWriter
+from ..plugin import (
+    PART_NBYTES,
+    Add,
+    AnyArray,
+    ArrayFormat,
+    ArraySource,
+    ArrayWriter,
+    ByteSource,
+    CopyJob,
+    Rows,
+    SeveralArrays,
+    UnsupportedError,
+    attributes,
+    quoted,
+)
 from .arraytree import ArrayTree, Node
 from .library import SourceStream, chosen, errors_of
 from .npy import ItemRows

@@ -3,13 +3,21 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..array.axislabels import Coord, Labels
-from ..exceptions import UnsupportedError
-from ..filetypes.arraysource import ArraySource, SeveralArrays
-from ..filetypes.copyjob import CopyJob
-from ..types import AnyArray
-from .arrayfile import Add, ArrayWriter, chunks_for
-from .arraylabels import is_same_coord, labels_of, others_of
+from ..plugin import (
+    Add,
+    AnyArray,
+    ArraySource,
+    ArrayWriter,
+    Coord,
+    CopyJob,
+    Labels,
+    SeveralArrays,
+    UnsupportedError,
+    chunks_for,
+    is_same_coord,
+    labels_of,
+    others_of,
+)
 from .library import TargetFile, errors_of
 
 # Attribute for attributes that a library does not give back, or by which it would decode items.

@@ -12,27 +12,35 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import FormatError, UnsupportedError
-from ..filetypes.arrayclips import Clips, clip_id
-from ..filetypes.clipcopy import is_same, leave_out_of_clips
-from ..filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ..frames.indexing import DecodedClip
-from ..frames.protocol import FrameSource
-from ..frames.store.openclip import is_images
-from ..media.video import VideoFrames, read_video
-from ..media.videowriter import (
+from ..plugin import (
     RATE_KEY,
+    AnyArray,
+    ByteSource,
+    Clips,
+    Conversion,
+    CopyJob,
+    DecodedClip,
+    FormatError,
+    FrameSource,
+    IntArray,
+    Tally,
+    UnsupportedError,
+    VideoFrames,
     check_crf,
+    clip_id,
     gif_length,
     gif_rate,
+    is_images,
+    is_same,
+    leave_out_of_clips,
+    open_source,
     rate_of,
+    read_video,
     rgb_frames,
+    write_copy,
     write_gif,
     write_mp4,
 )
-from ..storage.file import open_source
-from ..storage.protocol import ByteSource
-from ..types import AnyArray, IntArray
 
 # Frames that are decoded at once to compare a copy of packets.
 _COMPARED_NFRAMES = 32

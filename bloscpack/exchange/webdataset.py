@@ -17,20 +17,34 @@ from posixpath import dirname, join, normpath
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, TypeAlias
 
-from ..exceptions import FormatError
-from ..filetypes.arrayclips import ArrayClip, Clips, array_of_clip, clip_id
-from ..filetypes.arraysource import ArraySource, Rows
-from ..filetypes.clipcopy import ClipWriter, leave_out_of_clips
-from ..filetypes.copyjob import Conversion, CopyJob, Tally, write_copy
-from ..filetypes.inventory import Inventory, quoted
-from ..filetypes.picturefolder import ImageClip
-from ..frames.ingest.items import natural_key
-from ..frames.protocol import Clip, FrameSource
-from ..frames.store.openclip import data_of, is_images, meta_of
-from ..media import image
-from ..storage.file import open_source
-from ..storage.protocol import ByteSource
-from ..storage.window import WindowSource
+from ..plugin import (
+    ArrayClip,
+    ArraySource,
+    ByteSource,
+    Clip,
+    Clips,
+    ClipWriter,
+    Conversion,
+    CopyJob,
+    FormatError,
+    FrameSource,
+    ImageClip,
+    Inventory,
+    Rows,
+    Tally,
+    WindowSource,
+    array_of_clip,
+    clip_id,
+    data_of,
+    image,
+    is_images,
+    leave_out_of_clips,
+    meta_of,
+    natural_key,
+    open_source,
+    quoted,
+    write_copy,
+)
 from .library import SourceStream, errors_of
 from .npy import npy_array, write_npy
 

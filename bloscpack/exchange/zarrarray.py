@@ -19,16 +19,28 @@ from typing import Any
 
 import numpy as np
 
-from ..array.axislabels import TYPES, Coord, Labels, hidden_attrs, typed
-from ..exceptions import UnsupportedError
-from ..filetypes.arraysource import ArraySource, Rows, SeveralArrays
-from ..filetypes.copyjob import CopyJob
-from ..filetypes.inventory import quoted
-from ..notice import notice
-from ..storage.folder.filelist import ListedFolder
-from ..storage.protocol import ByteSource
-from .arrayfile import ArrayFormat, is_safe, label_or
-from .arraylabels import encoded, encoded_times, plain_value
+from ..plugin import (
+    TYPES,
+    ArrayFormat,
+    ArraySource,
+    ByteSource,
+    Coord,
+    CopyJob,
+    Labels,
+    ListedFolder,
+    Rows,
+    SeveralArrays,
+    UnsupportedError,
+    encoded,
+    encoded_times,
+    hidden_attrs,
+    is_safe,
+    label_or,
+    notice,
+    plain_value,
+    quoted,
+    typed,
+)
 from .arraytree import ArrayTree, Node, add_text
 from .library import SourceStream, errors_of
 from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others, place_beside

@@ -18,7 +18,7 @@ from ..frames.protocol import (
 from ..frames.store.openclip import data_of, meta_of
 from ..media.pictureitems import lost_by_decoding
 from ..types import AnyArray, IntArray
-from .arraysource import ArraySource, Place, Rows, SeveralArrays
+from .arraysource import ArraySource, Region, Rows, SeveralArrays
 from .clipcopy import attrs_of
 
 
@@ -179,7 +179,7 @@ def array_of_clip(source: FrameSource, inner: str) -> ArraySource:
         )
     clip = source[inner or next(iter(source))]
 
-    def read(place: Place) -> AnyArray:
+    def read(place: Region) -> AnyArray:
         return clip.read(place[0])[(slice(None), *place[1:])]
 
     lost = [text for data in data_of(clip) for text in lost_by_decoding(data)]

@@ -10,7 +10,7 @@ from ..array.layout import Chunks
 from ..exceptions import FormatError
 from ..types import AnyArray
 
-Place = tuple[slice, ...]
+Region = tuple[slice, ...]
 
 # Decoded size of a part that is read at a time, unless a chunk of the source is larger.
 PART_NBYTES = 16 << 20
@@ -28,7 +28,7 @@ class Rows:
     """
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: Dtype, read: Callable[[Place], AnyArray]
+        self, shape: tuple[int, ...], dtype: Dtype, read: Callable[[Region], AnyArray]
     ) -> None:
         self.shape = tuple(map(int, shape))
         self.dtype = dtype
@@ -39,7 +39,7 @@ class Rows:
         """Size in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
-    def read(self, place: Place) -> AnyArray:
+    def read(self, place: Region) -> AnyArray:
         """Return a part of the array.
 
         Raises
@@ -129,7 +129,7 @@ class ArraySource(NamedTuple):
             rows=Rows(rows.shape, dtype, lambda place: rows.read(place).astype(dtype))
         )
 
-    def parts(self, *, in_order: bool = False) -> Iterator[Place]:
+    def parts(self, *, in_order: bool = False) -> Iterator[Region]:
         """Yield parts of whole chunks and about `PART_NBYTES` that cover the array.
 
         With `in_order`, the items of each part follow those of the part before as they are stored;
@@ -239,7 +239,7 @@ def _is_same(one: AnyArray, two: AnyArray) -> bool:
     return one.tobytes() == two.tobytes()  # as bytes: NaN is not equal to NaN
 
 
-def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[Place]:
+def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[Region]:
     whole = tuple(slice(0, length) for length in shape)
     if not shape or prod(shape) * itemsize <= PART_NBYTES:
         yield whole

@@ -406,8 +406,9 @@ def _opened_clips(
 
 def _check_options(row: Target | FileType, job: CopyJob) -> None:
     """Raise ValueError for an option that copies of a type, or of a file of a type, do not have."""
+    rows: tuple[Target | FileType, ...] = (*TARGETS, *FILETYPES)
     for name in sorted(job.options.keys() - set(row.options)):
-        takers = " or ".join(_made(each) for each in (*TARGETS, *FILETYPES) if name in each.options)
+        takers = " or ".join(_made(each) for each in rows if name in each.options)
         raise ValueError(f"{name} is for a copy {takers}, not {_made(row)}")
 
 

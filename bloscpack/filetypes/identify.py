@@ -99,7 +99,7 @@ def no_archive(kind: FileKind | None, inner: str) -> WrongKindError:
     return WrongKindError(f"{name}, not an archive, so it has no array {inner!r:.80}")
 
 
-def refuse_folder(filetype: FileType | None, source: ByteSource | ListedFolder) -> None:
+def refuse_unread_folder(filetype: FileType | None, source: ByteSource | ListedFolder) -> None:
     """Raise IsAFolderError for a folder that no type of the table reads."""
     if filetype is None and isinstance(source, ListedFolder):
         raise not_a_file(source.names).at(path=source.name)
@@ -107,7 +107,7 @@ def refuse_folder(filetype: FileType | None, source: ByteSource | ListedFolder) 
 
 def refuse_other_folder(filetype: FileType | None, source: ByteSource | ListedFolder) -> None:
     """Raise IsAFolderError for a folder without any file of a Gulp directory."""
-    refuse_folder(filetype, source)
+    refuse_unread_folder(filetype, source)
     if isinstance(source, ListedFolder) and not any(
         kind_of(b"", name) is GULP_FILE for name in source.names
     ):

@@ -18,7 +18,7 @@ from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import HEAD_NBYTES as REMOTE_HEAD_NBYTES
 from ..storage.url import refuse_url
 from ..types import FRAME_DEFAULTS, AnyArray, FrameOptions, Mode, OnLostChunk, explain_keywords
-from .identify import identify, refuse_folder
+from .identify import identify, refuse_unread_folder
 from .table import FILETYPES, FileType
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def frames_of(
 ) -> "FrameSource":
     """Open the clips of an identified file or folder."""
     with closed_on_error(source):
-        refuse_folder(filetype, source)
+        refuse_unread_folder(filetype, source)
         if filetype is None or filetype.open_frames is None or filetype.is_bloscpack:
             from ..frames.store.framestore import FrameStore  # its error says what the file is
 

@@ -1,35 +1,18 @@
 """Tables of file types: those that this package reads, and those that `convert` writes.
 
-A type is a row of each, one folder of the package and one of the tests. The modules of a row are
-imported on use, as most programs meet one or two types.
+The types of the core are rows here. Each of `GUESTS` declares its own rows, and those of its
+commands, in its module `rows`: deleting its folder deletes them. The modules of a row are imported
+on use, as most programs meet one or two types.
 """
 
 import importlib
+import os
 from collections.abc import Callable, Mapping
+from importlib.util import module_from_spec, spec_from_file_location
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..format.filekind import (
-    ARCHIVE,
-    ARRAY,
-    BLOSCPACK_KINDS,
-    DATASET,
-    FRAME_STORE,
-    GIF,
-    GULP_DIRECTORY,
-    HDF5,
-    JPEG,
-    NETCDF3,
-    NPY,
-    PNG,
-    RECORDING,
-    TAR,
-    TIFF,
-    VIDEO,
-    ZARR,
-    ZIP,
-    FileKind,
-)
+from ..format.filekind import ARCHIVE, ARRAY, BLOSCPACK_KINDS, FRAME_STORE, FileKind
 from ..parallel.imports import importing
 
 if TYPE_CHECKING:
@@ -58,7 +41,7 @@ class FileType(NamedTuple):
     The functions of arrays are the defaults: their errors name the function that reads the file.
     """
 
-    name: str  # name in results, and of the commands for this type: ``blpk vrs``
+    name: str  # name in results, and of the group of commands for this type
     kinds: tuple[FileKind, ...]  # kinds by their first or last bytes that can be of this type
     # Takes an open source and its first bytes, and decides whether it is of this type; None if its
     # kind decides.
@@ -89,8 +72,8 @@ class FileType(NamedTuple):
     about: Function = on_use("cli.frames.info", "about")
     entry: Function = on_use("cli.frames.ls", "entry")
     open_part: Function = on_use("cli.frames.cat", "open_part")
-    open_tiles: Function = on_use("cli.frames.sheet", "open_tiles")
-    tune: Function = on_use("cli.frames.tune", "tune")
+    open_tiles: Function = on_use("cli.frames.sheet", "open_clip_tiles")
+    tune: Function = on_use("cli.frames.tune", "tune_clips")
     # Views of the page of ``blpk view`` beside those of clips; it asks for the first one first.
     views: Mapping[str, Function] = MappingProxyType({})
 
@@ -103,103 +86,6 @@ class FileType(NamedTuple):
     def is_bloscpack(self) -> bool:
         """Whether it is a Bloscpack file."""
         return self.kind in BLOSCPACK_KINDS
-
-
-_ARRAY_COMMANDS: dict[str, Any] = {
-    "open_part": on_use("cli.array.cat", "open_part"),
-    "open_tiles": on_use("cli.array.sheet", "open_tiles"),
-    "tune": on_use("cli.array.tune", "tune"),
-}
-ARRAYS = FileType(
-    "array",
-    (ARRAY, FRAME_STORE),  # a frame store without a whole index is opened for its error
-    matches=on_use("container.front", "is_bloscpack"),
-    about=on_use("cli.array.info", "about"),
-    **_ARRAY_COMMANDS,
-)
-ARCHIVES = FileType(
-    "archive",
-    (ARCHIVE, FRAME_STORE),  # which a damaged header may look like
-    matches=on_use("container.members", "is_archive"),
-    verify=on_use("archive.verify", "verify_archive"),
-    recover=on_use("archive.recover", "recover_archive"),
-    open=on_use("archive.reader", "Archive"),
-    open_member=on_use("container.members", "open_member"),
-    repair="recover writes a new archive of the whole arrays",
-    about=on_use("cli.archive.info", "about"),
-    **_ARRAY_COMMANDS,
-)
-FILETYPES = (
-    FileType(
-        "frames",
-        (FRAME_STORE,),
-        matches=on_use("frames.store.verify", "is_frame_store"),
-        open_frames=on_use("frames.store.framestore", "FrameStore"),
-        verify=on_use("frames.store.verify", "verify_store"),
-        recover=on_use("frames.store.recoverstore", "recover_store"),
-        repair="recover writes a new store of the whole clips",
-    ),
-    ARCHIVES,
-    ARRAYS,
-    FileType(
-        "gulp",
-        (GULP_DIRECTORY,),
-        open_frames=on_use("gulp.clipsource", "GulpSource"),
-        verify=on_use("gulp.verify", "verify"),
-        recover=on_use("gulp.convert", "recover_directory"),
-        repair="recover writes a new directory of the whole items",
-        has_decode=True,
-        unit="item",
-        needs_path=True,
-        is_folder=True,
-        about=on_use("gulp.cli.info", "about"),
-        entry=on_use("gulp.cli.ls", "entry"),
-    ),
-    FileType(
-        "vrs",
-        (RECORDING,),
-        open_frames=on_use("vrs.framesource", "RecordingSource"),
-        verify=on_use("vrs.verify", "verify_file"),
-        recover=on_use("vrs.recover", "recover_recording"),
-        repair="'blpk vrs fix-index' rebuilds an index; recover writes a new recording of the "
-        "whole records",
-        has_decode=True,
-        unit="record",
-        needs_path=True,
-        options=("preset", "verbatim"),
-        copy=on_use("vrs.convert", "copy_to_store"),
-        about=on_use("vrs.cli.info", "about"),
-        entry=on_use("vrs.cli.ls", "entry"),
-        open_part=on_use("vrs.cli.cat", "open_part"),
-        tune=on_use("vrs.cli.tune", "tune"),
-        views={
-            "recording": on_use("vrs.page", "describe"),
-            **{
-                view: on_use("vrs.page", view) for view in ("timeline", "record", "column", "audio")
-            },
-        },
-    ),
-    FileType(
-        "bzna",
-        (DATASET, VIDEO),
-        matches=on_use("benzina.datasetfile", "is_dataset"),
-        open_frames=on_use("benzina.dataset", "open"),
-        verify=on_use("benzina.verify", "verify"),
-        recover=on_use("benzina.recover", "recover_dataset"),
-        repair="recover writes a new dataset of the whole samples",
-        has_decode=True,
-        unit="sample",
-        about=on_use("benzina.cli.info", "about"),
-        entry=on_use("benzina.cli.ls", "entry"),
-        open_part=on_use("benzina.cli.cat", "open_part"),
-        open_tiles=on_use("benzina.cli.sheet", "open_tiles"),
-        views={
-            "dataset": on_use("benzina.page", "describe"),
-            "samples": on_use("benzina.page", "samples"),
-            "sample": on_use("benzina.page", "sample"),
-        },
-    ),
-)
 
 
 class Target(NamedTuple):
@@ -232,79 +118,120 @@ class Target(NamedTuple):
         return self.open(source, inner, nthreads=nthreads)
 
 
-def _exchange(
-    name: str,
-    module: str,
-    suffixes: tuple[str, ...],
-    kinds: tuple[FileKind, ...],
-    **options: Any,
-) -> Target:
-    """Return the row of a type whose functions are named as in its module."""
-    module = f"exchange.{module}"
-    return Target(
-        name,
-        on_use(module, f"copy_to_{name}"),
-        suffixes,
-        kinds=kinds,
-        open=on_use(module, f"open_{name}"),
-        **options,
-    )
+class Command(NamedTuple):
+    """Command of ``blpk``.
 
+    Its module is imported when the command is named, so that others do not wait for it. It has two
+    functions: ``add_arguments(parser)``, which also sets the description, and ``run(args)``, which
+    returns the exit code.
+    """
+
+    name: str  # name on the command line
+    summary: str  # for the list of commands in the help
+    module: str  # name below ``bloscpack``
+    aliases: tuple[str, ...] = ()  # other names
+    options: str = ""  # module that adds options of a verb for one type, by ``add_options(parser)``
+
+
+class Group(NamedTuple):
+    """Command that has only subcommands, like ``blpk frames``."""
+
+    name: str
+    summary: str
+    description: str
+    kinds: tuple[str, ...]  # types of files that its verbs take; the first is named in errors
+    commands: tuple[Command, ...]
+
+
+# Folders that can be deleted, in the order in which the help lists their commands.
+GUESTS = ("view", "gulp", "vrs", "benzina", "exchange")
+
+
+def _load(guest: str) -> Any:
+    """Return the module `rows` of a guest, without importing its package, which loads all of it."""
+    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), guest, "rows.py")
+    spec = spec_from_file_location(f"bloscpack.{guest}.rows", path)
+    if not os.path.exists(path) or spec is None or spec.loader is None:
+        return None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_LOADED = [_load(guest) for guest in GUESTS]
+
+
+def _rows(table: str) -> list[Any]:
+    """Return the rows of all guests for a table."""
+    return [row for module in _LOADED for row in getattr(module, table, ())]
+
+
+_ARRAY_COMMANDS: dict[str, Any] = {
+    "open_part": on_use("cli.array.cat", "open_part"),
+    "open_tiles": on_use("cli.array.sheet", "open_tiles"),
+    "tune": on_use("cli.array.tune", "tune"),
+}
+ARRAYS = FileType(
+    "array",
+    (ARRAY, FRAME_STORE),  # a frame store without a whole index is opened for its error
+    matches=on_use("container.front", "is_bloscpack"),
+    about=on_use("cli.array.info", "about"),
+    **_ARRAY_COMMANDS,
+)
+ARCHIVES = FileType(
+    "archive",
+    (ARCHIVE, FRAME_STORE),  # which a damaged header may look like
+    matches=on_use("container.members", "is_archive"),
+    verify=on_use("archive.verify", "verify_archive"),
+    recover=on_use("archive.recover", "recover_archive"),
+    open=on_use("archive.reader", "Archive"),
+    open_member=on_use("container.members", "open_member"),
+    repair="recover writes a new archive of the whole arrays",
+    about=on_use("cli.archive.info", "about"),
+    **_ARRAY_COMMANDS,
+)
+FILETYPES: tuple[FileType, ...] = (
+    FileType(
+        "frames",
+        (FRAME_STORE,),
+        matches=on_use("frames.store.verify", "is_frame_store"),
+        open_frames=on_use("frames.store.framestore", "FrameStore"),
+        verify=on_use("frames.store.verify", "verify_store"),
+        recover=on_use("frames.store.recoverstore", "recover_store"),
+        repair="recover writes a new store of the whole clips",
+    ),
+    ARCHIVES,
+    ARRAYS,
+    *_rows("FILETYPES"),
+)
 
 _BLOSCPACK = ("codec", "chunks", "access", "clevel", "shuffle", "keepbits")
-_NAMED: dict[str, Any] = {"is_array": True, "has_names": True}
-_CHUNKED: dict[str, Any] = {**_NAMED, "options": ("chunks",)}
-TARGETS = (
+TARGETS: tuple[Target, ...] = (
     Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",), options=("preset",)),
     Target(
-        "gulp",
-        on_use("gulp.convert", "copy_to_gulp"),
-        ("",),
-        accepts=on_use("filetypes.clipcopy", "is_store"),
-        options=("quality", "videos_per_chunk"),
-        is_folder=True,
-    ),
-    Target(
-        "vrs",
-        on_use("vrs.convert", "copy_to_recording"),
-        (".vrs",),
-        accepts=on_use("vrs.store", "is_recording_store"),
-    ),
-    Target(
-        "benzina",
-        on_use("benzina.convert", "copy_to_dataset"),
-        (".bzna",),
-        options=("crf", "codec", "tile"),
-    ),
-    Target(
-        "images",
-        on_use("exchange.images", "copy_to_pictures"),
-        is_folder=True,
-        kinds=(JPEG, PNG),
-        open=on_use("exchange.webdataset", "open_image"),
-    ),
-    _exchange("array", "arraycopy", (".blp",), (ARRAY,), is_array=True, options=_BLOSCPACK),
-    _exchange(
-        "archive", "arraycopy", (), (ARCHIVE,), **_NAMED, is_mapping=True, options=_BLOSCPACK
-    ),
-    Target(
-        "v3",
-        on_use("exchange.arraycopy", "copy_to_v3"),
+        "array",
+        on_use("filetypes.arraycopy", "copy_to_array"),
+        (".blp",),
         is_array=True,
+        kinds=(ARRAY,),
+        open=on_use("filetypes.arraycopy", "open_array"),
         options=_BLOSCPACK,
     ),
-    _exchange("npy", "npy", (".npy",), (NPY,), is_array=True),
-    _exchange("npz", "npz", (".npz",), (ZIP,), **_NAMED, is_mapping=True),
-    _exchange("hdf5", "hdf5", (".h5", ".hdf5"), (HDF5,), **_CHUNKED),
-    _exchange("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), **_CHUNKED),
-    _exchange("zarr2", "zarrarray", (), (), **_CHUNKED),
-    _exchange("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
-    _exchange("mp4", "videofile", (".mp4",), (VIDEO, GIF), options=("crf",)),
-    Target("gif", on_use("exchange.videofile", "copy_to_gif"), (".gif",)),
-    _exchange("webdataset", "webdataset", (".tar",), (TAR,)),
-    _exchange("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), **_CHUNKED),
+    Target(
+        "archive",
+        on_use("filetypes.arraycopy", "copy_to_archive"),
+        is_array=True,
+        has_names=True,
+        is_mapping=True,
+        kinds=(ARCHIVE,),
+        open=on_use("filetypes.arraycopy", "open_archive"),
+        options=_BLOSCPACK,
+    ),
+    Target("v3", on_use("filetypes.arraycopy", "copy_to_v3"), is_array=True, options=_BLOSCPACK),
+    *_rows("TARGETS"),
 )
 # Options that only arrays have make an array, if the destination does not name a type.
 ARRAY_OPTIONS = {name for target in TARGETS if target.is_array for name in target.options} - {
     name for target in TARGETS if not target.is_array for name in target.options
 }
+COMMANDS: tuple[Command | Group, ...] = tuple(_rows("COMMANDS"))  # cli/commands.py has the others

@@ -1,6 +1,6 @@
 """Gulp directories, for reading and writing, with the names and behaviour of GulpIO2."""
 
-from ..version import __version__
+from ..plugin import __version__
 from .fileio import ChunkWriter, GulpChunk, GulpDirectory, GulpIngestor
 
 __all__ = ["ChunkWriter", "GulpChunk", "GulpDirectory", "GulpIngestor", "__version__"]

@@ -9,9 +9,7 @@ import json
 from contextlib import closing
 from typing import Any
 
-from ..frames.protocol import LABELS_KEY
-from ..notice import notice
-from ..storage.folder.filelist import ListedFolder
+from ..plugin import LABELS_KEY, ListedFolder, notice
 from .chunk.format import LABELS_NAME, decode_text
 
 META_DATA_KEY = "gulp.meta_data"

@@ -17,28 +17,35 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
-from ..format.filekind import not_gulp
-from ..frames.protocol import (
+from ..plugin import (
+    AnyArray,
     Batch,
+    BloscpackError,
+    BytesLike,
+    ByteSource,
     ClipMapping,
+    FormatError,
     FrameSelection,
+    IntArray,
+    ListedFolder,
+    NotFoundError,
+    Piece,
+    ShownClip,
+    TruncatedError,
     Wanted,
+    at_hand,
     check_memory,
+    errors_at,
+    fetch,
     frame_indices,
+    image,
+    importing,
+    map_ordered,
+    not_gulp,
     read_batch,
     read_clip,
     read_only_meta,
 )
-from ..frames.shownclip import ShownClip
-from ..media import image
-from ..parallel.imports import importing
-from ..parallel.threads import map_ordered
-from ..storage.batch import Piece, fetch
-from ..storage.folder.filelist import ListedFolder
-from ..storage.protocol import ByteSource, errors_at
-from ..storage.remote.prefetch import at_hand
-from ..types import AnyArray, BytesLike, IntArray
 from .chunk.format import LABELS_NAME, ChunkNames, check_jpeg, check_meta_nbytes
 from .chunk.textindex import (
     Triplets,
@@ -202,7 +209,7 @@ class GulpSource(ClipMapping["GulpClip"]):
     def _repr_html_(self) -> str:
         """Return a table of clips and a picture for notebooks."""
         with importing:
-            from ..display.card import store_card
+            from ..plugin import store_card
         return store_card(self)
 
     def texts(self, ordinal: int) -> tuple[str, str]:

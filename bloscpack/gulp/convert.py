@@ -13,19 +13,37 @@ from typing import Any
 
 import numpy as np
 
-from ..damage.report import Damage, Report, message_of
-from ..exceptions import BloscpackError, FormatError
-from ..filetypes.clipcopy import ClipWriter, attrs_of, leave_out_of_clips
-from ..filetypes.copyjob import DEFAULTS, Conversion, CopyJob, Tally, write_copy
-from ..filetypes.inventory import quoted
-from ..frames.protocol import LABELS_KEY, Clip, FrameSource
-from ..frames.store.openclip import arrays_of, images_of, is_images
-from ..frames.verify import verify
-from ..media import image
-from ..parallel.threads import map_ordered, resolve_nthreads
-from ..storage.folder.filelist import ListedFolder
-from ..storage.sink import open_sink
-from ..types import AnyArray, Path, Progress
+from ..plugin import (
+    DEFAULTS,
+    LABELS_KEY,
+    AnyArray,
+    BloscpackError,
+    Clip,
+    ClipWriter,
+    Conversion,
+    CopyJob,
+    Damage,
+    FormatError,
+    FrameSource,
+    ListedFolder,
+    Path,
+    Progress,
+    Report,
+    Tally,
+    arrays_of,
+    attrs_of,
+    image,
+    images_of,
+    is_images,
+    leave_out_of_clips,
+    map_ordered,
+    message_of,
+    open_sink,
+    quoted,
+    resolve_nthreads,
+    verify,
+    write_copy,
+)
 from .chunk.chunkfile import GulpChunk
 from .chunk.format import LABELS_NAME, chunk_names
 from .clipmetadata import dump_labels, unpack_entries

@@ -6,9 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..exceptions import NotFoundError
-from ..notice import notice
-from ..parallel.imports import importing
+from ..plugin import NotFoundError, importing, notice
 from .chunk.chunkfile import Frames, GulpChunk, extract_input_for_getitem
 from .chunk.format import LABELS_NAME, Listing, chunk_names, list_chunks
 from .gulperrors import DirectoryError
@@ -119,7 +117,7 @@ class GulpDirectory:
     def _repr_html_(self) -> str:
         """Return a table of items for notebooks."""
         with importing:
-            from ..display.card import gulp_card
+            from ..plugin import gulp_card
         return gulp_card(self)
 
     def __iter__(self) -> Iterator[GulpChunk]:

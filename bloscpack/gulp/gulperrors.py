@@ -4,7 +4,7 @@ GulpIO2 raises AssertionError, TypeError and ValueError where we raise `FormatEr
 `NotFoundError` and `CodecError`. Code that catches the former catches these classes, too. Pure.
 """
 
-from ..exceptions import BloscpackError, CodecError, FormatError, NotFoundError
+from ..plugin import BloscpackError, CodecError, FormatError, NotFoundError
 
 
 class DirectoryError(FormatError, AssertionError):

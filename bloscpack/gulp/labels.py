@@ -9,9 +9,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ..exceptions import FormatError
-from ..storage.protocol import errors_at
-from ..storage.sink import FileSink, committed
+from ..plugin import FileSink, FormatError, committed, errors_at
 from .chunk.format import LABELS_NAME
 
 

@@ -13,15 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from ..array.arraylike import as_array
-from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
-from ..media import image
-from ..media.pyav import is_available
-from ..media.video import read_video
-from ..notice import notice
-from ..parallel.imports import import_pillow
-from ..storage import disk
-from ..types import BytesLike, text_list
+from ..plugin import (
+    BloscpackError,
+    BytesLike,
+    CodecError,
+    FormatError,
+    UnsupportedError,
+    as_array,
+    disk,
+    image,
+    import_pillow,
+    is_available,
+    notice,
+    read_video,
+    text_list,
+)
 from .chunk.ids import existing_ids
 from .gulperrors import DuplicateIdException, FrameError
 

@@ -11,13 +11,19 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ..damage.report import Damage, Report, message_of
-from ..exceptions import BloscpackError, FormatError
-from ..format.filekind import not_gulp
-from ..parallel.threads import map_ordered, resolve_nthreads
-from ..storage.folder.filelist import ListedFolder
-from ..storage.protocol import ByteSource
-from ..types import Progress
+from ..plugin import (
+    BloscpackError,
+    ByteSource,
+    Damage,
+    FormatError,
+    ListedFolder,
+    Progress,
+    Report,
+    map_ordered,
+    message_of,
+    not_gulp,
+    resolve_nthreads,
+)
 from .chunk.format import (
     DATA_PREFIX,
     DATA_SUFFIX,

@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.reader import Archive
-from ..array.array import Array
-from ..display.thumbnail import picture_axes
-from ..exceptions import BloscpackError
-from ..frames.indexing import DecodedClip
-from ..types import AnyArray, IntArray
+from ..plugin import AnyArray, Archive, Array, BloscpackError, DecodedClip, IntArray, picture_axes
 from .protocol import Answer, Query, QueryError, Work, document, packet
 from .raster import Extremes, finite_range, summary
 from .session import ViewedFile

@@ -5,10 +5,19 @@ import webbrowser
 from contextlib import closing
 from typing import Any
 
-from ..cli.console.inputfile import open_input
-from ..cli.console.options import STDIO, ranged
-from ..cli.console.output import Console, binary_stdout, printable, result
-from ..cli.console.status import EXPECTED, ExitCode, UsageError, exit_code
+from ..plugin import (
+    EXPECTED,
+    STDIO,
+    Console,
+    ExitCode,
+    UsageError,
+    binary_stdout,
+    exit_code,
+    open_input,
+    printable,
+    ranged,
+    result,
+)
 
 _MAX_FILES = 1000
 

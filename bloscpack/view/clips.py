@@ -13,12 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.reader import Archive
-from ..array.array import Array
-from ..display.contactsheet import spread
-from ..frames.protocol import Clip, FrameSource
-from ..media import image
-from ..types import AnyArray
+from ..plugin import AnyArray, Archive, Array, Clip, FrameSource, image, spread
 from .arrays import PictureClip, member_of
 from .protocol import EXPECTED, Answer, Query, QueryError, Work, document, packet
 from .raster import as_numbers, finite_range, sample_step, to_bytes

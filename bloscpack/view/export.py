@@ -3,9 +3,7 @@
 import os
 from pathlib import Path
 
-from .. import display
-from ..storage import disk
-from ..storage.sink import open_sink
+from ..plugin import disk, display, open_sink
 
 # The modules that draw are those of the widgets of notebooks, too.
 _FOLDERS = (Path(__file__).with_name("page"), Path(display.__file__).with_name("page"))

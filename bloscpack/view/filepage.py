@@ -3,12 +3,7 @@
 import os
 from typing import Any
 
-from ..archive.reader import Archive
-from ..array.array import Array
-from ..damage.report import Report
-from ..filetypes.verify import verify_source
-from ..storage.file import Place
-from ..storage.url import is_url
+from ..plugin import Archive, Array, Place, Report, is_url, verify_source
 from .protocol import EXPECTED, Answer, Query, Work, document
 from .session import Session, ViewedFile
 from .slices import message

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError
-from ..types import AnyArray
+from ..plugin import AnyArray, BloscpackError
 
 JSON = "application/json"
 PACKET = "application/x-bloscpack-packet"

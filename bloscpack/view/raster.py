@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..display.colormap import shares_of
-from ..types import AnyArray
+from ..plugin import AnyArray, shares_of
 
 _NBINS = 64  # of a histogram
 

@@ -29,10 +29,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..exceptions import BloscpackError, NotFoundError
-from ..filetypes.table import ARCHIVES, ARRAYS, FileType, on_use
-from ..parallel.threads import available_cpus
-from ..storage.url import is_url
+from ..plugin import (
+    ARCHIVES,
+    ARRAYS,
+    BloscpackError,
+    FileType,
+    NotFoundError,
+    available_cpus,
+    is_url,
+    on_use,
+)
 from . import filepage
 from .export import page_files
 from .protocol import EXPECTED, Answer, Query, QueryError, Work, WorkCancelled

@@ -5,15 +5,21 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, TypeVar
 
-from ..archive.reader import Archive
-from ..array.array import Array
-from ..damage.report import Report
-from ..filetypes.identify import identify, refuse_folder
-from ..filetypes.open import frames_of
-from ..filetypes.table import ARCHIVES, ARRAYS, FileType
-from ..format.filekind import HEAD_NBYTES, wrong_kind
-from ..storage.protocol import closed_on_error
-from ..storage.url import shown_name
+from ..plugin import (
+    ARCHIVES,
+    ARRAYS,
+    HEAD_NBYTES,
+    Archive,
+    Array,
+    FileType,
+    Report,
+    closed_on_error,
+    frames_of,
+    identify,
+    refuse_unread_folder,
+    shown_name,
+    wrong_kind,
+)
 
 Value = TypeVar("Value")
 
@@ -81,7 +87,7 @@ class ViewedFile:
         """Open the file again and return its type; NotBloscpackError if it is of another type."""
         filetype, source = identify(self.where, folders=True)
         with closed_on_error(source, self.name):
-            refuse_folder(filetype, source)
+            refuse_unread_folder(filetype, source)
             if filetype is None:
                 head = source.read_at(0, HEAD_NBYTES)  # type: ignore[union-attr]
                 raise wrong_kind(head, "a Bloscpack file", source.name)

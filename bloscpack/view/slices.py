@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array.array import Array
-from ..exceptions import BloscpackError, CodecError, FormatError
-from ..types import AnyArray
+from ..plugin import AnyArray, Array, BloscpackError, CodecError, FormatError
 from .protocol import QueryError, Work
 from .raster import as_numbers, sample_step
 

@@ -8,15 +8,23 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from ..exceptions import UnsupportedError
-from ..filetypes.copyjob import Conversion, CopyJob, new_copy
-from ..filetypes.inventory import attributes, quoted
-from ..frames.protocol import FrameSource
-from ..frames.store.framestore import FrameStore
-from ..storage import disk
-from ..storage.sink import check_absent, is_in_place, open_path
-from ..storage.update import make_like, temporary_path
-from ..storage.url import is_url
+from ..plugin import (
+    Conversion,
+    CopyJob,
+    FrameSource,
+    FrameStore,
+    UnsupportedError,
+    attributes,
+    check_absent,
+    disk,
+    is_in_place,
+    is_url,
+    make_like,
+    new_copy,
+    open_path,
+    quoted,
+    temporary_path,
+)
 from .read.filesource import chunk_path
 from .recording import open as open_recording
 from .store import PRESET, is_recording_store, restore_recording, store_recording

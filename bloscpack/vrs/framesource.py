@@ -3,10 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..frames.protocol import Batch, ClipMapping, Wanted, read_batch
-from ..parallel.imports import importing
-from ..storage.remote.prefetch import at_hand
-from ..types import AnyArray
+from ..plugin import AnyArray, Batch, ClipMapping, Wanted, at_hand, importing, read_batch
 from .recording import Recording
 from .recording import open as open_recording
 from .streamclips import StreamClip
@@ -55,7 +52,7 @@ class RecordingSource(ClipMapping[StreamClip]):
     def _repr_html_(self) -> str:
         """Return a table of clips and a picture for notebooks."""
         with importing:
-            from ..display.card import store_card
+            from ..plugin import store_card
         return store_card(self)
 
     def iter_columns(self) -> Iterator[tuple[str, str, AnyArray, AnyArray]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import AnyArray
+from ..plugin import AnyArray
 from ..view.protocol import Answer, Query, QueryError, Work, document, packet
 from ..view.raster import Extremes, as_numbers
 from ..view.session import ViewedFile

@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self, overload
 
-from ..exceptions import FileChangedError, NotFoundError
-from ..notice import notice
-from ..parallel.imports import importing
-from ..parallel.progressbar import as_progress
-from ..storage.protocol import closed_on_error
-from ..types import IntArray, ProgressOption
+from ..plugin import (
+    FileChangedError,
+    IntArray,
+    NotFoundError,
+    ProgressOption,
+    as_progress,
+    closed_on_error,
+    importing,
+    notice,
+)
 from .export.contentchecksum import content_checksum
 from .format.format import FileHeader
 from .format.recordindex import RecordTable
@@ -143,7 +147,7 @@ class Recording(RecordSequence):
     def _repr_html_(self) -> str:
         """Return a table of streams for notebooks."""
         with importing:
-            from ..display.card import recording_card
+            from ..plugin import recording_card
         return recording_card(self)
 
     def __reduce__(self) -> tuple[Any, ...]:

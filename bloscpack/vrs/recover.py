@@ -9,10 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..damage.report import Findings, Report
-from ..exceptions import BloscpackError, FormatError
-from ..parallel.threads import map_ordered, resolve_nthreads
-from ..types import Progress
+from ..plugin import (
+    BloscpackError,
+    Findings,
+    FormatError,
+    Progress,
+    Report,
+    map_ordered,
+    resolve_nthreads,
+)
 from .edit.copying import copy
 from .read.iteration import batches_of, iter_readable
 from .recording import open_quietly

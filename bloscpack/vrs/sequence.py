@@ -12,8 +12,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import NotFoundError
-from ..types import IntArray
+from ..plugin import IntArray, NotFoundError
 from .format.format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
 from .read.content import Content, Decoders
 from .read.record import Record

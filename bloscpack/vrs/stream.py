@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..parallel.imports import importing
+from ..plugin import importing
 from .column.columns import Column, read_field
 from .column.imageplace import image_index
 from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
@@ -48,7 +48,7 @@ class Stream:
     def _repr_html_(self) -> str:
         """Return a table and a picture for notebooks."""
         with importing:
-            from ..display.card import stream_card
+            from ..plugin import stream_card
         return stream_card(self)
 
     def __eq__(self, other: object) -> bool:

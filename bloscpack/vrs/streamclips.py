@@ -15,21 +15,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import BloscpackError, FormatError, NotFoundError
-from ..frames.protocol import (
+from ..plugin import (
+    AnyArray,
+    BloscpackError,
+    ByteSource,
+    FormatError,
     FrameSelection,
+    IntArray,
+    NotFoundError,
+    Piece,
+    Scratch,
+    ShownClip,
+    at_hand,
     check_memory,
+    fetch,
     frame_indices,
+    image,
     read_clip,
     read_only_meta,
 )
-from ..frames.shownclip import ShownClip
-from ..media import image
-from ..parallel.scratch import Scratch
-from ..storage.batch import Piece, fetch
-from ..storage.protocol import ByteSource
-from ..storage.remote.prefetch import at_hand
-from ..types import AnyArray, IntArray
 from .block.pixels import ImageFormat, ImageSpec
 from .column.imageplace import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
 from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG

@@ -11,10 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from ..damage.report import Damage, Findings, Report, message_of
-from ..exceptions import BloscpackError, UnsupportedError
-from ..parallel.threads import map_ordered, resolve_nthreads
-from ..types import Progress
+from ..plugin import (
+    BloscpackError,
+    Damage,
+    Findings,
+    Progress,
+    Report,
+    UnsupportedError,
+    map_ordered,
+    message_of,
+    resolve_nthreads,
+)
 from .read.iteration import batches_of, iter_readable
 from .read.record import Block, Record
 from .recording import Recording, open_quietly

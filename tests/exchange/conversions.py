@@ -8,8 +8,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
-from bloscpack.exchange import arrayfile
-from bloscpack.filetypes import copyjob
+from bloscpack.filetypes import arrayfile, copyjob
 
 AnyArray = np.ndarray[Any, Any]
 

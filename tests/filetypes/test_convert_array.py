@@ -21,7 +21,7 @@ from bloscpack.exceptions import (
     UnsupportedError,
     WrongKindError,
 )
-from bloscpack.exchange import arraycopy
+from bloscpack.filetypes import arraycopy
 from bloscpack.filetypes.convert import open_array
 from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
 from bloscpack.format.rounding import ATTRIBUTE

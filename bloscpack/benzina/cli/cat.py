@@ -6,13 +6,16 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ...cli.console.arrayout import Part, Whole
-from ...cli.console.selection import parse_range
-from ...cli.console.status import UsageError
-from ...cli.frames.cat import part_of
-from ...filetypes.table import FileType
-from ...storage.protocol import ByteSource
-from ...storage.url import shown_name
+from ...plugin import (
+    ByteSource,
+    FileType,
+    Part,
+    UsageError,
+    Whole,
+    parse_range,
+    part_of,
+    shown_name,
+)
 from .datasets import open_dataset
 
 

@@ -8,11 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ...cli.console.inputfile import open_input
-from ...cli.console.options import Container
-from ...cli.console.selection import parse_range
-from ...storage.protocol import ByteSource, errors_at
-from ...storage.url import shown_name
+from ...plugin import ByteSource, Container, errors_at, open_input, parse_range, shown_name
 
 if TYPE_CHECKING:
     from ..dataset import Dataset

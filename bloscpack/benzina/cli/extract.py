@@ -2,10 +2,15 @@
 
 import argparse
 
-from ...cli.console.options import add_folder, add_json_option, count
-from ...cli.console.output import Console, double_pretty_size
-from ...cli.console.reports import report_extract
-from ...cli.console.status import UsageError
+from ...plugin import (
+    Console,
+    UsageError,
+    add_folder,
+    add_json_option,
+    count,
+    double_pretty_size,
+    report_extract,
+)
 from .datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
 
 # The same as in benzina/samplefiles.py, which is imported on use.

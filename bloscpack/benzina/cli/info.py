@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...cli.console.description import Description
-from ...cli.console.table import exact_size_text
-from ...exceptions import BloscpackError
-from ...storage.protocol import ByteSource
+from ...plugin import BloscpackError, ByteSource, Description, exact_size_text
 from .datasets import INPUT, THUMB, open_dataset
 
 if TYPE_CHECKING:

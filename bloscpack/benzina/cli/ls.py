@@ -4,12 +4,20 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...cli.console.options import add_json_option
-from ...cli.console.output import error, print_json, printable, result
-from ...cli.console.status import ExitCode, describe, exit_code, most_severe
-from ...exceptions import BloscpackError
-from ...storage.protocol import ByteSource
-from ...storage.url import shown_name
+from ...plugin import (
+    BloscpackError,
+    ByteSource,
+    ExitCode,
+    add_json_option,
+    describe,
+    error,
+    exit_code,
+    most_severe,
+    print_json,
+    printable,
+    result,
+    shown_name,
+)
 from .datasets import INPUT, THUMB, add_file, add_selection, choose, open_dataset
 from .info import picture
 

@@ -6,10 +6,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...cli.console.inputfile import check_input
-from ...cli.console.options import add_force_option, add_json_option, count, passed_on
-from ...cli.console.output import Console, message, print_done, printable
-from ...cli.console.status import STATUS_NAMES, ExitCode, UsageError
+from ...plugin import (
+    STATUS_NAMES,
+    Console,
+    ExitCode,
+    UsageError,
+    add_force_option,
+    add_json_option,
+    check_input,
+    count,
+    message,
+    passed_on,
+    print_done,
+    printable,
+)
 
 if TYPE_CHECKING:
     from ..packing import PackReport, SkippedPicture

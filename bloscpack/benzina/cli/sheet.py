@@ -4,12 +4,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...cli.console.status import UsageError
-from ...cli.frames.sheet import open_tiles as open_clip
-from ...cli.sheet import Tiles
-from ...display.contactsheet import spread
-from ...filetypes.table import FileType
-from ...storage.protocol import ByteSource
+from ...plugin import ByteSource, FileType, Tiles, UsageError, open_clip_tiles, spread
 from .datasets import THUMB, TRACKS, add_splits, choose, open_dataset
 
 # More than a person can look at, and every picture has to be decoded.
@@ -36,7 +31,7 @@ def open_tiles(
     if inner:
         if track or split or splits:
             raise UsageError("--track, --split and --splits are for samples without a name")
-        with open_clip(args, filetype, source, inner) as tiles:
+        with open_clip_tiles(args, filetype, source, inner) as tiles:
             yield tiles
         return
     with open_dataset(args.file_, args.nthreads, splits=splits, source=source) as dataset:

@@ -10,7 +10,7 @@ interprets them, and writes the configurations of encoded pictures. Pure: bytes 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from ...exceptions import FormatError, TruncatedError, UnsupportedError
+from ...plugin import FormatError, TruncatedError, UnsupportedError
 
 HEVC, H264, AV1 = "hevc", "h264", "av1"
 HVCC, AVCC, AV1C = b"hvcC", b"avcC", b"av1C"

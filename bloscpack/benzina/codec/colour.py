@@ -7,7 +7,7 @@ factors of luma, first chroma, second chroma and 1, all for 8-bit samples. Pure:
 
 import functools
 
-from ...exceptions import UnsupportedError
+from ...plugin import UnsupportedError
 
 Coefficients = tuple[float, ...]
 

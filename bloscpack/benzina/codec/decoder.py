@@ -20,9 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...exceptions import CodecError, FormatError, UnsupportedError
-from ...media.pyav import ffmpeg_message
-from ...parallel.imports import import_av
+from ...plugin import CodecError, FormatError, UnsupportedError, ffmpeg_message, import_av
 from .codecconfig import (
     AV1,
     DEFAULT_MAX_PIXELS,

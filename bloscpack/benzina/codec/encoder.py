@@ -20,9 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...exceptions import CodecError
-from ...media.pyav import restore_scheduling
-from ...parallel.imports import import_av
+from ...plugin import CodecError, import_av, restore_scheduling
 from ..mp4.format import INPUT
 from ..mp4.samplelayout import parse_sample
 from .codecconfig import (

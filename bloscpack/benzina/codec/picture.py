@@ -19,11 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from ...array.arraylike import as_array
-from ...exceptions import CodecError, UnsupportedError
-from ...media.image import ORIENTATION_TAG, TURNS, UPRIGHT, turn
-from ...notice import notice
-from ...parallel.imports import import_pillow, importing
+from ...plugin import (
+    ORIENTATION_TAG,
+    TURNS,
+    UPRIGHT,
+    CodecError,
+    UnsupportedError,
+    as_array,
+    import_pillow,
+    importing,
+    notice,
+    turn,
+)
 from .codecconfig import DEFAULT_MAX_PIXELS
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -14,9 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ...exceptions import BloscpackError, NotFoundError
-from ...parallel.arraypool import ArrayPool
-from ...parallel.threads import map_ahead
+from ...plugin import ArrayPool, BloscpackError, NotFoundError, map_ahead
 from ..codec.planes import Planes
 from ..mp4.samplelayout import SampleLayout
 from .affine import Shape

@@ -8,9 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from ...frames.sampler import ClipSampler, check_settings
-from ...parallel.imports import importing
-from ...parallel.threads import ALL_THREADS, resolve_nthreads
+from ...plugin import ALL_THREADS, ClipSampler, check_settings, importing, resolve_nthreads
 from ..dataset import Dataset
 from ..dataset import open as open_dataset
 from ..mp4.format import THUMB

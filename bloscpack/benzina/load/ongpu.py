@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...exceptions import BloscpackError, UnsupportedError
+from ...plugin import BloscpackError, UnsupportedError
 from ..codec.codecconfig import DEFAULT_MAX_PIXELS
 from ..codec.colour import PLANES
 from ..codec.decoder import Decoder, is_full_range

@@ -13,10 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import NotFoundError, TruncatedError
-from ...parallel.threads import ALL_THREADS, resolve_nthreads
-from ...storage.file import open_source
-from ...storage.protocol import ByteSource
+from ...plugin import (
+    ALL_THREADS,
+    ByteSource,
+    NotFoundError,
+    TruncatedError,
+    open_source,
+    resolve_nthreads,
+)
 from ..codec.codecconfig import DEFAULT_MAX_PIXELS
 from ..codec.decoder import Decoder
 from ..codec.planes import Planes

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...exceptions import FormatError, TruncatedError
-from ...format.bytefield import unpack_fields
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, TruncatedError, unpack_fields
 
 HEADER_NBYTES = 4 + 4
 LARGE_HEADER_NBYTES = 4 + 4 + 8

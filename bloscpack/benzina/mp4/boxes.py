@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import FormatError, TruncatedError
-from ...format.bytefield import unpack_fields
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, TruncatedError, unpack_fields
 from .bmff import CHUNK_RUN, FULL_NBYTES, pack_box, pack_full_box, unpack_full
 
 MOVIE_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 4 + 4 + 2 + 10 + 36 + 24 + 4

@@ -6,7 +6,7 @@ mp4 of its own with the same four tracks. Layout: docs/formats/benzina.md.
 
 from typing import Literal
 
-from ...types import BytesLike
+from ...plugin import BytesLike
 from .bmff import pack_box, pack_full_box
 from .boxes import Handler, MediaHeader, TrackHeader, pack_hdlr, pack_mdhd, pack_tkhd
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import FormatError, UnsupportedError
+from ...plugin import FormatError, UnsupportedError
 from .bmff import (
     CHUNK_RUN,
     CONTAINERS,

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import FormatError
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError
 from ..splits import KIND as SPLITS_KIND
 from ..splits import pack_splits
 from .bmff import HEADER_NBYTES, children, pack_box, pack_large_header, reader_of

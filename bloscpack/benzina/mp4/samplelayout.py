@@ -8,8 +8,7 @@ yield a `SampleLayout` with all extents inside these bytes, a `FormatError` or a
 from typing import NamedTuple
 
 from ..._ext import bmff as kernel
-from ...exceptions import FormatError, UnsupportedError
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, UnsupportedError
 from .format import PROTECTED_KINDS
 
 

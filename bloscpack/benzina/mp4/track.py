@@ -12,10 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...storage.batch import Piece, fetch
-from ...storage.protocol import ByteSource, errors_at
-from ...types import AnyArray, IntArray
+from ...plugin import (
+    AnyArray,
+    ByteSource,
+    FormatError,
+    IntArray,
+    Piece,
+    TruncatedError,
+    UnsupportedError,
+    errors_at,
+    fetch,
+)
 from .bmff import Table
 from .movie import EvenOffsets, TrackTable, sample_offsets
 

@@ -11,10 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self, TypeAlias, overload
 
-from ...exceptions import FormatError, NotFoundError
-from ...storage.file import open_source
-from ...storage.protocol import ByteSource, errors_at
-from ...types import BytesLike
+from ...plugin import BytesLike, ByteSource, FormatError, NotFoundError, errors_at, open_source
 from ..mp4.bmff import Window, children
 from ..mp4.format import unpack_text
 from ..mp4.movie import Movie, unpack_movie

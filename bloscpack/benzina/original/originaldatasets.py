@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from ...types import IntArray
+from ...plugin import IntArray
 from ..datasetfile import read_targets
 from ..mp4.format import INPUT, TARGET, THUMB
 from ..splits import IMAGENET_TEST, IMAGENET_VAL

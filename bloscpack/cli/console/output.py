@@ -13,10 +13,12 @@ import pprint
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from ...original.args import SUFFIXES
-from ...parallel.progressbar import ProgressBar
+
+if TYPE_CHECKING:
+    from ...parallel.progressbar import ProgressBar
 
 PROG = "blpk"
 SCHEMA_VERSION = 1
@@ -51,8 +53,10 @@ class Console:
         if not self.is_quiet:
             message(text)
 
-    def progress(self, *, unit: str | None = None) -> ProgressBar:
+    def progress(self, *, unit: str | None = None) -> "ProgressBar":
         """Return a progress bar, a context manager; it counts bytes without a `unit`."""
+        from ...parallel.progressbar import ProgressBar  # on use: few commands have one
+
         return ProgressBar(sys.stderr if self._bar else None, unit=unit)
 
 

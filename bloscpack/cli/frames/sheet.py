@@ -19,7 +19,7 @@ from .clips import only_clip, parse_frames
 
 
 @contextmanager
-def open_tiles(
+def open_clip_tiles(
     args: argparse.Namespace, filetype: FileType, source: Any, inner: str
 ) -> Iterator[Tiles]:
     """Open the frames of a clip for ``blpk sheet``; without a name, one frame of each clip."""

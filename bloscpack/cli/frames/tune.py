@@ -12,7 +12,7 @@ from ..console.trialtable import Tuned, command_text
 from .trials import AS_STORED, ClipSample, run_trials, take_frames
 
 
-def tune(args: argparse.Namespace, console: Console, name: str) -> Tuned:
+def tune_clips(args: argparse.Namespace, console: Console, name: str) -> Tuned:
     """Try presets of a frame store on frames of some clips."""
     filetype, source, inner = open_item(name)
     with frames_of(filetype, source, nthreads=args.nthreads) as clips:

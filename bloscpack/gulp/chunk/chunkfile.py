@@ -16,11 +16,15 @@ from typing import IO, Any
 
 import numpy as np
 
-from ...exceptions import FormatError
-from ...storage import disk
-from ...storage.file import FileObjectSource, FileSource
-from ...storage.protocol import ByteSource, errors_at
-from ...types import text_list
+from ...plugin import (
+    ByteSource,
+    FileObjectSource,
+    FileSource,
+    FormatError,
+    disk,
+    errors_at,
+    text_list,
+)
 from ..gulperrors import DuplicateIdException, UnknownItemError
 from ..utils import jpeg_bytes_to_img
 from .format import ImgInfo, padding

@@ -12,9 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ...exceptions import FormatError, UnsupportedError
-from ...format.metadata import json_values
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, UnsupportedError, json_values
 from ..gulperrors import DirectoryError
 
 DATA_PREFIX, DATA_SUFFIX = "data", ".gulp"

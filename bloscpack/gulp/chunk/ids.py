@@ -2,8 +2,7 @@
 
 import os
 
-from ...exceptions import FormatError
-from ...storage.protocol import errors_at
+from ...plugin import FormatError, errors_at
 from .format import check_meta_nbytes, list_chunks, load_meta
 from .serializer import folder_of
 

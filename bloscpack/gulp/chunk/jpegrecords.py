@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import FormatError, TruncatedError
-from ...media import image
-from ...parallel.threads import map_ordered, resolve_nthreads
-from ...storage.batch import Piece, fetch
-from ...storage.protocol import ByteSource
+from ...plugin import (
+    ByteSource,
+    FormatError,
+    Piece,
+    TruncatedError,
+    fetch,
+    image,
+    map_ordered,
+    resolve_nthreads,
+)
 from ..gulperrors import FrameError
 from ..utils import img_to_jpeg_bytes, jpeg_bytes_to_img
 from .format import ImgInfo, check_jpeg, frame_info

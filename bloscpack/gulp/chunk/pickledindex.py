@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...exceptions import FormatError
+from ...plugin import FormatError
 from .format import ImgInfo, check_meta_nbytes
 
 # GulpIO2 writes protocol 4 on every Python from 3.8 on.

@@ -4,8 +4,7 @@ import os
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ...storage.protocol import errors_at
-from ...storage.sink import FileSink, committed
+from ...plugin import FileSink, committed, errors_at
 from .format import check_meta_nbytes, dump_meta, load_meta
 from .pickledindex import dump_pickle, load_pickle
 

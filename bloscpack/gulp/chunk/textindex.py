@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...exceptions import FormatError
+from ...plugin import FormatError
 from .format import MAX_OFFSET, decode_text, dump_meta, frame_info, load_meta
 
 Triplets = np.ndarray[Any, np.dtype[np.int64]]

@@ -2,12 +2,14 @@
 
 import argparse
 
-from ...cli.console.description import Description
-from ...cli.console.output import Console
-from ...cli.console.reports import print_notices
-from ...cli.console.table import exact_size_text
-from ...exceptions import FormatError
-from ...storage.folder.filelist import ListedFolder
+from ...plugin import (
+    Console,
+    Description,
+    FormatError,
+    ListedFolder,
+    exact_size_text,
+    print_notices,
+)
 
 
 def about(args: argparse.Namespace, folder: ListedFolder) -> Description:

@@ -7,12 +7,22 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...cli.console.options import CommandParser, Subparsers, add_command, add_json_option, positive
-from ...cli.console.output import Console, message, print_done, printable
-from ...cli.console.outputfile import json_log
-from ...cli.console.status import EXPECTED, ExitCode
-from ...parallel.threads import available_cpus
-from ...storage.url import shown_name
+from ...plugin import (
+    EXPECTED,
+    CommandParser,
+    Console,
+    ExitCode,
+    Subparsers,
+    add_command,
+    add_json_option,
+    available_cpus,
+    json_log,
+    message,
+    positive,
+    print_done,
+    printable,
+    shown_name,
+)
 
 if TYPE_CHECKING:
     from ..ingest.baseadapter import ListedAdapter

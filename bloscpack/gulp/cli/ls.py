@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from ...exceptions import FormatError
-from ...storage.folder.filelist import ListedFolder
+from ...plugin import FormatError, ListedFolder
 
 
 def entry(folder: ListedFolder) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from ...exceptions import BloscpackError
-from ...types import text_list
+from ...plugin import BloscpackError, text_list
 from ..gulperrors import DuplicateIdException
 from ..labels import Labels
 from ..utils import remove_entries_with_duplicate_ids

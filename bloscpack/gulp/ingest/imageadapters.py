@@ -8,8 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ...media.image import probe
-from ...storage.protocol import errors_at
+from ...plugin import errors_at, probe
 from ..utils import find_images_in_folder, resize_by_short_edge
 from .baseadapter import (
     Item,

@@ -11,9 +11,7 @@ import os
 import shutil
 from typing import Any, NamedTuple, Self
 
-from ...exceptions import LockedError, UnsupportedError
-from ...storage import disk
-from ...storage.disk import is_locking, try_lock_for_writing
+from ...plugin import LockedError, UnsupportedError, disk, is_locking, try_lock_for_writing
 from ..chunk.format import chunk_names
 
 FOLDER = ".ingest"

@@ -18,11 +18,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from ...notice import notice
-from ...parallel.processes import map_in_processes
-from ...parallel.progressbar import ProgressBar
-from ...storage import disk
-from ...types import Progress
+from ...plugin import Progress, ProgressBar, disk, map_in_processes, notice
 from ..chunk.chunkfile import GulpChunk
 from ..chunk.format import chunk_names
 from ..chunk.ids import existing_ids

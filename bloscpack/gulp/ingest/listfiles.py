@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from ...exceptions import FormatError
-from ...storage.protocol import errors_at
+from ...plugin import FormatError, errors_at
 
 Path = str | os.PathLike[str]
 Entry = dict[str, Any]

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import FormatError, NotFoundError
-from ...media.video import read_video
+from ...plugin import FormatError, NotFoundError, read_video
 from ..utils import get_single_video_path, resize_by_short_edge
 from .baseadapter import (
     Item,

@@ -13,11 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import CodecError, FormatError, UnsupportedError
-from ...media import image
-from ...media.pyav import ffmpeg_message
-from ...parallel.imports import import_av, import_pillow, importing
-from ...types import BytesLike
+from ...plugin import (
+    BytesLike,
+    CodecError,
+    FormatError,
+    UnsupportedError,
+    ffmpeg_message,
+    image,
+    import_av,
+    import_pillow,
+    importing,
+)
 from . import jxl
 from .normalization import normalize, planar_to_rgb
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes, image_view

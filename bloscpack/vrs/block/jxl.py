@@ -7,8 +7,7 @@ header) and 18181-2 (boxes).
 
 from collections.abc import Iterator
 
-from ...exceptions import FormatError
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError
 
 SIGNATURE = b"\xff\x0a"
 CONTAINER = b"\0\0\0\x0cJXL \r\n\x87\n"

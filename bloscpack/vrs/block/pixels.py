@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, TruncatedError, UnsupportedError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,8 +10,7 @@ from struct import Struct
 
 import numpy as np
 
-from ...exceptions import UnsupportedError
-from ...types import BytesLike
+from ...plugin import BytesLike, UnsupportedError
 from .audio import Array, AudioSpec, SampleFormat, audio_view
 
 _RIFF = Struct("<4sI4s")

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...cli.console.arrayout import Part, Whole
-from ...cli.console.selection import parse_range, parse_selection_text
-from ...cli.frames.cat import part_of
-from ...exceptions import NotFoundError
-from ...filetypes.table import FileType
-from ...storage.protocol import ByteSource
-from ...types import AnyArray
+from ...plugin import (
+    AnyArray,
+    ByteSource,
+    FileType,
+    NotFoundError,
+    Part,
+    Whole,
+    parse_range,
+    parse_selection_text,
+    part_of,
+)
 from .recordings import open_recording
 
 if TYPE_CHECKING:

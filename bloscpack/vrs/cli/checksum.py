@@ -3,11 +3,7 @@
 import argparse
 from typing import Any
 
-from ...cli.console.options import add_json_option
-from ...cli.console.output import Console, printable, result
-from ...cli.console.reports import run_each
-from ...cli.console.status import ExitCode
-from ...storage.url import shown_name
+from ...plugin import Console, ExitCode, add_json_option, printable, result, run_each, shown_name
 from .recordings import open_recording
 
 

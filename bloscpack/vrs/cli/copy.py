@@ -3,11 +3,20 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ...cli.console.options import STDIO, add_force_option, add_json_option, byte_size
-from ...cli.console.output import Console, double_pretty_size, print_done
-from ...cli.console.outputfile import check_output
-from ...cli.console.status import STATUS_NAMES, ExitCode, UsageError
-from ...storage.url import shown_name
+from ...plugin import (
+    STATUS_NAMES,
+    STDIO,
+    Console,
+    ExitCode,
+    UsageError,
+    add_force_option,
+    add_json_option,
+    byte_size,
+    check_output,
+    double_pretty_size,
+    print_done,
+    shown_name,
+)
 from .recordings import add_filter_options, open_recording, times_of
 
 if TYPE_CHECKING:

@@ -2,9 +2,7 @@
 
 import argparse
 
-from ...cli.console.options import add_folder, add_json_option
-from ...cli.console.output import Console, double_pretty_size
-from ...cli.console.reports import report_extract
+from ...plugin import Console, add_folder, add_json_option, double_pretty_size, report_extract
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
 # The same as in vrs/export/extraction.py, which is imported on use.

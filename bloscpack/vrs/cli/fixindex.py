@@ -3,12 +3,18 @@
 import argparse
 from dataclasses import asdict
 
-from ...cli.console.inputfile import open_input, readable
-from ...cli.console.options import STDIO, add_json_option
-from ...cli.console.output import Console, print_done
-from ...cli.console.outputfile import check_output
-from ...cli.console.status import ExitCode, UsageError
-from ...storage.url import shown_name
+from ...plugin import (
+    STDIO,
+    Console,
+    ExitCode,
+    UsageError,
+    add_json_option,
+    check_output,
+    open_input,
+    print_done,
+    readable,
+    shown_name,
+)
 
 _ACTIONS = {
     "none": "the index is correct, nothing was changed",

@@ -4,10 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...cli.console.description import Description
-from ...cli.console.output import Console
-from ...cli.console.table import attrs_text, exact_size_text
-from ...storage.protocol import ByteSource
+from ...plugin import ByteSource, Console, Description, attrs_text, exact_size_text
 from .recordings import open_recording
 
 if TYPE_CHECKING:

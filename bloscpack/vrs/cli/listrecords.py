@@ -3,10 +3,7 @@
 import argparse
 from typing import Any
 
-from ...cli.console.options import add_json_option
-from ...cli.console.output import Console, print_json, result
-from ...cli.console.status import ExitCode
-from ...storage.url import shown_name
+from ...plugin import Console, ExitCode, add_json_option, print_json, result, shown_name
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
 

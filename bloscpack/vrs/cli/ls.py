@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...storage.protocol import ByteSource
+from ...plugin import ByteSource
 
 
 def entry(source: ByteSource) -> dict[str, Any]:

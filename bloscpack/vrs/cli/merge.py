@@ -3,9 +3,7 @@
 import argparse
 from contextlib import ExitStack
 
-from ...cli.console.options import STDIO
-from ...cli.console.output import Console
-from ...cli.console.status import UsageError
+from ...plugin import STDIO, Console, UsageError
 from .copy import add_copy_options, copy_options, report_copy
 from .recordings import open_recording, times_of
 

@@ -4,10 +4,17 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from ...cli.console.options import add_json_option
-from ...cli.console.output import Console, encode_json, error, print_json, printable, results
-from ...cli.console.status import ExitCode
-from ...storage.url import shown_name
+from ...plugin import (
+    Console,
+    ExitCode,
+    add_json_option,
+    encode_json,
+    error,
+    print_json,
+    printable,
+    results,
+    shown_name,
+)
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
 _BARE = ("kind", "nbytes", "values", "error")

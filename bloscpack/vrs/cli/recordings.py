@@ -9,12 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...cli.console.inputfile import open_input
-from ...cli.console.options import Container
-from ...cli.console.output import Console
-from ...cli.console.selection import parse_range
-from ...storage.protocol import ByteSource, errors_at
-from ...storage.url import shown_name
+from ...plugin import ByteSource, Console, Container, errors_at, open_input, parse_range, shown_name
 
 if TYPE_CHECKING:
     from ..recording import Recording

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...cli.console.output import Console, pretty_size
-from ...cli.console.trialtable import Trial, Tuned, command_text, least_seconds
-from ...cli.frames.tune import tune as tune_clips
-from ...storage.file import Place
-from ...storage.url import shown_name
+from ...plugin import (
+    Console,
+    Place,
+    Trial,
+    Tuned,
+    command_text,
+    least_seconds,
+    pretty_size,
+    shown_name,
+    tune_clips,
+)
 from .recordings import open_recording
 
 if TYPE_CHECKING:

@@ -16,10 +16,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
-from ...storage.batch import Piece as StoredPiece
-from ...storage.batch import fetch
-from ...types import AnyArray, IntArray
+from ...plugin import (
+    AnyArray,
+    BloscpackError,
+    FormatError,
+    IntArray,
+    NotFoundError,
+    TruncatedError,
+    fetch,
+)
+from ...plugin import Piece as StoredPiece
 from ..format.payload import decode_payload
 from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
 from ..layout.pieces import Piece, PieceKind

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ...exceptions import NotFoundError, UnsupportedError
+from ...plugin import NotFoundError, UnsupportedError
 from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
 from ..layout.pieces import Piece, PieceKind
 from ..read.decoding import StreamDecoder

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import BloscpackError, FormatError, UnsupportedError
-from ...types import AnyArray, IntArray
+from ...plugin import AnyArray, BloscpackError, FormatError, IntArray, UnsupportedError
 from ..block.pixels import ImageFormat
 from ..format.format import RecordType
 from ..format.recordformat import ContentBlock, ContentType

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...exceptions import BloscpackError, NotFoundError
-from ...types import AnyArray
+from ...plugin import AnyArray, BloscpackError, NotFoundError
 from ..export.documents import stream_formats
 from ..layout.datalayout import DataLayout
 from ..recording import Recording

@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...exceptions import NotFoundError
-from ...types import IntArray
+from ...plugin import IntArray, NotFoundError
 from ..format.description import Description, StreamTags, check_tag
 from ..format.format import RecordType, StreamId
 from ..format.recordindex import RecordTable

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...types import ProgressOption
+from ...plugin import ProgressOption
 from ..export.contentchecksum import renumbered
 from ..recording import open as open_recording
 from ..sequence import RecordSequence, StreamName, TypeName, listed

@@ -15,11 +15,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...exceptions import FileChangedError, UnsupportedError
-from ...storage import disk
-from ...storage.sink import FileSink, committed
-from ...storage.url import refuse_url
-from ...types import ProgressOption
+from ...plugin import (
+    FileChangedError,
+    FileSink,
+    ProgressOption,
+    UnsupportedError,
+    committed,
+    disk,
+    refuse_url,
+)
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     FILE_HEADER_SIZE,

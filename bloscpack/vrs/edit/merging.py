@@ -14,8 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import NotFoundError
-from ...types import IntArray, ProgressOption
+from ...plugin import IntArray, NotFoundError, ProgressOption
 from ..format.description import Description, StreamTags
 from ..format.format import StreamId
 from ..sequence import RecordSequence, StreamName, TypeName, is_pattern, listed

@@ -14,12 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...parallel.progressbar import as_progress
-from ...parallel.threads import map_ordered, resolve_nthreads
-from ...storage import disk
-from ...storage.sink import check_absent
-from ...storage.update import check_regular, make_like, temporary_path
-from ...types import BytesLike, IntArray, Progress, ProgressOption
+from ...plugin import (
+    BytesLike,
+    IntArray,
+    Progress,
+    ProgressOption,
+    as_progress,
+    check_absent,
+    check_regular,
+    disk,
+    make_like,
+    map_ordered,
+    resolve_nthreads,
+    temporary_path,
+)
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes

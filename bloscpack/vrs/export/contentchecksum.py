@@ -11,7 +11,7 @@ from struct import Struct
 import numpy as np
 import xxhash
 
-from ...types import Progress
+from ...plugin import Progress
 from ..format.description import Description, StreamTags, encoded_tags
 from ..format.format import StreamId
 from ..read.content import Content

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ...exceptions import BloscpackError, FormatError
+from ...plugin import BloscpackError, FormatError
 from ..block.audio import AudioSpec
 from ..block.pixels import QUALITY_UNDEFINED, ImageSpec
 from ..format.format import RECORD_TYPE_NAMES

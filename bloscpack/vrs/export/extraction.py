@@ -17,12 +17,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ...damage.report import message_of
-from ...exceptions import BloscpackError, UnsupportedError
-from ...parallel.threads import map_ordered, resolve_nthreads
-from ...storage import disk
-from ...storage.folder.outputfolder import Folder
-from ...types import BytesLike, Progress, text_list
+from ...plugin import (
+    BloscpackError,
+    BytesLike,
+    Folder,
+    Progress,
+    UnsupportedError,
+    disk,
+    map_ordered,
+    message_of,
+    resolve_nthreads,
+    text_list,
+)
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageSpec
 from ..block.wav import MAX_NBYTES, wav_header, wav_samples

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...exceptions import UnsupportedError
-from ...media import image
-from ...types import BytesLike
+from ...plugin import BytesLike, UnsupportedError, image
 from ..block.imagecodec import video_codec
 from ..block.pixels import (
     PACKED_FORMATS,

@@ -15,9 +15,7 @@ from struct import Struct
 
 import xxhash
 
-from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...format.bytefield import unpack_fields
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, TruncatedError, UnsupportedError, unpack_fields
 from .format import MAX_STREAMS, StreamId
 
 DESCRIPTION_VERSION = 2

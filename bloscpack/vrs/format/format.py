@@ -15,10 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import FormatError, UnsupportedError
-from ...format.bytefield import unpack_fields
-from ...format.filekind import RECORDING_MAGIC, wrong_kind
-from ...types import BytesLike
+from ...plugin import (
+    RECORDING_MAGIC,
+    BytesLike,
+    FormatError,
+    UnsupportedError,
+    unpack_fields,
+    wrong_kind,
+)
 
 MAGIC = RECORDING_MAGIC
 MAGIC_END = b"cord"

@@ -22,9 +22,7 @@ except ImportError as err:
         "--inplace' in a source tree"
     ) from err
 
-from ...exceptions import CodecError, UnsupportedError
-from ...format.codec import new_bytes
-from ...types import BytesLike
+from ...plugin import BytesLike, CodecError, UnsupportedError, new_bytes
 from .format import Compression
 
 # Payloads of fewer bytes are stored uncompressed (reference 1.4.0, ``Compressor.cpp``).

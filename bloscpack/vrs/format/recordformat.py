@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from ...exceptions import FormatError
+from ...plugin import FormatError
 from ..block.audio import AUDIO_FORMATS, SAMPLE_FORMATS, AudioFormat, AudioSpec, SampleFormat
 from ..block.pixels import (
     IMAGE_FORMATS,

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...format.bytefield import unpack_fields
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, TruncatedError, UnsupportedError, unpack_fields
 from . import zstd
 from .format import (
     MAX_STREAMS,

@@ -8,8 +8,7 @@ section 3.1.1).
 
 import sys
 
-from ...exceptions import FormatError
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError
 
 if sys.version_info >= (3, 14):
     from compression import zstd as _zstd

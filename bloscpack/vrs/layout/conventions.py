@@ -14,7 +14,7 @@ from dataclasses import replace
 from struct import Struct
 from typing import Any
 
-from ...types import BytesLike
+from ...plugin import BytesLike
 from ..block.audio import AudioFormat, AudioSpec, SampleFormat
 from ..block.pixels import ImageFormat, ImageSpec, PixelFormat, is_quality_valid
 from .datalayout import DataLayout

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, TruncatedError, UnsupportedError
 from .pieces import Piece, PieceKind, format_definition, parse_definition
 from .values import arrangement_of, decoder_of, describe, encoder_of, flatten, pack_numbers
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...exceptions import FormatError
+from ...plugin import FormatError
 from ..format.format import MAX_JSON_DEPTH, MAX_PIECES
 
 # Longest definition in characters: room for `MAX_PIECES` pieces with names of usual length.

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ...exceptions import NotFoundError
+from ...plugin import NotFoundError
 from .datalayout import DataLayout
 from .pieces import ELEMENTS, STRING, Element, Piece, PieceKind
 

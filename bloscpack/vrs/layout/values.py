@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import FormatError
+from ...plugin import FormatError
 from ..format.description import decode_text, encode_text
 from .pieces import Element, Piece, PieceKind
 

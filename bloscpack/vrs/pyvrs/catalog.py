@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...types import AnyArray, IntArray
+from ...plugin import AnyArray, IntArray
 from ..format.format import RecordType, StreamId
 from ..format.recordformat import ContentType, parse_record_format
 from ..read.record import Record

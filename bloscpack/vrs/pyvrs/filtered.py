@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...types import AnyArray, IntArray
+from ...plugin import AnyArray, IntArray
 from .queries import Owner, Queries, Rows
 from .record import VRSRecord
 from .records import AsyncRows, SyncRows

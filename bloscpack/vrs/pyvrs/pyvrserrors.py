@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ...exceptions import NotFoundError
+from ...plugin import NotFoundError
 from ..format.format import StreamId
 from ..format.typenames import type_name
 

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...types import IntArray
+from ...plugin import IntArray
 from ..format.description import NAME_TAG
 from ..format.format import RecordType as StoredType
 from ..format.recordformat import ContentType

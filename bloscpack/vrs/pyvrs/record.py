@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from ...exceptions import FormatError
+from ...plugin import FormatError
 from ..block.audio import AudioSpec as StoredAudioSpec
 from ..block.pixels import ImageConversion, ImageFormat, PixelFormat
 from ..block.pixels import ImageSpec as StoredImageSpec

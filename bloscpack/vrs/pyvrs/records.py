@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from functools import partial
 from typing import overload
 
-from ...parallel.threads import run_beside
-from ...types import IntArray
+from ...plugin import IntArray, run_beside
 from .queries import Owner, Rows
 from .record import VRSRecord
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
-from ...types import text_list
+from ...plugin import text_list
 from .pyvrserrors import type_name_of
 from .text import set_text, tags_text
 

@@ -13,8 +13,7 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from ...exceptions import BloscpackError, FormatError, UnsupportedError
-from ...types import IntArray
+from ...plugin import BloscpackError, FormatError, IntArray, UnsupportedError
 from ..format.description import (
     Description,
     StreamTags,

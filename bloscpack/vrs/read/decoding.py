@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, TruncatedError, UnsupportedError
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageFormat, ImageSpec
 from ..format.format import RecordType

@@ -11,13 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._ext import record as _record
-from ...exceptions import TruncatedError
-from ...parallel.scratch import Scratch
-from ...parallel.threads import resolve_nthreads, run_indexed
-from ...storage.protocol import ByteSource
-from ...storage.remote.prefetch import prefetched
-from ...storage.runs import FIELDS, plan_array_runs
-from ...types import IntArray
+from ...plugin import (
+    FIELDS,
+    ByteSource,
+    IntArray,
+    Scratch,
+    TruncatedError,
+    plan_array_runs,
+    prefetched,
+    resolve_nthreads,
+    run_indexed,
+)
 
 Bytes = NDArray[np.uint8]
 

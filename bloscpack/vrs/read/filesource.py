@@ -11,12 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
-from ...format.filekind import RECORDING
-from ...storage.file import kind_at, open_source, refuse_folder
-from ...storage.pool import FilePool
-from ...storage.protocol import ByteSource, Extent, Prefetch
-from ...storage.remote.source import may_wait
-from ...types import BytesLike
+from ...plugin import (
+    RECORDING,
+    BytesLike,
+    ByteSource,
+    Extent,
+    FilePool,
+    Prefetch,
+    kind_at,
+    may_wait,
+    open_source,
+    refuse_folder,
+)
 
 _CLOSED = "the recording is closed"
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...exceptions import BloscpackError
+from ...plugin import BloscpackError
 from ..sequence import RecordSequence, Selection
 from .record import Record
 

@@ -5,7 +5,7 @@ the time of its key frame and the number of frames since then. A group is found 
 stream backwards: the same key frame time, and numbers that count down to 0.
 """
 
-from ...exceptions import FormatError
+from ...plugin import FormatError
 from ..block.pixels import ImageSpec
 from .record import Block, Record, RecordSource
 

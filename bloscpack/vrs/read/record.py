@@ -13,8 +13,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from ...exceptions import BloscpackError, UnsupportedError
-from ...types import BytesLike
+from ...plugin import BloscpackError, BytesLike, UnsupportedError
 from ..block.audio import AudioSpec, audio_view
 from ..block.imagecodec import convert_image, decode_video
 from ..block.pixels import ImageConversion, ImageFormat, ImageSpec, image_view

@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...exceptions import FormatError
-from ...storage.runs import REMOTE
-from ...types import AnyArray, IntArray
+from ...plugin import REMOTE, AnyArray, FormatError, IntArray
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     INDEX_TYPE_ID,

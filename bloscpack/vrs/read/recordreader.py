@@ -9,10 +9,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ...exceptions import BloscpackError, FormatError, TruncatedError
-from ...parallel.scratch import Scratch
-from ...storage.runs import RECORDS, plan_array_runs
-from ...types import AnyArray, IntArray
+from ...plugin import (
+    RECORDS,
+    AnyArray,
+    BloscpackError,
+    FormatError,
+    IntArray,
+    Scratch,
+    TruncatedError,
+    plan_array_runs,
+)
 from ..format.format import (
     RECORD_HEADER,
     RECORD_HEADER_DTYPE,

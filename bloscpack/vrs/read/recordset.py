@@ -7,7 +7,7 @@ the index; the fields that reading needs are cached with the recording.
 import numpy as np
 from numpy.typing import NDArray
 
-from ...types import IntArray
+from ...plugin import IntArray
 from ..format.format import RECORD_HEADER_DTYPE, RECORD_HEADER_SIZE, RecordType
 from ..format.recordformat import ContentBlock, ContentType, defined_formats
 from ..layout.datalayout import DataLayout

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...storage.file import Holes
-from ...storage.protocol import ByteSource
-from ...types import AnyArray, BytesLike, IntArray
+from ...plugin import AnyArray, BytesLike, ByteSource, Holes, IntArray
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     INDEX_TYPE_ID,

@@ -14,9 +14,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 
-from ...frames.store.framestore import FrameStore
-from ...storage import disk
-from ...types import AnyArray, BytesLike
+from ...plugin import AnyArray, BytesLike, FrameStore, disk
 from ..block.pixels import ImageSpec, image_view
 from ..layout.datalayout import DataLayout
 from ..layout.pieces import Piece, PieceKind

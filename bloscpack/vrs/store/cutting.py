@@ -9,9 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ...exceptions import BloscpackError
-from ...media import image
-from ...types import BytesLike
+from ...plugin import BloscpackError, BytesLike, image
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageFormat, ImageSpec, image_view
 from ..format.recordformat import ContentType

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frames.store.framestore import FrameStore
-from ...types import AnyArray, IntArray
+from ...plugin import AnyArray, FrameStore, IntArray
 from ..format.format import RecordType, StreamId
 from ..format.recordindex import INDEX_ENTRY, RecordTable
 from .payloadrows import (

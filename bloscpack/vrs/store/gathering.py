@@ -10,8 +10,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from ...frames.store.framestore import FrameStore
-from ...types import BytesLike, IntArray
+from ...plugin import BytesLike, FrameStore, IntArray
 from ..block.pixels import ImageSpec
 from ..format.format import RecordType
 from ..layout.datalayout import DataLayout

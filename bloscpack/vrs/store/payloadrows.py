@@ -10,9 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...exceptions import FormatError
-from ...frames.store.framestore import FrameStore
-from ...types import AnyArray, IntArray
+from ...plugin import AnyArray, FormatError, FrameStore, IntArray
 
 _ENTRY = np.dtype("<u4")
 # Blocks of values that are read at once if one record has many.

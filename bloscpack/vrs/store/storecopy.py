@@ -12,10 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...exceptions import FormatError
-from ...frames.store.framestore import FrameStore
-from ...parallel.threads import map_ordered, resolve_nthreads
-from ...types import BytesLike, FramePreset, Progress
+from ...plugin import (
+    BytesLike,
+    FormatError,
+    FramePreset,
+    FrameStore,
+    Progress,
+    map_ordered,
+    resolve_nthreads,
+)
 from ..export.contentchecksum import content_checksum
 from ..format.description import pack_description
 from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType

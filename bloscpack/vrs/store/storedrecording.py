@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from ...exceptions import NotFoundError
-from ...frames.store.framestore import FrameStore
+from ...plugin import FrameStore, NotFoundError
 from ..export.contentchecksum import records_checksum
 from ..format.description import Description, StreamTags, encode_text
 from ..format.format import StreamId

@@ -1,6 +1,6 @@
 """Progress reports at intervals of records."""
 
-from ...types import Progress
+from ...plugin import Progress
 
 _STEP = 4096
 

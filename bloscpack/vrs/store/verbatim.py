@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_128
 
-from ...exceptions import FormatError, NotFoundError
-from ...frames.store.framestore import FrameStore
-from ...storage import disk
-from ...types import BytesLike
+from ...plugin import BytesLike, FormatError, FrameStore, NotFoundError, disk
 from ..format.format import RECORD_HEADER_SIZE
 from ..read.content import Content
 from .clipcolumns import BLOCK_NBYTES, Spool

@@ -13,8 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from ...media.image import encode_jpeg, encode_png
-from ...types import BytesLike
+from ...plugin import BytesLike, encode_jpeg, encode_png
 from ..block.audio import (
     AUDIO_FORMATS,
     SAMPLE_FORMATS,

@@ -8,7 +8,7 @@ does not fit raises before a byte is in the file.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ...types import BytesLike
+from ...plugin import BytesLike
 from ..block.pixels import ImageFormat
 from ..format.format import MAX_BLOCKS, RecordType
 from ..format.recordformat import (

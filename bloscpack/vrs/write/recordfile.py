@@ -19,11 +19,16 @@ from struct import Struct
 
 import numpy as np
 
-from ...exceptions import UnsupportedError
-from ...storage import disk
-from ...storage.update import create_like, forked_error, temporary_path
-from ...storage.url import is_url, shown
-from ...types import BytesLike
+from ...plugin import (
+    BytesLike,
+    UnsupportedError,
+    create_like,
+    disk,
+    forked_error,
+    is_url,
+    shown,
+    temporary_path,
+)
 from ..format import zstd
 from ..format.description import DESCRIPTION_VERSION
 from ..format.format import (

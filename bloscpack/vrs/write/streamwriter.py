@@ -7,7 +7,7 @@ from operator import index
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
-from ...types import BytesLike
+from ...plugin import BytesLike
 from ..format.description import NAME_TAG, StreamTags, check_tag
 from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType, StreamId, find_record_type
 from ..format.payload import MIN_COMPRESSED_NBYTES, encode_payload

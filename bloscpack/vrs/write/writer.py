@@ -25,10 +25,7 @@ from threading import Lock
 from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
-from ...storage import disk
-from ...storage.sink import check_absent
-from ...storage.update import check_regular
-from ...types import BytesLike
+from ...plugin import BytesLike, check_absent, check_regular, disk
 from ..format.description import (
     FLAVOR_TAG,
     NAME_TAG,

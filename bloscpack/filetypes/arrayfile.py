@@ -8,13 +8,12 @@ import numpy as np
 
 from ..array.axislabels import DEFAULT_NAME, NO_NAME, TYPES
 from ..exceptions import UnsupportedError
-from ..filetypes.arraysource import ArraySource, SeveralArrays
-from ..filetypes.copyjob import Conversion, CopyJob, Tally, write_file
-from ..filetypes.inventory import attributes, quoted
 from ..storage.file import open_source
 from ..storage.folder.filelist import ListedFolder
 from .arraylabels import is_same, labels_of
-from .library import refuse_inner
+from .arraysource import ArraySource, SeveralArrays
+from .copyjob import Conversion, CopyJob, Tally, write_file
+from .inventory import attributes, quoted
 
 _CHUNK_NBYTES = 1 << 20
 
@@ -39,6 +38,12 @@ def is_safe(name: str) -> bool:
     """Return whether a name is a place in a file, which no part of it leaves."""
     parts = name.split("/")
     return not any(part in ("", ".", "..") for part in parts) and not set(name) & set("\0\\")
+
+
+def refuse_inner(inner: str, what: str) -> None:
+    """Raise ValueError if an array is named in a file that has only one."""
+    if inner:
+        raise ValueError(f"{what} has one array; '::/{inner:.80}' names a part")
 
 
 def label_or(default: str) -> Callable[[ArraySource], str]:

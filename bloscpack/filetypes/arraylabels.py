@@ -8,8 +8,9 @@ import numpy as np
 
 from ..array.axislabels import Coord, Labels, pack_labels, typed
 from ..exceptions import BloscpackError
-from ..filetypes.arraysource import ArraySource
+from ..parallel.imports import importing
 from ..types import AnyArray
+from .arraysource import ArraySource
 
 LABEL_KEYS = ("name", "dims", "coords")
 Coords = Mapping[Any, tuple[Sequence[str], AnyArray, Mapping[Any, Any]]]
@@ -58,7 +59,8 @@ def encoded_times(source: ArraySource, *_: object) -> ArraySource:
         if values.dtype.kind == "S":
             values = np.char.decode(values, "ascii", "replace")
         if values.dtype.kind in "mM":
-            import xarray as xr  # on use: only times need it
+            with importing:
+                import xarray as xr  # on use: only times need it
 
             found = xr.conventions.encode_cf_variable(xr.Variable(coord.dims, values))
             values, attrs = found.values, {**attrs, **found.attrs}

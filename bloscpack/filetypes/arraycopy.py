@@ -20,9 +20,6 @@ from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob
 from ..container.members import member_named, read_members
 from ..exceptions import UnsupportedError
-from ..filetypes.arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
-from ..filetypes.copyjob import CopyJob
-from ..filetypes.identify import no_archive
 from ..format.archiveindex import check_name
 from ..format.codec import CODECS
 from ..format.filekind import ARRAY
@@ -34,6 +31,9 @@ from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import committed
 from ..types import AnyArray
 from .arrayfile import Add, ArrayFormat, ArrayWriter
+from .arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
+from .copyjob import CopyJob
+from .identify import no_archive
 
 
 @contextmanager
