@@ -26,13 +26,13 @@ const MAX_SENT = 4;
 // Sends messages, and returns a promise of the reply to each. Every view of a widget gets all replies.
 class Channel {
   constructor(model) {
-    Object.assign(this, { model, asked: [], sent: new Map(), id: Math.floor(Math.random() * 2 ** 40) });
+    Object.assign(this, { model, asked: [], sent: new Map(), settled: Promise.resolve(), id: Math.floor(Math.random() * 2 ** 40) });
     this.receive = (content, buffers) => {
       const message = this.sent.get(content?.id);
       if (!message) return;
       this.sent.delete(content.id);
-      if (content.error) message.reject(new Error(content.error));
-      else message.resolve({ ...content, buffers });
+      // One after the other, so that no picture is drawn over that of a later reply.
+      this.settled = this.settled.then(() => decoded(content, buffers)).then(message.resolve, message.reject);
       this.send();
     };
     model.on("msg:custom", this.receive);
@@ -62,8 +62,10 @@ class Channel {
   }
 }
 
-async function pictureOf({ type, buffers: [bytes] }) {
-  return imagePixels({ type, bytes });
+async function decoded(content, buffers) {
+  if (content.error) throw new Error(content.error);
+  const { type } = content;
+  return { ...content, buffers, picture: type ? await imagePixels({ type, bytes: buffers[0] }) : null };
 }
 
 function showPlayer(channel, { title, nframes, fps }, root) {
@@ -76,7 +78,7 @@ function showPlayer(channel, { title, nframes, fps }, root) {
     const asked = [];
     for (let next = start, index = start; index < stop; index++) {
       for (; next < stop && asked.length < MAX_SENT; next++) {
-        asked.push(channel.ask("frame", { frame: next }, signal).then(pictureOf).catch((error) => ({ error: error.message })));
+        asked.push(channel.ask("frame", { frame: next }, signal).then(({ picture }) => picture, (error) => ({ error: error.message })));
       }
       const frame = await asked.shift();
       if (frame.error) signal.throwIfAborted();
@@ -93,7 +95,7 @@ class Viewer {
     this.rows = info.axes.length > 1 ? info.axes[0] : -1;
     this.index = info.shape.map((side) => Math.floor(side / 2));
     this.windows = info.shape.map((side) => [0, side]);
-    this.picture = el("canvas", { className: "frame", role: "img", ariaLabel: "Slice" });
+    this.canvas = el("canvas", { className: "frame", role: "img", ariaLabel: "Slice" });
     this.plot = new Plot("Line");
     this.text = el("p", { role: "status" });
     this.controls = el("div");
@@ -101,7 +103,7 @@ class Viewer {
     this.colors = select(info.colormaps.map((each) => [each, each]), show);
     this.low = el("input", { type: "number", step: "any", placeholder: "smallest", onchange: show });
     this.high = el("input", { type: "number", step: "any", placeholder: "largest", onchange: show });
-    root.append(this.rows < 0 ? this.plot.canvas : this.picture, this.text, this.controls);
+    root.append(this.rows < 0 ? this.plot.canvas : this.canvas, this.text, this.controls);
     if (info.hasColors && this.rows >= 0) {
       root.append(el("div", { className: "controls" }, labelled("Colours", this.colors),
         labelled("from", this.low), labelled("to", this.high)));
@@ -137,19 +139,21 @@ class Viewer {
   }
 
   show() {
-    const isSet = this.low.value !== "" && this.high.value !== "", { axes } = this;
+    const isSet = this.low.value !== "" && this.high.value !== "";
+    // A reply may come after the next change: its text is about what was asked.
+    const { axes } = this, index = [...this.index], windows = axes.map((axis) => [...this.windows[axis]]);
     this.latest.run(async (signal) => {
       const reply = await this.channel.ask("slice", {
         axes,
-        index: this.index,
-        windows: axes.map((axis) => this.windows[axis]),
+        index,
+        windows,
         colormap: this.colors.value,
         limits: isSet ? [Number(this.low.value), Number(this.high.value)] : null,
       }, signal);
-      if (this.rows < 0) this.drawLine(reply);
-      else drawFrame(this.picture, await pictureOf(reply));
-      this.picture.dataset.count = Number(this.picture.dataset.count ?? 0) + 1;
-      const places = this.shape.map((_, axis) => axes.includes(axis) ? reply.windows[axes.indexOf(axis)].join(":") : this.index[axis]);
+      if (axes.length < 2) this.drawLine(reply);
+      else drawFrame(this.canvas, reply.picture);
+      this.canvas.dataset.count = Number(this.canvas.dataset.count ?? 0) + 1;
+      const places = this.shape.map((_, axis) => axes.includes(axis) ? reply.windows[axes.indexOf(axis)].join(":") : index[axis]);
       this.text.className = "";
       this.text.textContent = `[${places.join(", ")}] ${reply.range}`;
       // Python makes windows smaller that cost too much.

@@ -1,6 +1,7 @@
 """Widgets of notebooks: messages from the browser, and the pictures that answer them."""
 
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -304,6 +305,23 @@ def test_the_script_is_one_module_without_imports(tmp_path: Path) -> None:
     command = ["node", "--input-type=module", "-e", show]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.strip() == "[ 'render' ]"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_replies_are_shown_in_their_order(tmp_path: Path) -> None:
+    """A few messages at a time, without those that are stale before they are sent."""
+    checks = Path(__file__).with_name("channel.mjs").read_text()
+    (tmp_path / "channel.mjs").write_text(widget.script() + checks)
+    command = ["node", str(tmp_path / "channel.mjs")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    result = json.loads(found.stdout)
+    assert result["before"] == [0, 1, 2, 3]
+    assert result["all"] == [0, 1, 2, 3, 4, 6]
+    assert [each for each in result["settled"] if each[0] != 5] == [
+        *([0, 0], [1, 10], [2, "Error"], [3, 30], [4, 40], [6, 60]),
+    ]
+    assert [5, "AbortError"] in result["settled"]
+    assert result["listeners"] == 0
 
 
 PAGE = """

@@ -7,8 +7,9 @@
 import { button, el, labelled, Latest, select } from "./dom.js";
 import { drawFrame } from "./pixels.js";
 
-// Frames that are decoded ahead of the picture.
+// Frames that are decoded ahead of the picture, and about how many bytes they may have.
 const AHEAD = 45;
+const AHEAD_NBYTES = 64 << 20;
 
 // Frames of one clip, from a position on, in order.
 class Feed {
@@ -32,7 +33,8 @@ class Feed {
     for await (const frame of this.getFrames(query, controller.signal)) {
       if (controller.signal.aborted) return;
       this.queue.push(frame);
-      while (this.queue.length >= AHEAD && !controller.signal.aborted) {
+      const most = Math.min(AHEAD, Math.ceil(AHEAD_NBYTES / (frame.data?.length || 1)));
+      while (this.queue.length >= most && !controller.signal.aborted) {
         await new Promise((resolve) => (this.wake = resolve));
       }
     }
