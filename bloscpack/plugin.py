@@ -137,7 +137,7 @@ if TYPE_CHECKING:
         only,
     )
     from .filetypes.clipcopy import ClipWriter, attrs_of, is_same, leave_out_of_clips
-    from .filetypes.copyjob import DEFAULTS, Conversion, CopyJob, Tally, new_copy, write_copy
+    from .filetypes.copyjob import COPY_DEFAULTS, Conversion, CopyJob, Tally, new_copy, write_copy
     from .filetypes.identify import identify, refuse_unread_folder
     from .filetypes.inventory import Inventory, attribute, attributes, quoted
     from .filetypes.open import frames_of
@@ -258,6 +258,7 @@ if TYPE_CHECKING:
         PictureCodec,
         Progress,
         ProgressOption,
+        explain_keywords,
         text_list,
     )
     from .version import __version__
@@ -271,7 +272,7 @@ else:
         "notice": "notice warn_unclosed",
         "types": (
             "AnyArray BytesLike FramePreset IntArray OnBadItem Path PictureCodec Progress "
-            "ProgressOption text_list"
+            "ProgressOption explain_keywords text_list"
         ),
         "version": "__version__",
         "parallel.arraypool": "ArrayPool",
@@ -355,7 +356,7 @@ else:
             "ArraySource ChoiceError PART_NBYTES Region Rows SeveralArrays listed only"
         ),
         "filetypes.clipcopy": "ClipWriter attrs_of is_same leave_out_of_clips",
-        "filetypes.copyjob": "Conversion CopyJob DEFAULTS Tally new_copy write_copy",
+        "filetypes.copyjob": "COPY_DEFAULTS Conversion CopyJob Tally new_copy write_copy",
         "filetypes.identify": "identify refuse_unread_folder",
         "filetypes.inventory": "Inventory attribute attributes quoted",
         "filetypes.open": "frames_of",

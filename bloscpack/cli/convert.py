@@ -7,7 +7,7 @@ from typing import Any
 from ..array.layout import AUTO
 from ..container.writer import DEFAULT_CODEC
 from ..filetypes.convert import convert
-from ..filetypes.copyjob import DEFAULTS, CopyOptions
+from ..filetypes.copyjob import COPY_DEFAULTS, CopyOptions
 from ..filetypes.table import ARRAY_OPTIONS, TARGETS
 from ..format.codec import CODECS
 from ..storage.url import shown_name
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ".h5; otherwise an array from an array, and a frame store from clips; from a frame store a "
         "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording)",
     )
-    add_options(parser, CopyOptions, _HELPS, _FORMS, DEFAULTS)
+    add_options(parser, CopyOptions, _HELPS, _FORMS, COPY_DEFAULTS)
     parser.add_argument("--allow-empty", action="store_true", help="convert a source without clips")
     parser.add_argument(
         "--strict",

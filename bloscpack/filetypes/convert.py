@@ -34,7 +34,7 @@ from ..storage.url import is_url, refuse_options, shown_name
 from ..types import ProgressOption, explain_keywords
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays, only
-from .copyjob import DEFAULTS, Conversion, CopyJob, CopyOptions
+from .copyjob import COPY_DEFAULTS, Conversion, CopyJob, CopyOptions
 from .identify import identify
 from .inventory import attributes
 from .open import frames_of, open_frames
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
 
 
-@explain_keywords(DEFAULTS)
+@explain_keywords(COPY_DEFAULTS)
 def convert(
     src: Any,
     dst: str | os.PathLike[str],
@@ -191,7 +191,7 @@ def convert(
     >>> bp.convert("gulped", "again.blp")
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True, left_out=())
     """
-    given = {k: v for k, v in options.items() if v is not None and v != DEFAULTS.get(k)}
+    given = {k: v for k, v in options.items() if v is not None and v != COPY_DEFAULTS.get(k)}
     path, inner_name = Place.of(dst)
     src, inner = Place.of(src)
     urls = is_url(path), any(map(is_url, src if isinstance(src, list | tuple) else [src]))

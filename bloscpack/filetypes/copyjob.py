@@ -77,7 +77,7 @@ class CopyOptions(TypedDict, total=False):
     keepbits: int | None
 
 
-DEFAULTS: CopyOptions = {"videos_per_chunk": 100, "verbatim": False}
+COPY_DEFAULTS: CopyOptions = {"videos_per_chunk": 100, "verbatim": False}
 """Those of the options that are not None."""
 
 

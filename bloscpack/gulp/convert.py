@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..plugin import (
-    DEFAULTS,
+    COPY_DEFAULTS,
     LABELS_KEY,
     AnyArray,
     BloscpackError,
@@ -72,7 +72,7 @@ class GulpWriter(ClipWriter):
     is_upright = False
 
     def __init__(self, source: FrameSource, job: CopyJob) -> None:
-        options = {**DEFAULTS, **job.options}
+        options = {**COPY_DEFAULTS, **job.options}
         quality, videos_per_chunk = options.get("quality"), options["videos_per_chunk"]
         if videos_per_chunk < 1:
             raise ValueError(f"videos_per_chunk must be at least 1, not {videos_per_chunk}")

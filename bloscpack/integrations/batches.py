@@ -13,8 +13,8 @@ import numpy as np
 from ..frames.protocol import FrameSource
 from ..parallel.arraypool import ArrayPool
 from ..parallel.threads import ALL_THREADS, map_ahead, resolve_nthreads
-from ..types import AnyArray
-from .training.itemreader import ItemReader, ReaderOptions
+from ..types import AnyArray, explain_keywords
+from .training.itemreader import READER_DEFAULTS, ItemReader, ReaderOptions
 from .training.passes import Order, Passes
 
 __all__ = ["FrameBatches"]
@@ -72,6 +72,7 @@ class FrameBatches(Passes):
         One of `clips` is not in the source.
     """
 
+    @explain_keywords(READER_DEFAULTS)
     def __init__(
         self,
         source: Any,

@@ -14,11 +14,10 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ..frames.sampler import ClipIndex, ClipSampler, check_settings
-from ..frames.windows import Short, Start
 from ..parallel.sharedring import drop_unused
-from ..types import FrameLayout
+from ..types import FrameLayout, explain_keywords
 from .training.devicedecoder import checked_device, code_batch
-from .training.itemreader import Item, ItemReader
+from .training.itemreader import READER_DEFAULTS, Item, ItemReader, ReaderOptions
 from .training.passes import Order, Passes
 from .training.torchbatch import SharedDict, collate, memory_of_worker, tensor_of
 
@@ -111,41 +110,21 @@ class FrameDataset:
         One of `clips` is not in the source.
     """
 
+    @explain_keywords(READER_DEFAULTS)
     def __init__(
         self,
         source: Any,
         *,
-        clips: Sequence[str] | None = None,
-        length: int | None = None,
-        stride: int = 1,
-        start: Start = "random",
-        hop: int | None = None,
-        short: Short = "repeat_last",
-        label: str | Callable[[dict[str, Any]], Any] | None = None,
-        with_meta: bool = False,
         layout: FrameLayout = "thwc",
         transform: Callable[[Item], Any] | None = None,
         seed: int = 0,
         nthreads: int | None = None,
-        storage_options: Mapping[str, Any] | None = None,
         device: str | torch.device | None = None,
+        **options: Unpack[ReaderOptions],
     ) -> None:
         if layout not in _LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}, not {layout!r}")
-        self._reader = ItemReader(
-            source,
-            clips=clips,
-            length=length,
-            stride=stride,
-            start=start,
-            hop=hop,
-            short=short,
-            label=label,
-            with_meta=with_meta,
-            seed=seed,
-            nthreads=nthreads,
-            storage_options=storage_options,
-        )
+        self._reader = ItemReader(source, seed=seed, nthreads=nthreads, **options)
         self._layout = layout
         self._transform = transform
         self._device = None if device is None else checked_device(device)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.filetypes.copyjob import DEFAULTS, CopyOptions
+from bloscpack.filetypes.copyjob import COPY_DEFAULTS, CopyOptions
 from bloscpack.filetypes.table import FILETYPES, TARGETS
 
 # One value of each option that is not its default.
@@ -37,7 +37,9 @@ def test_every_option_is_that_of_a_row() -> None:
 def test_the_signature_lists_them() -> None:
     parameters = inspect.signature(bp.convert).parameters
     assert parameters["videos_per_chunk"].default == 100
-    assert {name: parameters[name].default for name in GIVEN} == dict.fromkeys(GIVEN) | DEFAULTS
+    assert {name: parameters[name].default for name in GIVEN} == dict.fromkeys(
+        GIVEN
+    ) | COPY_DEFAULTS
     assert parameters["verbatim"].annotation is bool
 
 
@@ -60,5 +62,5 @@ def test_other_types_refuse_an_option(target: Any, tmp_path: Path) -> None:
 
 def test_a_default_is_as_good_as_nothing(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", np.zeros((2, 4, 4), "f4"))
-    defaults = {**dict.fromkeys(GIVEN), **DEFAULTS}
+    defaults = {**dict.fromkeys(GIVEN), **COPY_DEFAULTS}
     assert bp.convert(tmp_path / "a.blp", tmp_path / "a.npy", **defaults).kind == "npy"

@@ -7,7 +7,7 @@ workers, threads or machines. Nothing here imports a framework.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -32,7 +32,7 @@ _ALIGNMENT = 64
 
 
 class ReaderOptions(TypedDict, total=False):
-    """Keyword arguments of `ItemReader` that choose items."""
+    """Options that choose items, as `FrameDataset` documents them."""
 
     clips: Sequence[str] | None
     length: int | None
@@ -45,6 +45,15 @@ class ReaderOptions(TypedDict, total=False):
     storage_options: Mapping[str, Any] | None
 
 
+READER_DEFAULTS: ReaderOptions = {
+    "stride": 1,
+    "start": "random",
+    "short": "repeat_last",
+    "with_meta": False,
+}
+"""Those of the options that are not None."""
+
+
 class ItemReader:
     """Windows of clips by number; see `FrameDataset` for the parameters."""
 
@@ -52,26 +61,22 @@ class ItemReader:
         self,
         source: Any,
         *,
-        clips: Sequence[str] | None = None,
-        length: int | None = None,
-        stride: int = 1,
-        start: Start = "random",
-        hop: int | None = None,
-        short: Short = "repeat_last",
-        label: Label | None = None,
-        with_meta: bool = False,
         seed: int = 0,
         nthreads: int | None = None,
-        storage_options: Mapping[str, Any] | None = None,
+        **options: Unpack[ReaderOptions],
     ) -> None:
-        self._where = _Place(source, storage_options)
-        self._windows = Windows(length, stride, start, hop, short)
-        self._label = label
-        self._with_meta = with_meta
+        given: ReaderOptions = {**READER_DEFAULTS, **options}
+        self._where = _Place(source, given.get("storage_options"))
+        self._windows = Windows(
+            given.get("length"), given["stride"], given["start"], given.get("hop"), given["short"]
+        )
+        self._label = given.get("label")
+        self._with_meta = given["with_meta"]
         self.seed = seed
         self._nthreads = nthreads
         self.epoch = 0
         opened = self._where.source()
+        clips = given.get("clips")
         self._clips = None if clips is None else text_list("clips", clips)
         for clip in self._clips or ():
             if clip not in opened:

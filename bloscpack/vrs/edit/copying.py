@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
-from ...plugin import ProgressOption
+from ...plugin import explain_keywords
 from ..export.contentchecksum import renumbered
 from ..recording import open as open_recording
 from ..sequence import RecordSequence, StreamName, TypeName, listed
@@ -25,7 +25,7 @@ from .choice import (
     choose_streams,
     described,
 )
-from .transfer import Plan, Share, WriteOptions, write_plan
+from .transfer import OUTPUT_DEFAULTS, OutputOptions, Plan, Share, WriteOptions, write_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class CopyReport:
     notes: tuple[str, ...] = ()
 
 
+@explain_keywords(OUTPUT_DEFAULTS)
 def copy(
     src: Any,
     dst: str | os.PathLike[str],
@@ -68,13 +69,8 @@ def copy(
     decimate: Decimation | None = None,
     tags: TagChanges | None = None,
     stream_tags: Mapping[str, TagChanges] | None = None,
-    compression: str | None = None,
-    index: Literal["front", "end"] = "front",
-    chunk_nbytes: int | None = None,
     renumber: bool = False,
-    overwrite: bool = False,
-    nthreads: int | None = None,
-    progress: ProgressOption = None,
+    **options: Unpack[OutputOptions],
 ) -> CopyReport:
     """Copy a recording, or a part of it, to a new file.
 
@@ -152,10 +148,10 @@ def copy(
     >>> report.nrecords, report.nskipped
     (10, 90)
     """
-    options = WriteOptions(compression, index, chunk_nbytes, overwrite, nthreads, progress)
+    output = WriteOptions(**options)
     # Both functions below read the names, which an iterator yields only once.
     streams = None if streams is None else listed(streams)
-    with opened(src, nthreads) as sequence:
+    with opened(src, output.nthreads) as sequence:
         content = sequence._content
         rows = choose_rows(
             sequence, streams=streams, types=types, after=after, before=before, decimate=decimate
@@ -169,7 +165,7 @@ def copy(
             list(ids.values()),
             described(tagged, ids, changed_tags(content.description.file_tags, tags)),
         )
-        written = write_plan(plan, dst, options)
+        written = write_plan(plan, dst, output)
         return CopyReport(
             tuple(written.paths),
             len(ids),

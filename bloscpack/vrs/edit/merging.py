@@ -9,12 +9,12 @@ within one source all stay, and streams whose records have different definitions
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...plugin import IntArray, NotFoundError, ProgressOption
+from ...plugin import IntArray, NotFoundError, explain_keywords
 from ..format.description import Description, StreamTags
 from ..format.format import StreamId
 from ..sequence import RecordSequence, StreamName, TypeName, is_pattern, listed
@@ -27,13 +27,14 @@ from .choice import (
     choose_streams,
 )
 from .copying import CopyReport, opened
-from .transfer import Plan, Share, WriteOptions, write_plan
+from .transfer import OUTPUT_DEFAULTS, OutputOptions, Plan, Share, WriteOptions, write_plan
 
 _MAX_INSTANCE_ID = 0xFFFF
 # Tags that define records: the record format, and the layout of one block.
 _FORMAT_TAGS = "RF:", "DL:"
 
 
+@explain_keywords(OUTPUT_DEFAULTS)
 def merge(
     sources: Sequence[Any],
     dst: str | os.PathLike[str],
@@ -46,12 +47,7 @@ def merge(
     decimate: Decimation | None = None,
     tags: TagChanges | None = None,
     stream_tags: Mapping[str, TagChanges] | None = None,
-    compression: str | None = None,
-    index: Literal["front", "end"] = "front",
-    chunk_nbytes: int | None = None,
-    overwrite: bool = False,
-    nthreads: int | None = None,
-    progress: ProgressOption = None,
+    **options: Unpack[OutputOptions],
 ) -> CopyReport:
     """Merge several recordings into one.
 
@@ -91,13 +87,13 @@ def merge(
     of the first source are copied; the others count as duplicates, also if they differ. A stream
     that is joined with no other keeps its id if that is free.
     """
-    options = WriteOptions(compression, index, chunk_nbytes, overwrite, nthreads, progress)
+    output = WriteOptions(**options)
     if isinstance(sources, str | bytes | os.PathLike) or not len(sources):
         raise ValueError("sources: expected a list of at least one recording")
     # Read for each source, but an iterator yields its items only once.
     types = None if types is None else listed(types)
     with ExitStack() as stack:
-        sequences = [stack.enter_context(opened(source, nthreads)) for source in sources]
+        sequences = [stack.enter_context(opened(source, output.nthreads)) for source in sources]
         if isinstance(decimate, Mapping):
             _names_in(sequences, list(decimate))
         joiner = _Joiner(keep_apart=keep_apart)
@@ -122,7 +118,7 @@ def merge(
         tagged = changed_stream_tags(joiner.streams, joiner.stream_ids, stream_tags)
         description = Description(tagged, changed_tags(joiner.file_tags, tags))
         plan = Plan(shares, order, list(joiner.stream_ids), description)
-        written = write_plan(plan, dst, options)
+        written = write_plan(plan, dst, output)
         total = sum(len(sequence._content.table) for sequence in sequences)
         return CopyReport(
             tuple(written.paths),

@@ -8,9 +8,9 @@ when it is complete.
 import errno
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -85,19 +85,30 @@ class Plan:
                 yield share, next(reader)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """How a plan is written: the parameters of `copy` of these names.
-
-    ValueError for an unknown or impossible one.
-    """
+class OutputOptions(TypedDict, total=False):
+    """Options of the new recording, as `copy` documents them."""
 
     compression: str | None
-    index: str
+    index: Literal["front", "end"]
     chunk_nbytes: int | None
     overwrite: bool
     nthreads: int | None
     progress: ProgressOption
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a plan is written: all options.
+
+    ValueError for an unknown or impossible one.
+    """
+
+    compression: str | None = None
+    index: str = "front"
+    chunk_nbytes: int | None = None
+    overwrite: bool = False
+    nthreads: int | None = None
+    progress: ProgressOption = None
 
     def __post_init__(self) -> None:
         if self.compression is not None:
@@ -106,6 +117,9 @@ class WriteOptions:
             raise ValueError(f"index {self.index!r}: expected 'front' or 'end'")
         if self.chunk_nbytes is not None and self.chunk_nbytes < 1:
             raise ValueError(f"chunk_nbytes {self.chunk_nbytes}: expected 1 or more")
+
+
+OUTPUT_DEFAULTS = {each.name: each.default for each in fields(WriteOptions)}
 
 
 class Written(NamedTuple):
