@@ -4,6 +4,7 @@ import struct
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -86,3 +87,35 @@ def set_matrix_values(path: Path, values: tuple[float, float, float, float]) -> 
     a, b, c, d = (round(value * 65536) for value in values)
     data[matrix : matrix + 36] = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
     path.write_bytes(data)
+
+
+def describe_pixels(path: Path, box: bytes) -> None:
+    """Add a box to the description of the samples of an mp4 file of H.264, which ends with moov."""
+    data = bytearray(path.read_bytes())
+    at, end = data.rindex(b"moov") - 4, 0
+    for name in (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd", b"avc1"):
+        at = data.index(name, at) - 4
+        (nbytes,) = struct.unpack_from(">I", data, at)
+        struct.pack_into(">I", data, at, nbytes + len(box))
+        end = at + nbytes
+    data[end:end] = box
+    path.write_bytes(data)
+
+
+def write_hidden(path: Path, frames: Frames, hidden: int, group: int) -> Path:
+    """Write an mp4 file of H.264 whose edit list hides the first frames."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=30, options={"g": str(group), "bf": "0"})
+        stream.height, stream.width = frames.shape[1:3]
+        stream.pix_fmt = "yuv420p"
+
+        def mux(packets: list[Any]) -> None:
+            for packet in packets:
+                shift = int(hidden / 30 / packet.time_base)
+                packet.pts, packet.dts = packet.pts - shift, packet.dts - shift
+                container.mux(packet)
+
+        for pixels in frames:
+            mux(stream.encode(av.VideoFrame.from_ndarray(pixels, "rgb24")))
+        mux(stream.encode(None))
+    return path

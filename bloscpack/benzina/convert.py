@@ -36,12 +36,12 @@ from ..plugin import (
     write_copy,
 )
 from .codec.picture import read_picture
-from .dataset import Dataset, name_text
+from .dataset import Dataset
 from .dataset import open as open_dataset
 from .mp4.format import INPUT, pack_name
 from .names import IdTable, NameTable
 from .packing import pack
-from .sample import Sample
+from .sample import Sample, name_text
 from .writer import Writer
 
 _INT64 = np.iinfo(np.int64)

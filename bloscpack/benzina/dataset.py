@@ -29,11 +29,11 @@ from ..plugin import (
 )
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .datasetfile import Content
-from .mp4.format import INPUT, NAME, TARGET, THUMB, is_text
+from .mp4.format import INPUT, is_text
 from .mp4.movie import Movie
 from .mp4.track import DatasetTrack
 from .names import TableView
-from .sample import Sample
+from .sample import Sample, name_text
 from .splits import Span, resolve_splits
 
 # Samples that follow each other in the file are read together, at most this many bytes at once.
@@ -272,15 +272,10 @@ class Dataset(ClipMapping[Sample]):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Contents beside pictures, targets, and names that are text, as short texts."""
-        own = INPUT, NAME, TARGET, THUMB
-        tracks = [name for name in self.tracks if name not in own]
         names = self._content.names
         stored = ((index, names.stored(index)) for index in self._indices)
-        bad = [index for index, name in stored if name and not is_text(name)]
-        return (
-            *(f"track {name!r:.80}" for name in (*tracks, *self.movie.others)),
-            *(name_text(index) for index in bad),
-        )
+        bad = (index for index, name in stored if name and not is_text(name))
+        return *self._content.other_tracks, *map(name_text, bad)
 
     @property
     def is_raw(self) -> bool:
@@ -377,11 +372,6 @@ class Dataset(ClipMapping[Sample]):
         """Close the file for this dataset and its views; idempotent. On a view, do nothing."""
         if not self._is_view:
             self._content.source.close()
-
-
-def name_text(index: int) -> str:
-    """Return the text of `Dataset.left_out` for a name that is not text."""
-    return f"bytes of the name of sample {index}, which is not text"
 
 
 def _as_slice(indices: range) -> slice:

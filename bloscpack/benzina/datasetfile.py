@@ -29,7 +29,7 @@ from ..plugin import (
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .mp4.bmff import BoxHeader, Read, Window, children, read_box
 from .mp4.boxes import unpack_brands
-from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES
+from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES, THUMB
 from .mp4.movie import Movie, unpack_movie
 from .mp4.track import DatasetTrack, memory_errors
 from .names import IdTable, NameTable
@@ -100,6 +100,13 @@ class Content:
     def identity(self) -> tuple[int, int, int]:
         """Values that change when the file is replaced by another."""
         return self.nbytes, self.movie.moov.offset, len(self)
+
+    @property
+    def other_tracks(self) -> tuple[str, ...]:
+        """Short texts for the tracks beside pictures, targets and names."""
+        own = {INPUT, NAME, TARGET, THUMB}
+        names = (*(name for name in self.tracks if name not in own), *self.movie.others)
+        return tuple(f"track {name!r:.80}" for name in names)
 
     def _entries(self, name: str) -> DatasetTrack | None:
         """Return the track with an entry per sample (or for the first samples only), or None."""

@@ -26,7 +26,7 @@ from .codec.colour import MATRIX_RGB
 from .codec.decoder import Decoder, Planes, decode_rgb
 from .datasetfile import Content
 from .mp4.bmff import name_of
-from .mp4.format import INPUT, THUMB, unpack_text
+from .mp4.format import INPUT, THUMB, is_text, unpack_text
 from .mp4.samplelayout import InnerTrack, SampleLayout, parse_sample
 
 _UINT8 = np.dtype("u1")
@@ -265,6 +265,14 @@ class Sample(ShownClip):
         """Return the picture as frames in one array; see `frames.protocol.Clip`."""
         return read_clip(self, selection, out=out, nthreads=1)
 
+    is_upright = True  # as they were stored
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents beside picture, target, and a name that is text, as short texts."""
+        is_bad = not is_text(self.name_bytes or b"")
+        return *self._content.other_tracks, *[name_text(self.index)] * is_bad
+
     @property
     def is_raw(self) -> bool:
         """Whether no picture that was read of the file so far was converted to RGB."""
@@ -310,3 +318,8 @@ class Sample(ShownClip):
 def _decoder(max_pixels: int) -> Decoder:
     """Return the decoder of this process; all datasets share its codec contexts."""
     return Decoder(max_pixels=max_pixels)
+
+
+def name_text(index: int) -> str:
+    """Return the text in `left_out` for a name that is not text."""
+    return f"bytes of the name of sample {index}, which is not text"

@@ -54,6 +54,8 @@ class VideoClip(DecodedClip):
     from the beginning. Safe from many threads.
     """
 
+    is_upright = True
+
     def __init__(self, path: str) -> None:
         self.id = clip_id(path)
         self._path = path

@@ -20,16 +20,20 @@ from ..media.pictureitems import lost_by_decoding
 from ..types import AnyArray, IntArray
 from .arraysource import ArraySource, Region, Rows, SeveralArrays
 from .clipcopy import attrs_of
+from .inventory import Inventory
 
 
 class ArrayClip(DecodedClip):
     """Array of frames as a clip; see `frames.protocol.Clip`."""
+
+    is_upright = True
 
     def __init__(self, id_: str, array: ArraySource) -> None:
         self.id = id_
         self.shape: tuple[int, ...] = array.rows.shape
         self.dtype: np.dtype[Any] = array.rows.dtype
         self.meta = dict(array.attrs)
+        self.left_out, self.is_raw = array.left_out, array.is_raw
         self._rows = array.rows
 
     def _frames_at(self, indices: IntArray) -> AnyArray:
@@ -45,7 +49,7 @@ class Clips(ClipMapping[Clip]):
         self,
         clips: Mapping[str, Clip],
         name: str | None,
-        contents: Any = None,
+        contents: Clip | Inventory | None = None,
         *,
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
@@ -69,13 +73,13 @@ class Clips(ClipMapping[Clip]):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Contents of the file beside the clips, as far as they are found; see `inventory`."""
-        found: tuple[str, ...] = getattr(self._contents, "left_out", ())
-        return found
+        return () if self._contents is None else self._contents.left_out
 
     @property
     def is_raw(self) -> bool:
         """Whether frames have the values that the file stores."""
-        return bool(getattr(self._contents, "is_raw", True))
+        contents = self._contents
+        return contents is None or isinstance(contents, Inventory) or contents.is_raw
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -183,6 +187,7 @@ def array_of_clip(source: FrameSource, inner: str) -> ArraySource:
         return clip.read(place[0])[(slice(None), *place[1:])]
 
     lost = [text for data in data_of(clip) for text in lost_by_decoding(data)]
-    lost += getattr(clip, "left_out", ())
+    lost += clip.left_out
     rows = Rows(clip.shape, clip.dtype, read)
-    return ArraySource(rows, attrs=meta_of(clip), left_out=tuple(dict.fromkeys(lost)))
+    left_out = tuple(dict.fromkeys(lost))
+    return ArraySource(rows, attrs=meta_of(clip), left_out=left_out, is_raw=clip.is_raw)

@@ -42,7 +42,7 @@ class ClipWriter:
 
     def check_turns(self, clip: Clip) -> None:
         """Note a clip of images that its own reader and that of the copy turn differently."""
-        if getattr(clip, "is_upright", True) == self.is_upright or not is_images(clip):
+        if clip.is_upright == self.is_upright or not is_images(clip):
             return
         if any(image.probe(data, upright=True).turn != image.UPRIGHT for data in data_of(clip)):
             self.lossless = False
@@ -115,9 +115,9 @@ class StoreWriter(ClipWriter):
             for id_ in self._source:
                 clip = self._source[id_]
                 self.check_turns(clip)
-                if not as_video(clip):
-                    self._job.leave_out(*getattr(clip, "left_out", ()))
                 store._append_clip(id_, clip, meta_of(clip))
+                if not as_video(clip):
+                    self._job.note(clip)
                 tally.add_frames(len(clip), is_image=is_images(clip))
                 tally.advance()
 
@@ -167,7 +167,7 @@ def leave_out_of_clips(
             encoded = filter(decodes, data_of(clip))
             job.leave_out(*(text for data in encoded for text in lost_by_decoding(data)))
         if not (keeps_packets and as_video(clip)):
-            job.leave_out(*getattr(clip, "left_out", ()))
+            job.note(clip)
 
 
 def is_store(source: FrameSource) -> bool:

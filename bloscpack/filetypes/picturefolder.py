@@ -43,6 +43,7 @@ class ImageClip(IndexedClip):
         Gets what is found in the images beside the frames.
     """
 
+    is_raw = is_upright = True
     decode_cost = 8.0  # of JPEG, as in `frames/store/clip.py`
 
     def __init__(

@@ -77,6 +77,22 @@ class Clip(Protocol):
         """Metadata of the clip, read-only; parsed at each access."""
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents beside `meta` and frames as they are read, as short texts.
+
+        Some are known only when the frames have been read. Bytes of images have more, see
+        `media.pictureitems.lost_by_decoding`.
+        """
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether all frames that were read have the values that are stored."""
+
+    @property
+    def is_upright(self) -> bool:
+        """Whether images are turned by their EXIF data when they are read."""
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions, including those of the frames."""
 

@@ -10,9 +10,11 @@ import operator
 import os
 from array import array
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -116,7 +118,8 @@ class GulpSource(ClipMapping["GulpClip"]):
         self._first = array("q")  # ordinal of the first clip of each chunk
         self._places = array("q")  # four offsets into the text per clip
         self._ordinals: dict[str, int] = {}
-        self._unread: list[str] = []  # texts about keys of the indices that no clip has
+        # Texts about keys of the indices that no clip has, by the id of the clip.
+        self._unread: defaultdict[str, list[str]] = defaultdict(list)
         self._files: dict[int, ByteSource] = {}
         self._closed = False
         chunks = listing_of(self._folder.names, self._folder.name).chunks
@@ -142,7 +145,8 @@ class GulpSource(ClipMapping["GulpClip"]):
         path = self._folder.path(chunk.meta)
         with errors_at(path, self.name):
             text, places = scan_index(data)
-            self._unread += unread_keys(text, data)
+            for id_, unread in unread_keys(text, data):
+                self._unread[id_].append(unread)
             self._first.append(len(self._ordinals))
             for id_, frames, meta_data in places:
                 if id_ in self._ordinals:
@@ -175,7 +179,11 @@ class GulpSource(ClipMapping["GulpClip"]):
         read = {LABELS_NAME} if self.attrs else set()
         read.update(name for chunk in self._chunks for name in (chunk.data, chunk.meta))
         others = [f"file {name!r:.80}" for name in sorted(set(self._folder.names) - read)]
-        return *others, *self._unread
+        return *others, *chain.from_iterable(self._unread.values())
+
+    def unread(self, id_: str) -> tuple[str, ...]:
+        """Return short texts for what the index has about a clip, and the clip has not."""
+        return tuple(self._unread.get(id_, ()))
 
     def _ids(self) -> Sequence[str]:
         return self._keys
@@ -245,6 +253,7 @@ class GulpClip(ShownClip):
     """An item of a Gulp directory; see `frames.protocol.Clip`."""
 
     dtype = _UINT8
+    is_raw = True
     is_upright = False  # images are not turned by their EXIF data, as by GulpIO2
     decode_cost = 8.0  # of JPEG, as in `frames/store/clip.py`
 
@@ -291,6 +300,11 @@ class GulpClip(ShownClip):
         """All entries of its metadata, as in the file, read-only; None if that is not a list."""
         entries: list[Any] | None = self._parse(parse_entries, 1)
         return entries and read_only_meta(entries)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents of its entry in the index beside frames and metadata, as short texts."""
+        return self._source.unread(self.id)
 
     def _packed_meta(self) -> dict[str, Any]:
         """Return all entries of its metadata, as an object for a frame store."""

@@ -14,10 +14,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..exceptions import FormatError
+from ..exceptions import FormatError, UnsupportedError
 from ..format.filekind import HEAD_NBYTES, is_transport_stream
 from ..parallel.imports import import_av
 
+# FFmpeg's names of containers.
+MATROSKA, MOV = "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2"
 # A display matrix has 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
 _MATRIX_NBYTES = 9 * 4
 
@@ -98,6 +100,22 @@ def display_matrix(frame: Any) -> tuple[int, ...]:
 def side_data_names(frame: Any) -> set[str]:
     """Return the names of what a frame has beside its pixels; PyAV 19 lists them, before values."""
     return {getattr(each, "type", each).name for each in frame.side_data}
+
+
+def converted(frame: Any, form: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return the pixels of a PyAV frame in another format.
+
+    Raises
+    ------
+    UnsupportedError
+        FFmpeg has no conversion, as for some colour matrices.
+    """
+    try:
+        found: np.ndarray[Any, np.dtype[np.uint8]] = frame.to_ndarray(format=form)
+    except (import_av().error.FFmpegError, ValueError) as err:
+        what = f"pixels of {frame.format.name} with the colour matrix {int(frame.colorspace)}"
+        raise UnsupportedError(f"{what} cannot become {form}: {ffmpeg_message(err)}") from err
+    return found
 
 
 @functools.cache

@@ -18,17 +18,24 @@ import numpy as np
 
 from ..exceptions import UnsupportedError
 from ..parallel.imports import import_av
-from ..storage.protocol import closed_on_error
+from ..storage.protocol import closed_on_error, errors_at
 from .image import turn
-from .pyav import best_stream, display_matrix, exact, ffmpeg_message, frame_rate_of, open_container
+from .pyav import (
+    MATROSKA,
+    MOV,
+    best_stream,
+    display_matrix,
+    exact,
+    ffmpeg_message,
+    frame_rate_of,
+    open_container,
+)
 from .videocontent import VideoContent
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
 
 _MAX_MESSAGES = 16
-# FFmpeg's names of containers.
-_MATROSKA, _MOV = "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_MISSING_SECONDS = 0.1
 # Gaps in the timestamps are filled with copies, as in ffmpeg, which allows many more of them.
 _MAX_COPIES = 100_000
@@ -158,12 +165,12 @@ class VideoFrames(Iterator[Frame]):
         """
         name = self._container.format.name
         frame = 1 / self.report.rate if self.report.rate else 0.0
-        if name == _MATROSKA:
+        if name == MATROSKA:
             if not self._container.duration:
                 return
             seconds = float(Fraction(self._container.duration, self._av.time_base))
             tolerance = max(_MAX_MISSING_SECONDS, 2 * frame)
-        elif name == _MOV:
+        elif name == MOV:
             if not self._stream.duration:
                 return
             start = self._stream.start_time or 0
@@ -193,7 +200,10 @@ class VideoFrames(Iterator[Frame]):
                 if frame.is_corrupt and not is_cut_off:
                     self.report.damaged(f"frame {self.report.ndecoded} is damaged")
                 self.report.ndecoded += 1
+                self.content.add(frame)
                 yield frame
+        if self.report.ok:
+            self.content.end()
 
     def _array(self, frame: Any) -> Frame:
         """Return the upright pixels of a PyAV frame as a new C-contiguous array."""
@@ -202,13 +212,15 @@ class VideoFrames(Iterator[Frame]):
             self.report.rotation, self.report.flipped = turn_of(matrix, self.report.path)
             self._is_turn_known = True
         rgb: Frame
-        rgb = self.content.pixels(frame) if self._is_raw else self.content.rgb(frame)
+        with errors_at(self.report.path):
+            rgb = self.content.pixels(frame) if self._is_raw else self.content.rgb(frame)
         rgb = turn(rgb, self.report.rotation, flipped=self.report.flipped)
         # Copy a view of the decoder's own memory, which later frames overwrite.
         return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
 
     def _all_frames(self) -> Generator[Frame, None, None]:
         for frame in self._decode():
+            self.content.add_time(frame.pts)
             yield self._array(frame)
 
     def _at_rate(self, rate: float) -> Generator[Frame, None, None]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from .pyav import chapters_of, exact, side_data_names
+from .pyav import MOV, chapters_of, converted, exact, side_data_names
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -15,9 +16,15 @@ _TECHNICAL = {
     *("bps", "compatible_brands", "duration", "encoder", "handler_name", "major_brand"),
     *("minor_version", "number_of_bytes", "number_of_frames", "vendor_id"),
 }
-_UNSPECIFIED = 2  # a colour property, in all tables of ITU-T H.273
+# Colour properties in the tables of ITU-T H.273, the same number in all.
+_UNSPECIFIED = 2
+# Matrices that the conversion to RGB applies: RGB itself, BT.709, FCC, BT.601 (twice), SMPTE 240M
+# and BT.2020.
+_APPLIED_MATRICES = {0, 1, 4, 5, 6, 7, 9}
+_LIMITED_RANGE = 1  # of PyAV's `ColorRange`: 16 is black, and 235 white
 # Side data of a frame that describe its coding, or that its pixels are turned by.
 _CODING = {"DISPLAYMATRIX", "SEI_UNREGISTERED"}
+UNEVEN_TIMES = "times of the frames, which are not even"
 # Different times between frames that are kept to compare them.
 _MAX_STEPS = 1000
 
@@ -31,16 +38,14 @@ class VideoContent:
         Whether all pixels so far have the values that are stored.
     is_opaque : bool
         Whether all pixels so far are opaque, so that their alpha channel is not needed.
-    depth : str
-        Note on bits that are not kept; empty if all are.
     left_out : tuple of str
-        Contents of the file beside the pixels, as short texts.
+        Contents of the file beside the pixels, as short texts; complete after the last frame.
     """
 
     def __init__(self, container: Any, stream: Any) -> None:
         self.is_raw = self.is_opaque = True
-        self.depth = ""
         self._left_out = dict.fromkeys((*beside(container, stream), *properties(stream)))
+        self._nstored, self._nshown = stored_frames(container, stream), 0
         self._time: int | None = None
         self._steps: set[int] = set()
 
@@ -48,12 +53,27 @@ class VideoContent:
     def left_out(self) -> tuple[str, ...]:
         """See the class."""
         is_even = not self._steps or max(self._steps) - min(self._steps) <= 1
-        depth = [self.depth] * bool(self.depth)
         return (
             *self._left_out,
-            *depth,
-            *["times of the frames, which are not even"] * (not is_even),
+            *[UNEVEN_TIMES] * (not is_even),
         )
+
+    def add(self, frame: Any) -> None:
+        """Note what a frame has beside its pixels; called once for each frame."""
+        self._nshown += 1
+        self._left_out |= dict.fromkeys(side_data_texts(side_data_of(frame)))
+        if frame.interlaced_frame:
+            self._left_out["order of the fields of interlaced frames"] = None
+
+    def end(self) -> None:
+        """Note frames that were not added; called after the last frame of a whole file."""
+        self._left_out |= dict.fromkeys(hidden_frames(self._nstored, self._nshown))
+
+    def add_time(self, time: int | None) -> None:
+        """Note the time of the next frame, if it is not kept."""
+        if self._time is not None and time is not None and len(self._steps) < _MAX_STEPS:
+            self._steps.add(time - self._time)
+        self._time = time
 
     def pixels(self, frame: Any) -> Pixels:
         """Return the pixels of a frame.
@@ -67,25 +87,51 @@ class VideoContent:
         self.is_opaque &= found.shape[2:] != (4,) or bool(
             np.all(found[..., 3] == _full(found, form))
         )
-        kinds = side_data_names(frame) - _CODING
-        self._left_out |= dict.fromkeys(f"side data {kind}" for kind in sorted(kinds))
         if not is_raw:
-            self._note_depth(form)
-        if None not in (self._time, frame.pts) and len(self._steps) < _MAX_STEPS:
-            self._steps.add(frame.pts - self._time)
-        self._time = frame.pts
+            self._left_out |= dict.fromkeys(lost_depth(form))
+        elif frame.color_range == _LIMITED_RANGE:
+            self._left_out["limited range of the values"] = None
         return found
 
     def rgb(self, frame: Any) -> Pixels:
         """Return the pixels of a frame as RGB of 8 bits."""
-        self._note_depth(frame.format)
-        found: Pixels = frame.to_ndarray(format="rgb24")
-        return found
+        self._left_out |= dict.fromkeys(lost_depth(frame.format))
+        if has_alpha(frame.format) and converted(frame, "rgba")[..., 3].min() < 255:
+            self._left_out["transparency"] = None
+        return converted(frame, "rgb24")
 
-    def _note_depth(self, form: Any) -> None:
-        bits = max(int(each.bits) for each in form.components)
-        if bits > 8:
-            self.depth = f"depth of {bits} bits ({form.name}), of which 8 are kept"
+
+def has_alpha(form: Any) -> bool:
+    """Return whether pixels of a PyAV format may be transparent."""
+    return form.has_palette or any(each.is_alpha for each in form.components)
+
+
+def lost_depth(form: Any) -> Iterator[str]:
+    """Yield a short text if 8 bits do not have the values of a PyAV format."""
+    bits = max(int(each.bits) for each in form.components)
+    if bits > 8:
+        yield f"depth of {bits} bits ({form.name}), of which 8 are kept"
+
+
+def side_data_of(frame: Any) -> set[str]:
+    """Return the names of what a PyAV frame has beside its pixels, apart from their coding."""
+    return side_data_names(frame) - _CODING
+
+
+def side_data_texts(kinds: set[str]) -> list[str]:
+    """Return short texts for side data."""
+    return [f"side data {kind}" for kind in sorted(kinds)]
+
+
+def stored_frames(container: Any, stream: Any) -> int:
+    """Return the number of frames of a file that may hide some of them by an edit list, or 0."""
+    return int(stream.frames) if container.format.name == MOV else 0
+
+
+def hidden_frames(nstored: int, nshown: int) -> Iterator[str]:
+    """Yield a short text if a file stores more frames than it shows."""
+    if nstored > nshown:
+        yield f"frames that the edit list hides: {nstored - nshown}"
 
 
 def _pixels(frame: Any) -> tuple[Pixels, bool]:
@@ -97,8 +143,7 @@ def _pixels(frame: Any) -> tuple[Pixels, bool]:
     if form.is_rgb and min(bits) > 8 and form.name.startswith(("gbr", "rgb")):
         with suppress(ValueError):  # this version of PyAV does not have it as an array
             return frame.to_ndarray(), True
-    has_alpha = form.has_palette or any(each.is_alpha for each in form.components)
-    found: Pixels = frame.to_ndarray(format="rgba" if has_alpha else "rgb24")
+    found: Pixels = converted(frame, "rgba" if has_alpha(form) else "rgb24")
     return found, form.is_rgb and not form.has_palette and bits == {8}
 
 
@@ -128,17 +173,24 @@ def beside(container: Any, stream: Any) -> Iterator[str]:
 
 
 def properties(stream: Any) -> Iterator[str]:
-    """Yield short texts for what a stream says about its pixels."""
+    """Yield short texts for what a PyAV stream says about its pixels, and RGB does not have."""
     codec = stream.codec_context
+    aspect = exact(stream.sample_aspect_ratio)
+    yield from lost_properties(codec.color_primaries, codec.color_trc, codec.colorspace, aspect)
+
+
+def lost_properties(primaries: int, transfer: int, matrix: int, aspect: Fraction) -> Iterator[str]:
+    """Yield short texts for what RGB does not have: colours, as in ITU-T H.273, and aspect."""
     for what, value in (
-        ("colour primaries", codec.color_primaries),
-        ("transfer characteristics", codec.color_trc),
+        ("colour primaries", primaries),
+        ("transfer characteristics", transfer),
     ):
         if value not in (0, _UNSPECIFIED):
             yield f"{what} {value}"
-    ratio = exact(stream.sample_aspect_ratio)
-    if ratio not in (0, 1):
-        yield f"shape of the pixels, {ratio.numerator}:{ratio.denominator}"
+    if matrix not in {*_APPLIED_MATRICES, _UNSPECIFIED}:
+        yield f"colour matrix {int(matrix)}"
+    if aspect not in (0, 1):
+        yield f"shape of the pixels, {aspect.numerator}:{aspect.denominator}"
 
 
 def _text(stream: Any) -> str:

@@ -74,6 +74,9 @@ def has_pictures(array: Array) -> bool:
 class PictureClip(DecodedClip):
     """Array of pictures as a clip: all of its axes before those of a picture are one."""
 
+    left_out: tuple[str, ...] = ()
+    is_raw = is_upright = True
+
     def __init__(self, array: Array) -> None:
         if not has_pictures(array):
             raise QueryError(f"an array of {array.dtype} {array.shape} has no pictures in colour")

@@ -83,6 +83,7 @@ class StreamClip(ShownClip):
         The stream has no images, or none in this block.
     """
 
+    is_raw = True
     is_upright = False  # images are not turned by their EXIF data, as by the reference
 
     def __init__(self, content: Content, ordinal: int, block: int | None = None) -> None:

@@ -1,5 +1,6 @@
 """Videos of every kind that PyAV writes, with one of each thing that they hold beside pixels."""
 
+import struct
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import bloscpack as bp
 from bloscpack.exceptions import UnsupportedError
 from bloscpack.media import videocontent
 
-from ..videofiles import moving, set_matrix, write_video
+from ..videofiles import describe_pixels, moving, set_matrix, write_hidden, write_video
 from .conversions import assert_same
 
 av = pytest.importorskip("av")
@@ -239,12 +240,12 @@ def test_what_a_clip_of_video_loses_when_it_is_decoded(tmp_path: Path) -> None:
         assert bp.convert(tmp_path / "a.blp", tmp_path / name).left_out == ()
     for name in ("b.npy", "b.tar", "b.gif"):
         listed = bp.convert(tmp_path / "a.blp", tmp_path / name).left_out
-        assert "times of the frames of clip 'a', which are not even" in listed
+        assert "clip 'a': times of the frames, which are not even" in listed
     write_video(tmp_path / "c.mp4", moving(4), codec="libx264", aspect=Fraction(4, 3))
     with bp.frames.create(tmp_path / "c.blp") as store:
         store.append_video("c", tmp_path / "c.mp4")
     listed = bp.convert(tmp_path / "c.blp", tmp_path / "c.npy").left_out
-    assert "shape of the pixels of clip 'c', 4/3" in listed
+    assert "clip 'c': shape of the pixels, 4:3" in listed
 
 
 @pytest.mark.skipif(int(av.__version__.split(".")[0]) < 16, reason="PyAV 15 writes no chapters")
@@ -271,6 +272,127 @@ def test_chapters_and_colours(tmp_path: Path) -> None:
     items = bp.frames.listing.videos(tmp_path / "a.mkv")
     report = bp.frames.ingest(items, tmp_path / "b.blp", video="recode", workers=1)
     assert {f"left out: {text}" for text in done.left_out} <= {each.text for each in report.remarks}
+
+
+def ingested(path: Path, target: Path, **options: Any) -> set[str]:
+    """Return what an ingest of a video leaves out."""
+    items = bp.frames.listing.videos(path)
+    report = bp.frames.ingest(items, target, workers=1, overwrite=True, **options)
+    return {each.text.removeprefix("left out: ") for each in report.remarks}
+
+
+@pytest.mark.parametrize(("hidden", "group"), [(3, 12), (5, 4), (4, 4)])
+def test_frames_that_an_edit_list_hides(hidden: int, group: int, tmp_path: Path) -> None:
+    path = write_hidden(tmp_path / "a.mp4", moving(12), hidden, group)
+    listed = f"frames that the edit list hides: {hidden}"
+    done = bp.convert(path, tmp_path / "a.blp")
+    assert (done.frames, done.left_out) == (12 - hidden, (listed,))
+    with pytest.raises(UnsupportedError, match=f"strict: .*{listed}"):
+        bp.convert(path, tmp_path / "b.blp", strict=True)
+    for video in (None, "recode"):
+        assert ingested(path, tmp_path / "b.blp", video=video) == {listed}
+    if hidden % group:  # some of a group that is stored
+        with pytest.raises(ValueError, match="frames that its edit list hides"):
+            ingested(path, tmp_path / "b.blp", video="copy")
+    else:
+        assert ingested(path, tmp_path / "b.blp", video="copy") == {listed}
+
+
+def test_side_data_that_is_not_in_the_packets(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mp4", moving(3), codec="libx264")
+    describe_pixels(path, struct.pack(">I4sHH", 12, b"clli", 1000, 400))
+    listed = "side data CONTENT_LIGHT_LEVEL"
+    for video in (None, "recode", "copy"):
+        assert ingested(path, tmp_path / "a.blp", video=video) == {listed}
+    assert bp.convert(path, tmp_path / "b.blp").left_out == (listed,)
+    write_video(path, moving(3), codec="libx264", options={"x264-params": "cll=1000,400"})
+    assert ingested(path, tmp_path / "a.blp", video="recode") == {listed}
+    assert ingested(path, tmp_path / "a.blp", video="copy") == set()
+
+
+@pytest.mark.parametrize(
+    ("codec", "options"),
+    [("libx264", {"x264-params": "tff=1"}), ("mpeg2video", {"flags": "+ildct+ilme"})],
+)
+def test_interlaced_frames(codec: str, options: dict[str, str], tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mkv", moving(3), codec=codec, options=options)
+    listed = "order of the fields of interlaced frames"
+    assert listed in bp.convert(path, tmp_path / "a.blp").left_out
+    for video in (None, "recode"):
+        assert listed in ingested(path, tmp_path / "a.blp", video=video)
+
+
+@pytest.mark.parametrize(
+    ("pixel_format", "primaries", "matrix", "listed"),
+    [
+        ("gray", 2, 2, {"limited range of the values"}),
+        ("yuv444p", 9, 9, {"colour primaries 9"}),
+        ("yuv444p", 2, 8, {"colour matrix 8"}),
+    ],
+)
+def test_colours_that_are_not_applied(
+    pixel_format: str, primaries: int, matrix: int, listed: set[str], tmp_path: Path
+) -> None:
+    """Range and matrix are used where frames become RGB; other matrices are listed or refused."""
+    with av.open(str(tmp_path / "a.mkv"), "w") as container:
+        stream = container.add_stream("ffv1", rate=10)
+        stream.height, stream.width, stream.pix_fmt = 48, 64, pixel_format
+        codec = stream.codec_context
+        codec.color_range, codec.colorspace, codec.color_primaries = 1, matrix, primaries
+        for pixels in moving(2):
+            frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+            frame = frame.reformat(format=pixel_format)
+            frame.color_range = 1
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    try:
+        found = bp.convert(tmp_path / "a.mkv", tmp_path / "a.blp").left_out
+    except UnsupportedError as err:  # by FFmpeg since version 8
+        is_named = "a.mkv" in str(err) and "colour matrix 8" in str(err)
+        found = ("colour matrix 8",) if is_named else ()
+    assert set(found) == listed
+
+
+def test_what_rgb_of_8_bits_loses_in_an_ingest(tmp_path: Path) -> None:
+    pixels = np.full((3, 48, 64, 4), 255, "u1")
+    pixels[..., :3] = moving(3)
+    write(tmp_path / "a.mkv", pixels, "bgra")
+    assert ingested(tmp_path / "a.mkv", tmp_path / "a.blp") == set()
+    pixels[2, 3, 4, 3] = 7
+    write(tmp_path / "b.mkv", pixels, "bgra")
+    write(tmp_path / "c.mkv", values("gray16le"), "gray16le")
+    write_video(tmp_path / "d.mkv", moving(4), codec="ffv1", times=[0, 33, 500, 533])
+    depth = "depth of 16 bits (gray16le), of which 8 are kept"
+    times = "times of the frames, which are not even"
+    for name, listed in (("b", "transparency"), ("c", depth), ("d", times)):
+        path = tmp_path / f"{name}.mkv"
+        assert ingested(path, tmp_path / "a.blp") == {listed}
+        kept = {listed} - {times}  # packets have times
+        assert ingested(path, tmp_path / "a.blp", video="recode") == kept
+    at_rate = bp.frames.listing.videos(tmp_path / "d.mkv", frame_rate=10)
+    assert not bp.frames.ingest(at_rate, tmp_path / "e.blp", workers=1).remarks
+
+
+def test_pixels_of_a_clip_of_video_are_converted(tmp_path: Path) -> None:
+    with av.open(str(tmp_path / "a.mp4"), "w") as container:
+        stream = container.add_stream("libx264", rate=25)
+        stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p10le"
+        stream.codec_context.color_primaries = 9
+        for pixels in moving(3):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    with bp.frames.create(tmp_path / "a.blp") as store:
+        store.append_video("a", tmp_path / "a.mp4")
+    done = bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", strict=True)
+    assert (done.lossless, done.left_out) == (True, ())
+    done = bp.convert(tmp_path / "a.blp", tmp_path / "a.npy")
+    listed = ("colour primaries 9", "depth of 10 bits (yuv420p10le), of which 8 are kept")
+    assert not done.lossless
+    assert {f"clip 'a': {each}" for each in listed} <= set(done.left_out)
+    for target, options in (("a.gif", {}), ("b.mp4", {"crf": 20}), ("out", {"to": "images"})):
+        done = bp.convert(tmp_path / "a.blp", tmp_path / target, **options)
+        assert not done.lossless
+        assert {f"clip 'a': {each}" for each in listed} <= set(done.left_out)
 
 
 def test_a_reader_that_forgets_a_stream_is_found(

@@ -88,6 +88,9 @@ def test_other_contents_of_a_gulp_directory(tmp_path: Path) -> None:
     meta.write_text(json.dumps(entries))
     expected = {"file 'opts.json'", "entry 'more' of clip 'x'"}
     assert left_out(tmp_path / "gulped", tmp_path / "b.blp") == expected
+    clip = f"{tmp_path}/gulped::/x"
+    assert left_out(clip, tmp_path / "x.blp") == {"entry 'more' of clip 'x'"}
+    assert "entry 'more' of clip 'x'" in left_out(clip, tmp_path / "x.npy")
     (tmp_path / "gulped" / "label2idx.json").write_text("{")
     expected.add("file 'label2idx.json'")
     assert left_out(tmp_path / "gulped", tmp_path / "c.blp") == expected
@@ -100,6 +103,10 @@ def test_datasets(tmp_path: Path) -> None:
         writer.add(PIXELS[2], name="same")
     listed = "bytes of the name of sample 0, which is not text"
     assert left_out(tmp_path / "a.bzna", tmp_path / "b.blp") == {listed}
+    with benzina.open(tmp_path / "a.bzna") as dataset:
+        bad, good = (f"{tmp_path}/a.bzna::/{id_}" for id_ in list(dataset)[:2])
+    assert left_out(bad, tmp_path / "bad.blp") == {listed}
+    assert left_out(good, tmp_path / "good.blp") == set()
     assert left_out(tmp_path / "b.blp", tmp_path / "c.bzna", tile=16) == set()
     assert left_out(tmp_path / "a.bzna", tmp_path / "d.bzna") == set()
     clips = {"x": PIXELS[:1], "walk": PIXELS, "gray": PIXELS[:1, ..., :1], "odd": PIXELS[:1]}

@@ -17,6 +17,8 @@ class MemoryClip:
     """Raw frames, stored one after the other."""
 
     decode_cost = 1
+    left_out: tuple[str, ...] = ()
+    is_raw = is_upright = True
 
     def __init__(
         self, id_: str, frames: AnyArray, meta: dict[str, Any], content: CountingBytes, offset: int

@@ -121,12 +121,11 @@ class ClipItem(Item):
     def read(self, options: ReadOptions) -> Reading:
         """Return the images unchanged if the source stores images, else arrays."""
         clip = self.clips[self.id]
-        notes = [f"left out: {text}" for text in getattr(clip, "left_out", ())]
+        notes = [f"left out: {text}" for text in clip.left_out]
         frames = frames_of(clip, keep=True)
         if len(clip) and is_images(clip):
             named = ((f"frame {index}", data) for index, data in enumerate(frames))
-            is_upright = getattr(clip, "is_upright", True)
-            images = _images(named, options, notes, is_upright=is_upright)
+            images = _images(named, options, notes, is_upright=clip.is_upright)
             return Reading(images, meta_of(clip), notes)
         return Reading(_scaled(frames, options) if len(clip) else frames, meta_of(clip), notes)
 

@@ -151,6 +151,21 @@ class StoreClip(ShownClip):
             raise FormatError("it is not a JSON object").at(*where)
         return read_only_meta(value)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return (): frames have no more than their pixels, apart from images as bytes."""
+        return ()
+
+    @property
+    def is_raw(self) -> bool:
+        """Return True: frames have the values that are stored."""
+        return True
+
+    @property
+    def is_upright(self) -> bool:
+        """Return True: images are turned by their EXIF data."""
+        return True
+
     def _meta_text(self) -> bytes:
         return self._index.meta(self._ordinal)
 

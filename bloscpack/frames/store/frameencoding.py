@@ -410,12 +410,11 @@ def recoded(
         from ..video.videoencoder import encoded, opened_video
     pack_meta(meta)  # raises before the video is decoded
     name = name_of(source)
-    with opened_video(source, name) as (frames, time_base, rate, left_out):
+    with opened_video(source, name) as (frames, time_base, rate, content):
         named = {RATE_KEY: round(rate, _RATE_DIGITS), **(meta or {})}
         with encoded(frames, time_base, **options.video) as made:
-            yield EncodedVideo(
-                made, named, options.gop, name=name, has_rate=False, left_out=left_out
-            )
+            lost = content.left_out  # complete, as all frames are encoded
+            yield EncodedVideo(made, named, options.gop, name=name, has_rate=False, left_out=lost)
 
 
 class _Chunks(Sequence[AnyArray]):

@@ -6,6 +6,7 @@ its key frame to the last frame wanted. Packets of frames that nothing depends o
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 
 from ...exceptions import BloscpackError, FormatError
 from ...media.video import turn_of
+from ...media.videocontent import UNEVEN_TIMES, lost_depth, lost_properties
+from ...parallel.imports import import_av
 from ...storage.batch import Piece, fetch
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, IntArray
@@ -113,13 +116,18 @@ class VideoClip(StoreClip):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Properties of the video that its frames as arrays lack, as short texts."""
-        steps, clip = np.diff(self.header.times), f"clip {self.id!r:.80}"
-        aspect = self.header.pixel_aspect
-        is_even = not len(steps) or steps.max() - steps.min() <= 1
-        return (
-            *[f"times of the frames of {clip}, which are not even"] * (not is_even),
-            *[f"shape of the pixels of {clip}, {aspect}"] * (aspect not in (0, 1)),
-        )
+        header, steps = self.header, np.diff(self.header.times)
+        lost = [*lost_properties(*header.colour[1:], header.pixel_aspect)]
+        with suppress(ValueError):  # a name that this version of PyAV does not know
+            lost += lost_depth(import_av().VideoFormat(header.pixel_format))
+        if len(steps) and steps.max() - steps.min() > 1:
+            lost.append(UNEVEN_TIMES)
+        return tuple(f"clip {self.id!r:.80}: {text}" for text in lost)
+
+    @property
+    def is_raw(self) -> bool:
+        """Return False: frames are converted to RGB, of whatever they are stored as."""
+        return False
 
     @property
     def time_base(self) -> Fraction:

@@ -24,7 +24,13 @@ from ...media.pyav import (
     frame_rate_of,
     open_container,
 )
-from ...media.videocontent import beside
+from ...media.videocontent import (
+    beside,
+    hidden_frames,
+    side_data_of,
+    side_data_texts,
+    stored_frames,
+)
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
 from ...types import AnyArray, BytesLike
@@ -99,6 +105,9 @@ class GroupCopy:
         self.rate = 0.0
         self._matrix: tuple[int, ...] = ()
         self._fields: dict[str, Any] = {}
+        # Of frames of the file, and of those that are decoded from the packets alone.
+        self._side_data: set[str] = set()
+        self._copied_side_data: set[str] = set()
         self.left_out: tuple[str, ...] = ()  # contents of the file beside the video
 
     @property
@@ -137,9 +146,10 @@ class GroupCopy:
         FormatError
             The file is damaged, or it is not a video.
         """
-        with _opened(self._source, self._name) as (stream, others):
-            self.left_out = others
+        with _opened(self._source, self._name) as (stream, others, nstored):
             yield from self._copy(stream)
+            lost = side_data_texts(self._side_data - self._copied_side_data)
+            self.left_out = *others, *lost, *hidden_frames(nstored, self.nframes)
 
     def _copy(self, stream: Any) -> Iterator[Copied]:
         whole = _WholeDecoder(stream, self._name)
@@ -171,7 +181,7 @@ class GroupCopy:
             raise self._refusal(
                 f"{len(whole.expected)} frames come out only if their group is decoded alone"
             )
-        self._matrix = whole.matrix
+        self._matrix, self._side_data = whole.matrix, whole.side_data
         self.shape()
         POOL.give_back(decoder)
 
@@ -231,12 +241,13 @@ class GroupCopy:
             if decoder.has_own_parameters(packets):
                 # A reader takes a new decoder as well.
                 decoder = GroupDecoder(decoder.config)
-            found = _digests(decoder, packets, table, None)
+            found = _digests(decoder, packets, table, None, self._copied_side_data)
             kept = {rank for at, rank in enumerate(ranks) if not disposable[at]}
             same = (
                 len(kept) == len(ranks)
                 or not kept
-                or _digests(decoder, packets, table, kept) == {rank: found[rank] for rank in kept}
+                or _digests(decoder, packets, table, kept, set())
+                == {rank: found[rank] for rank in kept}
             )
         except CodecError as err:
             raise self._refusal(
@@ -267,6 +278,7 @@ class _WholeDecoder:
         self._seen: dict[int, int] = {}
         self.expected: dict[int, int] = {}
         self.matrix: tuple[int, ...] = ()
+        self.side_data: set[str] = set()
         self._is_first = True
         self._last: int | None = None
 
@@ -332,6 +344,7 @@ class _WholeDecoder:
             if frame.pts is None or (self._last is not None and frame.pts <= self._last):
                 raise refusal(self._name, "frames come out in another order than their times")
             self._last = frame.pts
+            self.side_data |= side_data_of(frame)
             self._seen[frame.pts] = _digest_of(frame)
         self._match()
 
@@ -374,13 +387,18 @@ def _check_times(packet: Any, name: str) -> None:
 
 
 def _digests(
-    decoder: GroupDecoder, packets: list[BytesLike], table: Any, wanted: set[int] | None
+    decoder: GroupDecoder,
+    packets: list[BytesLike],
+    table: Any,
+    wanted: set[int] | None,
+    side_data: set[str],
 ) -> dict[int, int]:
-    """Return a digest of each wanted frame of a group, by rank."""
+    """Return a digest of each wanted frame of a group, by rank; add its kinds of side data."""
     found: dict[int, int] = {}
 
     def take(rank: int, frame: Any) -> None:
         found[rank] = _digest_of(frame)
+        side_data.update(side_data_of(frame))
 
     decoder.decode(packets, table, wanted, take)
     return found
@@ -433,7 +451,7 @@ def _opened(source: VideoSource, name: str) -> Iterator[Any]:
         file = stack.enter_context(opened_file(source))
         container = stack.enter_context(open_container(file, name))
         stream = best_stream(container, name)
-        others = tuple(beside(container, stream))
+        others, nstored = tuple(beside(container, stream)), stored_frames(container, stream)
         codec = stream.codec_context
         kind = _CODECS.get(codec.name)
         if kind is None:
@@ -444,7 +462,7 @@ def _opened(source: VideoSource, name: str) -> Iterator[Any]:
             container = stack.enter_context(open_container(mp4, name))
             stream = best_stream(container, name)
         stream.codec_context.thread_type = "AUTO"
-        yield stream, others
+        yield stream, others, nstored
 
 
 def _as_mp4(container: Any, stream: Any, name: str) -> Any:

@@ -28,9 +28,10 @@ from ...media.pyav import (
     restore_scheduling,
 )
 from ...media.video import turn_of
-from ...media.videocontent import beside, properties
+from ...media.videocontent import VideoContent
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
+from ...storage.protocol import errors_at
 from ...types import AnyArray, BytesLike
 
 _SPOOL_NBYTES = 64 << 20
@@ -214,7 +215,7 @@ class TimedVideo(NamedTuple):
     frames: Iterator[TimedFrame]
     time_base: Fraction
     rate: float  # average frames per second
-    left_out: tuple[str, ...]  # contents of the file beside the pixels of the video
+    content: VideoContent  # of the file beside the pixels and times of the video
 
 
 def numbered(frames: Iterable[Any]) -> Iterator[TimedFrame]:
@@ -238,12 +239,12 @@ def opened_video(
         stream = best_stream(container, name)
         rate, time_base = frame_rate_of(stream) or _DEFAULT_RATE, exact(stream.time_base)
         step = max(1, round(1 / (rate * time_base)))
-        frames = _frames_of(container, stream, name, step)
+        content = VideoContent(container, stream)
+        frames = _frames_of(container, stream, content, name, step)
         first = next(frames, None)
         if first is None:
             raise FormatError(f"{name}: the video has no frame")
-        lost = (*beside(container, stream), *properties(stream))
-        yield TimedVideo(_chain(first, frames), time_base, float(rate), lost)
+        yield TimedVideo(_chain(first, frames), time_base, float(rate), content)
 
 
 @contextmanager
@@ -258,7 +259,9 @@ def opened_file(source: str | os.PathLike[str] | BytesLike | BinaryIO) -> Iterat
         yield source
 
 
-def _frames_of(container: Any, stream: Any, name: str, step: int) -> Iterator[TimedFrame]:
+def _frames_of(
+    container: Any, stream: Any, content: VideoContent, name: str, step: int
+) -> Iterator[TimedFrame]:
     av = import_av()
     turned: tuple[int, bool] | None = None
     last: int | None = None
@@ -269,6 +272,7 @@ def _frames_of(container: Any, stream: Any, name: str, step: int) -> Iterator[Ti
         except av.error.FFmpegError as err:
             raise FormatError(f"{name}: a frame cannot be decoded: {ffmpeg_message(err)}") from err
         if frame is None:
+            content.end()
             return
         if frame.is_corrupt:
             raise FormatError(f"{name}: a frame is damaged")
@@ -279,5 +283,7 @@ def _frames_of(container: Any, stream: Any, name: str, step: int) -> Iterator[Ti
         if pts is None or (last is not None and pts <= last):
             pts = 0 if last is None else last + step
         last = pts
-        pixels = frame.to_ndarray(format="rgb24")
+        content.add(frame)
+        with errors_at(name):
+            pixels = content.rgb(frame)
         yield TimedFrame(turn(pixels, rotation, flipped=flipped), pts)

@@ -50,14 +50,14 @@ def scan_index(data: bytes) -> tuple[str, list[ItemPlace]]:
     return text, places
 
 
-def unread_keys(text: str, data: bytes) -> Iterator[str]:
-    """Yield a text for each key of an item that the `text` of `scan_index` lacks."""
+def unread_keys(text: str, data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield id and a short text for each key of an item that the `text` of `scan_index` lacks."""
     if text == decode_text(data):
         return
     for id_, item in load_meta(data).items():
         for key in item if isinstance(item, dict) else ():
             if key not in ("frame_info", "meta_data"):
-                yield f"entry {key!r:.80} of clip {id_!r:.80}"
+                yield id_, f"entry {key!r:.80} of clip {id_!r:.80}"
 
 
 def _scan(text: str) -> list[ItemPlace] | None:
