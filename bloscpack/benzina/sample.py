@@ -265,7 +265,10 @@ class Sample(ShownClip):
         """Return the picture as frames in one array; see `frames.protocol.Clip`."""
         return read_clip(self, selection, out=out, nthreads=1)
 
-    is_upright = True  # as they were stored
+    @property
+    def is_upright(self) -> bool:
+        """Return True: a picture was turned by its EXIF data when it was stored."""
+        return True
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """``blpk sheet``: one picture of many frames, slices or samples of a file of any type."""
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -9,13 +10,14 @@ import numpy as np
 from ..display.contactsheet import MAX_COLUMNS, MAX_FRAMES, contact_sheet, sheet_width
 from ..media import image
 from ..storage.protocol import closed_on_error
+from ..storage.sink import is_in_place
 from ..types import AnyArray, IntArray
 from .console.arrayout import check_suffix
 from .console.inputfile import one_input, open_item
-from .console.options import positive
+from .console.options import STDIO, positive
 from .console.output import Console
 from .console.outputfile import check_output, open_output
-from .console.status import ExitCode
+from .console.status import ExitCode, UsageError
 
 
 class Tiles(NamedTuple):
@@ -71,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the sheet."""
     console = Console(args)
-    check_suffix(args.output, "png")
+    _check_output_name(args)
     if args.name is not None:
         args.file_ = f"{args.file_}::/{args.name}"
     name = args.file_ = one_input(args.file_)
@@ -83,6 +85,17 @@ def run(args: argparse.Namespace) -> int:
     with opened as tiles:
         _write(args, console, tiles)
     return ExitCode.OK
+
+
+def _check_output_name(args: argparse.Namespace) -> None:
+    """Refuse an output that is not named as a picture, as it may be meant as NAME."""
+    check_suffix(args.output, "png")
+    name = args.output
+    if name != STDIO and not os.path.splitext(name)[1] and not is_in_place(name):
+        raise UsageError(
+            f"'{name}': OUT_FILE is a picture, *.png or -; 'sheet FILE {name} OUT.png' shows the "
+            "part of this name"
+        )
 
 
 def _write(args: argparse.Namespace, console: Console, tiles: Tiles) -> None:

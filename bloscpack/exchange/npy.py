@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from math import prod
 from typing import IO, Any
 
+import numpy as np
 from numpy.lib import format as npy
 
 from ..plugin import (
@@ -126,6 +127,7 @@ def read_header(head: BytesLike) -> tuple[int, tuple[int, ...], bool, Dtype]:
     shape, is_fortran, dtype = npy.read_array_header_2_0(header, 3 * HEAD_NBYTES)
     if dtype.subdtype is not None:
         raise ValueError(f"the items of an array cannot be arrays: {dtype}")
+    np.empty((0,) * len(shape))  # raises for more axes than numpy has
     return stream.tell(), shape, is_fortran, dtype
 
 

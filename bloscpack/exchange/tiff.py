@@ -8,7 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from math import prod
 from typing import Any
 
@@ -67,7 +67,7 @@ _OME_STRUCTURE = {
     *("IFD", "PlaneCount", "FirstC", "FirstT", "FirstZ"),
 }
 # Words of tifffile about pages that it leaves out.
-_DAMAGE = re.compile("invalid.*offset|corrupt|failed|truncated")
+_DAMAGE = re.compile("TiffTag|invalid.*offset|corrupt|failed|truncated")
 # Axes of an OME-TIFF without names.
 _OME_AXES = {2: "YX", 3: "TYX", 4: "TCYX", 5: "TZCYX"}
 
@@ -75,12 +75,12 @@ _OME_AXES = {2: "YX", 3: "TYX", 4: "TCYX", 5: "TZCYX"}
 @contextmanager
 def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
     """Yield a series of pages of a TIFF file; series are named by their numbers."""
-    with errors_of(_WHAT, source.name):
-        # An OME-TIFF may name other files, which must not be opened.
-        file = tifffile.TiffFile(io.BufferedReader(SourceStream(source)), _multifile=False)
-    with closing(file):
-        tree = ArrayTree(_WHAT, source.name)
+    tree = ArrayTree(_WHAT, source.name)
+    with ExitStack() as stack:
         with errors_of(_WHAT, source.name), _complaints():
+            # An OME-TIFF may name other files, which must not be opened.
+            stream = io.BufferedReader(SourceStream(source))
+            file = stack.enter_context(tifffile.TiffFile(stream, _multifile=False))
             # Of all pages, before tifffile keeps the tags of the first of equal pages alone.
             # Their number is known, so that those of a chain that leads back come to an end.
             pages = map(file.pages.__getitem__, range(len(file.pages)))
@@ -136,9 +136,15 @@ def _others(file: Any, series: Any, tags: list[Any], node: Node) -> Iterator[str
         "imagej": series.keyframe.imagej_description,
         "ome": file.ome_metadata,
     }.get(series.kind)
-    found: dict[str, str] = {}
+    usual, found = dict(_USUAL), dict[str, str]()
+    if (keyframe := series.keyframe).photometric == tifffile.PHOTOMETRIC.MINISBLACK:
+        # All samples of gray are alike: they are an axis of the array, in planes or not.
+        usual |= {
+            "PlanarConfiguration": (1, 2),
+            "ExtraSamples": ((0,) * len(keyframe.extrasamples),),
+        }
     for tag in tags:
-        is_usual = tag.name in _STRUCTURE or tag.value in _USUAL.get(tag.name, ())
+        is_usual = tag.name in _STRUCTURE or tag.value in usual.get(tag.name, ())
         is_carried = (
             tag.value == described
             if tag.name == "ImageDescription"
@@ -173,7 +179,7 @@ def _values(found: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 @contextmanager
 def _complaints() -> Iterator[None]:
-    """Raise ValueError if tifffile logs damage: it then leaves out pages."""
+    """Raise ValueError if tifffile logs damage: it then leaves out pages or tags."""
     logger, messages = logging.getLogger("tifffile"), list[str]()
 
     def note(record: logging.LogRecord) -> bool:

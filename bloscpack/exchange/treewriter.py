@@ -154,8 +154,5 @@ def _above(name: str) -> Iterator[str]:
 
 def split_groups(attrs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the attributes of the root of a file, and those of its groups by their paths."""
-    keys = {
-        key for key, value in attrs.items() if key[:1] == "/" != key and isinstance(value, dict)
-    }
-    root = {key: value for key, value in attrs.items() if key not in keys}
-    return root, {key[1:]: attrs[key] for key in sorted(keys)}
+    root = {key: value for key, value in attrs.items() if key[:1] != "/"}
+    return root, {key[1:]: attrs[key] for key in sorted(attrs.keys() - root.keys())}

@@ -214,7 +214,7 @@ def _clip(
         kinds = {field: field.rpartition(".")[2] for field in fields}
         images = sorted((field for field in fields if kinds[field] in _IMAGES), key=natural_key)
         arrays = [] if images else [field for field in fields if kinds[field] == "npy"]
-        inventory.carry(*(fields[field].text for field in [*used, *images, *arrays[:1]]))
+        inventory.carry(*(fields[field].text for field in [*used, *images]))
         if not all(map(_NUMBERED.fullmatch, images)):
             inventory.add(f"names of the images of {quoted(key)}: {', '.join(images):.80}")
         if not arrays:
@@ -222,10 +222,12 @@ def _clip(
             return id_, _image_clip(id_, source, places, meta, inventory)
         window = WindowSource(source, source.name or _WHAT, fields[arrays[0]].place)
         array = npy_array(window)
-        inventory.add(*(f"{quoted(key)}: {text}" for text in array.left_out))
         rows = array.rows
-        if not rows.shape:
-            raise ValueError("its array has no axes, and so no frames")
+        inventory.carry(fields[arrays[0]].text)
+        if not rows.shape or rows.dtype.kind in "OSUV":
+            inventory.add(f"{fields[arrays[0]].text}, which has {rows.dtype} of {rows.shape}")
+            return id_, _image_clip(id_, source, [], meta, inventory)
+        inventory.add(*(f"{quoted(key)}: {text}" for text in array.left_out))
         if len(rows.shape) == 2:
             rows = Rows((1, *rows.shape), rows.dtype, lambda part: array.rows[part[1:]][None])
         return id_, ArrayClip(id_, ArraySource(rows, attrs=meta))

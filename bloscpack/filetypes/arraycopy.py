@@ -219,5 +219,6 @@ _ARCHIVE = ArrayFormat(
     _rounded,
     place=lambda source: "arr_0",
     is_safe=_is_name,
+    has_groups=False,
 )
 copy_to_archive = _ARCHIVE.copy

@@ -72,6 +72,7 @@ class ArrayFormat(NamedTuple):
     place: Callable[[ArraySource], str] | None = label_or("data")
     is_safe: Callable[[str], bool] = is_safe
     is_folder: Callable[[CopyJob], bool] = lambda job: False
+    has_groups: bool = True  # attributes of the file as "/GROUP" are those of a group
 
     def copy(self, arrays: SeveralArrays, job: CopyJob) -> Conversion:
         """Write a copy of arrays, compare it with its source, and move it to its place.
@@ -95,13 +96,25 @@ class ArrayFormat(NamedTuple):
         return Conversion(self.kind, len(copier.written), tally.frames, 0)
 
     def _named(self, arrays: SeveralArrays, job: CopyJob) -> SeveralArrays:
-        """Return arrays with their names in the file; UnsupportedError if one is not safe."""
+        """Return arrays with the names and attributes that the file has.
+
+        UnsupportedError if a name is not safe.
+        """
         if arrays.nbytes is not None and self.place is not None:
             with arrays.open("") as source:
                 name = job.inner or self.place(source)
                 arrays = SeveralArrays.of(source, name)
             if "/" in name and not job.inner:
                 raise _unsafe(self.kind, name).at(path=job.name)
+        if self.has_groups:
+            lost = {
+                key
+                for key, value in arrays.attrs.items()
+                if key[:1] == "/" and not (isinstance(value, dict) and self.is_safe(key[1:]))
+            }
+            job.leave_out(*attributes(key for key in arrays.attrs if key in lost))
+            attrs = {key: value for key, value in arrays.attrs.items() if key not in lost}
+            arrays = arrays._replace(attrs=attrs)
         for name in arrays.names:
             if (name or arrays.nbytes is None) and not self.is_safe(name):
                 raise _unsafe(self.kind, name).at(path=job.name)

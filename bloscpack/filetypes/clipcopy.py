@@ -6,8 +6,10 @@ afterwards. It writes to a temporary path; the caller renames the result.
 
 import json
 from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from ..exceptions import BloscpackError
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
 from ..frames.store.openclip import arrays_of, as_video, data_of, images_of, is_images, meta_of
@@ -114,12 +116,27 @@ class StoreWriter(ClipWriter):
         ) as store:
             for id_ in self._source:
                 clip = self._source[id_]
-                self.check_turns(clip)
-                store._append_clip(id_, clip, meta_of(clip))
+                with _named(clip, self._source.name):
+                    self.check_turns(clip)
+                    store._append_clip(id_, clip, meta_of(clip))
                 if not as_video(clip):
                     self._job.note(clip)
                 tally.add_frames(len(clip), is_image=is_images(clip))
                 tally.advance()
+
+
+@contextmanager
+def _named(clip: Clip, source: str | None) -> Iterator[None]:
+    """Add the id of a clip to errors about its frames."""
+    where = f"clip {quoted(clip.id)}"
+    try:
+        yield
+    except BloscpackError as err:
+        err.at(where, source)
+        raise
+    except (TypeError, ValueError) as err:
+        kind = ValueError if isinstance(err, ValueError) else TypeError
+        raise kind(f"{where}: {err}") from err
 
 
 def leave_out_of_clips(

@@ -130,8 +130,8 @@ def _open_either(
     except (FileNotFoundError, IsADirectoryError) as err:
         try:
             return ListedFolder(where, storage_options)
-        except FileNotFoundError:
-            raise err from None
+        except FileNotFoundError as missing:
+            raise (missing if where.startswith("http") else err) from None
 
 
 def _type_of(source: ByteSource) -> FileType | None:

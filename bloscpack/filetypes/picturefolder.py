@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import NotFoundError
+from ..exceptions import BloscpackError, NotFoundError
 from ..frames.indexing import IndexedClip
 from ..frames.protocol import ClipMapping, FrameSelection, frame_indices, read_clip
 from ..media import image
@@ -99,7 +99,11 @@ class ImageClip(IndexedClip):
         found = [self._read(int(each)) for each in frame_indices(selection, len(self)).indices]
         with errors_at(self._name, whole=""):
             for data in found:
-                _, more = image.inspect(data)
+                try:
+                    _, more = image.inspect(data)
+                except BloscpackError as err:
+                    err.at(f"clip {quoted(self.id)}")
+                    raise
                 for inventory in (self._own, self._inventory) if more else ():
                     inventory.add(f"{quoted(self.id)}: {more}")
         return found
@@ -156,7 +160,15 @@ class FolderSource(ClipMapping[ImageClip]):
         self._items = {id_of(item): item for item in self.folder}
         self._keys = tuple(self._items)
         self._inventory = Inventory()
-        self._inventory.add(*(f"file {quoted(name)}" for name in self.folder.others))
+        self._inventory.add(
+            *(f"file {quoted(name)}" for name in self.folder.others),
+            *(f"folder {quoted(name)}, which has no pictures" for name in self.folder.empty),
+            *(
+                f"bytes of the name of {quoted(id_)}, which is not text"
+                for id_, item in self._items.items()
+                if isinstance(item.name, bytes) and id_.encode() != item.name
+            ),
+        )
         if len(self._items) != len(self.folder):
             raise ValueError(
                 f"folder {self.name!r}: two names differ only in bytes that are not UTF-8; rename "

@@ -121,6 +121,7 @@ CSV = FileKind(
     "bloscpack.save('x.blp', numpy.genfromtxt(path, delimiter=',', names=True, dtype=None)) "
     "stores it",
 )
+_PAGE = FileKind("a web page", "the URL of a folder that its server lists ends with a slash")
 _UNPACKED = (
     (b"\x1f\x8b", "a gzip file", "gzip"),
     (b"\x28\xb5\x2f\xfd", "a Zstandard file", "zstandard"),
@@ -156,6 +157,7 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
         for magic, name, module in _UNPACKED
     ),
     *((0, bytes((0x80, protocol)), _PICKLE) for protocol in range(2, 6)),
+    *((0, magic, _PAGE) for magic in (b"<!DOCTYPE", b"<!doctype", b"<html", b"<HTML")),
     (257, b"ustar", TAR),
 )
 _SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}

@@ -42,13 +42,26 @@ _BARE_MARKERS = frozenset((0x01, *range(0xD0, 0xD8)))
 # Start of a frame: SOF0-15 without DHT, JPG and DAC, whose codes lie in that range.
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SINGLE_SCAN_FRAMES = frozenset((0xC0, 0xC1, 0xC9))  # baseline, extended; the same, arithmetic
-_EOI, _SOS, _APP1, _APP2 = 0xD9, 0xDA, 0xE1, 0xE2
+_EOI, _SOS, _APP0, _APP1, _APP2 = 0xD9, 0xDA, 0xE0, 0xE1, 0xE2
+# Beginnings of the segments that Pillow knows, and of a thumbnail.
+_JPEG_SEGMENTS: dict[int, tuple[bytes, ...]] = {
+    _APP0: (b"JFIF\0", b"JFXX\0"),
+    _APP1: (b"Exif\0", b"http://ns.adobe.com/xap/1.0/\0"),
+    _APP2: (b"ICC_PROFILE\0", b"MPF\0"),
+    0xED: (b"Photoshop 3.0\0",),
+    0xEE: (b"Adobe",),
+}
 _JPEG_DATA, _JPEG_END = b"\xff\xda", b"\xff\xd9"
 _JPEG_SHAPES: dict[int, tuple[int, ...]] = {1: (), 3: (3,), 4: (4,)}
 _JPEG_COLORS = {2: "GRAY", 3: "RGB", 4: "CMYK"}  # colour space to decode to, by the last axis
 _MAX_JPEG_SIDE = 65500  # libjpeg's own limit
 _REDUCTIONS = (1, 2, 4, 8)
 
+# Chunks of pixels, and those that Pillow knows.
+_PNG_CHUNKS = {
+    *(b"IHDR", b"PLTE", b"IDAT", b"IEND", b"acTL", b"fcTL", b"fdAT", b"tRNS", b"gAMA", b"cHRM"),
+    *(b"sRGB", b"iCCP", b"pHYs", b"tEXt", b"zTXt", b"iTXt", b"eXIf"),
+}
 # PNG colour types: samples per pixel.
 _PNG_SAMPLES = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
@@ -145,6 +158,27 @@ def inspect(data: BytesLike) -> tuple[ImageInfo, str]:
         npages = 1 + max(is_mpo, view.count(_JPEG_END + _JPEG_MAGIC))
     more = f"{npages - 1} more pages, which are kept in its bytes only"
     return info, more if npages > 1 else ""
+
+
+def other_parts(data: BytesLike) -> Iterator[str]:
+    """Yield short texts for parts of a JPEG or PNG file that Pillow does not know.
+
+    These are chunks, segments before the pixels, and bytes behind the end.
+    """
+    if is_jpeg(data):
+        for marker, at in _jpeg_segments(data):
+            payload, known = bytes(data[at + 4 : at + 40]), _JPEG_SEGMENTS.get(marker, ())
+            if _APP0 <= marker < _APP0 + 16 and not payload.startswith(known):
+                yield f"segment APP{marker - _APP0}"
+        end = bytes(data).rfind(_JPEG_END) + len(_JPEG_END)
+    else:
+        end = len(data)
+        for name, at, nbytes in _png_chunks(data):
+            end = at + nbytes + 4
+            if name not in _PNG_CHUNKS:
+                yield f"chunk {name.decode('latin-1')!r}"
+    if end < len(data):
+        yield f"{len(data) - end} bytes behind the end"
 
 
 def _turn_of(exif: BytesLike) -> Turn:

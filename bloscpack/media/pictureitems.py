@@ -4,11 +4,14 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..exceptions import FormatError
 from ..parallel.imports import import_pillow
+from .image import other_parts
 
 SUFFIXES = (
     ".jpg",
@@ -67,6 +70,8 @@ class PictureFolder:
         Class names; the target of a picture is the index of its class.
     others : list of str
         Paths of other files.
+    empty : list of str
+        Classes without pictures.
 
     Raises
     ------
@@ -86,6 +91,8 @@ class PictureFolder:
         for folder in folders:
             self._names += self._walk(folder, above)
             self._stops.append(len(self._names))
+        counts = np.diff(self._stops).tolist()
+        self.empty = [folder for folder, n in zip(folders, counts, strict=True) if not n]
 
     def __len__(self) -> int:
         """Return the number of pictures."""
@@ -152,6 +159,10 @@ def lost_by_decoding(picture: Any) -> Iterator[str]:
         for key in info:
             if key not in _CODING:
                 yield f"{_NAMES.get(key, f'metadata {key!r:.80}')} of a picture"
+        if image.format in ("JPEG", "MPO", "PNG"):
+            data = picture if isinstance(picture, bytes) else Path(picture).read_bytes()
+            with suppress(FormatError):  # the reader of the pixels reports it
+                yield from (f"{part} of a picture" for part in other_parts(data))
 
 
 def changed_in_rgb(picture: Any) -> Iterator[str]:

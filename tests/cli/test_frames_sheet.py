@@ -42,6 +42,15 @@ def test_to_standard_output_and_by_default(blpk: Blpk, store: Path) -> None:
     assert np.array_equal(opened(ended.raw), expected)
 
 
+def test_an_output_that_is_not_named_as_a_picture(blpk: Blpk, store: Path, tmp_path: Path) -> None:
+    """Without OUT_FILE, the id of a clip stands in its place."""
+    for argv in (["walk"], ["walk", "sheet"]):
+        ended = blpk("frames", "sheet", store, *argv)
+        assert (ended.code, f"{argv[-1]} OUT.png" in ended.err) == (2, True)
+    assert [each.name for each in tmp_path.iterdir()] == ["clips.blp"]
+    assert blpk("frames", "sheet", store, "walk", "/dev/null").code == 0
+
+
 def test_the_range_is_said(blpk: Blpk, store: Path) -> None:
     ended = blpk("frames", "sheet", store, "depth", "-", "--select", "1:")
     low, high = CLIPS["depth"][1:].min(), CLIPS["depth"][1:].max()

@@ -93,6 +93,14 @@ def test_damaged_headers(header: str, tmp_path: Path) -> None:
         bp.convert(tmp_path / "a.npy", tmp_path / "a.blp")
 
 
+def test_more_axes_than_numpy_has(tmp_path: Path) -> None:
+    header = repr({"descr": "|u1", "fortran_order": False, "shape": (1,) * 65}).encode()
+    head = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header
+    (tmp_path / "a.npy").write_bytes(head + b"\7")
+    with pytest.raises(FormatError, match=r"a\.npy: \.npy file: .*65"):
+        bp.convert(tmp_path / "a.npy", tmp_path / "a.blp")
+
+
 class TestClips:
     """Arrays of frames become clips, and clips become arrays."""
 

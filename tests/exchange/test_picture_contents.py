@@ -1,7 +1,10 @@
 """Pictures with one of each thing that they hold beside pixels, alone, in folders and in tars."""
 
 import io
+import os
+import sys
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +89,45 @@ def test_bytes_are_kept_and_what_decoding_loses_is_listed(tmp_path: Path) -> Non
         assert set(done.left_out) == lost
 
 
+def chunk(name: bytes, data: bytes) -> bytes:
+    check = zlib.crc32(name + data).to_bytes(4, "big")
+    return len(data).to_bytes(4, "big") + name + data + check
+
+
+def segment(number: int, data: bytes) -> bytes:
+    return bytes((0xFF, 0xE0 + number)) + (len(data) + 2).to_bytes(2, "big") + data
+
+
+PNG_CHUNKS = [(b"sBIT", 3), (b"bKGD", 6), (b"tIME", 7), (b"cICP", 4), (b"prVt", 5)]
+JPEG_SEGMENTS = [(9, b"private"), (1, b"http://ns.adobe.com/xmp/extension/"), (12, b"Ducky")]
+
+
+@pytest.mark.parametrize(
+    ("data", "lost"),
+    [
+        *(
+            (encoded("PNG")[:33] + chunk(name, bytes(size)) + encoded("PNG")[33:],
+             f"chunk {name.decode()!r} of a picture")
+            for name, size in PNG_CHUNKS
+        ),
+        *(
+            (b"\xff\xd8" + segment(number, data) + encoded("JPEG")[2:],
+             f"segment APP{number} of a picture")
+            for number, data in JPEG_SEGMENTS
+        ),
+        (encoded("PNG") + b"more", "4 bytes behind the end of a picture"),
+        (encoded("JPEG") + b"more", "4 bytes behind the end of a picture"),
+    ],
+)  # fmt: skip
+def test_parts_that_pillow_does_not_know(data: bytes, lost: str, tmp_path: Path) -> None:
+    path = tmp_path / "a" / ("b.png" if data[1:4] == b"PNG" else "b.jpg")
+    path.parent.mkdir()
+    path.write_bytes(data)
+    bp.convert(path, tmp_path / "a.blp", strict=True)  # its bytes are kept
+    for source, target in ((path, "a.npy"), (tmp_path / "a.blp", "b.npy"), (path.parent, "a.bzna")):
+        assert bp.convert(source, tmp_path / target).left_out == (lost,)
+
+
 def test_deep_gray(tmp_path: Path) -> None:
     pixels = np.arange(72, dtype="<u2").reshape(8, 9) * 900
     (tmp_path / "a.png").write_bytes(encoded("PNG", Image.fromarray(pixels)))
@@ -119,6 +161,18 @@ def test_other_files_of_a_folder_are_listed(tmp_path: Path) -> None:
             name: data for name, data in FILES.items() if f"file {name!r}" not in done.left_out
             and not name.startswith(".hidden")
         }  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text")
+def test_names_that_are_not_text_and_classes_without_pictures(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "folder", {"a.png": encoded("PNG"), "dog/.keep": b""})
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.png")).write_bytes(encoded("PNG"))
+    left = {
+        "file 'dog/.keep'",
+        "folder 'dog', which has no pictures",
+        "bytes of the name of '\\\\xff.png', which is not text",
+    }
+    assert set(bp.convert(folder, tmp_path / "a.blp").left_out) == left
 
 
 def test_files_that_are_not_read_are_refused(tmp_path: Path) -> None:

@@ -222,6 +222,21 @@ def test_unsafe_names_are_refused(name: str, bad: str, tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.rglob("*")) == ["a.blp", "sub"]
 
 
+@pytest.mark.parametrize("name", [*NAMES, "a.nc"])
+def test_attributes_that_are_not_those_of_a_group(name: str, tmp_path: Path) -> None:
+    """A file of groups would read them as those of one, or as none."""
+    lost = {"/": 1, "//": {"a": 1}, "/g": 2, "/../g": {"a": 1}, "/a/": {"a": 1}}
+    attrs = {"unit": "m", "/sub": {"made": 1}}
+    bp.savez(tmp_path / "a.blp", {"x": [1, 2], "y": 3}, attrs=attrs | lost)
+    with pytest.warns(BloscpackWarning):
+        done = bp.convert(tmp_path / "a.blp", tmp_path / name)
+    assert set(done.left_out) == {f"attribute {key!r} of the file" for key in lost}
+    bp.convert(tmp_path / name, tmp_path / "b.blp", to="archive", strict=True)
+    assert bp.open(tmp_path / "b.blp").attrs == attrs
+    bp.convert(tmp_path / "a.blp", tmp_path / "c.blp", to="archive", strict=True)
+    assert bp.open(tmp_path / "c.blp").attrs == attrs | lost
+
+
 @pytest.mark.parametrize("bad", ["zarr.json", "a/.zarray", ".zattrs"])
 def test_metadata_of_zarr_are_not_replaced(bad: str, tmp_path: Path) -> None:
     bp.savez(tmp_path / "a.blp", {bad: 1, "b": 2})

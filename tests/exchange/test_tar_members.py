@@ -184,6 +184,34 @@ def test_keys_that_json_repeats(tmp_path: Path) -> None:
     assert done.left_out == ("earlier values of keys that member 'a.json' repeats",)
 
 
+def test_arrays_that_are_not_frames(tmp_path: Path) -> None:
+    """They are left out alone; a sample of another one is whole."""
+    arrays = {
+        "0-d": np.float32(3),
+        "text": np.array([["a", "bc"]]),
+        "bytes": np.array([[b"a", b"bc"]]),
+        "fields": np.zeros((2, 3, 4), [("a", "u1"), ("b", "f4")]),
+        "objects": np.array([None, 1], object),
+    }
+    members = [(f"{key}.npy", npy(array)) for key, array in arrays.items()]
+    write(tmp_path / "a.tar", *members, ("good.npy", npy(np.ones((2, 3, 4), "u1"))))
+    done = bp.convert(tmp_path / "a.tar", tmp_path / "a.blp")
+    assert len(done.left_out) == len(arrays)
+    for text, (key, array) in zip(done.left_out, arrays.items(), strict=True):
+        assert text == f"member '{key}.npy', which has {array.dtype} of {array.shape}"
+    with bp.frames.open(tmp_path / "a.blp") as store:
+        shapes = {id_: clip.shape for id_, clip in store.items()}
+    assert shapes == {**dict.fromkeys(arrays, (0,)), "good": (2, 3, 4)}
+    with pytest.raises(UnsupportedError, match=r"strict: .*objects"):
+        bp.convert(tmp_path / "a.tar", tmp_path / "b.blp", strict=True)
+
+
+def test_an_error_names_the_sample(tmp_path: Path) -> None:
+    write(tmp_path / "a.tar", ("x.png", b"junk"))
+    with pytest.raises(FormatError, match=r"a\.tar: clip 'x': neither a JPEG nor a PNG"):
+        bp.convert(tmp_path / "a.tar", tmp_path / "a.blp")
+
+
 def test_compressed_files_are_named(tmp_path: Path) -> None:
     for mode, name in (("w:gz", "a gzip file"), ("w:bz2", "a bzip2 file"), ("w:xz", "an xz file")):
         write(tmp_path / "a.tgz", ("a.png", PICTURES[1]), mode=mode)

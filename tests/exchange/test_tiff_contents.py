@@ -1,6 +1,7 @@
 """TIFF files with one of each thing that tifffile writes beside the pixels."""
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,41 @@ def test_a_tag_of_a_later_page(tmp_path: Path) -> None:
     done, found, _ = converted(tmp_path / "a.tif")
     assert_same(found, STACK)
     assert done.left_out == ("tag 'Orientation'",)
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("invalid value offset", (65000, 2, 21, 1 << 20)),
+        ("invalid value offset", (65000, 2, 1 << 31, 8)),
+        ("invalid data type", (65000, 99, 21, 8)),
+    ],
+)
+def test_a_tag_that_cannot_be_read(what: str, change: Any, tmp_path: Path) -> None:
+    """tifffile logs it, and reads the page without the tag."""
+    path = tmp_path / "a.tif"
+    tags = [(65000, "s", 0, "more than four bytes", True)]
+    tifffile.imwrite(path, np.zeros((8, 9), "u1"), extratags=tags, metadata=None)
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<HHII", data, data.index(struct.pack("<HH", 65000, 2)), *change)
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=f"a TIFF file: .*{what}"):
+        bp.convert(path, tmp_path / "a.blp")
+    assert not (tmp_path / "a.blp").exists()
+
+
+@pytest.mark.parametrize("planar", ["separate", "contig"])
+def test_several_samples_of_gray(planar: str, tmp_path: Path) -> None:
+    pixels = np.arange(3 * 8 * 9, dtype="u1").reshape(
+        (3, 8, 9) if planar == "separate" else (8, 9, 3)
+    )
+    options = {"photometric": "minisblack", "planarconfig": planar}
+    tifffile.imwrite(tmp_path / "a.tif", pixels, **options)
+    done, found, _ = converted(tmp_path / "a.tif", strict=True)
+    assert done.left_out == ()
+    assert_same(found, pixels)
+    tifffile.imwrite(tmp_path / "b.tif", pixels, **options, extrasamples=["unassalpha"] * 2)
+    assert converted(tmp_path / "b.tif")[0].left_out == ("tag 'ExtraSamples'",)
 
 
 def test_colours(tmp_path: Path) -> None:

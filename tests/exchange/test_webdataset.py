@@ -142,18 +142,6 @@ def test_ids_that_are_not_safe_to_extract(tmp_path: Path) -> None:
         assert list(store) == ids
 
 
-def test_an_array_without_axes(tmp_path: Path) -> None:
-    stream = io.BytesIO()
-    np.save(stream, np.array(3))
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        member = tarfile.TarInfo("walk.npy")
-        member.size = stream.tell()
-        stream.seek(0)
-        archive.addfile(member, stream)
-    with pytest.raises(FormatError, match="sample 'walk': its array has no axes"):
-        bp.convert(tmp_path / "a.tar", tmp_path / "a.blp", to="frames")
-
-
 def test_hostile(store: Path) -> None:
     folder = store.parent
     bp.convert(store, folder / "a.tar")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,13 @@ import pytest
 import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.exceptions import FormatError, UnsupportedError
+from bloscpack.exchange import images
+from bloscpack.frames.store.videoclip import VideoClip
+from bloscpack.media import image
+from bloscpack.vrs.format.format import RecordType
 
 from ..conftest import SMALL_FORMATS
+from ..vrs.recordings import Made, make_recording
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -91,9 +97,30 @@ def test_other_contents_of_a_gulp_directory(tmp_path: Path) -> None:
     clip = f"{tmp_path}/gulped::/x"
     assert left_out(clip, tmp_path / "x.blp") == {"entry 'more' of clip 'x'"}
     assert "entry 'more' of clip 'x'" in left_out(clip, tmp_path / "x.npy")
+    entries["x"]["meta_data"] = {"label": 1}
+    meta.write_text(json.dumps(entries))
+    expected.add("entry 'meta_data' of clip 'x'")
+    assert left_out(tmp_path / "gulped", tmp_path / "list.blp") == expected
+    assert left_out(tmp_path / "gulped", tmp_path / "list", to="gulp") == expected
     (tmp_path / "gulped" / "label2idx.json").write_text("{")
     expected.add("file 'label2idx.json'")
     assert left_out(tmp_path / "gulped", tmp_path / "c.blp") == expected
+
+
+def test_errors_name_the_clip(tmp_path: Path) -> None:
+    bp.convert(store_of(tmp_path / "a.blp", {"x": [jpeg()]}), tmp_path / "gulped", to="gulp")
+    data = tmp_path / "gulped" / "data_0.gulp"
+    data.write_bytes(bytes(data.stat().st_size))
+    with pytest.raises(FormatError, match="gulped: clip 'x': neither a JPEG nor a PNG"):
+        bp.convert(tmp_path / "gulped", tmp_path / "b.blp")
+    (tmp_path / "c").mkdir()
+    deep = np.arange(80, dtype="u2").reshape(8, 10)
+    with tarfile.open(tmp_path / "c.tar", "w") as archive:
+        for number, pixels in enumerate((PIXELS[0, ..., 0], deep)):
+            (tmp_path / "c" / "c.png").write_bytes(image.encode_png(pixels))
+            archive.add(tmp_path / "c" / "c.png", f"walk.{number}.png")
+    with pytest.raises(ValueError, match="clip 'walk': frame 1 is uint16, those before uint8"):
+        bp.convert(tmp_path / "c.tar", tmp_path / "c.blp")
 
 
 def test_datasets(tmp_path: Path) -> None:
@@ -221,3 +248,81 @@ def test_recordings(tmp_path: Path) -> None:
     for options in refused:
         with pytest.raises(ValueError, match=r"is for .*, not of a VRS recording"):
             bp.convert(RECORDING, tmp_path / "x.blp", **options)
+
+
+def test_records_of_a_stream_beside_its_images(tmp_path: Path) -> None:
+    """Each type of record is counted, and records of a version without images."""
+    formats = {"RF:Data:1": "image/raw/3x2/pixel=grey8", "RF:Data:2": "custom/size=4"}
+    kinds = [RecordType.CONFIGURATION, *[RecordType.STATE] * 2]
+    records = [
+        *(Made(b"abcd", record_type=kind, version=2) for kind in kinds),
+        *(Made(bytes(6)) for _ in range(4)),
+        *(Made(b"abcd", version=2) for _ in range(3)),
+    ]
+    (tmp_path / "a.vrs").write_bytes(make_recording({"1201-1": formats}, records))
+    assert left_out(f"{tmp_path}/a.vrs::/1201-1", tmp_path / "a.npy") >= {
+        "times of the frames of stream 1201-1",
+        "1 configuration records of stream 1201-1",
+        "2 state records of stream 1201-1",
+        "3 data records without images of stream 1201-1",
+    }
+    assert left_out(tmp_path / "a.vrs", tmp_path / "a.blp") == set()
+
+
+def test_other_tracks_of_a_dataset(tmp_path: Path) -> None:
+    """They have a name of ours or any other; both are of all samples and of each."""
+    with benzina.Writer(tmp_path / "a.bzna", lossless=True, tile=16) as writer:
+        writer.add(PIXELS[0], name="x", target=3)
+    data = (tmp_path / "a.bzna").read_bytes()
+    assert data.count(b"bzna_target") == 2  # in the sample, and of the file
+    for name in ("bzna_depth_", "other_track"):
+        path = tmp_path / f"{name}.bzna"
+        head, _, tail = data.rpartition(b"bzna_target")
+        path.write_bytes(head + name.encode() + tail)
+        for source in (path, f"{path}::/x"):
+            expected = {f"track {name!r}"}
+            assert left_out(source, tmp_path / f"{name}.blp", overwrite=True) == expected
+        assert left_out(path, tmp_path / f"{name}-copy.bzna") == {f"track {name!r}"}
+
+
+def test_pictures_that_differ_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of pictures is compared with its source: images as bytes, arrays as pixels."""
+    clips = {"arrays": PIXELS, "images": [jpeg(), jpeg(3)]}
+    source = store_of(tmp_path / "a.blp", clips)
+    encode = images._encode
+    for id_, number in (("arrays", 2), ("images", 1)):
+
+        def changed(frame: Any, id_: str = id_, number: int = number) -> Any:
+            found, file = encode(frame)
+            if (frame.clip.id, frame.number) == (id_, number):
+                file = file._replace(content=encode(frame._replace(read=other))[1].content)
+            return found, file
+
+        def other(id_: str = id_) -> Any:
+            return clips[id_][0]
+
+        monkeypatch.setattr(images, "_encode", changed)
+        with pytest.raises(FormatError, match=f"differs .* clip '{id_}': frame {number}$"):
+            bp.convert(source, tmp_path / "out", to="images")
+        assert not (tmp_path / "out").exists()
+        bp.convert(source, tmp_path / f"unchecked-{id_}", to="images", verify=False)
+
+
+@pytest.mark.parametrize(("count", "what"), [(3, "other frames from 0 on"), (2, "instead of")])
+def test_packets_that_differ_are_removed(
+    count: int, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("av")
+    with bp.frames.create(tmp_path / "a.blp") as store:
+        store.append("x", np.repeat(PIXELS[:1], 3, axis=0), codec="video")
+    source = store_of(tmp_path / "b.blp", {"y": PIXELS[1:2].repeat(count, axis=0)})
+    bp.convert(source, tmp_path / "b.mp4")
+    other = (tmp_path / "b.mp4").read_bytes()
+
+    def write(clip: Any, path: str, **_: Any) -> None:
+        Path(path).write_bytes(other)
+
+    monkeypatch.setattr(VideoClip, "to_mp4", write)
+    with pytest.raises(FormatError, match=f"differs from its source .*{what}"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.mp4")
+    assert not (tmp_path / "a.mp4").exists()

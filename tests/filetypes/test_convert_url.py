@@ -9,7 +9,9 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.cli.main import main
-from bloscpack.exceptions import UnsupportedError
+from bloscpack.exceptions import UnsupportedError, WrongKindError
+
+from ..servers import FileServer
 
 ROWS = np.arange(60.0).reshape(20, 3)
 
@@ -61,3 +63,16 @@ def test_the_command(array: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["convert", str(array), "http://user:secret@host/b.npy"]) == 1
     assert "nothing can be written to a web server" in capsys.readouterr().err
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.blp", "b.npy"]
+
+
+def test_a_folder_on_a_web_server(http: FileServer, tmp_path: Path) -> None:
+    """Files of a folder are known only by a page that lists them, which the slash asks for."""
+    http.files["/a.zarr/zarr.json"] = b"{}"
+    for name in ("a.zarr", "a.zarr/"):
+        with pytest.raises(FileNotFoundError, match=r"no folder .* lists; .* \.zarr\.zip"):
+            bp.convert(http.url(name), tmp_path / "a.blp")
+    http.files["/a.zarr"] = b"<!DOCTYPE HTML><title>Index of a.zarr</title>"
+    with pytest.raises(WrongKindError, match=r"a web page, not .*: the URL .* ends with a slash"):
+        bp.convert(http.url("a.zarr"), tmp_path / "a.blp")
+    with pytest.raises(WrongKindError, match="a web page, not a Bloscpack file"):
+        bp.open(http.url("a.zarr"))

@@ -89,6 +89,15 @@ def test_a_number_asked_for_is_obeyed(
     assert used == [3, 1, 2, 4]
 
 
+@pytest.mark.parametrize("nthreads", [0, -1])
+def test_a_number_below_one_is_refused(nthreads: int, path: Path) -> None:
+    """Zero is not the same as no number, which means that of the store."""
+    many = bp.frames.open([path])
+    for source in (bp.frames.open(path, nthreads=2), many):
+        with source, pytest.raises(ValueError, match="nthreads must be at least 1"):
+            source.read([("fast", [0])], nthreads=nthreads)
+
+
 def test_verify_uses_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[int | None] = []
     read = clipverifier.read_batch

@@ -11,7 +11,14 @@ from typing import Any
 from ...filetypes.open import open_frames
 from ...format.filekind import BLOSCPACK_KINDS
 from ...frames import listing
-from ...frames.ingest.ingest import DEFAULTS, IngestOptions, IngestReport, Remark, ingest
+from ...frames.ingest.ingest import (
+    DEFAULTS,
+    IngestOptions,
+    IngestReport,
+    Remark,
+    check_given,
+    ingest,
+)
 from ...frames.ingest.items import Item, VideoFile
 from ...storage.file import kind_at
 from ...storage.url import shown_name
@@ -143,18 +150,13 @@ def _add_options(group: Container, helps: dict[str, str]) -> None:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Refuse options that do not apply."""
-    for option in ("quality", "subsampling"):
-        if getattr(args, option) is not None and args.codec != "jpeg":
-            raise UsageError(f"--{option} requires --codec jpeg")
-    for option in ("crf", "gop", "encoder"):
-        is_encoded = args.codec == "video" or args.video == "recode"
-        if getattr(args, option) is not None and not is_encoded:
-            raise UsageError(f"--{option} requires --codec video or --video recode")
+    """Refuse options that do not apply, before any input is listed."""
+    try:
+        check_given({**vars(args), "short_edge": args.size})
+    except ValueError as err:
+        raise UsageError(str(err)) from err
     if args.video is not None and (args.size is not None or args.frame_rate is not None):
         raise UsageError("--size and --frame-rate require decoded frames, without --video")
-    if args.size is not None and args.codec is None:
-        raise UsageError("--size requires --codec: resized frames are encoded again")
 
 
 def run(args: argparse.Namespace) -> int:

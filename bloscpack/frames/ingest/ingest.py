@@ -244,18 +244,15 @@ def ingest(
     given: dict[str, Any] = {
         k: v for k, v in options.items() if k in Options._fields and v is not None
     }
-    codec, video = given.get("codec"), options.get("video")
-    _check_given(given, is_video=codec == "video" or video == "recode")
-    if video not in (None, "copy", "recode"):
-        raise ValueError(f"video must be 'copy' or 'recode', not {video!r}")
-    if options.get("short_edge") is not None and codec is None:
-        raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
+    check_given(options)
     settings: IngestOptions = {**DEFAULTS, **options}
     max_bytes = options.get("max_bytes")
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
     nworkers = resolve_nworkers(workers)
-    kept = Kept.of(codec, quality=given.get("quality"), subsampling=given.get("subsampling"))
+    kept = Kept.of(
+        given.get("codec"), quality=given.get("quality"), subsampling=given.get("subsampling")
+    )
     reading: dict[str, Any] = {k: v for k, v in options.items() if k in ReadOptions._fields}
     read_options = ReadOptions(kept.images, kept.video, **reading)
     found = _items_of(items)
@@ -288,14 +285,21 @@ def ingest(
     return report
 
 
-def _check_given(given: Mapping[str, Any], *, is_video: bool) -> None:
-    """Refuse options of codecs that are not used."""
-    if given.get("codec") != "jpeg":
+def check_given(options: Mapping[str, Any]) -> None:
+    """Raise ValueError for options, apart from None, of codecs that are not used."""
+    given = {name: value for name, value in options.items() if value is not None}
+    codec, video = given.get("codec"), given.get("video")
+    if video not in (None, "copy", "recode"):
+        raise ValueError(f"video must be 'copy' or 'recode', not {video!r}")
+    if codec != "jpeg":
         for name in ("quality", "subsampling"):
             if name in given:
                 raise ValueError(f"{name} needs codec='jpeg'")
+    is_video = codec == "video" or video == "recode"
     if not is_video and not given.keys().isdisjoint(("crf", "gop", "encoder")):
         raise ValueError("crf, gop and encoder need codec='video' or video='recode'")
+    if "short_edge" in given and codec is None:
+        raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
 
 
 def _about(skipped: list[Remark]) -> str:
@@ -403,16 +407,17 @@ class _IngestRun:
 
     def note_sources(self, sources: list[Any]) -> None:
         """Remark what the store lacks of sources as a whole; complete when their clips are read."""
-        stored = self._series.attrs
+        stored, known = self._series.attrs, {each.text for each in self._report.remarks}
         for source in sources:
             lost = [
                 f"attribute {key!r:.80}"
                 for key, value in source.attrs.items()
                 if key not in stored or stored[key] != value
             ]
-            for text in (*lost, *getattr(source, "left_out", ())):
-                name = source.name or ""
-                self._remark(Remark(name, name, f"{_LEFT_OUT}{text}", is_skipped=False))
+            for each in (*lost, *getattr(source, "left_out", ())):
+                name, text = source.name or "", f"{_LEFT_OUT}{each}"
+                if text not in known:  # by a clip of the source
+                    self._remark(Remark(name, name, text, is_skipped=False))
 
     def _tasks(self, items: Iterable[Item]) -> Iterator[EncodeTask]:
         """Yield a task for each item that is not in the store yet; runs ahead of the appends."""

@@ -386,7 +386,8 @@ class FrameStore(ClipMapping[StoreClip]):
 
     def _read(self, clips: Sequence[Wanted], out: Any, nthreads: int | None) -> Batch:
         self._check_open()
-        return read_batch(clips, out=out, nthreads=nthreads or self.nthreads)
+        nthreads = self.nthreads if nthreads is None else nthreads
+        return read_batch(clips, out=out, nthreads=nthreads)
 
     @explain_keywords()
     def append(

@@ -225,7 +225,8 @@ class ManyStores(ClipMapping[StoreClip]):
         raise NotFoundError(f"no clip {key!r:.80} among {len(self)}").at(path=self.name)
 
     def _read(self, clips: Sequence[Wanted], out: Any, nthreads: int | None) -> Batch:
-        return read_batch(clips, out=out, nthreads=nthreads or self.nthreads)
+        nthreads = self.nthreads if nthreads is None else nthreads
+        return read_batch(clips, out=out, nthreads=nthreads)
 
     def refresh(self) -> None:
         """Make clips visible that were appended to any of the files since they were opened.

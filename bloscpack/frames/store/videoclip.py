@@ -126,7 +126,7 @@ class VideoClip(StoreClip):
 
     @property
     def is_raw(self) -> bool:
-        """Return False: frames are converted to RGB, of whatever they are stored as."""
+        """Return False: frames are converted to RGB from the format that is stored."""
         return False
 
     @property

@@ -55,8 +55,9 @@ def unread_keys(text: str, data: bytes) -> Iterator[tuple[str, str]]:
     if text == decode_text(data):
         return
     for id_, item in load_meta(data).items():
-        for key in item if isinstance(item, dict) else ():
-            if key not in ("frame_info", "meta_data"):
+        for key, value in item.items() if isinstance(item, dict) else ():
+            is_list = isinstance(value, list | None)
+            if key != "frame_info" and not (key == "meta_data" and is_list):
                 yield id_, f"entry {key!r:.80} of clip {id_!r:.80}"
 
 

@@ -104,16 +104,26 @@ def list_folder(url: str, options: dict[str, Any]) -> dict[str, tuple[int | None
         No files are listed.
     """
     filesystem, path = client(url, options)
+    is_web = kind_of(filesystem) == "http"
     # A folder on a web server is a page, which some servers have only with the final slash.
-    path = path.rstrip("/") + ("/" if kind_of(filesystem) == "http" else "")
+    path = path.rstrip("/") + "/" * is_web
+    listed: list[dict[str, Any]] = []
+    with suppress(FileNotFoundError):
+        listed = run(_list(filesystem, path, shown(url)))
     found: dict[str, tuple[int | None, str]] = {}
-    for info in run(_list(filesystem, path, shown(url))):
+    for info in listed:
         name = str(info["name"]).rstrip("/").rpartition("/")[2]
         if name and info.get("type") != "directory":
             # Only an ETag: other versions in a listing may differ from those of the file itself.
             found[name] = info.get("size"), str(info.get("ETag") or "")
     if not found:
-        raise FileNotFoundError(2, "no files are listed below this URL", shown(url))
+        what = "no files are listed below this URL"
+        if is_web:
+            what = (
+                "no such object, and no folder whose files the web server lists; of a Zarr store "
+                "there, serve a .zarr.zip file, or copy its folder to this machine"
+            )
+        raise FileNotFoundError(2, what, shown(url))
     return found
 
 
