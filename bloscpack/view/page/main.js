@@ -1,4 +1,5 @@
-// The page: the list of files, and the view of the one that the address names (#/ORDINAL/TAB).
+// The page: the list of files, and the view of the one that the address names (#/ORDINAL/TAB). The modules
+// that draw (axes, colors, dom, pixels, player, plot) are in bloscpack/display/page, and served beside this one.
 
 import { getJson } from "./api.js";
 import { button, el, problem, say, size } from "./dom.js";
