@@ -73,7 +73,7 @@ def serve(place: str) -> None:
     assert np
     for command in COMMANDS:
         for each in command.commands if isinstance(command, Group) else (command,):
-            importlib.import_module(f"bloscpack.cli.{each.module}")
+            importlib.import_module(f"bloscpack.{each.module}")
     for optional in ("PIL.Image", "simplejpeg", "av"):
         with contextlib.suppress(ImportError):
             importlib.import_module(optional)
