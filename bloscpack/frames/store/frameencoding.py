@@ -102,7 +102,7 @@ class Options(NamedTuple):
     def stored(self) -> dict[str, Any]:
         """Return the fields that the metadata of a store keep."""
         fields = self._asdict()
-        # Options that were added later: without them, a store is the same bytes as before.
+        # The format says what is meant if one of these is absent; the others are always there.
         for name in ("subsampling", "crf", "gop", "encoder"):
             if fields[name] == FRAME_DEFAULTS[name]:
                 del fields[name]

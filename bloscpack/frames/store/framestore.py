@@ -703,7 +703,7 @@ def _reopen(
     state: tuple[int, bytes],
     verify: bool,
     nthreads: int | None,
-    exact: bool = False,  # pickles of earlier builds have none
+    exact: bool,
 ) -> FrameStore:
     """Return the pickled store, reopened in the same state, without clips appended since."""
     source = open_source(place)

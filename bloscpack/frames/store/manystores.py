@@ -354,7 +354,7 @@ def _reopen(
     verify: bool,
     nthreads: int | None,
     max_open: int,
-    exact: bool = False,  # pickles of earlier builds have none
+    exact: bool,
 ) -> ManyStores:
     """Return the pickled handle; its files are opened on first use."""
     many = ManyStores.__new__(ManyStores)
