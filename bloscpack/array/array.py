@@ -108,14 +108,14 @@ class Array(StoredArray):
         # Decoded on first use.
         self._attrs: dict[str, Any] | None = None
         self._shown_attrs: dict[str, Any] | None = None
+        place = path if isinstance(path, ByteSource) else Place.of(path)
         if mode == "a":
-            place = Place.of(path)
-            if place.inner:
+            if isinstance(place, Place) and place.inner:
                 raise ValueError(f"{place.path!r:.200} is an archive: {_ARCHIVE_ADVICE}")
             refuse_url(path, "appended to")
             self._open_rows(path, verify, locking)
             return
-        source = path if isinstance(path, ByteSource) else _open(Place.of(path), storage_options)
+        source = _open(place, storage_options) if isinstance(place, Place) else place
         self._container = container = Container.open(source, verify=verify)
         try:
             self._described = describe_content(container)

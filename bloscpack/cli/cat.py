@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from ..exceptions import WrongKindError
 from ..filetypes.table import ARCHIVES, ARRAYS
 from ..media import image
+from ..storage.file import Place
 from ..storage.protocol import closed_on_error
 from ..storage.url import shown_name
 from .commands import command_module
@@ -68,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
     if len(given) > 1:
         raise UsageError("SELECTION, --chunk and --select cannot be combined")
     parse_selection_text(args.selection)  # refuses a wrong one before the file is opened
-    names = each_input([args.file_])
+    places = each_input([args.file_])
     if not args.json:
         is_safe = args.text and args.output == STDIO
-        check_output(args.output, names, console, force=args.force or is_safe)
+        check_output(args.output, places, console, force=args.force or is_safe)
     form = "raw" if args.image else form_of(args)
-    with _open_part(args, names) as part:
+    with _open_part(args, places) as part:
         if args.select is not None and not hasattr(part, "is_frame"):
             raise UsageError("--select is for the frames of a clip: give SELECTION instead")
         return _write(args, console, part, form)
@@ -104,23 +105,25 @@ def _write(args: argparse.Namespace, console: Console, part: Part, form: str) ->
 
 
 @contextmanager
-def _open_part(args: argparse.Namespace, names: list[str]) -> Iterator[Part]:
+def _open_part(args: argparse.Namespace, places: list[Place]) -> Iterator[Part]:
     """Open the part of a file, or of several as one."""
-    filetype, source, inner = open_item(names[0], args.kinds)
+    filetype, source, inner = open_item(places[0], args.kinds)
     with closed_on_error(source):
         if filetype not in (ARRAYS, ARCHIVES) and args.chunk is not None:
-            raise UsageError(f"--chunk is for an array, and '{names[0]}' is {filetype.kind.name}")
+            raise UsageError(f"--chunk is for an array, and '{places[0]}' is {filetype.kind.name}")
         # Context managers, which read nothing before they are entered: they close the source.
-        if len(names) == 1:
+        if len(places) == 1:
             opened = filetype.open_part(args, filetype, source, inner)
         elif filetype.name in ("array", "frames"):
             source.close()  # only its type was needed: they open all files by name
-            opened = command_module(f"cli.{filetype.name}.cat").open_parts(args, names, inner)
+            opened = command_module(f"cli.{filetype.name}.cat").open_parts(
+                args, [each.path for each in places], inner
+            )
         else:
             raise WrongKindError(
-                f"{filetype.kind.name}, and the pattern matches {len(names)} files: several can "
+                f"{filetype.kind.name}, and the pattern matches {len(places)} files: several can "
                 "only be read as one if they are arrays or frame stores"
-            ).at(path=shown_name(names[0]))
+            ).at(path=places[0].shown)
     with opened as part:
         yield part
 

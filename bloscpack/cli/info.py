@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ..storage.url import shown_name
+from ..storage.file import Place
 from .commands import command_module
 from .console.description import Description
 from .console.inputfile import each_input, open_item
@@ -27,25 +27,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe each file."""
-    names = each_input(args.files)
-    if len(names) == 1:
-        code, document = _show(args, names[0])
+    places = each_input(args.files)
+    if len(places) == 1:
+        code, document = _show(args, places[0])
         if args.json:
             print_json("info", document)
         return code
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
-    for name in names:
+    for place in places:
         if codes and is_for_people(args):
             result("")
         if not args.json:
-            result(printable(f"{shown_name(name)}:"))
+            result(printable(f"{place.shown}:"))
         try:
-            code, document = _show(args, name)
+            code, document = _show(args, place)
         except BrokenPipeError:  # an OSError too, but of our output: it ends the command
             raise
         except EXPECTED as err:
-            code, document = exit_code(err), {"path": shown_name(name), "errors": [describe(err)]}
+            code, document = exit_code(err), {"path": place.shown, "errors": [describe(err)]}
             error(describe(err))
         codes.append(code)
         documents.append({"status": STATUS_NAMES[code], **document})
@@ -54,10 +54,10 @@ def run(args: argparse.Namespace) -> int:
     return most_severe(codes)
 
 
-def _show(args: argparse.Namespace, name: str) -> tuple[ExitCode, dict[str, Any]]:
+def _show(args: argparse.Namespace, place: Place) -> tuple[ExitCode, dict[str, Any]]:
     """Print the description of a file, unless it is asked for as JSON, and return that."""
-    filetype, source, inner = open_item(name, args.kinds)
-    args.file_ = name
+    filetype, source, inner = open_item(place, args.kinds)
+    args.file_ = str(place)
     if inner:
         about: Description = command_module("cli.frames.info").about_clip(
             args, filetype, source, inner
@@ -69,5 +69,5 @@ def _show(args: argparse.Namespace, name: str) -> tuple[ExitCode, dict[str, Any]
         error(message)
     if not args.json:
         results(about.lines(is_for_people=is_for_people(args)))
-    document = {"path": shown_name(name), **about.document, "errors": messages}
+    document = {"path": place.shown, **about.document, "errors": messages}
     return most_severe(map(exit_code, about.errors)), document

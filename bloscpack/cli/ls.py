@@ -8,6 +8,7 @@ from typing import Any
 from ..array.arraymetadata import chunk_shape, describe_content
 from ..container.reader import Container
 from ..filetypes.table import ARCHIVES, ARRAYS, FileType
+from ..storage.file import Place
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import shown_name
 from .commands import command_module
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     documents: list[dict[str, Any]] = []
     table: list[tuple[str, dict[str, Any]]] | None = [] if is_for_people(args) else None
     for file in each_input(args.files):
-        for name, about, err in _entries(file):
+        for name, about, err in _entries(file, str(file)):
             code, message = ExitCode.OK, None
             if err is not None:
                 code, message = exit_code(err), describe(err)
@@ -69,14 +70,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _entries(
-    name: str, member: ByteSource | None = None
+    place: Place, name: str, member: ByteSource | None = None
 ) -> Iterator[tuple[str, dict[str, Any], Exception | None]]:
     """Yield the name of a file, or of each array of an archive, its JSON fields, and its error."""
     try:
         if member is not None:
             filetype, source = ARRAYS, member
         else:
-            filetype, source, inner = open_item(name)
+            filetype, source, inner = open_item(place)
             if inner:
                 about = command_module("cli.frames.ls").clip_entry(filetype, source, inner)
                 yield name, {**_EMPTY, **about}, None
@@ -86,7 +87,7 @@ def _entries(
 
             with closing(source), errors_at(source.name):
                 for each in read_members(source)[0].values():
-                    yield from _entries(f"{name}::/{each.name}", window(source, each))
+                    yield from _entries(place, f"{name}::/{each.name}", window(source, each))
             return
         about = _describe(filetype, source)
     except EXPECTED as err:

@@ -4,7 +4,6 @@ import argparse
 
 from ..filetypes.recover import recover as recover_file
 from ..storage.protocol import closed_on_error
-from ..storage.url import shown_name
 from .console.inputfile import one_input, open_whole
 from .console.options import STDIO, add_force_option, add_json_option
 from .console.output import Console, binary_stdout, print_json, printable, result
@@ -30,15 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Recover."""
     console = Console(args)
-    name = one_input(args.source)
+    place = one_input(args.source)
     if args.json and args.target == STDIO:
         raise UsageError("--json and DST cannot both use standard output")
-    filetype, source = open_whole(name, "recovered")
+    filetype, source = open_whole(place, "recovered")
     with closed_on_error(source):
         if args.target == STDIO and filetype.needs_path:
             raise UsageError(f"DST of {filetype.kind.name} must be a path, not '-'")
         if not filetype.is_folder:
-            check_output(args.target, [name], console, force=args.force)
+            check_output(args.target, [place], console, force=args.force)
     with console.progress() as progress:
         report = recover_file(
             source,
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     code = report_code(report)
     if args.json:
         document = {
-            "path": shown_name(name),
+            "path": place.shown,
             "target": args.target,
             "status": STATUS_NAMES[code],
             "saved": report.saved,
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         return code
     show = console.note if args.target == STDIO else result
     saved = f"{report.saved} of {report.nchunks} {filetype.unit}s saved"
-    show(printable(f"{shown_name(name)}: {saved}"))
+    show(printable(f"{place.shown}: {saved}"))
     for line in (*map(str, report.damage), *report.notices):
-        show(printable(f"{shown_name(name)}: {line}"))
+        show(printable(f"{place.shown}: {line}"))
     return code

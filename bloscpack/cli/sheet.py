@@ -76,9 +76,10 @@ def run(args: argparse.Namespace) -> int:
     _check_output_name(args)
     if args.name is not None:
         args.file_ = f"{args.file_}::/{args.name}"
-    name = args.file_ = one_input(args.file_)
-    check_output(args.output, [name], console, force=args.force)
-    filetype, source, inner = open_item(name, args.kinds)
+    place = one_input(args.file_)
+    args.file_ = str(place)
+    check_output(args.output, [place], console, force=args.force)
+    filetype, source, inner = open_item(place, args.kinds)
     with closed_on_error(source):
         # A context manager, which reads nothing before it is entered: it closes the source.
         opened = filetype.open_tiles(args, filetype, source, inner)

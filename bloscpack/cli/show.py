@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     take_name(args)
     index = None if args.selection is None else parse_selection_text(args.selection)
-    shown = _read(args.file_, index, args.nthreads)
+    shown = _read(Place.of(args.file_), index, args.nthreads)
     if args.json:
         print_json(
             "show",
@@ -104,19 +104,18 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _read(name: str, index: Index | None, nthreads: int | None) -> Shown:
-    filetype, source, inner = open_item(name)
+def _read(place: Place, index: Index | None, nthreads: int | None) -> Shown:
+    filetype, source, inner = open_item(place)
     if filetype is ARCHIVES:
         with Archive(source, nthreads=nthreads) as archive:
-            chosen = _only(archive, shown_name(name))
+            chosen = _only(archive, place.shown)
             with archive[chosen] as array:
                 return _of_array(array, f"{chosen} ", index)
     if filetype is ARRAYS:
-        member = Place.of(name)[1]
         with Array(source, nthreads=nthreads) as array:
-            return _of_array(array, f"{member} " if member else "", index)
+            return _of_array(array, f"{place.inner} " if place.inner else "", index)
     with closing(frames_of(filetype, source, nthreads=nthreads)) as clips:
-        return _of_clips(clips, Place.of(name)[0], inner, index)
+        return _of_clips(clips, place.path, inner, index)
 
 
 def _only(names: Archive, where: str) -> str:

@@ -5,7 +5,6 @@ import argparse
 from ..filetypes.identify import identify
 from ..filetypes.table import ARRAYS, FileType
 from ..storage.file import Place
-from ..storage.url import shown_name
 from .console.inputfile import check_input, one_input, readable
 from .console.options import STDIO, add_classic_option, add_json_option, byte_size
 from .console.output import Console, is_for_people, print_json, results
@@ -37,20 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Try settings, and print them."""
     console = Console(args)
-    name = one_input(args.file_)
-    check_input(name, "file")
-    tuned = _filetype(name).tune(args, console, name)
+    place = one_input(args.file_)
+    check_input(place, "file")
+    tuned = _filetype(place).tune(args, console, place)
     if args.json:
-        print_json("tune", {"path": shown_name(name), **trials_document(tuned)})
+        print_json("tune", {"path": place.shown, **trials_document(tuned)})
         return ExitCode.OK
     results(trials_text(tuned, is_for_people=is_for_people(args)))
     return ExitCode.OK
 
 
-def _filetype(name: str) -> FileType:
+def _filetype(place: Place) -> FileType:
     """Return the type whose settings are tried."""
-    if name == STDIO:
+    if place.path == STDIO:
         return ARRAYS
-    filetype, source = identify(readable(Place.of(name)[0]), folders=True)
+    filetype, source = identify(readable(place.whole), folders=True)
     source.close()
     return filetype or ARRAYS  # a file of another library, or one that its error names

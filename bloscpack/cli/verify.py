@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..damage.report import Report
 from ..filetypes.verify import verify_source
 from ..format.filekind import GULP_FILE, is_gulp, kind_of
+from ..storage.file import Place
 from .console.inputfile import open_whole
 from .console.options import STDIO, add_classic_option, add_files, add_json_option
 from .console.output import Console
@@ -48,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
         args.walked = {path for paths in found.values() for path in paths}
         args.files = [path for name in args.files for path in found.get(name, [name])]
 
-    def verify_file(name: str) -> Report:
+    def verify_file(place: Place) -> Report:
         with console.progress() as progress:
-            filetype, source = open_whole(name, "verified", args.kinds)
-            fix = (source if name == STDIO else name) if args.fix else None
+            filetype, source = open_whole(place, "verified", args.kinds)
+            fix = (Place(source) if place.path == STDIO else place) if args.fix else None
             return verify_source(
                 filetype, source, fix, decode=args.decode, nthreads=args.nthreads, progress=progress
             )

@@ -192,8 +192,8 @@ def convert(
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True, left_out=())
     """
     given = {k: v for k, v in options.items() if v is not None and v != COPY_DEFAULTS.get(k)}
-    path, inner_name = Place.of(dst)
-    src, inner = Place.of(src)
+    place, target = Place.of(src), Place.of(dst)
+    src, inner, path = place.path, place.inner, target.path
     urls = is_url(path), any(map(is_url, src if isinstance(src, list | tuple) else [src]))
     if to:
         _named(to)  # refuses another name before the source is opened
@@ -201,7 +201,7 @@ def convert(
         target=os.fspath(path) if urls[0] else os.path.realpath(path),
         name=shown_name(os.fspath(path)),
         storage_options=storage_options if urls[0] else None,
-        inner=inner_name,
+        inner=target.inner,
         verify=verify,
         progress=as_progress(progress),
         options=given,
@@ -301,13 +301,13 @@ def open_array(where: Any, *, nthreads: int | None = None) -> Iterator[ArraySour
     FormatError
         The file is damaged.
     """
-    where, inner = Place.of(where)
+    place = Place.of(where)
     with ExitStack() as stack:
-        filetype, source, _ = _identified(where, None, stack)
+        filetype, source, _ = _identified(place.path, None, stack)
         reader = _reader(filetype, source)
-        if reader is None or not reader.is_array or (filetype and not inner):
+        if reader is None or not reader.is_array or (filetype and not place.inner):
             reader = _named("array")  # its error names the function that reads the file
-        arrays = stack.enter_context(reader.read(source, inner, nthreads=nthreads))
+        arrays = stack.enter_context(reader.read(source, place.inner, nthreads=nthreads))
         yield stack.enter_context(
             arrays.open(only(arrays.names, reader.kinds[0].name, source.name))
         )

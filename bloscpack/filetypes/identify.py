@@ -73,13 +73,13 @@ def identify(
     -----
     Reads the first 4 KiB; also the last bytes, if the first ones are not conclusive.
     """
-    where, inner = Place.of(where)
-    source = (_open_either if folders else open_source)(where, storage_options)
+    place = Place.of(where)
+    source = (_open_either if folders else open_source)(place.path, storage_options)
     if isinstance(source, ListedFolder):
         return next((each for each in FILETYPES if each.is_folder), None), source
     with closed_on_error(source, source.name):
         filetype = _type_of(source)
-        return open_member(filetype, source, inner) if inner else (filetype, source)
+        return open_member(filetype, source, place.inner) if place.inner else (filetype, source)
 
 
 def open_member(

@@ -79,14 +79,15 @@ def verify(
     rollback journal.
 
     """
+    place = Place.of(path)
     if fix:
         refuse_url(path, "fixed")
-    filetype, source = identify(path, storage_options, folders=True)
+    filetype, source = identify(place, storage_options, folders=True)
     refuse_other_folder(filetype, source)
     return verify_source(
         filetype,
         source,
-        path if fix else None,
+        place if fix else None,
         decode=decode,
         nthreads=nthreads,
         progress=as_progress(progress),
@@ -96,23 +97,23 @@ def verify(
 def verify_source(
     filetype: FileType | None,
     source: ByteSource | ListedFolder,
-    fix: Any = None,
+    fix: Place | None = None,
     *,
     decode: bool = False,
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Verify an identified file, and close it; `fix` is the path of the file to repair, if any."""
+    """Verify an identified file, and close it; `fix` is the file to repair, if any."""
     filetype = filetype or ARRAYS  # whose error says what the file is
     options: dict[str, Any] = {"nthreads": nthreads, "progress": progress}
     if filetype.has_decode:
         options["decode"] = decode
     with closing(source), errors_at(source.name):
-        if Place.of(fix)[1]:
+        if fix is not None and fix.inner:
             raise ValueError("an array of an archive cannot be fixed; recover writes a new archive")
         if fix is not None and not filetype.repair:
             source.close()  # it is opened again for writing, under a lock
-            return filetype.verify(fix, **options, fix=True)
+            return filetype.verify(fix.path, **options, fix=True)
         report = filetype.verify(source, **options)
         if fix is not None and not report.ok:
             report.notices.append(f"nothing was fixed: {filetype.repair}")

@@ -6,8 +6,9 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass
 from threading import Lock
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from weakref import WeakSet
 
 from .._ext import resident
@@ -19,7 +20,7 @@ from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSource, closed_on_error
 from .remote.source import RemotePlace, RemoteSource
-from .url import is_url, refuse_options
+from .url import is_url, refuse_options, shown_name
 from .window import WindowPlace, WindowSource
 
 _NOTHING = memoryview(b"")
@@ -263,7 +264,8 @@ def _read_whole(path: str | os.PathLike[str]) -> MemorySource:
         return MemorySource(stream.read())
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place:
     """File, and the name of an array or a clip in it, which a caller writes behind ``::/``."""
 
     path: Any  # path, URL, or what else `open_source` opens
@@ -285,8 +287,18 @@ class Place(NamedTuple):
         is_chain = outer.rpartition("::")[2].startswith(("zip://", "tar://", "libarchive://"))
         return cls(where) if is_chain or os.path.lexists(text) else cls(outer, inner)
 
+    @property
+    def whole(self) -> "Place":
+        """Place of the whole file."""
+        return Place(self.path)
+
     def __str__(self) -> str:
         return f"{self.path}::/{self.inner}" if self.inner else str(self.path)
+
+    @property
+    def shown(self) -> str:
+        """Text for messages: a URL is shown without secrets."""
+        return shown_name(str(self))
 
 
 def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) -> ByteSource:

@@ -35,7 +35,7 @@ def _row(file: ViewedFile) -> dict[str, Any]:
 def _size(file: ViewedFile) -> int | None:
     if is_url(file.where):
         return None
-    place = Place.of(file.where)[0]
+    place = Place.of(file.where).path
     if not os.path.isdir(place):
         return os.path.getsize(place)
     with os.scandir(place) as entries:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...array.layout import AUTO
 from ...filetypes.convert import open_array
-from ...storage.url import shown_name
+from ...storage.file import Place
 from ..console.inputfile import readable
 from ..console.options import DEFAULT_SAMPLE
 from ..console.output import Console, pretty_size
@@ -13,18 +13,18 @@ from ..console.trialtable import Tuned, command_text, option_text
 from .trials import Sample, run_trials, take_sample
 
 
-def tune(args: argparse.Namespace, console: Console, name: str) -> Tuned:
+def tune(args: argparse.Namespace, console: Console, place: Place) -> Tuned:
     """Try settings of `bloscpack.save` on a sample of an array."""
-    with open_array(readable(name), nthreads=args.nthreads) as array:
+    with open_array(readable(place), nthreads=args.nthreads) as array:
         sample = take_sample(array, args.sample or DEFAULT_SAMPLE)
     with console.progress(unit="trials") as progress:
         trials = run_trials(sample, progress)
     return Tuned(
-        _heading(shown_name(name), sample),
+        _heading(place.shown, sample),
         sample.array.nbytes,
         trials,
         _call,
-        lambda settings: _command(shown_name(name), sample, settings),
+        lambda settings: _command(place.shown, sample, settings),
         {
             "dtype": str(sample.array.dtype),
             "shape": sample.shape,

@@ -22,54 +22,57 @@ from .options import STDIO
 from .status import UsageError
 
 
-def each_input(names: Iterable[str]) -> list[str]:
-    """Return the names, and for each pattern the files that match it, sorted.
+def each_input(names: Iterable[str]) -> list[Place]:
+    """Return the place of each name, and for a pattern those of the files that match it, sorted.
 
     The name of an array or a clip behind ``::/`` belongs to each of them.
     """
-    found: list[str] = []
-    for name in names:
-        where, inner = Place.of(name)
-        if name == STDIO or not is_pattern(where):
-            found.append(name)
+    found: list[Place] = []
+    for place in map(Place.of, names):
+        if not is_pattern(place.path):
+            found.append(place)
         else:
             try:
-                matching = expanded(where)
+                matching = expanded(place.path)
             except FileNotFoundError:  # an error of this one only, when it is opened
-                matching = [where]
-            found += [f"{each}::/{inner}" if inner else each for each in matching]
+                matching = [place.path]
+            found += [Place(each, place.inner) for each in matching]
     return found
 
 
-def one_input(name: str) -> str:
-    """Return the name of the only file that a pattern matches; other names as they are."""
+def one_input(name: str) -> Place:
+    """Return the place of the only file that a pattern matches, or that of another name."""
     found = each_input([name])
     if len(found) > 1:
         raise UsageError(f"'{name}' matches {len(found)} files; expected one")
     return found[0]
 
 
-def check_input(name: str, what: str) -> None:
+def check_input(name: str | Place, what: str) -> None:
     """Check that an input exists."""
-    where = Place.of(name)[0]
+    where = Place.of(name).path
     # Path("") is the working folder.
-    if where != STDIO and not is_url(name) and not (where and Path(where).exists()):
+    if where != STDIO and not is_url(where) and not (where and Path(where).exists()):
         raise FileNotFound(f"{what} '{name}' does not exist!")
 
 
-def readable(name: str) -> Any:
-    """Return an argument for `open_source`: a path or URL, a seekable stream, or a pipe's bytes."""
-    if name == STDIO:
+def readable(name: str | Place) -> Any:
+    """Return what the API opens: a place, path or URL, a seekable stream, or a pipe's bytes."""
+    place = Place.of(name)
+    if place.inner:
+        return place
+    where = place.path
+    if where == STDIO:
         stream = _stdin()
         return stream if stream.seekable() else stream.read()
-    if is_url(name) or Place.of(name)[1]:
-        return name
-    mode = Path(name).stat().st_mode
+    if is_url(where):
+        return where
+    mode = Path(where).stat().st_mode
     # For a folder, `open_source` raises an error that names the call that reads it.
-    return name if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(name).read_bytes()
+    return where if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(where).read_bytes()
 
 
-def open_input(name: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
+def open_input(name: str | Place, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
     """Open a file or folder of any type that this package reads, or of the types named `kinds`.
 
     A file with damaged first bytes is recognised by its last ones. FileNotFound if it does not
@@ -92,13 +95,14 @@ def _looks_like(source: Any, wanted: Sequence[FileType]) -> bool:
     return kind_of(source.read_at(0, HEAD_NBYTES), source.name) in [each.kind for each in wanted]
 
 
-def open_item(name: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any, str]:
+def open_item(name: str | Place, kinds: Sequence[str] = ()) -> tuple[FileType, Any, str]:
     """Open a file or folder of any type, and return the name of the clip in it behind ``::/``.
 
     An array of an archive is opened itself. Errors as for `open_input`.
     """
-    where, inner = Place.of(name)
-    filetype, source = open_input(where, kinds)
+    place = Place.of(name)
+    inner = place.inner
+    filetype, source = open_input(place.whole, kinds)
     if not inner or filetype.open_frames is not None:
         return filetype, source, inner
     member, source = open_member(filetype, source, inner)
@@ -107,15 +111,16 @@ def open_item(name: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any, str]
     return member, source, ""
 
 
-def open_whole(name: str, done: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
+def open_whole(name: str | Place, done: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
     """Open a file or folder of any type, or an array of an archive; ValueError for a clip.
 
     `done` is the participle of what is to be done, for the message.
     """
-    filetype, source, inner = open_item(name, kinds)
+    place = Place.of(name)
+    filetype, source, inner = open_item(place, kinds)
     if inner:
         source.close()
-        where = shown_name(Place.of(name)[0])
+        where = place.whole.shown
         raise ValueError(f"a clip cannot be {done} alone: name its file, '{where}'")
     return filetype, source
 
@@ -133,7 +138,7 @@ def open_container(name: str) -> Container:
     return Container.open(open_bloscpack(name)[1])
 
 
-def refused(name: str, source: Any, wanted: Sequence[FileType] = ()) -> WrongKindError:
+def refused(name: str | Place, source: Any, wanted: Sequence[FileType] = ()) -> WrongKindError:
     """Close a file that is not of a type, by default a Bloscpack file; return the error for it."""
     what = wanted[0].kind.name if wanted else "a Bloscpack file"
     error: WrongKindError
@@ -142,7 +147,7 @@ def refused(name: str, source: Any, wanted: Sequence[FileType] = ()) -> WrongKin
             error = not_a_file(source.names)
         else:
             error = wrong_kind(source.read_at(0, HEAD_NBYTES), what, source.name)
-    return error.at(path=shown_name(name))
+    return error.at(path=shown_name(str(name)))
 
 
 @contextmanager

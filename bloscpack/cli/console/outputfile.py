@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -88,7 +88,9 @@ class PassSink:
         """Do nothing."""
 
 
-def check_output(name: str, inputs: list[str], console: Console, *, force: bool) -> None:
+def check_output(
+    name: str, inputs: Sequence[str | Place], console: Console, *, force: bool
+) -> None:
     """Check that an output may be written.
 
     ValueError if it is one of the inputs, or a URL. Without `force`, FileNotFound if it exists
@@ -118,9 +120,9 @@ def check_output(name: str, inputs: list[str], console: Console, *, force: bool)
         console.verbose(f"overwriting existing file: '{shown_name(name)}'")
 
 
-def is_same_file(source: str, target: str) -> bool:
+def is_same_file(source: str | Place, target: str) -> bool:
     """Return whether an input and an output are one regular file."""
-    one = _status(Place.of(source)[0], is_output=False)
+    one = _status(Place.of(source).path, is_output=False)
     two = _status(target, is_output=True)
     if one is None or two is None or not stat.S_ISREG(two.st_mode):
         return False

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...storage.file import Place
 from ...storage.url import shown_name
 from .inputfile import each_input
 from .output import (
@@ -21,7 +22,7 @@ from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_
 if TYPE_CHECKING:
     from ...damage.report import Damage, Report
 
-Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
+Check = Callable[[Place], tuple[ExitCode, dict[str, Any]]]
 
 # Files of these names are damaged if their beginning is not known; by type.
 _SUFFIXES = {"frames": ".blp", "bzna": ".bzna", "vrs": ".vrs"}
@@ -43,7 +44,7 @@ def damage_documents(damage: "Iterable[Damage]") -> list[dict[str, Any]]:
     return [{key: getattr(each, key, None) for key in _DAMAGE} for each in damage]
 
 
-def verify_each(args: argparse.Namespace, verify: "Callable[[str], Report]") -> int:
+def verify_each(args: argparse.Namespace, verify: "Callable[[Place], Report]") -> int:
     """Verify every file, print its report, and return the exit code.
 
     For people, tables are printed in the end, or for the files done when it is interrupted.
@@ -51,8 +52,8 @@ def verify_each(args: argparse.Namespace, verify: "Callable[[str], Report]") -> 
     console, for_people = Console(args), is_for_people(args)
     reports: list[tuple[str, Report]] = []
 
-    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
-        report = verify(name)
+    def check(place: Place) -> tuple[ExitCode, dict[str, Any]]:
+        name, report = str(place), verify(place)
         if for_people:
             if not (report.ok and console.is_quiet):
                 reports.append((name, report))
@@ -159,15 +160,15 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
     nskipped = 0
-    for name in each_input(args.files):
+    for place in each_input(args.files):
         message: str | None = None
         try:
-            code, found = check(name)
+            code, found = check(place)
         except BrokenPipeError:  # an OSError too, but of our output: it ends the command
             raise
         except EXPECTED as err:
             code, found, message = exit_code(err), failed, describe(err)
-            if code == ExitCode.FOREIGN and name in walked and not name.endswith(own):
+            if code == ExitCode.FOREIGN and place.path in walked and not str(place).endswith(own):
                 nskipped += 1
             else:
                 error(message)
@@ -175,7 +176,7 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
         else:
             codes.append(code)
         documents.append(
-            {"path": shown_name(name), "status": STATUS_NAMES[code], **found, "error": message}
+            {"path": place.shown, "status": STATUS_NAMES[code], **found, "error": message}
         )
     if args.json:
         print_json(command, {"files": documents})

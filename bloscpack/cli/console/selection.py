@@ -34,12 +34,12 @@ def take_name(args: argparse.Namespace) -> None:
     name, args.selection = args.selection, args.second
     if name is None:
         return
-    if args.selection is None and (not args.kinds or Place.of(args.file_)[1]):
+    place = Place.of(args.file_)
+    if args.selection is None and (not args.kinds or place.inner):
         try:
             parse_selection_text(name)
         except UsageError:
-            where, inner = Place.of(args.file_)
-            if where == STDIO or inner or not _has_names(where):
+            if place.path == STDIO or place.inner or not _has_names(place.path):
                 raise
         else:
             args.selection = name

@@ -12,7 +12,6 @@ import numpy as np
 from ...filetypes.open import frames_of, open_frames
 from ...filetypes.table import FileType
 from ...frames.protocol import Clip, FrameSource, frame_indices
-from ...storage.file import Place
 from ...types import AnyArray
 from ..console.arrayout import Part
 from ..console.selection import Index, parse_selection_text
@@ -113,9 +112,9 @@ def open_part(
 
 
 @contextmanager
-def open_parts(args: argparse.Namespace, names: list[str], inner: str) -> Iterator[Part]:
+def open_parts(args: argparse.Namespace, paths: list[str], inner: str) -> Iterator[Part]:
     """Open the frames of a clip in one of several stores."""
-    with open_frames([Place.of(each)[0] for each in names], nthreads=args.nthreads) as clips:
+    with open_frames(paths, nthreads=args.nthreads) as clips:
         yield part_of(args, clips, inner)
 
 

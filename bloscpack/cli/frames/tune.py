@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from ...filetypes.open import frames_of
-from ...storage.url import shown_name
+from ...storage.file import Place
 from ..console.inputfile import open_item
 from ..console.options import DEFAULT_SAMPLE
 from ..console.output import Console, pretty_size
@@ -12,14 +12,14 @@ from ..console.trialtable import Tuned, command_text
 from .trials import AS_STORED, ClipSample, run_trials, take_frames
 
 
-def tune_clips(args: argparse.Namespace, console: Console, name: str) -> Tuned:
+def tune_clips(args: argparse.Namespace, console: Console, place: Place) -> Tuned:
     """Try presets of a frame store on frames of some clips."""
-    filetype, source, inner = open_item(name)
+    filetype, source, inner = open_item(place)
     with frames_of(filetype, source, nthreads=args.nthreads) as clips:
         sample = take_frames(clips, args.sample or DEFAULT_SAMPLE, inner)
     with console.progress(unit="trials") as progress:
         trials = run_trials(sample, progress)
-    name = shown_name(name)
+    name = place.shown
     return Tuned(
         _heading(name, sample),
         sample.nbytes,

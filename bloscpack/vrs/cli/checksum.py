@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ...plugin import Console, ExitCode, add_json_option, printable, result, run_each, shown_name
+from ...plugin import Console, ExitCode, Place, add_json_option, printable, result, run_each
 from .recordings import open_recording
 
 
@@ -20,14 +20,14 @@ def run(args: argparse.Namespace) -> int:
     """Print the checksum of each file."""
     console = Console(args)
 
-    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
+    def check(place: Place) -> tuple[ExitCode, dict[str, Any]]:
         with (
-            open_recording(name, args.nthreads, console) as recording,
+            open_recording(str(place), args.nthreads, console) as recording,
             console.progress() as progress,
         ):
             checksum = recording.checksum(progress=progress)
         if not args.json:
-            result(printable(f"{checksum}  {shown_name(name)}"))
+            result(printable(f"{checksum}  {place.shown}"))
         return ExitCode.OK, {"checksum": checksum}
 
     return run_each(args, "vrs checksum", check, {"checksum": None})

@@ -14,7 +14,6 @@ from ...plugin import (
     command_text,
     least_seconds,
     pretty_size,
-    shown_name,
     tune_clips,
 )
 from .recordings import open_recording
@@ -28,16 +27,16 @@ _READS = 3
 _DEFAULT = "zfaster"  # of new recordings
 
 
-def tune(args: argparse.Namespace, console: Console, name: str) -> Tuned:
+def tune(args: argparse.Namespace, console: Console, place: Place) -> Tuned:
     """Try every compression on records from all of a recording; settings of clips for a stream."""
     from ..format.payload import PRESETS
 
-    if Place.of(name)[1]:
-        return tune_clips(args, console, name)
-    with open_recording(name, args.nthreads) as recording:
+    if place.inner:
+        return tune_clips(args, console, place)
+    with open_recording(place.path, args.nthreads) as recording:
         payloads = _take_payloads(recording, args.sample or _SAMPLE)
         nrecords = len(recording)
-    name = shown_name(name)
+    name = place.shown
     nbytes = sum(map(len, payloads))
     if not nbytes:
         raise ValueError(f"{name}: no records to try settings on")
