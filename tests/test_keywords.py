@@ -1,5 +1,6 @@
 """Keywords of other libraries: the error names ours."""
 
+import ast
 import inspect
 import pickle
 from collections.abc import Callable
@@ -111,3 +112,15 @@ def test_arrays_may_have_these_names(tmp_path: Path) -> None:
 def test_functions_stay_what_they_are() -> None:
     for function in (bp.save, bp.convert, bp.frames.create, bp.frames.ingest):
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_functions_have_few_parameters() -> None:
+    """Longer lists are records; the loader of datasets has the parameters of torch's."""
+    package = Path(bp.__file__).parent
+    long = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.arguments) and len(node.args) + len(node.kwonlyargs) > 12
+    }
+    assert long <= {"benzina/load/loader.py", "benzina/load/torchloader.py"}
