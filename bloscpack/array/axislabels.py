@@ -151,15 +151,21 @@ def _type_of(key: str, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
 def typed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
     """Return attrs for another library: those by which it decodes items of `dtype` have a type."""
-    found = {key: value for key, value in attrs.items() if key not in (TYPES, DECODED)}
     types = attrs.get(TYPES)
+    ours = {TYPES} if isinstance(types, dict) else set()
+    ours |= {DECODED} if attrs.get(DECODED) is True else set()
+    found = {key: value for key, value in attrs.items() if key not in ours}
     for key in found.keys() & (_OF_ITEMS | _OF_SCALING):
         given = types.get(key) if isinstance(types, dict) else None
-        with suppress(TypeError, ValueError, OverflowError):
+        with suppress(TypeError, ValueError, OverflowError), np.errstate(invalid="ignore"):
             wanted = np.dtype(given) if isinstance(given, str) else _type_of(key, dtype)
             value = np.array(found[key])
             if wanted is not None and value.dtype.kind in "iuf" and wanted.kind in "iuf":
-                found[key] = value.astype(wanted)[()]
+                cast = value.astype(wanted)
+                is_rounded = value.dtype.kind == wanted.kind == "f"
+                # A value that the type does not have, such as NaN among integers, stays as it is.
+                if is_rounded or cast.astype(value.dtype).tobytes() == value.tobytes():
+                    found[key] = cast[()]
     return found
 
 

@@ -269,8 +269,9 @@ class ArrayTree:
         missing = [path for path in node.coords if path.rpartition("/")[2] not in carried]
         inventory.add(*(f"scale {quoted(path)} of {of}" for path in missing))
         attrs = self._plain(of, node.attrs, inventory) | types_of(node.attrs, rows.dtype)
-        if {*str(node.attrs.get("coordinates", "")).split()} <= coords.keys():
-            attrs.pop("coordinates", None)
+        listed = {*str(node.attrs.get("coordinates", "")).split()}
+        if listed and listed <= coords.keys():
+            del attrs["coordinates"]
         attrs = packed_attrs(attrs)
         name = node.name or DEFAULT_NAME
         is_default = node.dims is not None and _is_default(node.dims, rows.shape) and not coords

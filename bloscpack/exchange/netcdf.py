@@ -246,6 +246,8 @@ def _is_plain(key: str, value: Any) -> bool:
         return False
     is_list = isinstance(value, list)
     is_array = isinstance(value, np.ndarray)
+    if is_list and any(isinstance(each, bool) for each in value):
+        return False
     if (is_list or (is_array and value.ndim)) and (len(value) < 2 or np.ndim(value[0])):
         return False  # an array of one is a scalar, and has one axis
     if (is_array and value.ndim == 1) or isinstance(value, np.generic):

@@ -61,6 +61,8 @@ _DIMS = "_ARRAY_DIMENSIONS"
 _RESERVED = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 # A chunk is decoded in memory, however small it is stored.
 _MAX_CHUNK_NBYTES = 1 << 30
+# Types of fill values by the kinds of items that have them.
+_FILLS: dict[str, Any] = {"b": bool, "S": str, "U": str} | dict.fromkeys("iuf", np.generic)
 # Type of the items in the attribute `TYPES`, which has those of attributes by their names.
 _TEXT = {"": "str"}
 
@@ -279,12 +281,12 @@ class _Writer(TreeWriter):
         if dtype.kind == "U" and attrs.get(TYPES) == _TEXT:
             dtype = np.dtypes.StringDType()
             del attrs[TYPES]
-        if hidden := hidden_attrs(attrs) | (attrs.keys() & {REST}):
+        if hidden := hidden_attrs(attrs) | (attrs.keys() & {REST, _DIMS}):
             attrs[REST] = {key: attrs.pop(key) for key in hidden}
         if options["zarr_format"] == 2:
             # xarray takes any value but None for missing data.
-            fill = attrs.get("_FillValue")
-            is_fill = dtype.kind in "biufSU" and isinstance(fill, bool | int | float | str)
+            fill = typed(attrs, dtype).get("_FillValue")
+            is_fill = isinstance(fill, _FILLS.get(dtype.kind, ()))
             none = "" if dtype.kind == "T" else None
             options["fill_value"] = np.array(fill).astype(dtype)[()] if is_fill else none
             if is_fill:

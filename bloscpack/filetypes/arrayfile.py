@@ -217,6 +217,9 @@ def _has_attrs(source: ArraySource, copy: ArraySource, name: str, names: Collect
         {key: value for key, value in each.attrs.items() if (key, value) != (TYPES, {"": "str"})}
         for each in (copy, source)
     )
+    # A number that is not of the type of the items, which the file has beside them.
+    if TYPES not in expected:
+        attrs.pop(TYPES, None)
     group, _, last = name.rpartition("/")
     # Its place in the file is its name.
     if name and attrs.get("name", last) in (last, NO_NAME):

@@ -222,3 +222,26 @@ def test_text_in_another_encoding(tmp_path: Path) -> None:
             file.createVariable(name, "i4", (name,))
     bp.convert(tmp_path / "a.nc", tmp_path / "a.blp", strict=True)
     assert bp.Archive(tmp_path / "a.blp").attrs["note"] == "caf\udce9"
+
+
+ODD: list[tuple[str, Any]] = [
+    *((key, value) for key in ("_FillValue", "scale_factor") for value in (2.5, np.nan, 1 << 63)),
+    *(("_ARRAY_DIMENSIONS", ["a"]), ("coordinates", ""), ("flags", [True, False])),
+    *(("_types", "mine"), ("_decoded", 1), ("_FillValue", -0.0), ("_FillValue", "K")),
+]
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "3.zarr", "2.zarr"])
+def test_odd_attributes(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    for number, (key, value) in enumerate(ODD):
+        attrs = {"dims": [f"x{number}"], key: value}
+        bp.save(tmp_path / f"{number}.blp", np.arange(2, dtype="i2"), attrs=attrs)
+    bp.savez(tmp_path / "a.blp", {f"v{k}": bp.open(tmp_path / f"{k}.blp") for k in range(len(ODD))})
+    to = "zarr2" if name == "2.zarr" else None
+    bp.convert(tmp_path / "a.blp", tmp_path / name, to=to, strict=True)
+    bp.convert(tmp_path / name, tmp_path / "b.blp", strict=True)
+    with bp.Archive(tmp_path / "b.blp") as found:
+        for number, (key, value) in enumerate(ODD):
+            kept = found[f"v{number}"].attrs[key]
+            assert str(kept) == str(value) or kept == value
