@@ -240,7 +240,15 @@ if TYPE_CHECKING:
     from .storage.folder.outputfolder import Folder
     from .storage.memory import MemorySource
     from .storage.pool import FilePool
-    from .storage.protocol import ByteSink, ByteSource, Extent, Prefetch, closed_on_error, errors_at
+    from .storage.protocol import (
+        ByteSink,
+        ByteSource,
+        ErrorsAt,
+        Extent,
+        Prefetch,
+        closed_on_error,
+        errors_at,
+    )
     from .storage.remote.prefetch import at_hand, prefetched
     from .storage.remote.source import may_wait
     from .storage.runs import FIELDS, LOCAL, RECORDS, REMOTE, Policy, plan_array_runs, plan_runs
@@ -301,7 +309,9 @@ else:
         "storage.folder.outputfolder": "Folder",
         "storage.memory": "MemorySource",
         "storage.pool": "FilePool",
-        "storage.protocol": "ByteSink ByteSource Extent Prefetch closed_on_error errors_at",
+        "storage.protocol": (
+            "ByteSink ByteSource ErrorsAt Extent Prefetch closed_on_error errors_at"
+        ),
         "storage.remote.prefetch": "at_hand prefetched",
         "storage.remote.source": "may_wait",
         "storage.runs": "FIELDS LOCAL Policy RECORDS REMOTE plan_array_runs plan_runs",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..plugin import (
     AnyArray,
-    BloscpackError,
+    ErrorsAt,
     FrameSelection,
     IntArray,
     MemorySource,
@@ -142,11 +142,8 @@ class Sample(ShownClip):
         """
         if self._layout is None:
             data = self.data
-            try:
+            with ErrorsAt(self._where):
                 self._layout = parse_sample(data)
-            except BloscpackError as err:
-                err.at(*self._where)
-                raise
         return self._layout
 
     def read_track(self, name: str) -> bytes:
@@ -162,7 +159,6 @@ class Sample(ShownClip):
         track = self._track(name)
         return self.data[track.offset : track.offset + track.nbytes]
 
-    @property
     def _where(self) -> tuple[str, str | None]:
         return f"sample {self.index}", self._content.source.name
 
@@ -229,23 +225,17 @@ class Sample(ShownClip):
             raise UnsupportedError(
                 f"track {track.name!r} holds no pictures that can be decoded, but "
                 f"{name_of(track.entry_kind)!r}"
-            ).at(*self._where)
-        try:
+            ).at(*self._where())
+        with ErrorsAt(self._where):
             return _decoder(self._content.max_pixels).decode(
                 track.config_kind, track.config, payload, track.frame, track.clean
             )
-        except BloscpackError as err:
-            err.at(*self._where)
-            raise
 
     def _pixels(self, planes: Planes, out: Pixels | None) -> Pixels:
         if planes.matrix != MATRIX_RGB:
             self._content.has_converted = True
-        try:
+        with ErrorsAt(self._where):
             return decode_rgb(planes, out=out)
-        except BloscpackError as err:
-            err.at(*self._where)
-            raise
 
     def __len__(self) -> int:
         """Return 1: a sample is a clip of one frame."""
@@ -300,7 +290,7 @@ class Sample(ShownClip):
                 f"a frame of {width} x {height} pixels, more than the "
                 f"{self._content.max_pixels} that are decoded; raise max_pixels of "
                 "benzina.open if the file can be trusted"
-            ).at(*self._where)
+            ).at(*self._where())
         return track.clean.height, track.clean.width, 3
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:

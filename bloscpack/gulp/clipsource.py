@@ -26,6 +26,7 @@ from ..plugin import (
     BytesLike,
     ByteSource,
     ClipMapping,
+    ErrorsAt,
     FormatError,
     FrameSelection,
     IntArray,
@@ -41,7 +42,6 @@ from ..plugin import (
     fetch,
     frame_indices,
     image,
-    importing,
     map_ordered,
     not_gulp,
     read_batch,
@@ -214,12 +214,6 @@ class GulpSource(ClipMapping["GulpClip"]):
         self._closed = True
         self._files = {}
 
-    def _repr_html_(self) -> str:
-        """Return a table of clips and a picture for notebooks."""
-        with importing:
-            from ..plugin import store_card
-        return store_card(self)
-
     def texts(self, ordinal: int) -> tuple[str, str]:
         """Return the text of the triplets and the text of the metadata of a clip."""
         text = self._texts[self._chunk_of(ordinal)]
@@ -275,13 +269,8 @@ class GulpClip(ShownClip):
         return self._known
 
     def _parse(self, parse: Callable[[str], Any], which: int) -> Any:
-        try:
+        with ErrorsAt(self._in_index, f"clip {self.id!r:.80}"):
             return parse(self._source.texts(self._ordinal)[which])
-        except FormatError as err:
-            err.at(
-                f"clip {self.id!r:.80}", self._source.meta_path(self._ordinal), self._source.name
-            )
-            raise
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -377,7 +366,7 @@ class GulpClip(ShownClip):
         loc, pad, length = self._triplets()[index].tolist()
         if loc < 0:
             raise FormatError("its place is not three such integers").at(
-                self._label(index), self._source.meta_path(self._ordinal), self._source.name
+                *self._in_index(self._label(index))
             )
         if loc + length > size:
             raise TruncatedError(
@@ -388,6 +377,9 @@ class GulpClip(ShownClip):
     def _label(self, index: int) -> str:
         return f"clip {self.id!r:.80}, frame {index}"
 
+    def _in_index(self, label: str) -> tuple[str, str, str | None]:
+        return label, self._source.meta_path(self._ordinal), self._source.name
+
     def _in_data(self, index: int) -> tuple[str, str | None, str | None]:
         """Return the place of a frame, the arguments of ``err.at``."""
         return self._label(index), self._source.data_file(self._ordinal).name, self._source.name
@@ -397,16 +389,13 @@ class GulpClip(ShownClip):
         file = self._source.data_file(self._ordinal)
         loc, pad, length = self._place(index, file.size())
         nbytes = length - pad
-        try:
+        with ErrorsAt(self._in_data, index):
             try:
                 return _probe_jpeg(file.read_at(loc, min(nbytes, _HEADER_NBYTES)))
             except FormatError:
                 if nbytes <= _HEADER_NBYTES:
                     raise
             return _probe_jpeg(file.read_at(loc, nbytes))
-        except BloscpackError as err:
-            err.at(*self._in_data(index))
-            raise
 
     def _decode(self, data: memoryview, frame: AnyArray, indices: IntArray, k: int) -> None:
         index = int(indices[k])

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..plugin import NotFoundError, importing, notice
+from ..plugin import NotFoundError, errors_at, importing, notice
 from .chunk.chunkfile import Frames, GulpChunk, extract_input_for_getitem
 from .chunk.format import LABELS_NAME, Listing, chunk_names, list_chunks
 from .gulperrors import DirectoryError
@@ -27,11 +27,8 @@ def list_folder(folder: str | os.PathLike[str]) -> Listing:
 
 def listing_of(names: Iterable[str], folder: str) -> Listing:
     """Return the chunks among the file `names` of a folder; as for `list_folder`."""
-    try:
+    with errors_at(folder):
         listing = list_chunks(names)
-    except DirectoryError as err:
-        err.at(path=folder)
-        raise
     if listing.orphans:
         first, count = listing.orphans[0], len(listing.orphans)
         more = f" (and {count - 1} more files like it)" if count > 1 else ""

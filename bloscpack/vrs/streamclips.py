@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ..plugin import (
     AnyArray,
-    BloscpackError,
     ByteSource,
+    ErrorsAt,
     FormatError,
     FrameSelection,
     IntArray,
@@ -240,12 +240,9 @@ class StreamClip(ShownClip):
             return form.shape, form.dtype
         known = self._places.columns.irregular
         if number not in known:
-            try:
+            with ErrorsAt(self._records.where, number):
                 block = self._image_of(self._records.record(number))
                 known[number] = _decoded_form(block)
-            except BloscpackError as err:
-                err.at(*self._records.where(number))
-                raise
             self._peeked = number, block
         return known[number]
 
@@ -283,20 +280,14 @@ class StreamClip(ShownClip):
             form = self._regular(number)
             if form is None:
                 if peeked is not None and peeked[0] == number:
-                    self._put_peeked(number, partial(put, k, peeked[1]))
+                    with ErrorsAt(self._records.where, number):
+                        put(k, peeked[1])
                 else:
                     yield self._record_piece(k, number, put)
                 continue
             if (form.shape, form.dtype) != (frames.shape[1:], frames.dtype):
                 raise self._differs(indices, k, form.shape, form.dtype, frames)
             yield self._raw_piece(number, form, frames[k, ...])
-
-    def _put_peeked(self, number: int, put: Callable[[], None]) -> None:
-        try:
-            put()
-        except BloscpackError as err:
-            err.at(*self._records.where(number))
-            raise
 
     def _raw_piece(self, number: int, form: ImageForm, frame: AnyArray) -> Piece:
         """Return the read of a raw image whose place is known."""
@@ -326,11 +317,8 @@ class StreamClip(ShownClip):
                 number, stored, lambda payload: _copy_rows(form, frame, payload[start:])
             )
             return
-        try:
+        with ErrorsAt(self._records.where, number):
             decode_payload_into(stored, headers.compressions.item(number), _bytes_of(frame))
-        except BloscpackError as err:
-            err.at(*self._records.where(number))
-            raise
 
     def _record_piece(self, k: int, number: int, take: Callable[[int, Block], None]) -> Piece:
         """Return the read of a whole record, which calls ``take(k, block)`` with its image."""
@@ -359,16 +347,13 @@ class StreamClip(ShownClip):
         """Call ``use(payload)`` with a decoded payload, which is valid only during the call."""
         headers = self._records.headers
         compression, nbytes = headers.compressions.item(number), headers.nbytes.item(number)
-        try:
+        with ErrorsAt(self._records.where, number):
             if compression and nbytes <= _SCRATCH_NBYTES:
                 with Scratch(nbytes) as room:
                     decode_payload_into(stored, compression, room)
                     use(room)
             else:
                 use(memoryview(decode_payload(stored, compression, nbytes)))
-        except BloscpackError as err:
-            err.at(*self._records.where(number))
-            raise
 
     def _put(self, block: Block, frame: AnyArray, indices: IntArray, k: int) -> None:
         info = _header_of(block)

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from bloscpack.exceptions import FormatError
-from bloscpack.storage.protocol import closed_on_error, errors_at
+from bloscpack.storage.protocol import ErrorsAt, closed_on_error, errors_at
 
 
 @pytest.mark.parametrize("path", [None, "inner"])
@@ -25,6 +25,22 @@ def test_an_open_file_gives_its_name_to_errors_without_one() -> None:
     assert isinstance(caught.value.__cause__, KeyError)
     with pytest.raises(OSError, match=r"^full$"), errors_at("name"):
         raise OSError("full")
+
+
+def test_a_place_is_computed_for_errors_of_ours_only() -> None:
+    asked: list[int] = []
+
+    def place(number: int) -> tuple[str, str]:
+        asked.append(number)
+        return f"frame {number}", "name"
+
+    with ErrorsAt(place, 1):
+        pass
+    with pytest.raises(OSError, match=r"^full$"), ErrorsAt(place, 2):
+        raise OSError("full")
+    with pytest.raises(FormatError, match=r"^name: frame 3: no such thing"), ErrorsAt(place, 3):
+        raise FormatError("no such thing")
+    assert asked == [3]
 
 
 def test_any_error_closes() -> None:

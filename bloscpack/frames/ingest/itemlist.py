@@ -13,6 +13,7 @@ from typing import Any
 
 from ...exceptions import FormatError
 from ...format.filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES
+from ...storage.protocol import errors_at
 from .items import (
     ArrayFile,
     BadItem,
@@ -70,11 +71,8 @@ def listed(
     name = os.fspath(path)
     top = os.path.dirname(name) or os.curdir if root is None else os.fspath(root)
     reader = _Rows(top, path_column, id_column, frame_rate, outside)
-    try:
+    with errors_at(name, whole=""):
         return [reader.item(number, row) for number, row in _read_rows(name, path_column)]
-    except FormatError as err:
-        err.at(path=name, whole="")
-        raise
 
 
 def _read_rows(name: str, path_column: str) -> Iterable[tuple[int, Any]]:

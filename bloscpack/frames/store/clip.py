@@ -18,7 +18,7 @@ from ...format.codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ...media import image
 from ...parallel.scratch import Scratch
 from ...storage.batch import Piece, fetch
-from ...storage.protocol import ByteSource
+from ...storage.protocol import ByteSource, ErrorsAt
 from ...types import AnyArray, BytesLike, IntArray
 from ..protocol import FrameSelection, frame_indices, read_clip, read_only_meta
 from ..shownclip import ShownClip
@@ -286,11 +286,8 @@ class StoreClip(ShownClip):
         is_fast = not self._store.exact
 
         def decode(place: int, stored: memoryview) -> None:
-            try:
+            with ErrorsAt(self._where, int(indices[place])):
                 frames[place] = image.decode(stored, fast=is_fast, reduce=reduce, upright=True)
-            except BloscpackError as err:
-                err.at(self._label(int(indices[place])), self._store.name)
-                raise
 
         work = self.decode_cost * frames.nbytes
         fetch(self._chunks(indices, decode), nthreads=self._store.nthreads, nbytes=work)
@@ -357,11 +354,8 @@ class StoreClip(ShownClip):
     def _promised_nbytes(self, chunk: int) -> int:
         """Return the decoded size that the chunk header allows, limited by the stored size."""
         head = self._source.read_at(self._offsets[chunk], CHUNK_HEADER_SIZE)
-        try:
+        with ErrorsAt(self._where, chunk * self._format.group):
             header = ChunkHeader.unpack(head)
-        except BloscpackError as err:
-            err.at(self._label(chunk * self._format.group), self._store.name)
-            raise
         if header.cbytes != self._cbytes[chunk]:
             return -1
         nbytes = self._chunk_nbytes(chunk)
@@ -378,11 +372,8 @@ class StoreClip(ShownClip):
         missing = [index for index in dict.fromkeys(indices) if index not in self._shapes]
 
         def note(place: int, stored: memoryview) -> None:
-            try:
+            with ErrorsAt(self._where, missing[place]):
                 self._shapes[missing[place]] = image.probe(stored, upright=True).shape
-            except BloscpackError as err:
-                err.at(self._label(missing[place]), self._store.name)
-                raise
 
         fetch(self._chunks(np.array(missing, np.int64), note), nthreads=1, nbytes=0)
         shape = self._shapes[indices[0]]
@@ -432,7 +423,7 @@ class StoreClip(ShownClip):
             actual=actual,
             index=first,
             offset=self._offsets[chunk],
-        ).at(self._label(first), self._store.name)
+        ).at(*self._where(first))
 
     def _check(self, chunk: int, take: Callable[[memoryview], None], view: memoryview) -> None:
         """Compare the digest that follows a chunk, and pass the chunk to `take` without it."""
@@ -458,7 +449,7 @@ class StoreClip(ShownClip):
         try:
             decode_chunk(stored, self._filters[chunk], self._geometry, reference, out)
         except BloscpackError as err:
-            err.at(self._label(chunk), self._store.name)
+            err.at(*self._where(chunk))
             raise
 
     def _decode_images(
@@ -470,10 +461,10 @@ class StoreClip(ShownClip):
         try:
             image.decode_into(stored, frame, fast=not self._store.exact, upright=True)
         except BloscpackError as err:
-            err.at(self._label(index), self._store.name)
+            err.at(*self._where(index))
             raise
         except ValueError as err:  # the shape is not the one in the index
-            raise FormatError(str(err)).at(self._label(index), self._store.name) from None
+            raise FormatError(str(err)).at(*self._where(index)) from None
 
     def _unaligned_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
         """Yield pieces for an array with unaligned items, by decoding to memory that is aligned."""
@@ -487,17 +478,18 @@ class StoreClip(ShownClip):
     def _shared_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
         """Yield one piece per chunk of several small frames."""
         group = self._format.group
-        chunks = indices // group
-        order = np.argsort(chunks, kind="stable")
-        for places in np.split(order, np.flatnonzero(np.diff(chunks[order])) + 1):
-            chunk = int(chunks[places[0]])
+        for chunk, places in by_chunk(indices // group):
             take = partial(self._decode_shared, chunk, indices[places] % group, places, frames)
-            yield Piece(
-                self._source,
-                self._offsets[chunk],
-                self._cbytes[chunk] + DIGEST_SIZE,
-                partial(self._check, chunk, take),
-            )
+            yield self._piece(chunk, take)
+
+    def _piece(self, chunk: int, take: Callable[..., None]) -> Piece:
+        """Return the piece to fetch so that ``take(stored)`` gets the checked bytes of a chunk."""
+        return Piece(
+            self._source,
+            self._offsets[chunk],
+            self._cbytes[chunk] + DIGEST_SIZE,
+            partial(self._check, chunk, take),
+        )
 
     def _decode_shared(
         self, chunk: int, inside: IntArray, places: IntArray, frames: AnyArray, stored: memoryview
@@ -505,17 +497,9 @@ class StoreClip(ShownClip):
         nbytes = self._chunk_nbytes(chunk)
         whole = np.empty((nbytes // self._frame_nbytes, *self._format.shape), self.dtype)
         geometry = Geometry.of(whole.shape, self.dtype.itemsize)
-        try:
-            decode_chunk(
-                stored,
-                self._filters[chunk],
-                geometry,
-                None,
-                whole.reshape(-1).view(np.uint8).data,
-            )
-        except BloscpackError as err:
-            err.at(self._label(chunk * self._format.group), self._store.name)
-            raise
+        out = whole.reshape(-1).view(np.uint8).data
+        with ErrorsAt(self._where, chunk * self._format.group):
+            decode_chunk(stored, self._filters[chunk], geometry, None, out)
         frames[places] = whole[inside]
 
     def _timed_pieces(self, indices: list[int], out: memoryview) -> Iterator[Piece]:
@@ -538,7 +522,7 @@ class StoreClip(ShownClip):
             inside = index % GROUP_FRAMES
             if not inside:
                 message = "it refers to an earlier frame, which its group does not allow"
-                raise FormatError(message).at(self._label(index), self._store.name)
+                raise FormatError(message).at(*self._where(index))
             index += reference_of(inside, self._filters[index]) - inside
             yield index
 
@@ -572,6 +556,10 @@ class StoreClip(ShownClip):
         chunk = index // group
         return chunk, chunk * group, min(chunk * group + group, self._nframes) - 1
 
+    def _where(self, index: int) -> tuple[str, str | None]:
+        """Return the place of a frame, the arguments of ``err.at``."""
+        return self._label(index), self._store.name
+
     def _label(self, index: int) -> str:
         """Return a label for messages: the clip, the frames in the chunk and its location."""
         chunk, first, last = self._chunk_of(index)
@@ -579,6 +567,13 @@ class StoreClip(ShownClip):
         start = self._offsets[chunk]
         place = f"{frames} (bytes {start} to {start + self._cbytes[chunk]})"
         return f"clip {self.id!r:.80}: {place}"
+
+
+def by_chunk(chunks: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Yield each chunk in `chunks`, which has one per frame, and the places where it stands."""
+    order = np.argsort(chunks, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(chunks[order])) + 1):
+        yield int(chunks[places[0]]), places
 
 
 def _cost_of(codec: Codec, filters: bytes) -> float:

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...array.arraylike import as_array
-from ...exceptions import BloscpackError
 from ...format.metadata import encode_values
 from ...media import image
 from ...parallel.imports import importing
 from ...parallel.threads import map_ordered, resolve_nthreads
+from ...storage.protocol import ErrorsAt
 from ...types import FRAME_DEFAULTS, AnyArray
 from .format import Codec, FrameFormat, ImageKind
 from .lossless import GROUP_FRAMES, choose, encode_clip, is_aligned
@@ -305,11 +305,8 @@ class Encoder:
 
     def _images(self, images: Iterable[Any]) -> Iterator[tuple[bytes, int]]:
         for stored in map(bytes, images):
-            try:
+            with ErrorsAt(lambda: (f"frame {self.nframes}",)):
                 info, note = image.inspect(stored)
-            except BloscpackError as err:
-                err.at(f"frame {self.nframes}")
-                raise
             if not self.nframes:
                 self.format = FrameFormat(Codec.IMAGE, 1, False, info.dtype, info.shape)
             elif info.dtype != self.format.dtype:

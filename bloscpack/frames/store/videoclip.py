@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ...exceptions import BloscpackError, FormatError
+from ...exceptions import FormatError
 from ...media.video import turn_of
 from ...media.videocontent import UNEVEN_TIMES, lost_depth, lost_properties
 from ...parallel.imports import import_av
 from ...storage.batch import Piece, fetch
-from ...storage.protocol import ByteSource
+from ...storage.protocol import ByteSource, ErrorsAt
 from ...types import AnyArray, IntArray
 from ..protocol import FrameSelection, frame_indices
 from ..video.format import (
@@ -37,8 +37,7 @@ from ..video.groupdecoder import (
     upright_shape,
 )
 from ..video.mp4file import write_mp4
-from .clip import Store, StoreClip
-from .format import DIGEST_SIZE
+from .clip import Store, StoreClip, by_chunk
 from .frameencoding import pack_meta
 from .segments import Index
 
@@ -81,8 +80,7 @@ class VideoClip(StoreClip):
         super().__init__(store, source, index, id_, ordinal)
         lengths = np.frombuffer(self._filters, np.uint8).astype(np.int64)
         self._starts = np.concatenate(([0], np.cumsum(lengths)))
-        where = f"clip {id_!r:.80}"
-        try:
+        with ErrorsAt(lambda: (f"clip {id_!r:.80}", store.name)):
             if self._starts[-1] != self._nframes or not lengths.all():
                 raise FormatError(
                     f"index: its groups have {self._starts[-1]} frames, not {self._nframes}"
@@ -96,9 +94,6 @@ class VideoClip(StoreClip):
             shape = upright_shape(header.width, header.height, header.matrix, "video")
             if shape != self._format.shape:
                 raise FormatError(f"index: video of {shape} in a clip of {self._format.shape}")
-        except BloscpackError as err:
-            err.at(where, store.name)
-            raise
         self._config = Configuration(header.codec, header.extradata, header.width, header.height)
 
     def _meta_text(self) -> bytes:
@@ -269,7 +264,7 @@ class VideoClip(StoreClip):
             if pixels > _MAX_PIXELS_PER_BYTE * self._cbytes[chunk]:
                 raise FormatError(
                     f"{self._cbytes[chunk]} stored bytes cannot hold a frame of {pixels} pixels"
-                ).at(self._label(self._first_frame(chunk)), self._store.name)
+                ).at(*self._where(self._first_frame(chunk)))
         return self.shape[1:]
 
     def _chunks_of(self, indices: IntArray) -> IntArray:
@@ -286,22 +281,11 @@ class VideoClip(StoreClip):
         """Return one piece per group of the frames at `indices`."""
         if not len(indices):
             return
-        chunks = self._chunks_of(indices)
-        order = np.argsort(chunks, kind="stable")
-        for places in np.split(order, np.flatnonzero(np.diff(chunks[order])) + 1):
-            chunk = int(chunks[places[0]])
+        for chunk, places in by_chunk(self._chunks_of(indices)):
             wanted: dict[int, list[int]] = {}
             for place in places.tolist():
                 wanted.setdefault(int(indices[place] - self._starts[chunk]), []).append(place)
             yield self._piece(chunk, partial(self._decode_group, chunk, wanted, frames))
-
-    def _piece(self, chunk: int, take: Any) -> Piece:
-        return Piece(
-            self._source,
-            self._offsets[chunk],
-            self._cbytes[chunk] + DIGEST_SIZE,
-            partial(self._check, chunk, take),
-        )
 
     def _decode_group(
         self,
@@ -324,8 +308,5 @@ class VideoClip(StoreClip):
         self._guarded(chunk, decode, stored)
 
     def _guarded(self, chunk: int, take: Any, stored: memoryview) -> None:
-        try:
+        with ErrorsAt(lambda: self._where(self._first_frame(chunk))):
             take(stored)
-        except BloscpackError as err:
-            err.at(self._label(self._first_frame(chunk)), self._store.name)
-            raise

@@ -33,6 +33,7 @@ from ...media.videocontent import (
 )
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
+from ...storage.protocol import ErrorsAt
 from ...types import AnyArray, BytesLike
 from .format import (
     COST_UNIT,
@@ -230,11 +231,8 @@ class GroupCopy:
         for rank, at in enumerate(order):
             ranks[at] = rank
         kind: VideoCodec = self._fields["codec"]
-        try:
+        with ErrorsAt(lambda: (self._name,)):
             disposable = [is_disposable(kind, packet.data, decoder) for packet in group]
-        except FormatError as err:
-            err.at(self._name)
-            raise
         stored = pack_group(group, ranks, disposable)
         table, packets = unpack_group(stored, len(group))
         try:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...plugin import (
     ByteSource,
+    ErrorsAt,
     FormatError,
     Piece,
     TruncatedError,
@@ -16,7 +17,6 @@ from ...plugin import (
     map_ordered,
     resolve_nthreads,
 )
-from ..gulperrors import FrameError
 from ..utils import img_to_jpeg_bytes, jpeg_bytes_to_img
 from .format import ImgInfo, check_jpeg, frame_info
 
@@ -38,19 +38,30 @@ def read_records(
     `wanted` has the ordinal and place of each frame. GulpIO2's own decoder runs in threads, any
     other in order in the calling thread.
     """
-    infos = [_check_place(triplet, id_, number) for number, triplet in wanted]
+
+    def label(k: int) -> tuple[str]:
+        return (f"item {id_!r:.80}, frame {numbers[k]}",)
+
     numbers = [number for number, _ in wanted]
+    infos: list[ImgInfo] = []
+    with ErrorsAt(lambda: label(len(infos))):
+        for _, triplet in wanted:
+            infos.append(frame_info(triplet))
     _check_ends(id_, numbers, infos, source.size())
     in_threads = decoder is jpeg_bytes_to_img
     frames: list[Any] = [None] * len(infos)
     budget = _Budget(id_, source.size(), len(infos), len(set(numbers)))
+
+    def decoded(k: int, data: bytes) -> Any:
+        with ErrorsAt(label, k):
+            return decoder(data)
 
     def piece(k: int) -> Piece:
         info = infos[k]
 
         def decode(record: memoryview) -> None:
             data = bytes(record[: len(record) - info.pad])
-            frames[k] = _decode(decoder, data, id_, numbers[k]) if in_threads else data
+            frames[k] = decoded(k, data) if in_threads else data
             budget.spend(frames[k].nbytes if in_threads else len(data))
 
         return Piece(source, info.loc, info.length, decode)
@@ -59,17 +70,7 @@ def read_records(
     fetch([piece(k) for k in range(len(infos))], nthreads=None, nbytes=work)
     if in_threads:
         return frames
-    return [
-        _decode(decoder, data, id_, number) for number, data in zip(numbers, frames, strict=True)
-    ]
-
-
-def _check_place(triplet: Any, id_: str, number: int) -> ImgInfo:
-    try:
-        return frame_info(triplet)
-    except FormatError as err:
-        err.at(f"item {id_!r:.80}, frame {number}")
-        raise
+    return [decoded(k, data) for k, data in enumerate(frames)]
 
 
 def _check_ends(id_: str, numbers: list[int], infos: list[ImgInfo], size: int) -> None:
@@ -100,14 +101,6 @@ class _Budget:
             raise FormatError(
                 f"item {self._id!r:.80}: its frames take far more memory than the file can hold"
             )
-
-
-def _decode(decoder: Callable[[bytes], Any], data: bytes, id_: str, number: int) -> Any:
-    try:
-        return decoder(data)
-    except FrameError as err:
-        err.at(f"item {id_!r:.80}, frame {number}")
-        raise
 
 
 def encode_frame(frame: Any) -> bytes:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...plugin import (
     AnyArray,
-    BloscpackError,
+    ErrorsAt,
     FormatError,
     IntArray,
     NotFoundError,
@@ -195,23 +195,19 @@ def _take_blocks(
     start = place.start
     if start is None:
         for k, index in enumerate(indices.tolist()):
-            try:
+            with ErrorsAt(records.where, index):
                 take(k, _block_of(records.record(index), place.layout))
-            except BloscpackError as err:
-                err.at(*records.where(index))
-                raise
         return
     headers = records.headers
     compressions, sizes = headers.compressions[indices].tolist(), headers.nbytes[indices].tolist()
     offsets, stored = headers.offsets[indices].tolist(), headers.stored[indices].tolist()
 
     def decode(k: int, data: memoryview) -> None:
-        try:
-            with memoryview(decode_payload(data, compressions[k], sizes[k])) as payload:
-                take(k, payload[start:])
-        except BloscpackError as err:
-            err.at(*records.where(int(indices[k])))
-            raise
+        with (
+            ErrorsAt(records.where, indices[k]),
+            memoryview(decode_payload(data, compressions[k], sizes[k])) as payload,
+        ):
+            take(k, payload[start:])
 
     pieces = []
     for k, nbytes in enumerate(stored):
@@ -336,17 +332,14 @@ def _parsed(
     keys: list[str] = []
     values: list[Any] = []
     offsets = [0]
-    for k, stored in enumerate(_parts_of(data, ends)):
-        try:
+    with ErrorsAt(lambda: records.where(chosen[len(offsets) - 1])):
+        for stored in _parts_of(data, ends):
             row = decode(bytes(stored))
-        except BloscpackError as err:
-            err.at(*records.where(int(chosen[k])))
-            raise
-        if isinstance(row, dict):
-            keys.extend(row)
-            row = row.values()
-        values.extend(row)
-        offsets.append(len(values))
+            if isinstance(row, dict):
+                keys.extend(row)
+                row = row.values()
+            values.extend(row)
+            offsets.append(len(values))
     bounds = np.array(offsets, np.int64)
     element = piece.element
     if element is None or not element.code:

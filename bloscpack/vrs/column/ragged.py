@@ -8,9 +8,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ...types import AnyArray
 from ..format.description import decode_text, encode_text
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Offsets = NDArray[np.int64]
 
 
@@ -30,7 +30,7 @@ def joined(pieces: Sequence[memoryview | bytes]) -> tuple[Offsets, NDArray[np.ui
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strings:
-    """Array of strings, stored as their joined bytes.
+    """AnyArray of strings, stored as their joined bytes.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Ragged:
     """
 
     offsets: Offsets
-    values: "Array | Strings"
+    values: "AnyArray | Strings"
     keys: Strings | None = None
 
     def __len__(self) -> int:
