@@ -35,7 +35,6 @@ from ..format.format import (
 )
 from ..format.indexrecord import classic_index, internal_header, pack_split
 from ..format.recordindex import (
-    CLASSIC_VERSION,
     INDEX_ENTRY,
     SPLIT_VERSION,
     ZSTD_LEVEL,
@@ -186,18 +185,10 @@ def _append_index(
     target: str, source: ChunkedSource, header: FileHeader, listing: Listing, recording: Recording
 ) -> None:
     """Write an index behind the last record, then its offset into the file header."""
-    end = int(listing.offsets[-1]) + int(listing.entries["size"][-1])
-    payload, compression, nbytes = classic_index(
-        listing.entries, recording.table.streams, ZSTD_LEVEL
-    )
-    head = internal_header(
-        INDEX_TYPE_ID,
-        CLASSIC_VERSION,
-        len(payload),
-        int(listing.entries["size"][-1]),
-        compression,
-        nbytes,
-    )
+    last_size = int(listing.entries["size"][-1])
+    end = int(listing.offsets[-1]) + last_size
+    streams = recording.table.streams
+    head, payload = classic_index(listing.entries, streams, ZSTD_LEVEL, last_size)
     first = int(listing.offsets[0])
     if not header.first_record_offset and first == _description_end(header, listing):
         first = 0  # says that the records follow the description

@@ -10,12 +10,11 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import groupby
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 
 from ...plugin import (
-    BytesLike,
     IntArray,
     Progress,
     ProgressOption,
@@ -31,7 +30,7 @@ from ...plugin import (
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes
-from ..format.payload import check_preset, encode_payload
+from ..format.payload import StoredPayload, check_preset, stored_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
 from ..read.content import Content, files_of
 from ..read.filesource import chunk_path
@@ -129,14 +128,8 @@ class Written(NamedTuple):
     nbytes: int  # their total size
 
 
-class _Recoded(NamedTuple):
-    """A record in the form it will be stored in."""
-
-    share: Share
-    record: EncodedRecord
-    compression: int
-    uncompressed_size: int
-    stored: BytesLike
+# A record, the source it comes from, and the payload that is written for it.
+_Recoded: TypeAlias = tuple[Share, EncodedRecord, StoredPayload]
 
 
 def write_plan(plan: Plan, dst: str | os.PathLike[str], options: WriteOptions) -> Written:
@@ -161,8 +154,6 @@ def write_plan(plan: Plan, dst: str | os.PathLike[str], options: WriteOptions) -
             temporary_path(target),
             new_creation_id(),
             index=options.index,
-            level=ZSTD_LEVEL,
-            room=0,
             chunk_nbytes=options.chunk_nbytes,
         )
     except OSError as err:
@@ -184,9 +175,9 @@ def _recode(plan: Plan, preset: str | None, nthreads: int) -> Iterator[_Recoded]
     """Yield the records in the form they will be stored in, in order."""
     if preset is None:
         for share, record in plan.records():
-            yield _Recoded(
-                share, record, record.compression, record.uncompressed_size, record.stored
-            )
+            parts, nbytes = [record.stored], len(record.stored)
+            payload = StoredPayload(parts, nbytes, record.compression, record.uncompressed_size)
+            yield share, record, payload
         return
     compression = preset
 
@@ -201,13 +192,13 @@ def _recoded(share: Share, record: EncodedRecord, preset: str) -> _Recoded:
     payload = share.content.reader.decode(
         record.stored, record.compression, record.uncompressed_size, record.row
     )
-    compression, stored = encode_payload(payload, preset)
-    size = len(stored) + RECORD_HEADER_SIZE
+    stored = stored_payload(payload, preset)
+    size = stored.nbytes + RECORD_HEADER_SIZE
     if size > MAX_RECORD_NBYTES:
         raise ValueError(
             f"record {record.row}: {size} bytes when decompressed, expected less than 4 GiB"
         )
-    return _Recoded(share, record, compression, len(payload), stored)
+    return share, record, stored
 
 
 def _nbytes_of(item: tuple[Share, EncodedRecord]) -> int:
@@ -219,17 +210,9 @@ def _append(
     file: RecordFile, records: Iterable[_Recoded], total: int, progress: Progress | None
 ) -> None:
     done = reported = 0
-    for share, record, compression, uncompressed_size, stored in records:
-        file.append(
-            share.ids[record.stream],
-            record.record_type,
-            record.format_version,
-            record.timestamp,
-            [stored],
-            len(stored),
-            compression,
-            uncompressed_size,
-        )
+    for share, record, payload in records:
+        stream_id, version = share.ids[record.stream], record.format_version
+        file.append(stream_id, record.record_type, version, record.timestamp, payload)
         done += len(record.stored) + RECORD_HEADER_SIZE
         if progress is not None and done - reported >= _PROGRESS_NBYTES:
             progress(done, total)

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from . import zstd
 from .format import (
+    INDEX_TYPE_ID,
     RECORD_HEADER_SIZE,
     TIMESTAMP_MAX,
     Compression,
@@ -15,7 +16,7 @@ from .format import (
     RecordType,
     StreamId,
 )
-from .recordindex import Entries, classic_nbytes, pack_index
+from .recordindex import CLASSIC_VERSION, Entries, classic_nbytes, pack_index
 
 MIN_ZSTD_RECORDS = 100
 """Fewest records for which an index before them is compressed."""
@@ -45,23 +46,30 @@ def internal_header(
 
 
 def classic_index(
-    entries: Entries, stream_ids: Collection[StreamId], level: int | None
-) -> tuple[bytes, Compression, int]:
-    """Return the payload, compression and uncompressed size of a classic index.
+    entries: Entries,
+    stream_ids: Collection[StreamId],
+    level: int | None,
+    previous_size: int,
+    room: int = 0,
+) -> tuple[bytes, bytes]:
+    """Return the header and the payload of a classic index that takes at least `room` bytes.
 
     `level` is that of Zstandard; None stores the index uncompressed.
     """
-    if level is None or not len(entries):
-        return pack_index(entries, stream_ids, None), Compression.NONE, 0
-    nbytes = classic_nbytes(len(entries), len(stream_ids))
-    return pack_index(entries, stream_ids, level), Compression.ZSTD, nbytes
+    nbytes, compression = 0, Compression.NONE
+    if len(entries) and level is not None:
+        nbytes, compression = classic_nbytes(len(entries), len(stream_ids)), Compression.ZSTD
+    payload = pack_index(entries, stream_ids, level if nbytes else None)
+    taken = max(len(payload), room)
+    header = internal_header(
+        INDEX_TYPE_ID, CLASSIC_VERSION, taken, previous_size, compression, nbytes
+    )
+    return header, payload
 
 
 def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int | None) -> int:
     """Return the payload size in bytes of an index that stands before its records."""
-    if len(entries) < MIN_ZSTD_RECORDS:
-        level = None
-    return len(classic_index(entries, stream_ids, level)[0])
+    return len(pack_index(entries, stream_ids, None if len(entries) < MIN_ZSTD_RECORDS else level))
 
 
 def pack_split(entries: Entries, level: int) -> bytes:

@@ -10,8 +10,9 @@ verify.
 Source of the facts: docs/formats/vrs.md, "Compression".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 try:
     from ..._ext import record as _record
@@ -86,6 +87,21 @@ def encode_payload(payload: BytesLike, preset: str) -> tuple[Compression, BytesL
     if frame == _record.NO_ROOM:
         return Compression.NONE, payload
     raise _failed(compression, frame, f"{nbytes} bytes to compress")
+
+
+class StoredPayload(NamedTuple):
+    """Payload of a record in the form in which a file holds it."""
+
+    parts: Sequence[BytesLike]  # follow each other in the file
+    nbytes: int  # total size of the parts
+    compression: int = Compression.NONE
+    uncompressed_nbytes: int = 0  # size when decoded; not stored without a compression
+
+
+def stored_payload(payload: BytesLike, preset: str) -> StoredPayload:
+    """Compress a payload as `encode_payload` does."""
+    compression, stored = encode_payload(payload, preset)
+    return StoredPayload([stored], len(stored), compression, len(payload))
 
 
 def encode_frame(content: BytesLike, compression: Compression, level: int) -> bytes:

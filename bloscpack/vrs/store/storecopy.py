@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...plugin import (
-    BytesLike,
     FormatError,
     FramePreset,
     FrameStore,
@@ -25,7 +24,7 @@ from ..export.contentchecksum import content_checksum
 from ..format.description import pack_description
 from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType
 from ..format.indexrecord import index_nbytes
-from ..format.payload import encode_payload
+from ..format.payload import StoredPayload, stored_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL
 from ..read.content import Content
 from ..read.iteration import batches_by_size
@@ -163,14 +162,8 @@ def _write_recording(
     room = index_nbytes(entries, streams, ZSTD_LEVEL)
     # Compressed sizes are not known before the records are written.
     room += room + 8 * len(records) + 1024
-    file = RecordFile(
-        path,
-        stored.creation_id,
-        index="front" if stored.has_front_index else "end",
-        level=ZSTD_LEVEL,
-        room=0,
-        chunk_nbytes=None,
-    )
+    index: str = "front" if stored.has_front_index else "end"
+    file = RecordFile(path, stored.creation_id, index=index)
     try:
         description = pack_description(stored.description)
         file.start(description, len(stored.description.streams), room_nbytes=room)
@@ -180,17 +173,9 @@ def _write_recording(
             lambda record: len(record[2]) + RECORD_HEADER_SIZE,
         )
         for batch in map_ordered(_encoded, batches, threads):
-            for form, row, compression, stored_payload, nbytes in batch:
-                file.append(
-                    form.stream_id,
-                    form.record_type,
-                    form.version,
-                    form.timestamps.item(row),
-                    [stored_payload],
-                    len(stored_payload),
-                    compression,
-                    nbytes,
-                )
+            for form, row, payload in batch:
+                time = form.timestamps.item(row)
+                file.append(form.stream_id, form.record_type, form.version, time, payload)
             count.add(len(batch))
         file.close(streams)
     except BaseException:
@@ -204,15 +189,14 @@ def _nbytes_of(form: StoredForm) -> int:
 
 def _encoded(
     batch: list[tuple[StoredForm, int, bytes]],
-) -> list[tuple[StoredForm, int, int, BytesLike, int]]:
+) -> list[tuple[StoredForm, int, StoredPayload]]:
     """Compress payloads with the codec they had."""
     found = []
     for form, row, payload in batch:
         preset = _PRESETS.get(form.compressions.item(row), "none")
-        compression, stored = encode_payload(payload, preset)
         if len(payload) > MAX_RECORD_NBYTES - RECORD_HEADER_SIZE:
             raise damaged(f"a payload of {len(payload)} bytes: expected less than 4 GiB")
-        found.append((form, row, int(compression), stored, len(payload)))
+        found.append((form, row, stored_payload(payload, preset)))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from ...plugin import BytesLike, encode_jpeg, encode_png
+from ...plugin import AnyArray, BytesLike, encode_jpeg, encode_png
 from ..block.audio import (
     AUDIO_FORMATS,
     SAMPLE_FORMATS,
@@ -34,8 +34,6 @@ from ..block.pixels import (
 )
 from ..format.recordformat import ContentBlock, ContentType, custom_format_name
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
 _JPEG_QUALITY = 90
 _UINT32 = 0xFFFFFFFF
 
@@ -53,13 +51,13 @@ def as_bytes(value: object, what: str) -> memoryview:
     return view.cast("B")
 
 
-def _array_bytes(array: Array) -> memoryview:
+def _array_bytes(array: AnyArray) -> memoryview:
     """Return the little-endian bytes in C order; a view if the array has that layout."""
     stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return stored.reshape(-1).view(np.uint8).data if stored.size else memoryview(b"")
 
 
-def _check_array(array: Array, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
+def _check_array(array: AnyArray, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
     if array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
         raise TypeError(f"{what}: an array of {array.dtype}, expected {dtype}")
     if array.shape != shape:
@@ -204,7 +202,7 @@ class Image:
             value = self._encode_planes(value)
         return _check_nbytes(as_bytes(value, self._what), self._nbytes, self._what)
 
-    def _encode_array(self, array: Array) -> BytesLike:
+    def _encode_array(self, array: AnyArray) -> BytesLike:
         image_format = self.block.image.image_format
         if self._planes:
             return self._encode_planes([array])
@@ -218,7 +216,7 @@ class Image:
             return _array_bytes(array)
         raise TypeError(f"{self._what}: expected bytes, not an array of shape {array.shape}")
 
-    def _encode_planes(self, planes: Sequence[Array]) -> BytesLike:
+    def _encode_planes(self, planes: Sequence[AnyArray]) -> BytesLike:
         if len(planes) != len(self._planes):
             raise ValueError(f"{self._what}: {len(planes)} planes, expected {len(self._planes)}")
         arrays = [np.asarray(plane) for plane in planes]
@@ -328,7 +326,7 @@ class Audio:
             )
         return _check_nbytes(view, self._nbytes, self._what)
 
-    def _encode_samples(self, array: Array) -> memoryview:
+    def _encode_samples(self, array: AnyArray) -> memoryview:
         spec = self.block.audio
         if array.ndim == 1 and spec.channel_count == 1:
             array = array[:, np.newaxis]
@@ -346,7 +344,7 @@ class Audio:
             frames = padded
         return frames.reshape(-1).data
 
-    def _narrow(self, array: Array, order: Literal["<", ">"]) -> Array:
+    def _narrow(self, array: AnyArray, order: Literal["<", ">"]) -> AnyArray:
         """Pack 24-bit samples into three bytes each."""
         signed = self._dtype.kind == "i"
         low, high = (-(1 << 23), 1 << 23) if signed else (0, 1 << 24)

@@ -41,6 +41,7 @@ from ..format.format import (
     StreamId,
 )
 from ..format.indexrecord import MIN_ZSTD_RECORDS, SPLIT_RECORDS, classic_index, internal_header
+from ..format.payload import StoredPayload
 from ..format.recordindex import (
     CLASSIC_VERSION,
     INDEX_ENTRY,
@@ -85,9 +86,9 @@ class RecordFile:
         creation_id: int,
         *,
         index: str,
-        level: int | None,
-        room: int,
-        chunk_nbytes: int | None,
+        level: int | None = ZSTD_LEVEL,
+        room: int = 0,
+        chunk_nbytes: int | None = None,
         replaced: Sequence[str] = (),
     ) -> None:
         self._path = path
@@ -206,17 +207,14 @@ class RecordFile:
         record_type: int,
         format_version: int,
         timestamp: float,
-        parts: Sequence[BytesLike],
-        nbytes: int,
-        compression: int = 0,
-        uncompressed_size: int = 0,
+        payload: StoredPayload,
     ) -> None:
-        """Append a record whose stored payload is `parts`, `nbytes` in total.
+        """Append a record.
 
-        Without a compression, the header stores 0 for `uncompressed_size`. The parts are not
-        referenced afterwards. After an OSError the file does not have the record, earlier records
-        are not lost, and the call may be retried.
+        The payload is not referenced afterwards. After an OSError the file does not have the
+        record, earlier records are not lost, and the call may be retried.
         """
+        parts, nbytes, compression, uncompressed_nbytes = payload
         size = RECORD_HEADER_SIZE + nbytes
         buffer = self._buffer
         pending = len(buffer)
@@ -238,7 +236,7 @@ class RecordFile:
             instance_id,
             record_type,
             compression,
-            uncompressed_size if compression else 0,
+            uncompressed_nbytes if compression else 0,
         )
         if nbytes < _LARGE_NBYTES:
             if pending + size > _BUFFER_NBYTES:
@@ -368,27 +366,16 @@ class RecordFile:
         levels = [self._level, _TIGHT_ZSTD_LEVEL]
         if self._level is None or len(entries) < MIN_ZSTD_RECORDS:
             levels = [None, ZSTD_LEVEL, _TIGHT_ZSTD_LEVEL]
+        before, room = self._index_at - self._header.description_offset, self._room_nbytes
         for level in levels:
-            payload, compression, nbytes = classic_index(entries, stream_ids, level)
-            if len(payload) <= self._room_nbytes:
-                header = internal_header(
-                    INDEX_TYPE_ID,
-                    CLASSIC_VERSION,
-                    self._room_nbytes,
-                    self._index_at - self._header.description_offset,
-                    compression,
-                    nbytes,
-                )
+            header, payload = classic_index(entries, stream_ids, level, before, room)
+            if len(payload) <= room:
                 self._write_head(self._index_at, header, payload)
                 return self._index_at
         return None
 
     def _write_last(self, entries: Entries, stream_ids: Collection[StreamId]) -> int:
-        payload, compression, nbytes = classic_index(entries, stream_ids, self._level)
-        header = internal_header(
-            INDEX_TYPE_ID, CLASSIC_VERSION, len(payload), self._previous_size, compression, nbytes
-        )
-        self._write(header, payload)
+        self._write(*classic_index(entries, stream_ids, self._level, self._previous_size))
         return self._offset
 
     @property

@@ -179,8 +179,8 @@ def test_a_copy_that_differs_is_removed(
         if way == "in":
             found[-1] = {**found[-1], "version": 2}
         else:
-            form, row, compression, _, nbytes = found[0]
-            found[0] = form, row, compression, bytes(nbytes), nbytes
+            form, row, payload = found[0]
+            found[0] = form, row, payload._replace(parts=[bytes(payload.nbytes)])
         return found
 
     monkeypatch.setattr(
