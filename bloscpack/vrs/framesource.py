@@ -49,12 +49,6 @@ class RecordingSource(ClipMapping[StreamClip]):
     def __repr__(self) -> str:
         return f"<{len(self)} streams with images of {self.name!r}>"
 
-    def _repr_html_(self) -> str:
-        """Return a table of clips and a picture for notebooks."""
-        with importing:
-            from ..plugin import store_card
-        return store_card(self)
-
     def iter_columns(self) -> Iterator[tuple[str, str, AnyArray, AnyArray]]:
         """Yield stream, field, times and numbers of each field that a viewer plots."""
         with importing:

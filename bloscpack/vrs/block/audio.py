@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...plugin import BytesLike, FormatError, TruncatedError, UnsupportedError
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from ...plugin import AnyArray, BytesLike, FormatError, TruncatedError, UnsupportedError
 
 
 class AudioFormat(IntEnum):
@@ -151,7 +149,7 @@ class AudioSpec:
         return self.frame_nbytes * self.sample_count or None
 
 
-def audio_view(buffer: BytesLike, spec: AudioSpec) -> Array:
+def audio_view(buffer: BytesLike, spec: AudioSpec) -> AnyArray:
     """Return PCM samples as an array.
 
     Parameters
@@ -198,7 +196,7 @@ def audio_view(buffer: BytesLike, spec: AudioSpec) -> Array:
     return samples.astype(samples.dtype.newbyteorder("="), copy=False)
 
 
-def _widen(samples: Array, code: str) -> Array:
+def _widen(samples: AnyArray, code: str) -> AnyArray:
     """Convert samples of three bytes to int32 or uint32 of the same values."""
     low, middle, high = (
         samples[..., i].astype(np.uint32) for i in ((0, 1, 2) if code[0] == "<" else (2, 1, 0))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...plugin import (
+    AnyArray,
     BytesLike,
     CodecError,
     FormatError,
@@ -27,8 +28,6 @@ from ...plugin import (
 from . import jxl
 from .normalization import normalize, planar_to_rgb
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes, image_view
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # PyAV's decoders by the codec names of recordings, in lower case without dots and hyphens.
 _VIDEO_CODECS = {
@@ -49,7 +48,7 @@ _MAX_PADDING = 128
 
 def convert_image(
     data: memoryview, spec: ImageSpec, conversion: ImageConversion
-) -> tuple[Array, ImageSpec]:
+) -> tuple[AnyArray, ImageSpec]:
     """Return the pixels of an image that does not depend on other frames, and their spec.
 
     A `conversion` other than `NORMALIZE` and `NORMALIZE_GREY8` acts as `DECOMPRESS`.
@@ -83,8 +82,8 @@ def _has_whole_blocks(spec: ImageSpec) -> bool:
 
 
 def _normalized(
-    pixels: Array, spec: ImageSpec, conversion: ImageConversion
-) -> tuple[Array, ImageSpec]:
+    pixels: AnyArray, spec: ImageSpec, conversion: ImageConversion
+) -> tuple[AnyArray, ImageSpec]:
     if conversion == ImageConversion.NORMALIZE:
         return normalize(pixels, spec)
     if conversion == ImageConversion.NORMALIZE_GREY8:
@@ -92,7 +91,7 @@ def _normalized(
     return pixels, spec
 
 
-def _without_padding(pixels: Array, spec: ImageSpec) -> tuple[Array, ImageSpec]:
+def _without_padding(pixels: AnyArray, spec: ImageSpec) -> tuple[AnyArray, ImageSpec]:
     """Return an image of one plane without the padding of its rows."""
     if spec.nplanes > 1 or not spec.stride:
         return pixels, spec
@@ -113,7 +112,7 @@ _PIXELS = {
 }
 
 
-def _spec_of(pixels: Array, *, is_jpeg: bool) -> ImageSpec:
+def _spec_of(pixels: AnyArray, *, is_jpeg: bool) -> ImageSpec:
     pixel_format = _PIXELS.get((pixels.dtype.str, pixels.shape[2:]))
     if pixel_format is None or (is_jpeg and pixel_format == PixelFormat.RGBA8):
         raise UnsupportedError(
@@ -124,7 +123,7 @@ def _spec_of(pixels: Array, *, is_jpeg: bool) -> ImageSpec:
     return replace(spec, buffer_size=spec.raw_nbytes or 0)
 
 
-def _plain(pixels: Array) -> Array:
+def _plain(pixels: AnyArray) -> AnyArray:
     """Convert pixels of one bit to grey8, and grey with alpha to rgba8."""
     if pixels.dtype == np.bool_:
         return pixels.astype(np.uint8) * np.uint8(255)
@@ -133,7 +132,7 @@ def _plain(pixels: Array) -> Array:
     return pixels
 
 
-def _decode_jxl(data: BytesLike) -> Array:
+def _decode_jxl(data: BytesLike) -> AnyArray:
     try:
         with importing:
             import pillow_jxl  # noqa: F401 - importing it registers the plugin with Pillow
@@ -164,7 +163,7 @@ def video_codec(spec: ImageSpec) -> str | None:
 
 def decode_video(
     frames: Sequence[BytesLike], spec: ImageSpec, conversion: ImageConversion
-) -> tuple[Array, ImageSpec]:
+) -> tuple[AnyArray, ImageSpec]:
     """Return the pixels of the last of `frames` and their spec; the first is a key frame.
 
     `spec` is that of the last frame. Pixels other than grey become rgb8. All frames are decoded:

@@ -8,17 +8,17 @@ as in the PyPI package ``vrs`` 1.2.2; otherwise its first plane, the brightness,
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from ...plugin import AnyArray
 from .pixels import PACKED_FORMATS, PLANAR_FORMATS, ImageSpec, PixelFormat, unpack_ten_bits
 from .pixels import RAW10_FORMATS as _RAW10
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
-
-def normalize(pixels: Array, spec: ImageSpec, *, grey16: bool = True) -> tuple[Array, ImageSpec]:
+def normalize(
+    pixels: AnyArray, spec: ImageSpec, *, grey16: bool = True
+) -> tuple[AnyArray, ImageSpec]:
     """Convert a raw image to rgb8, rgba8, grey8 or grey16, as the reference does.
 
     `pixels` is the result of `image_view` or a contiguous copy of it; it is returned itself if it
@@ -41,14 +41,16 @@ def normalize(pixels: Array, spec: ImageSpec, *, grey16: bool = True) -> tuple[A
 
 
 def _normalize_grey(
-    values: Array, spec: ImageSpec, bits: int, *, grey16: bool
-) -> tuple[Array, ImageSpec]:
+    values: AnyArray, spec: ImageSpec, bits: int, *, grey16: bool
+) -> tuple[AnyArray, ImageSpec]:
     if grey16:
         return _result(values << (16 - bits), spec, PixelFormat.GREY16)
     return _result((values >> (bits - 8)).astype(np.uint8), spec, PixelFormat.GREY8)
 
 
-def _result(pixels: Array, spec: ImageSpec, pixel_format: PixelFormat) -> tuple[Array, ImageSpec]:
+def _result(
+    pixels: AnyArray, spec: ImageSpec, pixel_format: PixelFormat
+) -> tuple[AnyArray, ImageSpec]:
     pixels = np.ascontiguousarray(pixels)
     new_spec = replace(
         spec, pixel_format=pixel_format, stride=0, stride_2=0, buffer_size=pixels.nbytes
@@ -56,32 +58,32 @@ def _result(pixels: Array, spec: ImageSpec, pixel_format: PixelFormat) -> tuple[
     return pixels, new_spec
 
 
-def _same(pixels: Array) -> Array:
+def _same(pixels: AnyArray) -> AnyArray:
     return pixels
 
 
-def _swap_red_and_blue(pixels: Array) -> Array:
+def _swap_red_and_blue(pixels: AnyArray) -> AnyArray:
     return pixels[..., ::-1]
 
 
-def _high_of_ten(pixels: Array) -> Array:
+def _high_of_ten(pixels: AnyArray) -> AnyArray:
     return (pixels >> 2).astype(np.uint8)
 
 
-def _high_of_twelve(pixels: Array) -> Array:
+def _high_of_twelve(pixels: AnyArray) -> AnyArray:
     return (pixels >> 4).astype(np.uint8)
 
 
-def _repeat_thrice(pixels: Array) -> Array:
+def _repeat_thrice(pixels: AnyArray) -> AnyArray:
     return np.repeat(pixels[..., None], 3, axis=-1)
 
 
-def _stretch_channels(pixels: Array) -> Array:
+def _stretch_channels(pixels: AnyArray) -> AnyArray:
     """Stretch red, green and blue separately; drop alpha."""
     return np.stack([_stretch(pixels[..., i]) for i in range(3)], axis=-1)
 
 
-def _stretch(values: Array) -> Array:
+def _stretch(values: AnyArray) -> AnyArray:
     """Scale floats to uint8, the smallest to 0 and the largest to 255; all 0 if they are equal."""
     known = ~np.isnan(values)
     out = np.zeros(values.shape, np.uint8)
@@ -98,7 +100,7 @@ def _stretch(values: Array) -> Array:
     return out
 
 
-def _yuy2_to_rgb(pixels: Array) -> Array:
+def _yuy2_to_rgb(pixels: AnyArray) -> AnyArray:
     """Convert YUY2 to rgb8; the last column of an odd width stays black."""
     height, width = pixels.shape[:2]
     even = width // 2 * 2
@@ -110,7 +112,7 @@ def _yuy2_to_rgb(pixels: Array) -> Array:
     return out
 
 
-def planar_to_rgb(planes: tuple[Array, ...], spec: ImageSpec) -> tuple[Array, ImageSpec]:
+def planar_to_rgb(planes: tuple[AnyArray, ...], spec: ImageSpec) -> tuple[AnyArray, ImageSpec]:
     """Convert the planes of a planar YUV image of even width and height to rgb8.
 
     The package ``vrs`` 1.2.2 uses less precise arithmetic: its samples differ by up to 4.
@@ -129,7 +131,7 @@ def planar_to_rgb(planes: tuple[Array, ...], spec: ImageSpec) -> tuple[Array, Im
     return _result(_to_rgb(blocks, *chroma).reshape(height, width, 3), spec, PixelFormat.RGB8)
 
 
-def _to_rgb(luma: Array, blue: Array, red: Array) -> Array:
+def _to_rgb(luma: AnyArray, blue: AnyArray, red: AnyArray) -> AnyArray:
     """Convert BT.601 samples, black to white as 16 to 235, to rgb8."""
     bright = 298 * (luma.astype(np.int32) - 16) + 128
     blue, red = blue.astype(np.int32) - 128, red.astype(np.int32) - 128
@@ -146,7 +148,7 @@ _GREY_BITS = {
     PixelFormat.GREY12: 12,
     PixelFormat.GREY16: 16,
 }
-_CONVERSIONS: dict[PixelFormat, tuple[Callable[[Array], Array], PixelFormat]] = {
+_CONVERSIONS: dict[PixelFormat, tuple[Callable[[AnyArray], AnyArray], PixelFormat]] = {
     PixelFormat.BAYER8_RGGB: (_same, PixelFormat.GREY8),
     PixelFormat.BAYER8_BGGR: (_same, PixelFormat.GREY8),
     PixelFormat.BAYER8_GBRG: (_same, PixelFormat.GREY8),

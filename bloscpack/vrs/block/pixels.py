@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...plugin import BytesLike, FormatError, TruncatedError, UnsupportedError
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from ...plugin import AnyArray, BytesLike, FormatError, TruncatedError, UnsupportedError
 
 QUALITY_UNDEFINED = 255
 _MAX_QUALITY = 100
@@ -264,7 +262,7 @@ def is_quality_valid(quality: int) -> bool:
     return 0 <= quality <= _MAX_QUALITY
 
 
-def image_view(buffer: BytesLike, spec: ImageSpec) -> Array:
+def image_view(buffer: BytesLike, spec: ImageSpec) -> AnyArray:
     """Return the first plane of a raw image, or the bytes of a coded image.
 
     Parameters
@@ -294,14 +292,14 @@ def image_view(buffer: BytesLike, spec: ImageSpec) -> Array:
     return _first_plane(buffer, spec)
 
 
-def _first_plane(buffer: BytesLike, spec: ImageSpec) -> Array:
+def _first_plane(buffer: BytesLike, spec: ImageSpec) -> AnyArray:
     nbytes, shape, dtype, strides = spec._geometry
     if len(buffer) < nbytes:
         raise TruncatedError(f"{_text(spec)}: needs {nbytes} bytes, found {len(buffer)}")
     return np.ndarray(shape, dtype, buffer, 0, strides)
 
 
-def image_planes(buffer: BytesLike, spec: ImageSpec) -> tuple[Array, ...]:
+def image_planes(buffer: BytesLike, spec: ImageSpec) -> tuple[AnyArray, ...]:
     """Return all planes of a raw image as views of `buffer`.
 
     Returns
@@ -336,7 +334,7 @@ def image_planes(buffer: BytesLike, spec: ImageSpec) -> tuple[Array, ...]:
     return first, u, v
 
 
-def unpack_ten_bits(buffer: BytesLike, spec: ImageSpec) -> Array:
+def unpack_ten_bits(buffer: BytesLike, spec: ImageSpec) -> AnyArray:
     """Unpack an image that stores four pixels in five bytes to uint16, values of 0 to 1023.
 
     Pixel formats raw10, raw10_bayer_rggb and raw10_bayer_bggr have four high bytes, then a byte of

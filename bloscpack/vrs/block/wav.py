@@ -10,8 +10,8 @@ from struct import Struct
 
 import numpy as np
 
-from ...plugin import BytesLike, UnsupportedError
-from .audio import Array, AudioSpec, SampleFormat, audio_view
+from ...plugin import AnyArray, BytesLike, UnsupportedError
+from .audio import AudioSpec, SampleFormat, audio_view
 
 _RIFF = Struct("<4sI4s")
 # Format tag, channels, frames per second, bytes per second and per frame, bits per sample.
@@ -80,7 +80,7 @@ def wav_samples(buffer: BytesLike, spec: AudioSpec) -> bytes:
     return rows.reshape(*samples.shape, 4)[..., :3].tobytes()
 
 
-def _flip_sign(samples: Array, bits: int) -> Array:
+def _flip_sign(samples: AnyArray, bits: int) -> AnyArray:
     kind = np.dtype(f"u{samples.dtype.itemsize}")
-    flipped: Array = samples.view(kind) ^ kind.type(1 << (bits - 1))
+    flipped: AnyArray = samples.view(kind) ^ kind.type(1 << (bits - 1))
     return flipped

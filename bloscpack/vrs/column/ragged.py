@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ...types import AnyArray
+from ...plugin import AnyArray
 from ..format.description import decode_text, encode_text
 
 Offsets = NDArray[np.int64]

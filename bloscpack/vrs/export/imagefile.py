@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...plugin import BytesLike, UnsupportedError, image
+from ...plugin import AnyArray, BytesLike, UnsupportedError, image
 from ..block.imagecodec import video_codec
 from ..block.pixels import (
     PACKED_FORMATS,
     PLANAR_FORMATS,
-    Array,
     ImageFormat,
     ImageSpec,
     PixelFormat,
@@ -57,7 +56,7 @@ def picture_of(data: memoryview, spec: ImageSpec) -> Picture:
     return Picture(image.encode_png(pixels), ".png")
 
 
-def _exact_pixels(data: memoryview, spec: ImageSpec) -> Array | None:
+def _exact_pixels(data: memoryview, spec: ImageSpec) -> AnyArray | None:
     """Return the pixels of a raw image without loss as an array, or None for YUV."""
     pixel = spec.pixel_format
     if pixel in _YUV:

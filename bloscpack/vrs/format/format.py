@@ -242,44 +242,19 @@ class RecordHeader(NamedTuple):
     def pack(self) -> bytes:
         """Return the header as stored, 32 bytes; ValueError if a record has 4 GiB or more."""
         try:
-            return RECORD_HEADER.pack(
-                self.size,
-                self.previous_size,
-                self.stream_id[0],
-                self.format_version,
-                self.timestamp,
-                self.stream_id[1],
-                self.record_type,
-                self.compression,
-                self.uncompressed_size,
-            )
+            size, previous_size, (type_id, instance_id), version, timestamp, *rest = self
+            fields = size, previous_size, type_id, version, timestamp, instance_id
+            return RECORD_HEADER.pack(*fields, *rest)
         except error as err:
             raise ValueError(f"record header {self}: {err}") from err
 
     @classmethod
     def unpack(cls, view: BytesLike, at: int = 0) -> "RecordHeader":
         """Return the header at position `at` of `view`, unchecked."""
-        (
-            size,
-            previous_size,
-            type_id,
-            format_version,
-            timestamp,
-            instance_id,
-            record_type,
-            compression,
-            uncompressed_size,
-        ) = unpack_fields(RECORD_HEADER, view, at, "record header")
-        return cls(
-            size,
-            previous_size,
-            StreamId(normal_type_id(type_id), instance_id),
-            format_version,
-            timestamp,
-            record_type,
-            compression,
-            uncompressed_size,
-        )
+        fields = unpack_fields(RECORD_HEADER, view, at, "record header")
+        size, previous_size, type_id, version, timestamp, instance_id, *rest = fields
+        stream_id = StreamId.from_stored(type_id, instance_id)
+        return cls(size, previous_size, stream_id, version, timestamp, *rest)
 
     def check(self, offset: int) -> None:
         """Raise FormatError unless the fields are plausible.

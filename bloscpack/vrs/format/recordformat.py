@@ -201,7 +201,8 @@ def _parse_block(text: str) -> ContentBlock:
     attributes = iter(text.split("/"))
     content_type = _CONTENT_TYPES.get(next(attributes), ContentType.CUSTOM)
     first = next(attributes, "")
-    size = _scan(_SIZE, first)
+    found = _SIZE.match(first)
+    size = None if found is None else _wrap(found[1])
     if size is not None:
         first = next(attributes, "")
     if content_type == ContentType.IMAGE:
@@ -237,11 +238,6 @@ def _wrap(digits: str) -> int:
     return (-value if digits[0] == "-" else value) & _UINT32
 
 
-def _scan(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.match(text)
-    return None if found is None else _wrap(found[1])
-
-
 def _parse_image(first: str, attributes: Iterator[str]) -> ImageSpec:
     image_format = IMAGE_FORMATS.get(first, ImageFormat.UNDEFINED)
     if image_format == ImageFormat.UNDEFINED:
@@ -260,58 +256,44 @@ def _read_dimensions(text: str, found: dict[str, Any]) -> bool:
     return True
 
 
-def _read_pixel(text: str, found: dict[str, Any]) -> bool:
-    pixel = _PIXEL.match(text)
-    if found.get("pixel_format") or pixel is None or len(encode_text(text)) >= _MAX_TEXT:
-        return False
-    found["pixel_format"] = PIXEL_FORMATS.get(pixel[1], PixelFormat.UNDEFINED)
-    return True
-
-
-def _read_codec(text: str, found: dict[str, Any]) -> bool:
-    codec = _CODEC.match(text)
-    if found.get("codec_name") or codec is None or len(encode_text(text)) >= _MAX_TEXT:
-        return False
-    found["codec_name"] = _unescaped(codec[1])
-    return True
-
-
-def _read_quality(text: str, found: dict[str, Any]) -> bool:
-    quality = _scan(_QUALITY, text)
-    if quality is None:
-        return False
-    quality &= 0xFF
-    found["codec_quality"] = quality if is_quality_valid(quality) else QUALITY_UNDEFINED
-    return True
-
-
-def _read_key_frame_timestamp(text: str, found: dict[str, Any]) -> bool:
-    timestamp = _KEY_FRAME_TIMESTAMP.match(text)
-    if timestamp is None:
-        return False
-    found["key_frame_timestamp"] = float(timestamp[1])
-    return True
-
-
-def _read_key_frame_index(text: str, found: dict[str, Any]) -> bool:
-    index = _scan(_KEY_FRAME_INDEX, text)
-    if index is None:
-        return False
-    found["key_frame_index"] = index
-    return True
-
-
-def _number_reader(name: str, pattern: re.Pattern[str], mask: int = _UINT32) -> _Reader:
-    """Return a reader of a numeric attribute; the first value that is not 0 counts."""
+def _reader(
+    name: str,
+    pattern: re.Pattern[str],
+    convert: Callable[[str], Any],
+    *,
+    is_text: bool = False,
+    last_wins: bool = False,
+) -> _Reader:
+    """Return a reader of an attribute; unless `last_wins`, the first value that is not 0 counts."""
 
     def read(text: str, found: dict[str, Any]) -> bool:
-        value = None if found.get(name) else _scan(pattern, text)
-        if value is None:
+        match = pattern.match(text)
+        if match is None or (found.get(name) and not last_wins):
             return False
-        found[name] = value & mask
+        if is_text and len(encode_text(text)) >= _MAX_TEXT:
+            return False
+        found[name] = convert(match[1])
         return True
 
     return read
+
+
+def _byte(digits: str) -> int:
+    return _wrap(digits) & 0xFF
+
+
+def _quality(digits: str) -> int:
+    quality = _byte(digits)
+    return quality if is_quality_valid(quality) else QUALITY_UNDEFINED
+
+
+def _pixel_format(name: str) -> PixelFormat:
+    return PIXEL_FORMATS.get(name, PixelFormat.UNDEFINED)
+
+
+def _unescaped(text: str) -> str:
+    raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), encode_text(text))
+    return decode_text(raw.partition(b"\0")[0])
 
 
 def _read_sample_format(text: str, found: dict[str, Any]) -> bool:
@@ -325,19 +307,25 @@ def _read_sample_format(text: str, found: dict[str, Any]) -> bool:
 # Readers by the first character of an attribute: unknown attributes cost no pattern match.
 _IMAGE_READERS: dict[str, tuple[_Reader, ...]] = {
     **dict.fromkeys("0123456789", (_read_dimensions,)),
-    "p": (_read_pixel,),
-    "s": (_number_reader("stride", _STRIDE), _number_reader("stride_2", _STRIDE_2)),
-    "c": (_read_codec, _read_quality),
-    "k": (_read_key_frame_timestamp, _read_key_frame_index),
+    "p": (_reader("pixel_format", _PIXEL, _pixel_format, is_text=True),),
+    "s": (_reader("stride", _STRIDE, _wrap), _reader("stride_2", _STRIDE_2, _wrap)),
+    "c": (
+        _reader("codec_name", _CODEC, _unescaped, is_text=True),
+        _reader("codec_quality", _QUALITY, _quality, last_wins=True),
+    ),
+    "k": (
+        _reader("key_frame_timestamp", _KEY_FRAME_TIMESTAMP, float, last_wins=True),
+        _reader("key_frame_index", _KEY_FRAME_INDEX, _wrap, last_wins=True),
+    ),
 }
 _AUDIO_READERS: dict[str, tuple[_Reader, ...]] = {
     **dict.fromkeys("iuf", (_read_sample_format,)),  # int16le, uint8, float32be
     # The reference has 8-bit fields for channels and stride.
-    "c": (_number_reader("channel_count", _CHANNELS, 0xFF),),
-    "r": (_number_reader("sample_rate", _RATE),),
+    "c": (_reader("channel_count", _CHANNELS, _byte),),
+    "r": (_reader("sample_rate", _RATE, _wrap),),
     "s": (
-        _number_reader("sample_count", _SAMPLES),
-        _number_reader("sample_frame_stride", _STRIDE, 0xFF),
+        _reader("sample_count", _SAMPLES, _wrap),
+        _reader("sample_frame_stride", _STRIDE, _byte),
     ),
 }
 
@@ -396,8 +384,3 @@ def _audio_attributes(spec: AudioSpec) -> Iterator[str]:
 def _escaped(text: str) -> str:
     escaped = _TO_ESCAPE.sub(lambda found: b"%%%02X" % found[0][0], encode_text(text))
     return escaped.decode("ascii")
-
-
-def _unescaped(text: str) -> str:
-    raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), encode_text(text))
-    return decode_text(raw.partition(b"\0")[0])

@@ -18,6 +18,7 @@ from ...plugin import BytesLike
 from ..block.audio import AudioFormat, AudioSpec, SampleFormat
 from ..block.pixels import ImageFormat, ImageSpec, PixelFormat, is_quality_valid
 from .datalayout import DataLayout
+from .standard import AudioLayout, ImageLayout, NextBlockLayout, VideoFrameLayout
 
 _U8, _U32, _F64 = "DataPieceValue<uint8_t>", "DataPieceValue<uint32_t>", "DataPieceValue<double>"
 _STRUCTS = {_U8: Struct("<B"), _U32: Struct("<I"), _F64: Struct("<d")}
@@ -35,29 +36,15 @@ RAW_IMAGE_LABELS = frozenset(
     )
 )
 """Labels of the values that describe a raw image."""
-# Label and type of every conventional value of fixed size.
-_VALUES = frozenset(
-    [
-        ("image_width", _U32),
-        ("image_height", _U32),
-        ("image_stride", _U32),
-        ("image_stride_2", _U32),
-        ("image_pixel_format", _U32),
-        ("image_codec_quality", _U32),
-        ("image_bytes_per_pixel", _U32),
-        ("image_bytes_per_pixel", _U8),
-        ("image_key_frame_timestamp", _F64),
-        ("image_key_frame_index", _U32),
-        ("audio_format", _U8),
-        ("audio_sample_format", _U8),
-        ("audio_sample_stride", _U8),
-        ("audio_channel_count", _U8),
-        ("audio_stereo_pair_count", _U8),
-        ("audio_sample_rate", _U32),
-        ("audio_sample_count", _U32),
-        NEXT_SIZE,
-    ]
-)
+# Label and type of every conventional value of fixed size. Old files have bytes per pixel, too.
+_VALUES = {
+    *(("image_bytes_per_pixel", _U8), ("image_bytes_per_pixel", _U32)),
+    *(
+        (piece.label, piece.type_name)
+        for layout in (ImageLayout, VideoFrameLayout, AudioLayout, NextBlockLayout)
+        for _, piece in layout.definition(with_optional=True).fixed
+    ),
+}
 # Pixel format by bytes per pixel, for old files that store only the latter.
 _LEGACY_PIXELS = {
     1: PixelFormat.GREY8,

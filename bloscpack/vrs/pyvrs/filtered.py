@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...plugin import AnyArray, IntArray
-from .queries import Owner, Queries, Rows
+from ...plugin import IntArray
+from .queries import Owner, TimedRows
 from .record import VRSRecord
 from .records import AsyncRows, SyncRows
 from .recordtype import RecordType, type_of
@@ -32,7 +32,7 @@ class RecordFilter:
     max_timestamp: float
 
 
-class FilteredVRSReader(Rows, Queries):
+class FilteredVRSReader(TimedRows):
     """Records of another reader that match a filter.
 
     Tags and queries over a stream are those of the other reader. Indexes count the matching
@@ -70,15 +70,6 @@ class FilteredVRSReader(Rows, Queries):
         return self._reader._read(row)
 
     @property
-    def _times(self) -> AnyArray:
-        return self._catalog.timestamp[self._rows]
-
-    @property
-    def n_records(self) -> int:
-        """Number of matching records."""
-        return len(self._rows)
-
-    @property
     def record_types(self) -> set[str]:
         """Record types that the filter accepts."""
         return set(self._record_filter.record_types)
@@ -89,21 +80,6 @@ class FilteredVRSReader(Rows, Queries):
         return set(self._record_filter.stream_ids)
 
     @property
-    def min_timestamp(self) -> float:
-        """Time of the first matching record; 0 without records."""
-        return float(self._times[0]) if len(self) else 0
-
-    @property
-    def max_timestamp(self) -> float:
-        """Time of the last matching record; 0 without records."""
-        return float(self._times[-1]) if len(self) else 0
-
-    @property
-    def time_range(self) -> float:
-        """Seconds between the first and last matching record."""
-        return self.max_timestamp - self.min_timestamp
-
-    @property
     def min_filter_timestamp(self) -> float:
         """Lower time limit of the filter."""
         return self._record_filter.min_timestamp
@@ -112,12 +88,6 @@ class FilteredVRSReader(Rows, Queries):
     def max_filter_timestamp(self) -> float:
         """Upper time limit of the filter."""
         return self._record_filter.max_timestamp
-
-    def get_timestamp_list(self, indices: list[int] | None = None) -> list[float]:
-        """Return the times of the matching records, or of those at `indices`."""
-        if indices is None:
-            return self._times.tolist()  # type: ignore[no-any-return]
-        return [self.get_timestamp_for_index(index) for index in indices]
 
     def get_timestamp_for_index(self, index: int) -> float:
         """Return the time of the matching record at `index`."""

@@ -6,7 +6,7 @@ subclasses read them, synchronously or asynchronously.
 
 from abc import abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ...plugin import IntArray
@@ -210,7 +210,47 @@ class Rows(Sequence[Any]):
         return self._rows.item(place)
 
 
-class Owner(Rows, Queries):
+class TimedRows(Rows, Queries):
+    """Records of a reader that are in time order: all of them, or those that match a filter."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return len(self)
+
+    @property
+    def min_timestamp(self) -> float:
+        """Time of the first record; 0 without records."""
+        return float(self._catalog.timestamp[self._rows[0]]) if len(self) else 0.0
+
+    @property
+    def max_timestamp(self) -> float:
+        """Time of the last record; 0 without records."""
+        return float(self._catalog.timestamp[self._rows[-1]]) if len(self) else 0.0
+
+    @property
+    def time_range(self) -> float:
+        """Seconds between the first and last record."""
+        return self.max_timestamp - self.min_timestamp
+
+    @abstractmethod
+    def get_timestamp_for_index(self, index: int) -> float:
+        """Return the time of a record."""
+
+    def get_timestamp_list(self, indices: Iterable[int] | None = None) -> list[float]:
+        """Return the times of all records, or of those at `indices`.
+
+        Raises
+        ------
+        IndexError
+            An index is too large, or negative and not allowed.
+        """
+        if indices is None:
+            return self._catalog.timestamp[self._rows].tolist()  # type: ignore[no-any-return]
+        return [self.get_timestamp_for_index(index) for index in indices]
+
+
+class Owner(TimedRows):
     """Reader of all records, with the options for reading them.
 
     Attributes

@@ -123,11 +123,6 @@ class VRSReader(Owner):
         return "\n".join(lines)
 
     @property
-    def n_records(self) -> int:
-        """Number of records."""
-        return len(self)
-
-    @property
     def record_types(self) -> set[str]:
         """Types of the records: ``"data"``, ``"configuration"``, ``"state"``."""
         present = np.unique(self._catalog.record_type).tolist()
@@ -137,21 +132,6 @@ class VRSReader(Owner):
     def stream_ids(self) -> set[str]:
         """Ids of the streams, including those without records."""
         return set(self._catalog.stream_ids)
-
-    @property
-    def min_timestamp(self) -> float:
-        """Time of the first record; 0 without records."""
-        return float(self._catalog.timestamp[0]) if len(self) else 0.0
-
-    @property
-    def max_timestamp(self) -> float:
-        """Time of the last record; 0 without records."""
-        return float(self._catalog.timestamp[-1]) if len(self) else 0.0
-
-    @property
-    def time_range(self) -> float:
-        """Seconds between the first and last record."""
-        return self.max_timestamp - self.min_timestamp
 
     def get_stream_for_flavor(
         self, recordable_type_id: int, flavor: str, index_number: int = 0
@@ -196,18 +176,6 @@ class VRSReader(Owner):
         """Return the stored size in bytes of the records of a stream."""
         rows = self._catalog.rows_of(self._ordinal(stream_id))
         return int(self._catalog.size[rows].sum(dtype=np.int64))
-
-    def get_timestamp_list(self, indices: Iterable[int] | None = None) -> list[float]:
-        """Return the times of all records, or of those at `indices`.
-
-        Raises
-        ------
-        IndexError
-            An index is negative or too large.
-        """
-        if indices is None:
-            return self._catalog.timestamp.tolist()  # type: ignore[no-any-return]
-        return [self.get_timestamp_for_index(index) for index in indices]
 
     def get_timestamp_for_index(self, index: int) -> float:
         """Return the time of a record.

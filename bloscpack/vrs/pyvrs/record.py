@@ -10,14 +10,13 @@ from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from ...plugin import FormatError
+from ...plugin import AnyArray, FormatError
 from ..block.audio import AudioSpec as StoredAudioSpec
 from ..block.pixels import ImageConversion, ImageFormat, PixelFormat
 from ..block.pixels import ImageSpec as StoredImageSpec
 from ..read.record import Block, Record
 from .spec import AudioSpec, ContentBlock, ImageSpec
 
-Array = np.ndarray[Any, np.dtype[Any]]
 __all__ = ["VRSBlocks", "VRSRecord"]
 
 T = TypeVar("T")
@@ -96,7 +95,7 @@ class VRSRecord:
     ) -> None:
         self._record = record
         self._options = options
-        self._images: dict[int, tuple[Array, StoredImageSpec]] = {}
+        self._images: dict[int, tuple[AnyArray, StoredImageSpec]] = {}
         self.stream_id = record.stream_id if stream_id is None else stream_id
         self.record_index = record.record_index if record_index is None else record_index
 
@@ -179,7 +178,7 @@ class VRSRecord:
         return VRSBlocks(self._metadata, range(self.n_metadata_blocks))
 
     @property
-    def image_blocks(self) -> VRSBlocks[Array]:
+    def image_blocks(self) -> VRSBlocks[AnyArray]:
         """Images as arrays.
 
         Raw images are views of the payload, (h, w) or (h, w, channels). Other images are uint8,
@@ -193,7 +192,7 @@ class VRSRecord:
         return VRSBlocks(self._image_spec, range(self.n_image_blocks))
 
     @property
-    def audio_blocks(self) -> VRSBlocks[Array]:
+    def audio_blocks(self) -> VRSBlocks[AnyArray]:
         """Samples, (samples, channels); 24 bits are widened, big-endian samples are swapped."""
         blocks = self._of_kind("audio")
         return VRSBlocks(lambda index: blocks[index].array(), range(len(blocks)))
@@ -204,7 +203,7 @@ class VRSRecord:
         return VRSBlocks(self._audio_spec, range(self.n_audio_blocks))
 
     @property
-    def custom_blocks(self) -> VRSBlocks[Array]:
+    def custom_blocks(self) -> VRSBlocks[AnyArray]:
         """Bytes of the custom blocks, uint8, one-dimensional."""
         blocks = self._of_kind("custom")
         return VRSBlocks(lambda index: blocks[index].array(), range(len(blocks)))
@@ -239,7 +238,7 @@ class VRSRecord:
         found: dict[str, Any] = recode(values, self._options.encoding)
         return found
 
-    def _image(self, index: int) -> tuple[Array, StoredImageSpec]:
+    def _image(self, index: int) -> tuple[AnyArray, StoredImageSpec]:
         found = self._images.get(index)
         if found is None:
             block = self._of_kind("image")[index]
@@ -253,7 +252,7 @@ class VRSRecord:
             self._images[index] = found
         return found
 
-    def _rest_from(self, image: Block) -> tuple[Array, StoredImageSpec]:
+    def _rest_from(self, image: Block) -> tuple[AnyArray, StoredImageSpec]:
         start = 0
         for block in self._blocks():
             if block is image:

@@ -13,14 +13,13 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from ...plugin import BloscpackError, BytesLike, UnsupportedError
+from ...plugin import AnyArray, BloscpackError, BytesLike, UnsupportedError
 from ..block.audio import AudioSpec, audio_view
 from ..block.imagecodec import convert_image, decode_video
 from ..block.pixels import ImageConversion, ImageFormat, ImageSpec, image_view
 from ..layout.conventions import BlockFields
 from ..layout.datalayout import DataLayout
 
-Array = np.ndarray[Any, np.dtype[Any]]
 BlockKind = Literal["metadata", "image", "audio", "custom", "unsupported"]
 
 
@@ -116,7 +115,7 @@ class Block:
             raise TypeError(f"a block of kind {self.kind!r} has no values")
         return self._spec.decode(self.data)[0]
 
-    def array(self, conversion: ImageConversion = ImageConversion.DECOMPRESS) -> Array:
+    def array(self, conversion: ImageConversion = ImageConversion.DECOMPRESS) -> AnyArray:
         """Return images, audio and custom blocks as an array.
 
         Parameters
@@ -143,7 +142,7 @@ class Block:
         """
         return self.converted(conversion)[0]
 
-    def converted(self, conversion: ImageConversion) -> tuple[Array, BlockSpec]:
+    def converted(self, conversion: ImageConversion) -> tuple[AnyArray, BlockSpec]:
         """Return `array` and the spec of its result, which differs for converted images."""
         spec, data = self.spec, self.data
         if self.kind == "unsupported":
@@ -327,7 +326,7 @@ class Record:
         return [block for block in self._decode()[0] if block.kind == kind]
 
     @property
-    def image_blocks(self) -> tuple[Array, ...]:
+    def image_blocks(self) -> tuple[AnyArray, ...]:
         """Images: raw ones as pixels, coded ones as bytes, which `Block.array` decodes."""
         return tuple(
             image_view(block.data, spec)
@@ -342,7 +341,7 @@ class Record:
         return tuple(spec for spec in specs if isinstance(spec, ImageSpec))
 
     @property
-    def audio_blocks(self) -> tuple[Array, ...]:
+    def audio_blocks(self) -> tuple[AnyArray, ...]:
         """Samples of the audio blocks, ``(samples, channels)``.
 
         Raises
@@ -359,7 +358,7 @@ class Record:
         return tuple(spec for spec in specs if isinstance(spec, AudioSpec))
 
     @property
-    def custom_blocks(self) -> tuple[Array, ...]:
+    def custom_blocks(self) -> tuple[AnyArray, ...]:
         """Bytes of the custom blocks, uint8."""
         return tuple(block.array() for block in self._of_kind("custom"))
 
