@@ -9,8 +9,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ..plugin import FileSink, FormatError, committed, errors_at
+from ..plugin import FileSink, FormatError, committed
 from .chunk.format import LABELS_NAME
+from .ingest.listfiles import read_json
 
 
 class Labels:
@@ -31,14 +32,9 @@ class Labels:
 
     def read(self) -> dict[str, int]:
         """Return the content of the file."""
-        with errors_at(self.path, whole=""):
-            with open(self.path, "rb") as file:
-                try:
-                    content = json.load(file)
-                except (ValueError, RecursionError) as err:
-                    raise FormatError(f"not JSON: {err}") from err
-            if not isinstance(content, dict) or not all(type(n) is int for n in content.values()):
-                raise FormatError("not an object of label: number")
+        content = read_json(self.path)
+        if not isinstance(content, dict) or not all(type(n) is int for n in content.values()):
+            raise FormatError("not an object of label: number").at(path=self.path, whole="")
         return content
 
     def number(self, labels: Iterable[Any]) -> dict[Any, int]:

@@ -2,9 +2,9 @@
 
 import os
 
-from ...plugin import FormatError, errors_at
-from .format import check_meta_nbytes, list_chunks, load_meta
-from .serializer import folder_of
+from ...plugin import FormatError
+from .format import list_chunks
+from .serializer import folder_of, json_serializer
 
 
 def existing_ids(folder: str | os.PathLike[str]) -> set[str]:
@@ -21,10 +21,8 @@ def existing_ids(folder: str | os.PathLike[str]) -> set[str]:
 
 def chunk_ids(meta_path: str) -> list[str]:
     """Return the ids in an index, in order."""
-    with errors_at(meta_path, folder_of(meta_path)):
-        with open(meta_path, "rb") as file:
-            check_meta_nbytes(os.fstat(file.fileno()).st_size)
-            index = load_meta(file.read())
-        if not isinstance(index, dict):
-            raise FormatError("the index is not a JSON object")
+    index = json_serializer.load(meta_path)
+    if not isinstance(index, dict):
+        error = FormatError("the index is not a JSON object")
+        raise error.at(path=meta_path, whole=folder_of(meta_path))
     return list(index)

@@ -90,7 +90,7 @@ class ListedAdapter(AbstractDatasetAdapter):
 
     def __init__(self, all_meta: list[Item], *, shuffle: bool) -> None:
         self.all_meta = all_meta
-        self.shuffle = shuffle
+        self.shuffle = bool(shuffle)
         if shuffle:
             random.shuffle(self.all_meta)
 
@@ -136,9 +136,28 @@ class ListedAdapter(AbstractDatasetAdapter):
 
 
 class NumberedAdapter(ListedAdapter, Custom20BNAdapterMixin):
-    """Items of 20BN, listed with an id and a label under the key `_label_name`."""
+    """Items of 20BN, listed with an id and a label under the key `label_name`."""
 
-    _label_name = "label"
+    def __init__(
+        self,
+        data: list[Item],
+        folder: Path,
+        label_name: str,
+        *,
+        shuffle: bool,
+        remove: bool = False,
+    ) -> None:
+        # `remove` leaves out repeated ids and those in the output folder; else they are refused.
+        self.data = data
+        self.output_folder = folder
+        self._label_name = label_name
+        self.labels2idx = self.create_label2idx_dict(label_name)
+        entries = self.get_meta()
+        if remove:
+            entries = remove_entries_with_duplicate_ids(folder, entries)
+        else:
+            refuse_duplicates([(str(entry["id"]), str(entry["id"])) for entry in entries])
+        super().__init__(entries, shuffle=shuffle)
 
     def get_meta(self) -> list[Item]:
         """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
@@ -156,9 +175,11 @@ class NumberedAdapter(ListedAdapter, Custom20BNAdapterMixin):
 class LabelledAdapter(ListedAdapter):
     """Listed items whose labels have numbers."""
 
-    output_folder: Path
-    data: Sequence[dict[str, Any]]
-    label2idx: dict[Any, int]
+    def __init__(self, data: list[Item], output_folder: Path, *, shuffle: bool) -> None:
+        self.data = data
+        self.output_folder = output_folder
+        self.label2idx = self.create_label2idx_dict()
+        super().__init__(self.get_meta(), shuffle=shuffle)
 
     def get_meta(self) -> list[Item]:
         """Return one entry per item: ``id``, ``label``, ``path`` and ``idx``."""
@@ -175,19 +196,6 @@ class LabelledAdapter(ListedAdapter):
     def prepare(self) -> None:
         """Write ``label2idx.json``, unless it exists."""
         self.write_label2idx_dict()
-
-
-def drop_or_refuse_duplicates(
-    entries: list[Item], output_folder: Path, *, remove: bool
-) -> list[Item]:
-    """Return `entries`, on request without repeated ids and ids that are in the folder.
-
-    DuplicateIdException if repeated ids are not to be removed, or no entry is left.
-    """
-    if remove:
-        return remove_entries_with_duplicate_ids(output_folder, entries)
-    refuse_duplicates([(str(entry["id"]), str(entry["id"])) for entry in entries])
-    return entries
 
 
 def refuse_duplicates(ids_and_names: Sequence[tuple[str, str]]) -> None:

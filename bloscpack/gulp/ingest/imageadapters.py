@@ -78,15 +78,11 @@ class Custom20BNCsvJpegAdapter(NumberedAdapter):
         *,
         keep_jpegs: bool = False,
     ) -> None:
-        self.data = self.read_csv(csv_file)
-        refuse_duplicates([(entry["id"], entry["id"]) for entry in self.data])
-        self.output_folder = output_folder
-        self.labels2idx = self.create_label2idx_dict("label")
         self.folder = folder
         self.frame_size = int(frame_size)
         self.shm_dir_path = shm_dir_path
         self.keep_jpegs = keep_jpegs
-        super().__init__(self.get_meta(), shuffle=bool(shuffle))
+        super().__init__(self.read_csv(csv_file), output_folder, "label", shuffle=shuffle)
 
     def read_csv(self, csv_file: Path) -> list[Item]:
         """Return the rows as dicts of ``id`` and ``label``."""
@@ -137,14 +133,12 @@ class ImageListAdapter(LabelledAdapter):
         keep_jpegs: bool = False,
     ) -> None:
         self.input_file = input_file
-        self.output_folder = output_folder
         self.root_folder = self.folder = root_folder
-        self.data = self.parse_paths(input_file)
-        refuse_duplicates([(entry["id"], entry["path"]) for entry in self.data])
-        self.label2idx = self.create_label2idx_dict()
         self.img_size = int(img_size)
         self.keep_jpegs = keep_jpegs
-        super().__init__(self.get_meta(), shuffle=bool(shuffle))
+        data = self.parse_paths(input_file)
+        refuse_duplicates([(entry["id"], entry["path"]) for entry in data])
+        super().__init__(data, output_folder, shuffle=shuffle)
 
     @staticmethod
     def parse_paths(input_file: Path) -> list[Item]:
@@ -206,13 +200,10 @@ class ImageFolderAdapter(FolderAdapter):
         keep_jpegs: bool = False,
     ) -> None:
         self.file_extensions = file_extensions
-        self.data = self.parse_folder(folder)
-        self.output_folder = output_folder
-        self.label2idx = self.create_label2idx_dict()
         self.folder = folder
         self.img_size = int(img_size)
         self.keep_jpegs = keep_jpegs
-        super().__init__(self.get_meta(), shuffle=bool(shuffle))
+        super().__init__(self.parse_folder(folder), output_folder, shuffle=shuffle)
 
     def _frames(self, meta: Item) -> Sequence[Any]:
         return [read_image(path_of(meta), self.img_size, keep_jpegs=self.keep_jpegs)]

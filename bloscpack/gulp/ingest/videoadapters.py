@@ -18,7 +18,6 @@ from .baseadapter import (
     ListedAdapter,
     NumberedAdapter,
     Path,
-    drop_or_refuse_duplicates,
     inside,
     refuse_duplicates,
 )
@@ -123,16 +122,13 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, NumberedAdapter):
             content = self.read_json(json_file)
         else:
             raise RuntimeError("Wrong data file format (.json.gz or .json)")
-        self.data = entries_of(json_file, content, "id", label_name)
-        self.label_name = self._label_name = label_name
-        self.output_folder = output_folder
-        self.labels2idx = self.create_label2idx_dict(label_name)
+        self.label_name = label_name
         self._set_options(folder, frame_size, shm_dir_path, keep_damaged)
         self.frame_rate = _rate(frame_rate)
-        entries = drop_or_refuse_duplicates(
-            self.get_meta(), output_folder, remove=remove_duplicate_ids
+        data = entries_of(json_file, content, "id", label_name)
+        super().__init__(
+            data, output_folder, label_name, shuffle=shuffle, remove=remove_duplicate_ids
         )
-        super().__init__(entries, shuffle=bool(shuffle))
 
     def read_json(self, json_file: Path) -> Any:
         """Return the value in a JSON file."""
@@ -183,18 +179,15 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, NumberedAdapter):
         *,
         keep_damaged: bool = False,
     ) -> None:
-        self.data = self.read_csv(csv_file)
+        data = self.read_csv(csv_file)
         if label_name not in ("label", "id"):
             raise ValueError(f"label_name must be 'label' for a CSV file, not {label_name!r}")
-        self.label_name = self._label_name = label_name
-        self.output_folder = output_folder
-        self.labels2idx = self.create_label2idx_dict(label_name)
+        self.label_name = label_name
         self._set_options(folder, frame_size, shm_dir_path, keep_damaged)
         self.frame_rate = _rate(frame_rate)
-        entries = drop_or_refuse_duplicates(
-            self.get_meta(), output_folder, remove=remove_duplicate_ids
+        super().__init__(
+            data, output_folder, label_name, shuffle=shuffle, remove=remove_duplicate_ids
         )
-        super().__init__(entries, shuffle=bool(shuffle))
 
     def read_csv(self, csv_file: Path) -> list[Item]:
         """Return the rows as dicts of ``id`` and ``label``."""
@@ -250,11 +243,8 @@ class VideoFolderAdapter(FolderAdapter, VideoAdapter):
         keep_damaged: bool = False,
     ) -> None:
         self.file_extensions = file_extensions
-        self.data = self.parse_folder(folder)
-        self.output_folder = output_folder
-        self.label2idx = self.create_label2idx_dict()
         self._set_options(folder, frame_size, shm_dir_path, keep_damaged)
-        super().__init__(self.get_meta(), shuffle=bool(shuffle))
+        super().__init__(self.parse_folder(folder), output_folder, shuffle=shuffle)
 
     def _frames(self, meta: Item) -> Sequence[Any]:
         return self.get_bursted_frames(path_of(meta))
