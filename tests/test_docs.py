@@ -207,7 +207,9 @@ def test_api_page_names_everything_public_of_datasets():
     classes = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type) and value.__module__ == module.__name__
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
     ]
     names = [*bp.benzina.__all__, *classes]
     assert "RandomResizedCrop" in names

@@ -28,24 +28,32 @@ Transform: TypeAlias = Callable[[int, Shape, Shape, Any], Sequence[float]]
 _NTRIES = 10
 
 
-class WarpTransform:
-    """Base of ``warp=`` transforms: where the pixels of a sample come from."""
+class _Transform:
+    """Base of all transforms."""
 
     def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
-        """Return the 9 numbers of the matrix, row by row, that maps output to picture (x, y, 1)."""
+        """Return the numbers for a sample; how many they are, the class says."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__")
 
 
-class OOBTransform:
-    """Base of ``oob=`` transforms: the colour of pixels outside the picture."""
+class WarpTransform(_Transform):
+    """Base of ``warp=`` transforms: where the pixels of a sample come from.
 
-    def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
-        """Return red, green and blue, which get neither bias nor norm."""
-        raise NotImplementedError(f"{type(self).__name__} must define __call__")
+    They return the 9 numbers of the matrix, row by row, that maps output to picture (x, y, 1).
+    """
 
 
-class ColorTransform:
+class OOBTransform(_Transform):
+    """Base of ``oob=`` transforms: the colour of pixels outside the picture.
+
+    They return red, green and blue, which get neither bias nor norm.
+    """
+
+
+class ColorTransform(_Transform):
     """Base of ``color=`` transforms: how Y, Cb and Cr become red, green and blue.
+
+    They return a tuple of one number.
 
     ======  =========================
     0       BT.601, full range
@@ -56,25 +64,16 @@ class ColorTransform:
     ======  =========================
     """
 
-    def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
-        """Return a tuple of one number."""
-        raise NotImplementedError(f"{type(self).__name__} must define __call__")
+
+class NormTransform(_Transform):
+    """Base of ``norm=`` transforms, which return three factors, of red, green and blue."""
 
 
-class NormTransform:
-    """Base of ``norm=`` transforms: factors of red, green and blue."""
+class BiasTransform(_Transform):
+    """Base of ``bias=`` transforms.
 
-    def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
-        """Return three numbers."""
-        raise NotImplementedError(f"{type(self).__name__} must define __call__")
-
-
-class BiasTransform:
-    """Base of ``bias=`` transforms: numbers subtracted from red, green and blue before the norm."""
-
-    def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
-        """Return three numbers."""
-        raise NotImplementedError(f"{type(self).__name__} must define __call__")
+    They return three numbers, subtracted from red, green and blue before the norm.
+    """
 
 
 class ConstantWarpTransform(WarpTransform):

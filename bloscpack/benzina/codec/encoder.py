@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...plugin import CodecError, import_av, restore_scheduling
+from ...plugin import AnyArray, CodecError, import_av, restore_scheduling
 from ..mp4.format import INPUT
 from ..mp4.samplelayout import parse_sample
 from .codecconfig import (
@@ -34,7 +34,7 @@ from .codecconfig import (
     sequence_header,
     split_obus,
 )
-from .picture import Array, Rgb, pad, yuv_planes
+from .picture import Rgb, pad, yuv_planes
 
 _X_PRESETS = (
     "ultrafast",
@@ -193,7 +193,7 @@ class Encoder:
         """Return a PyAV frame in the encoder's pixel format."""
         if not self.lossless:
             kind = "yuv420p" if self.codec == AV1 else "yuvj420p"
-            planes: tuple[Array, ...] = yuv_planes(rgb, width, height)
+            planes: tuple[AnyArray, ...] = yuv_planes(rgb, width, height)
         elif self.codec == HEVC:
             kind = "gbrp"
             padded = pad(rgb, width, height)

@@ -23,6 +23,7 @@ from ...plugin import (
     ORIENTATION_TAG,
     TURNS,
     UPRIGHT,
+    AnyArray,
     CodecError,
     UnsupportedError,
     as_array,
@@ -33,7 +34,6 @@ from ...plugin import (
 )
 from .codecconfig import DEFAULT_MAX_PIXELS
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Rgb = np.ndarray[Any, np.dtype[np.uint8]]
 
 # Pillow's names of formats. EPS is left out because it runs a program.
@@ -140,7 +140,7 @@ def _from_image(image: Any, max_pixels: int) -> Rgb:
     return np.ascontiguousarray(turn(_from_array(_samples(image)), *upright))
 
 
-def _samples(image: Any) -> Array:
+def _samples(image: Any) -> AnyArray:
     """Return the pixels of a Pillow image as an array that `_from_array` accepts."""
     mode: str = image.mode
     if mode in ("1", "L", "LA", "RGB", "RGBA") or mode.startswith("I;16"):
@@ -156,7 +156,7 @@ def _samples(image: Any) -> Array:
     return np.asarray(image.convert("RGBA" if mode in ("P", "PA", "La", "RGBa") else "RGB"))
 
 
-def _from_array(array: Array) -> Rgb:
+def _from_array(array: AnyArray) -> Rgb:
     """Return an array of any accepted form as uint8, (H, W, 3)."""
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
         raise ValueError(
@@ -212,7 +212,7 @@ def thumbnail(rgb: Rgb, tile: int) -> Rgb | None:
     return np.asarray(pillow.fromarray(rgb).resize(size, pillow.Resampling.BICUBIC))
 
 
-def pad(pixels: Array, width: int, height: int) -> Array:
+def pad(pixels: AnyArray, width: int, height: int) -> AnyArray:
     """Return pixels at the top left of a larger frame, repeating the last column and row.
 
     New memory, or `pixels` itself if it fills the frame.
@@ -227,7 +227,7 @@ def pad(pixels: Array, width: int, height: int) -> Array:
     return frame
 
 
-def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
+def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Return the planes of a padded picture: BT.601, full range, 4:2:0.
 
     `width` and `height` of the frame are even, and not less than the picture's. Y has their shape,
@@ -258,10 +258,10 @@ def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
 
 
 def _weighted_sum(
-    channels: list[Array], weights: tuple[int, ...], bits: int, base: int = 0
-) -> Array:
+    channels: list[AnyArray], weights: tuple[int, ...], bits: int, base: int = 0
+) -> AnyArray:
     """Return the weighted sum of the channels divided by 2**bits and rounded, plus `base`."""
-    total: Array = channels[0] * weights[0]
+    total: AnyArray = channels[0] * weights[0]
     total += channels[1] * weights[1]
     total += channels[2] * weights[2]
     total += (base << bits) + (1 << bits - 1)
