@@ -28,6 +28,7 @@ import numpy.ma
 from ..array.attrs import Values, read_only
 from ..exceptions import FormatError
 from ..media import image
+from ..parallel.imports import importing
 from ..storage.batch import Piece, fetch
 from ..storage.protocol import ByteSource
 from ..types import AnyArray, IntArray
@@ -333,6 +334,12 @@ class ClipMapping(Mapping[str, ClipT]):
     def __exit__(self, *exc: object) -> None:
         """Close the source."""
         self.close()
+
+    def _repr_html_(self) -> str:
+        """Return a table of clips and a picture for notebooks."""
+        with importing:
+            from ..display.card import store_card
+        return store_card(self)
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return the ids, for completion of ``source["`` in IPython and notebooks."""

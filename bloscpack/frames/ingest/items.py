@@ -131,8 +131,8 @@ class ClipItem(Item):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayFile(Item):
-    """A ``.npy`` file of an array of shape (T, ...)."""
+class PathItem(Item):
+    """A file or folder that becomes a clip."""
 
     path: str
 
@@ -140,6 +140,11 @@ class ArrayFile(Item):
     def source(self) -> str:
         """The path."""
         return self.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayFile(PathItem):
+    """A ``.npy`` file of an array of shape (T, ...)."""
 
     def read(self, options: ReadOptions) -> Reading:
         """Map the file into memory instead of reading it."""
@@ -176,16 +181,10 @@ class ImageFiles(Item):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFolder(Item):
+class ImageFolder(PathItem):
     """A folder whose JPEG and PNG files are the frames, in the order of their names."""
 
-    path: str
     root: str | None = None  # the folder that links must not lead out of; None allows any link
-
-    @property
-    def source(self) -> str:
-        """The path."""
-        return self.path
 
     def stays_here(self, options: ReadOptions) -> bool:
         """Return whether pickling the content would take longer than reading it."""
@@ -219,16 +218,10 @@ class ImageFolder(Item):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VideoFile(Item):
+class VideoFile(PathItem):
     """A video."""
 
-    path: str
     frame_rate: float | None = None  # frames per second to read; by default every frame once
-
-    @property
-    def source(self) -> str:
-        """The path."""
-        return self.path
 
     def read(self, options: ReadOptions) -> Reading:
         """Decode the frames one by one, upright."""

@@ -8,22 +8,20 @@ a store.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, Unpack
 
 from xxhash import xxh3_128_digest
 
 from ...array.attrs import read_only
 from ...exceptions import (
-    BloscpackError,
     FileChangedError,
     FormatError,
     NotFoundError,
     UnsupportedError,
 )
 from ...notice import notice, warn_unclosed
-from ...parallel.imports import importing
 from ...storage.file import open_source
-from ...storage.protocol import ByteSource, closed_on_error, errors_at
+from ...storage.protocol import ByteSource, ErrorsAt, closed_on_error, errors_at
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
 from ...types import (
@@ -77,11 +75,7 @@ class Ids(Sequence[str]):
     def __len__(self) -> int:
         return self._nclips
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: Any) -> Any:
         """Return an id, or a list of ids."""
         if isinstance(index, slice):
             return [self._index.id(number) for number in range(*index.indices(self._nclips))]
@@ -371,14 +365,11 @@ class FrameStore(ClipMapping[StoreClip]):
         self._check_open()
         if not isinstance(key, str):
             raise TypeError(f"an id must be a str, not {type(key).__name__}")
-        try:
+        with ErrorsAt(lambda: ("", self.name)):
             ordinal = self._index.find(key)
             if ordinal < 0:
                 raise NotFoundError(f"no clip {key!r:.80} among {len(self)}")
             clip = open_clip(self, self._source, self._index, key, ordinal)
-        except BloscpackError as err:
-            err.at(path=self.name)
-            raise
         if len(self._clips) >= _MAX_KEPT_CLIPS:
             self._clips = {}
         self._clips[key] = clip
@@ -629,12 +620,6 @@ class FrameStore(ClipMapping[StoreClip]):
     def __repr__(self) -> str:
         state = "" if self._is_open else " (closed)"
         return f"<bloscpack.frames.FrameStore {self.name!r} of {len(self)} clips{state}>"
-
-    def _repr_html_(self) -> str:
-        """Return a table of clips and a picture for notebooks."""
-        with importing:
-            from ...display.card import store_card
-        return store_card(self)
 
     def _check_open(self) -> None:
         """Raise if the store is closed."""

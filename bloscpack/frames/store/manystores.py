@@ -10,13 +10,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...array.attrs import read_only
 from ...exceptions import NotFoundError
-from ...parallel.imports import importing
 from ...parallel.threads import run_indexed
 from ...storage.file import open_source
 from ...storage.pool import MAX_OPEN_FILES, FilePool
@@ -271,12 +270,6 @@ class ManyStores(ClipMapping[StoreClip]):
             state = f"{len(self)} clips"
         return f"<bloscpack.frames.ManyStores of {len(self._places)} files, {state}>"
 
-    def _repr_html_(self) -> str:
-        """Return a table of clips and a picture for notebooks."""
-        with importing:
-            from ...display.card import store_card
-        return store_card(self)
-
 
 class ManyIds(Sequence[str]):
     """Ids of several stores, one store after the other."""
@@ -290,11 +283,7 @@ class ManyIds(Sequence[str]):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: Any) -> Any:
         """Return an id, or a list of ids."""
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]

@@ -156,7 +156,7 @@ class RawClip(StoreClip):
         if len(view) < nbytes:
             raise TruncatedError(
                 f"{nbytes} bytes expected at offset {offset}; found {len(view)}", offset=offset
-            ).at(self._label(first), self._store.name)
+            ).at(*self._where(first))
         if count and not self._is_verified(range(first, first + count)):
             chunks = range(first // self._format.group, int(indices[-1]) // self._format.group + 1)
             self._verify(chunks)
