@@ -226,7 +226,7 @@ def test_impossible_conversions(stored: Path, tmp_path: Path) -> None:
 
 def test_verbatim_is_not_for_an_array(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(3))
-    with pytest.raises(ValueError, match=r"verbatim, .* are not for an array"):
+    with pytest.raises(ValueError, match=r"verbatim is for a copy of .*, not of type 'array'"):
         bp.convert(tmp_path / "a.npy", tmp_path / "a.blp", to="array", verbatim=True)
 
 
