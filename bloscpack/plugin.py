@@ -87,7 +87,6 @@ if TYPE_CHECKING:
         gulp_card,
         recording_card,
         sample_card,
-        store_card,
         stream_card,
     )
     from .display.colormap import shares_of
@@ -319,7 +318,7 @@ else:
         "storage.update": "check_regular create_like forked_error make_like temporary_path",
         "storage.url": "is_url refuse_url shown shown_name",
         "storage.window": "WindowSource",
-        "display.card": "dataset_card gulp_card recording_card sample_card store_card stream_card",
+        "display.card": "dataset_card gulp_card recording_card sample_card stream_card",
         "display.colormap": "shares_of",
         "display.contactsheet": "spread",
         "display.thumbnail": "picture_axes",
