@@ -9,7 +9,9 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.filetypes.copyjob import COPY_DEFAULTS, CopyOptions
-from bloscpack.filetypes.table import FILETYPES, TARGETS
+from bloscpack.filetypes.table import FILETYPES, GUESTS, TARGETS
+
+from ..conftest import PACKAGE
 
 # One value of each option that is not its default.
 GIVEN: dict[str, Any] = {
@@ -31,7 +33,9 @@ ROWS = [*TARGETS, *(each for each in FILETYPES if each.copy)]
 
 def test_every_option_is_that_of_a_row() -> None:
     taken = {name for row in ROWS for name in row.options}
-    assert taken == {*CopyOptions.__annotations__} == {*GIVEN}
+    assert taken <= {*CopyOptions.__annotations__} == {*GIVEN}
+    if all((PACKAGE / guest).is_dir() for guest in GUESTS):
+        assert taken == {*GIVEN}
 
 
 def test_the_signature_lists_them() -> None:
