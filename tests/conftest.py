@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
+# Tests of the core whose files of other libraries `convert` reads or writes.
+needs_exchange = pytest.mark.skipif(
+    not (PACKAGE / "exchange").is_dir(), reason="files of other libraries are not converted"
+)
 _REFERENCE = Path(os.environ.get("BLOSCPACK_VECTORS") or REPOSITORY.parent / "shared" / "vectors")
 SMALL_VECTORS = REPOSITORY / "tests" / "vectors"
 SMALL_FORMATS = SMALL_VECTORS / "formats"

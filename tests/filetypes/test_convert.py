@@ -12,6 +12,7 @@ from bloscpack.frames.store import openclip
 from bloscpack.media import image
 from bloscpack.storage import disk
 
+from ..conftest import needs_exchange
 from ..frames.memory_source import MemorySourceOfClips
 
 pytest.importorskip("simplejpeg", reason="images are JPEG")
@@ -69,6 +70,7 @@ def test_a_store_to_a_store(tmp_path: Path) -> None:
             assert store.attrs == {"k": 1}
 
 
+@needs_exchange
 @pytest.mark.parametrize("name", ["b.blp", "b.npy"])
 def test_a_file_that_appears_during_the_copy_is_kept(tmp_path: Path, name: str) -> None:
     np.save(tmp_path / "a.npy", pixels(1, 4, 6, 5))
@@ -82,6 +84,7 @@ def test_a_file_that_appears_during_the_copy_is_kept(tmp_path: Path, name: str) 
     assert left_in(tmp_path) == ["a.npy", name]
 
 
+@needs_exchange
 def test_a_copy_is_synced_before_it_gets_its_name(tmp_path: Path, monkeypatch: Any) -> None:
     calls: list[str] = []
 

@@ -11,6 +11,7 @@ import bloscpack as bp
 from bloscpack.cli.main import main
 from bloscpack.exceptions import UnsupportedError, WrongKindError
 
+from ..conftest import needs_exchange
 from ..servers import FileServer
 
 ROWS = np.arange(60.0).reshape(20, 3)
@@ -47,6 +48,7 @@ def test_files(array: Path, url: str, tmp_path: Path) -> None:
         assert store["walk"].shape == (3, 8, 8)
 
 
+@needs_exchange
 def test_no_folders(array: Path, url: str, tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     with bp.frames.create(tmp_path / "clips.blp") as store:
@@ -56,6 +58,7 @@ def test_no_folders(array: Path, url: str, tmp_path: Path) -> None:
             bp.convert(source, f"{url}/{name}")
 
 
+@needs_exchange
 def test_the_command(array: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("aiohttp")
     assert main(["convert", str(array), f"file://{tmp_path}/b.npy"]) == 0

@@ -11,7 +11,7 @@ import bloscpack as bp
 from bloscpack.filetypes.copyjob import COPY_DEFAULTS, CopyOptions
 from bloscpack.filetypes.table import FILETYPES, GUESTS, TARGETS
 
-from ..conftest import PACKAGE
+from ..conftest import PACKAGE, needs_exchange
 
 # One value of each option that is not its default.
 GIVEN: dict[str, Any] = {
@@ -64,6 +64,7 @@ def test_other_types_refuse_an_option(target: Any, tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["a.blp"]
 
 
+@needs_exchange
 def test_a_default_is_as_good_as_nothing(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", np.zeros((2, 4, 4), "f4"))
     defaults = {**dict.fromkeys(GIVEN), **COPY_DEFAULTS}

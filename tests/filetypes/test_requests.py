@@ -12,6 +12,7 @@ import bloscpack as bp
 from bloscpack.cli.main import main
 
 from .. import clientlist
+from ..conftest import needs_exchange
 from ..servers import FileServer, running
 
 pytest.importorskip("aiohttp", reason="files behind URLs need it")
@@ -75,7 +76,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
         clientlist.close_all()
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=needs_exchange) if name.startswith("convert") else name
+        for name in COUNTS
+    ],
+)
 def test_requests(name: str, served: FileServer, tmp_path: Path) -> None:
     file, requests, share, function = COUNTS[name]
     served.clear()

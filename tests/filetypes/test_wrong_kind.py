@@ -26,6 +26,7 @@ from bloscpack.format import filekind
 from bloscpack.format.filekind import DATASET, GULP_DIRECTORY, GULP_FILE, RECORDING, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
 
+from ..conftest import needs_exchange
 from ..test_layers import FILE_TYPES
 
 MP4 = b"\0\0\0\x10ftypisom\0\0\0\0\0\0\0\x08moov"
@@ -124,6 +125,7 @@ def test_a_file_of_another_kind_names_the_right_call(
     assert str(pickle.loads(pickle.dumps(caught.value))).endswith(message.partition(": ")[2])
 
 
+@needs_exchange
 @pytest.mark.usefixtures("files")
 def test_an_array_to_convert_is_not_reported_as_damaged() -> None:
     with pytest.raises(ValueError, match=r"shape \(2000,\) is not a clip of frames") as caught:

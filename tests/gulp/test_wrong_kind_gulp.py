@@ -7,7 +7,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import NotBloscpackError
 
-from .test_wrong_kind import folder_with
+from ..filetypes.test_wrong_kind import folder_with
 
 
 @pytest.mark.parametrize(
