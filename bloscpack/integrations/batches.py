@@ -45,9 +45,8 @@ class FrameBatches(Passes):
         Batches that are read before they are requested; by default twice `threads`.
     transform : callable, optional
         Called with each batch, in the thread that read it; returns the batch to use.
-    **options
-        The options of `FrameDataset` that choose items: clips, length, stride, start, hop, short,
-        label, with_meta, storage_options.
+    clips, length, stride, start, hop, short, label, with_meta, storage_options
+        As for `FrameDataset`.
 
     Notes
     -----
