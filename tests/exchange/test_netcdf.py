@@ -162,6 +162,16 @@ def test_decoded_items_are_not_decoded_again(name: str, units: str, tmp_path: Pa
     assert bp.open(tmp_path / "b.blp").attrs == bp.open(tmp_path / "a.blp").attrs
 
 
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "a.zarr"])
+def test_decoded_coordinates_are_not_scaled_again(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    coords = {"x": ("x", [1.0, 2], {"add_offset": 5.0})}
+    bp.save(tmp_path / "a.blp", xr.DataArray([1, 2], coords, "x", "v"))
+    with pytest.raises(UnsupportedError, match=r"coordinates 'x' .* scale them again by 'add_of"):
+        bp.convert(tmp_path / "a.blp", tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize("name", ["a.nc", "a.h5", "3.zarr", "2.zarr"])
 def test_attributes_of_times_and_of_the_type_of_items(name: str, tmp_path: Path) -> None:
     pytest.importorskip("zarr")
