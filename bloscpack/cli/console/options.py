@@ -264,7 +264,7 @@ def add_locking_option(parser: Container) -> None:
 
 def add_json_option(parser: Container) -> None:
     """Add ``--json``."""
-    parser.add_argument("--json", action="store_true", help="print JSON (schema in docs/cli.md)")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema in docs/json.md)")
 
 
 def add_classic_option(parser: Container) -> None:
