@@ -212,7 +212,7 @@ def _append(
     done = reported = 0
     for share, record, payload in records:
         stream_id, version = share.ids[record.stream], record.format_version
-        file.append(stream_id, record.record_type, version, record.timestamp, payload)
+        file.append(stream_id, record.record_type, version, record.timestamp, *payload)
         done += len(record.stored) + RECORD_HEADER_SIZE
         if progress is not None and done - reported >= _PROGRESS_NBYTES:
             progress(done, total)

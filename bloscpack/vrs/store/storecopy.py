@@ -175,7 +175,7 @@ def _write_recording(
         for batch in map_ordered(_encoded, batches, threads):
             for form, row, payload in batch:
                 time = form.timestamps.item(row)
-                file.append(form.stream_id, form.record_type, form.version, time, payload)
+                file.append(form.stream_id, form.record_type, form.version, time, *payload)
             count.add(len(batch))
         file.close(streams)
     except BaseException:

@@ -41,7 +41,6 @@ from ..format.format import (
     StreamId,
 )
 from ..format.indexrecord import MIN_ZSTD_RECORDS, SPLIT_RECORDS, classic_index, internal_header
-from ..format.payload import StoredPayload
 from ..format.recordindex import (
     CLASSIC_VERSION,
     INDEX_ENTRY,
@@ -207,14 +206,17 @@ class RecordFile:
         record_type: int,
         format_version: int,
         timestamp: float,
-        payload: StoredPayload,
+        parts: Sequence[BytesLike],
+        nbytes: int,
+        compression: int = Compression.NONE,
+        uncompressed_nbytes: int = 0,
     ) -> None:
         """Append a record.
 
-        The payload is not referenced afterwards. After an OSError the file does not have the
-        record, earlier records are not lost, and the call may be retried.
+        The payload, given as the fields of a `StoredPayload`, is not referenced afterwards. After
+        an OSError the file does not have the record, earlier records are not lost, and the call may
+        be retried.
         """
-        parts, nbytes, compression, uncompressed_nbytes = payload
         size = RECORD_HEADER_SIZE + nbytes
         buffer = self._buffer
         pending = len(buffer)

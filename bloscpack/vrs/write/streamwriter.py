@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from ...plugin import BytesLike
 from ..format.description import NAME_TAG, StreamTags, check_tag
 from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType, StreamId, find_record_type
-from ..format.payload import MIN_COMPRESSED_NBYTES, StoredPayload, stored_payload
+from ..format.payload import MIN_COMPRESSED_NBYTES, stored_payload
 from .declaration import as_bytes
 from .encoding import BlockDeclaration, RecordEncoder
 from .recordfile import MAX_RECORD_NBYTES
@@ -241,20 +241,27 @@ class StreamWriter:
             raise ValueError(f"nbytes {nbytes}: expected 0 or more")
         if Compression(compression) == Compression.NONE and nbytes != view.nbytes:
             raise ValueError(f"uncompressed payload: {view.nbytes} bytes, expected {nbytes}")
-        self._put(kind, timestamp, version, StoredPayload([view], view.nbytes, compression, nbytes))
+        self._put(kind, timestamp, version, [view], view.nbytes, compression, nbytes)
 
     def _write(
         self, kind: RecordType, timestamp: float, parts: list[BytesLike], version: int
     ) -> None:
         nbytes = sum(map(len, parts))
         if nbytes < MIN_COMPRESSED_NBYTES or self.compression == "none":
-            self._put(kind, timestamp, version, StoredPayload(parts, nbytes))
+            self._put(kind, timestamp, version, parts, nbytes)
         else:
             whole = parts[0] if len(parts) == 1 else b"".join(parts)
-            self._put(kind, timestamp, version, stored_payload(whole, self.compression))
+            self._put(kind, timestamp, version, *stored_payload(whole, self.compression))
 
     def _put(
-        self, kind: RecordType, timestamp: float, version: int, payload: StoredPayload
+        self,
+        kind: RecordType,
+        timestamp: float,
+        version: int,
+        parts: Sequence[BytesLike],
+        nbytes: int,
+        compression: int = Compression.NONE,
+        uncompressed_nbytes: int = 0,
     ) -> None:
         try:
             is_time = isfinite(timestamp)
@@ -264,10 +271,12 @@ class StreamWriter:
             raise ValueError(f"version {version!r}: expected 0 to {_MAX_VERSION}")
         if not is_time:
             raise ValueError(f"timestamp {timestamp!r:.40}: expected a finite number of seconds")
-        largest = max(payload.nbytes + RECORD_HEADER_SIZE, payload.uncompressed_nbytes)
+        largest = max(nbytes + RECORD_HEADER_SIZE, uncompressed_nbytes)
         if largest > MAX_RECORD_NBYTES:
             raise ValueError(f"a record of {largest} bytes: expected less than 4 GiB")
-        self._sink.append(self, kind, version, timestamp, *payload)
+        self._sink.append(
+            self, kind, version, timestamp, parts, nbytes, compression, uncompressed_nbytes
+        )
 
     def __repr__(self) -> str:
         return f"<StreamWriter {self.id} {self._vrs_tags.get(NAME_TAG, '')!r}>"

@@ -44,7 +44,7 @@ from ..format.format import (
     RecordType,
     StreamId,
 )
-from ..format.payload import StoredPayload, check_preset, stored_payload
+from ..format.payload import check_preset, stored_payload
 from ..format.typenames import TYPE_NAMES, type_name
 from ..read.content import files_of
 from .recordfile import RecordFile, refuse_url_as_target
@@ -267,7 +267,6 @@ class Writer:
         uncompressed_size: int,
     ) -> None:
         """Append a record that `StreamWriter` has checked."""
-        payload = StoredPayload(parts, nbytes, compression, uncompressed_size)
         # Before the lock, which a fork may have copied while it was held.
         self._file.check_process()
         with self.lock:
@@ -275,7 +274,16 @@ class Writer:
                 self._write_tags(stream)
             elif self._is_closed:
                 raise ValueError(_CLOSED)
-            self._file.append(stream.stream_id, record_type, version, timestamp, payload)
+            self._file.append(
+                stream.stream_id,
+                record_type,
+                version,
+                timestamp,
+                parts,
+                nbytes,
+                compression,
+                uncompressed_size,
+            )
 
     def _write_tags(self, stream: "StreamWriter") -> None:
         """Write the description, or a tags record if the tags of a stream changed since then."""
@@ -288,7 +296,7 @@ class Writer:
                 each.is_changed = False
         if stream.is_changed:
             tags = stored_payload(pack_tags_record(stream.stream_tags()), stream.compression)
-            self._file.append(stream.stream_id, RecordType.TAGS, TAGS_VERSION, TIMESTAMP_MIN, tags)
+            self._file.append(stream.stream_id, RecordType.TAGS, TAGS_VERSION, TIMESTAMP_MIN, *tags)
             stream.is_changed = False
 
     def _write_all_tags(self) -> None:
