@@ -172,9 +172,9 @@ def test_attributes() -> None:
 
 # Handlers that change a message instead of adding a place in front of it, and why.
 CHANGED_MESSAGES = {
-    "archive/reader.py": "an error in the front or the index ends in advice",
     "benzina/load/batching.py": "a sample's index becomes its index and name",
     "container/front.py": "an error in the front ends in advice",
+    "container/members.py": "an error in the front or the index ends in advice",
 }
 
 
