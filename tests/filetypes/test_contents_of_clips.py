@@ -21,6 +21,7 @@ from ..conftest import SMALL_FORMATS
 from ..vrs.recordings import Made, make_recording
 
 Image = pytest.importorskip("PIL.Image")
+pytest.importorskip("bloscpack.gulp", reason="it was deleted")
 
 pytestmark = pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")
 
