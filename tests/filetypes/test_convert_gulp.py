@@ -289,12 +289,12 @@ def test_options_that_make_no_sense(
 
 @pytest.mark.parametrize("quality", [0, 90])
 def test_quality_is_not_for_an_array(tmp_path: Path, quality: int) -> None:
-    np.save(tmp_path / "a.npy", np.arange(8.0))
+    bp.save(tmp_path / "a.blp", np.arange(8.0))
     with pytest.raises(
         ValueError, match="quality is for a copy of type 'gulp', not of type 'array'"
     ):
-        bp.convert(tmp_path / "a.npy", tmp_path / "b.blp", quality=quality)
-    assert left_in(tmp_path) == ["a.npy"]
+        bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", quality=quality)
+    assert left_in(tmp_path) == ["a.blp"]
 
 
 @pytest.mark.parametrize("name", small_vectors("recording.vrs"))
