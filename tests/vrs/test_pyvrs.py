@@ -322,3 +322,5 @@ def test_a_filter_without_limits_keeps_records_without_a_time(tmp_path: Path) ->
         assert len(reader.filtered_by_fields(stream_ids="241-1")) == 3
         assert len(reader.filtered_by_fields(min_timestamp=1)) == 2
         assert len(reader.filtered_by_fields(max_timestamp=1)) == 2
+        nothing = reader.filtered_by_fields(stream_ids="nothing")
+        assert repr(nothing.min_timestamp) == repr(nothing.max_timestamp) == "0"

@@ -40,6 +40,8 @@ class FilteredVRSReader(TimedRows):
     images.
     """
 
+    _no_time = 0  # an integer, as in pyvrs
+
     def __init__(self, reader: Owner, record_filter: RecordFilter) -> None:
         self._reader = reader
         self._record_filter = record_filter

@@ -213,6 +213,8 @@ class Rows(Sequence[Any]):
 class TimedRows(Rows, Queries):
     """Records of a reader that are in time order: all of them, or those that match a filter."""
 
+    _no_time: float = 0.0  # of no records
+
     @property
     def n_records(self) -> int:
         """Number of records."""
@@ -221,12 +223,12 @@ class TimedRows(Rows, Queries):
     @property
     def min_timestamp(self) -> float:
         """Time of the first record; 0 without records."""
-        return float(self._catalog.timestamp[self._rows[0]]) if len(self) else 0.0
+        return float(self._catalog.timestamp[self._rows[0]]) if len(self) else self._no_time
 
     @property
     def max_timestamp(self) -> float:
         """Time of the last record; 0 without records."""
-        return float(self._catalog.timestamp[self._rows[-1]]) if len(self) else 0.0
+        return float(self._catalog.timestamp[self._rows[-1]]) if len(self) else self._no_time
 
     @property
     def time_range(self) -> float:
