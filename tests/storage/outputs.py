@@ -169,7 +169,11 @@ FOLDERS: dict[str, Callable[[str], Any]] = {
         *("pictures", "OUT"),
     ),
 }
-SUFFIXES = {"convert to zarr.zip": ".zarr.zip", "blpk cat of a picture": ".png"}
+SUFFIXES = {
+    "convert to zarr.zip": ".zarr.zip",
+    "blpk cat of a picture": ".png",
+    "blpk sheet": ".png",
+}
 
 
 def make_sources() -> None:
