@@ -1,11 +1,13 @@
 """The seam between the core and its guests."""
 
 import ast
+import py_compile
 from pathlib import Path
 
 import pytest
 
 from bloscpack import plugin
+from bloscpack.filetypes import table
 from bloscpack.filetypes.table import GUESTS
 
 PACKAGE = Path(plugin.__file__).parent
@@ -45,3 +47,15 @@ def test_every_name_is_used_by_a_guest() -> None:
         if home == "plugin"
     }
     assert used == imported(Path(plugin.__file__)).keys()
+
+
+def test_rows_of_a_guest_are_found_without_their_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in an installation of bytecode alone.
+    (tmp_path / "view").mkdir()
+    (tmp_path / "rows.py").write_text("COMMANDS = (5,)")
+    py_compile.compile(str(tmp_path / "rows.py"), cfile=str(tmp_path / "view" / "rows.pyc"))
+    monkeypatch.setattr(table, "__file__", str(tmp_path / "filetypes" / "table.py"))
+    assert table._load("view").COMMANDS == (5,)
+    assert table._load("gulp") is None

@@ -8,7 +8,8 @@ on use, as most programs meet one or two types.
 import importlib
 import os
 from collections.abc import Callable, Mapping
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -149,9 +150,9 @@ GUESTS = ("view", "gulp", "vrs", "benzina", "exchange")
 
 def _load(guest: str) -> Any:
     """Return the module `rows` of a guest, without importing its package, which loads all of it."""
-    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), guest, "rows.py")
-    spec = spec_from_file_location(f"bloscpack.{guest}.rows", path)
-    if not os.path.exists(path) or spec is None or spec.loader is None:
+    folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), guest)
+    spec = PathFinder.find_spec(f"bloscpack.{guest}.rows", [folder])
+    if spec is None or spec.loader is None:
         return None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
