@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, NotFoundError
+from ..exceptions import NotFoundError
 from ..frames.indexing import IndexedClip
 from ..frames.protocol import ClipMapping, FrameSelection, frame_indices, read_clip
 from ..media import image
 from ..media.pictureitems import Item, PictureFolder
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
-from ..storage.protocol import errors_at
+from ..storage.protocol import ErrorsAt, errors_at
 from ..types import AnyArray, IntArray
 from .inventory import Inventory, quoted
 
@@ -97,13 +97,9 @@ class ImageClip(IndexedClip):
     def read_images(self, selection: FrameSelection = None) -> list[bytes]:
         """Return the bytes of images."""
         found = [self._read(int(each)) for each in frame_indices(selection, len(self)).indices]
-        with errors_at(self._name, whole=""):
+        with ErrorsAt(lambda: (f"clip {quoted(self.id)}", self._name, "")):
             for data in found:
-                try:
-                    _, more = image.inspect(data)
-                except BloscpackError as err:
-                    err.at(f"clip {quoted(self.id)}")
-                    raise
+                _, more = image.inspect(data)
                 for inventory in (self._own, self._inventory) if more else ():
                     inventory.add(f"{quoted(self.id)}: {more}")
         return found

@@ -211,21 +211,6 @@ class Closeable(Protocol):
         """Close the object."""
 
 
-@contextmanager
-def errors_at(
-    name: str | os.PathLike[str] | None, whole: str | os.PathLike[str] | None = None
-) -> Iterator[None]:
-    """Add a path to errors of ours that have none; `whole` as for `BloscpackError.at`.
-
-    It costs about a microsecond: use `ErrorsAt` where single frames or records are read.
-    """
-    try:
-        yield
-    except BloscpackError as err:
-        err.at(path=name, whole=whole)
-        raise
-
-
 class ErrorsAt:
     """Context that adds a place to errors of ours: ``place(*args)`` returns arguments of `at`.
 
@@ -244,6 +229,13 @@ class ErrorsAt:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, BloscpackError):
             error.at(*self._place(*self._args))
+
+
+def errors_at(
+    name: str | os.PathLike[str] | None, whole: str | os.PathLike[str] | None = None
+) -> ErrorsAt:
+    """Add a path to errors of ours that have none; `whole` as for `BloscpackError.at`."""
+    return ErrorsAt(lambda: ("", name, whole))
 
 
 @contextmanager
