@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DECODED,
         DEFAULT_NAME,
         NO_NAME,
+        OF_SCALING,
         TYPES,
         Coord,
         Labels,
@@ -326,8 +327,8 @@ else:
         "array.arraylike": "as_array",
         "array.arraymetadata": "new_array stored_view",
         "array.axislabels": (
-            "Coord DECODED DEFAULT_NAME Labels NO_NAME TYPES hidden_attrs pack_labels "
-            "packed_attrs typed types_of"
+            "Coord DECODED DEFAULT_NAME Labels NO_NAME OF_SCALING TYPES hidden_attrs "
+            "pack_labels packed_attrs typed types_of"
         ),
         "array.chunkpieces": "contiguous_run",
         "array.dtype": "Dtype",

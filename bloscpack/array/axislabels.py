@@ -39,8 +39,8 @@ _OF_ITEMS = {
     *("_FillValue", "missing_value", "valid_min", "valid_max", "valid_range"),
     *("flag_values", "flag_masks"),
 }
-_OF_SCALING = {"scale_factor", "add_offset"}
-_OF_DECODING = {"_FillValue", "missing_value", *_OF_SCALING, "_Unsigned", "calendar"}
+OF_SCALING = {"scale_factor", "add_offset"}
+_OF_DECODING = {"_FillValue", "missing_value", *OF_SCALING, "_Unsigned", "calendar"}
 # First words of the units by which xarray decodes times.
 _TIME_UNITS = {
     *("days", "hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds"),
@@ -134,7 +134,7 @@ def types_of(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
         for key, value in attrs.items()
         if isinstance(value, np.generic | np.ndarray)
         and value.dtype.kind in "iuf"
-        and key in _OF_ITEMS | _OF_SCALING
+        and key in _OF_ITEMS | OF_SCALING
         and value.dtype.newbyteorder("=")
         != (_type_of(key, dtype) or np.array(value.tolist()).dtype)
     }
@@ -142,7 +142,7 @@ def types_of(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
 
 
 def _type_of(key: str, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    if key in _OF_SCALING:
+    if key in OF_SCALING:
         return np.dtype("f8")
     if dtype.kind == "b":
         return np.dtype("i1")  # as netCDF has booleans
@@ -155,7 +155,7 @@ def typed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
     ours = {TYPES} if isinstance(types, dict) else set()
     ours |= {DECODED} if attrs.get(DECODED) is True else set()
     found = {key: value for key, value in attrs.items() if key not in ours}
-    for key in found.keys() & (_OF_ITEMS | _OF_SCALING):
+    for key in found.keys() & (_OF_ITEMS | OF_SCALING):
         given = types.get(key) if isinstance(types, dict) else None
         with suppress(TypeError, ValueError, OverflowError), np.errstate(invalid="ignore"):
             wanted = np.dtype(given) if isinstance(given, str) else _type_of(key, dtype)

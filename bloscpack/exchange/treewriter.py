@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..plugin import (
+    OF_SCALING,
     Add,
     AnyArray,
     ArraySource,
@@ -69,7 +70,7 @@ class TreeWriter(ArrayWriter):
             raise UnsupportedError(f"its name is inside of array {min(around)!r:.80}")
         labels = labels_of(source.attrs, source.rows.shape)
         for key, coord in coords_of(labels).items():
-            found = coord.attrs.keys() & {"scale_factor", "add_offset"}
+            found = coord.attrs.keys() & OF_SCALING
             if labels and labels.is_decoded and found:
                 raise UnsupportedError(
                     f"its coordinates {key!r:.80} are decoded, and other libraries would scale "
