@@ -96,7 +96,8 @@ class VideoContent:
     def rgb(self, frame: Any) -> Pixels:
         """Return the pixels of a frame as RGB of 8 bits."""
         self._left_out |= dict.fromkeys(lost_depth(frame.format))
-        if has_alpha(frame.format) and converted(frame, "rgba")[..., 3].min() < 255:
+        is_unknown = "transparency" not in self._left_out and has_alpha(frame.format)
+        if is_unknown and converted(frame, "rgba")[..., 3].min() < 255:
             self._left_out["transparency"] = None
         return converted(frame, "rgb24")
 
