@@ -1,6 +1,7 @@
 """Files of the page, and a copy of it for a static web host, which reads files by HTTP ranges."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 from ..plugin import disk, display, open_sink
@@ -16,6 +17,7 @@ _POLICY = (
 _BEFORE = '<meta charset="utf-8">\n'
 
 
+@cache
 def page_files() -> dict[str, Path]:
     """Return the files of the page by their names, which are relative to its URL."""
     return {
