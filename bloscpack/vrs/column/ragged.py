@@ -30,7 +30,7 @@ def joined(pieces: Sequence[memoryview | bytes]) -> tuple[Offsets, NDArray[np.ui
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strings:
-    """AnyArray of strings, stored as their joined bytes.
+    """Array of strings, stored as their joined bytes.
 
     Attributes
     ----------
