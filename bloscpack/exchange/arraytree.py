@@ -250,10 +250,12 @@ class ArrayTree:
         inventory.add(*(attribute(key, of) for key in attrs))
         for key, value in attrs.items():
             try:
-                found[key] = plain_value(value)
+                plain = plain_value(value)
             except (TypeError, ValueError):
                 continue
-            inventory.carry(attribute(key, of))
+            if isinstance(key, str):  # else bytes that are not UTF-8
+                found[key] = plain
+                inventory.carry(attribute(key, of))
         return found
 
     def _opened(self, node: Node, *, is_alone: bool) -> ArraySource:
@@ -274,11 +276,15 @@ class ArrayTree:
             del attrs["coordinates"]
         attrs = packed_attrs(attrs)
         name = node.name or DEFAULT_NAME
-        is_default = node.dims is not None and _is_default(node.dims, rows.shape) and not coords
-        if node.dims is not None and not (is_default and (name == DEFAULT_NAME or not is_alone)):
+        dims = node.dims
+        if dims is not None and len({*zip(dims, rows.shape, strict=True)}) != len({*dims}):
+            inventory.add(f"names {[*dims]!r:.80} of the axes of {of}, whose lengths differ")
+            dims, coords = None, {}
+        is_default = dims is not None and _is_default(dims, rows.shape) and not coords
+        if dims is not None and not (is_default and (name == DEFAULT_NAME or not is_alone)):
             entries = {key: self._entry(self._nodes[path]) for key, path in coords.items()}
-            taken = name in node.dims or name in entries
-            dims = _default(rows.shape) if is_default else [*node.dims]
+            taken = name in dims or name in entries
+            dims = _default(rows.shape) if is_default else [*dims]
             attrs |= {"name": NO_NAME if taken else name, "dims": dims, "coords": entries}
         rest = dict(node.rest)
         if isinstance(rest.get("coords"), dict) and "coords" in attrs:

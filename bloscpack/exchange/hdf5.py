@@ -187,6 +187,7 @@ class _Reader:
             add_text(node, dataset.shape, lambda place: dataset.asstr()[place])
             return
         dtype = np.dtype(dataset.dtype.str) if dataset.dtype.names is None else dataset.dtype
+        shape = self._shape(dataset) if self._is_netcdf else dataset.shape
         is_bool = self._is_netcdf and dtype == "i1" and node.attrs.get("dtype") == "bool"
         if is_bool:
             node.attrs = {key: value for key, value in node.attrs.items() if key != "dtype"}
@@ -195,16 +196,32 @@ class _Reader:
             with errors_of(f"{_WHAT}: dataset {path!r:.80}", self._where):
                 if dtype.kind in "mM":  # opaque for HDF5
                     return np.asarray(dataset[place], dtype)
-                part = np.empty([one.stop - one.start for one in place], dataset.dtype)
-                if part.size:
-                    dataset.read_direct(part, place)
+                sides = [one.stop - one.start for one in place]
+                part = np.empty(sides, dataset.dtype)
+                ends = zip(place, dataset.shape, strict=True)
+                held = tuple(slice(one.start, min(one.stop, end)) for one, end in ends)
+                if held != place:
+                    part[...] = dataset.fillvalue
+                if all(one.start < one.stop for one in held):
+                    own = tuple(slice(one.stop - one.start) for one in held)
+                    dataset.read_direct(part, held, own)
                 if not is_bool:
                     return part.view(dtype)
                 if ((part != 0) & (part != 1)).any():
                     raise ValueError("items of a boolean variable are neither 0 nor 1")
                 return part.view(bool)
 
-        node.rows = Rows(dataset.shape, np.dtype(bool) if is_bool else dtype, read)
+        node.rows = Rows(shape, np.dtype(bool) if is_bool else dtype, read)
+
+    def _shape(self, dataset: Any) -> tuple[int, ...]:
+        """Return the shape of a variable: unlimited axes are as long as their dimension."""
+        _, scales = self._dims(dataset)
+        return tuple(
+            max(length, *(len(self._datasets[path]) for path in found))
+            if most is None and found
+            else length
+            for length, most, found in zip(dataset.shape, dataset.maxshape, scales, strict=True)
+        )
 
     def _lost(self, dataset: Any, node: Node) -> list[str]:
         """Return what the file has for a dataset besides its items, and a copy has not."""
@@ -250,10 +267,15 @@ def _fault(dataset: Any) -> str:
     """Return why an array cannot have the items of a dataset; empty if it can."""
     if dataset.shape is None:
         return _NO_ITEMS
+    try:
+        dtype = dataset.dtype
+    except (TypeError, ValueError) as err:  # integers of 3 bytes, times of C
+        return f"its type is unknown to numpy: {err!s:.80}"
+    if dtype.subdtype is not None:
+        return "its items are arrays; copy them with h5py"
     if dataset.external is not None or dataset.is_virtual:
         return "its items are in other files or datasets; copy them with h5py"
-    text = h5py.check_string_dtype(dataset.dtype)
-    return _NO_ITEMS if dataset.dtype.hasobject and text is None else ""
+    return _NO_ITEMS if dtype.hasobject and h5py.check_string_dtype(dtype) is None else ""
 
 
 def _enum_labels(dtype: np.dtype[Any]) -> list[str]:

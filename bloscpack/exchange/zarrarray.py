@@ -10,7 +10,7 @@ import json
 import struct
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from math import prod
@@ -47,6 +47,7 @@ from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others, plac
 
 try:
     import zarr
+    from zarr.core.sync import sync
     from zarr.dtype import parse_dtype
     from zarr.storage import FsspecStore, LocalStore, ZipStore
 except ImportError as err:
@@ -105,7 +106,25 @@ def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> b
             tree.add(_node(path, member, where))
         else:
             tree.groups[path] = dict(member.attrs)
+    if isinstance(store, LocalStore | ZipStore):
+        tree.inventory.add(*_strays(store, root.metadata.zarr_format, tree.groups, members))
     return is_stale
+
+
+def _strays(
+    store: Any, zarr_format: int, groups: Iterable[str], members: Iterable[str]
+) -> Iterator[str]:
+    """Yield short texts for what groups have beside their members, which zarr does not find."""
+    known = {"zarr.json"} if zarr_format == 3 else _RESERVED - {"zarr.json"}
+    for group in groups:
+        for name in sorted(sync(_listed(store, group))):
+            path = f"{group}/{name}" if group else name
+            if name not in known and path not in members:
+                yield f"file or folder {quoted(path)}"
+
+
+async def _listed(store: Any, path: str) -> list[str]:
+    return [each.strip("/") async for each in store.list_dir(path)]
 
 
 def _text(metadata: Any) -> str:

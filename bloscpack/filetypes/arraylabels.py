@@ -11,6 +11,8 @@ from ..exceptions import BloscpackError
 from ..parallel.imports import importing
 from ..types import AnyArray
 from .arraysource import ArraySource
+from .copyjob import CopyJob
+from .inventory import attribute
 
 LABEL_KEYS = ("name", "dims", "coords")
 Coords = Mapping[Any, tuple[Sequence[str], AnyArray, Mapping[Any, Any]]]
@@ -26,10 +28,12 @@ def labels_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Labels | None
         return None
 
 
-def labelled(source: ArraySource, *_: object, coords: Coords | None = None) -> ArraySource:
+def labelled(
+    source: ArraySource, job: CopyJob, of: str, coords: Coords | None = None
+) -> ArraySource:
     """Return an array as HDF5 has it, with all labels as `pack_labels` writes them.
 
-    `coords` replace those of the attrs.
+    `coords` replace those of the attrs. The job notes attrs that get the precision of the items.
     """
     shape, attrs = source.rows.shape, dict(source.attrs)
     labels = labels_of(attrs, shape)
@@ -39,15 +43,18 @@ def labelled(source: ArraySource, *_: object, coords: Coords | None = None) -> A
         attrs = pack_labels(None if is_taken else name, labels.dims, shape, coords, labels.attrs)
     # A fill value of 1 is 1.0 if the items are floats.
     exact = {key: plain_value(each) for key, each in typed(attrs, source.rows.dtype).items()}
+    rounded = [key for key in exact if _text(attrs[key]) != _text(exact[key])]
+    rounded = [key for key in rounded if np.any(np.not_equal(attrs[key], exact[key]))]
+    job.leave_out(*(f"digits of {attribute(key, of)}, beyond its items'" for key in rounded))
     return source._replace(attrs=attrs | exact)
 
 
-def encoded(source: ArraySource, *_: object) -> ArraySource:
+def encoded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     """Return an array as netCDF and Zarr have it, in the byte order of this machine."""
-    return encoded_times(source.native())
+    return encoded_times(source.native(), job, of)
 
 
-def encoded_times(source: ArraySource, *_: object) -> ArraySource:
+def encoded_times(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     """Return an array as Zarr of format 2 has it, whose coordinates are numbers and text.
 
     Times become numbers, with the units that xarray chooses.
@@ -65,7 +72,7 @@ def encoded_times(source: ArraySource, *_: object) -> ArraySource:
             found = xr.conventions.encode_cf_variable(xr.Variable(coord.dims, values))
             values, attrs = found.values, {**attrs, **found.attrs}
         coords[key] = Coord(coord.dims, values, attrs)
-    return labelled(source, coords=coords)
+    return labelled(source, job, of, coords)
 
 
 def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ...]) -> bool:
