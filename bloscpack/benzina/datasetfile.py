@@ -40,6 +40,8 @@ from .splits import unpack_splits
 # Compatible brand of a dataset; stored on disk.
 BRAND = b"bzna"
 _BRANDS_NBYTES = 4096
+# Tracks of other programs that are listed by their names.
+_MAX_LISTED = 64
 
 
 class Content:
@@ -105,8 +107,10 @@ class Content:
     def other_tracks(self) -> tuple[str, ...]:
         """Short texts for the tracks beside pictures, targets and names."""
         own = {INPUT, NAME, TARGET, THUMB}
-        names = (*(name for name in self.tracks if name not in own), *self.movie.others)
-        return tuple(f"track {name!r:.80}" for name in names)
+        names = [*(name for name in self.tracks if name not in own), *self.movie.others]
+        texts = [f"track {name!r:.80}" for name in names[:_MAX_LISTED]]
+        nmore = len(names) - len(texts)
+        return (*texts, f"{nmore} more tracks") if nmore else tuple(texts)
 
     def _entries(self, name: str) -> DatasetTrack | None:
         """Return the track with an entry per sample (or for the first samples only), or None."""

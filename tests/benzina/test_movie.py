@@ -320,7 +320,7 @@ def test_other_tracks_are_left_alone() -> None:
     assert movie.others == ("sound", "", "", "sound")
     assert list(movie.tracks) == ["bzna_input"]
     many = pack_box(b"moov", *[pack_box(b"trak")] * 10_000, good)
-    assert len(outline_of(many).others) == 64
+    assert outline_of(many).others == ("",) * 10_000
 
 
 @pytest.mark.parametrize(

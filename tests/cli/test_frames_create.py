@@ -170,6 +170,21 @@ def test_usage(blpk: Blpk, folders: Path, argv: list[str]) -> None:
     assert not Path("a.blp").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "needed"),
+    [
+        ("--quality", "5", "--codec jpeg"),
+        ("--size", "5", "--codec"),
+        ("--crf", "5", "--codec video"),
+    ],
+)
+def test_an_option_of_another_codec_names_the_option_it_needs(
+    blpk: Blpk, folders: Path, option: str, value: str, needed: str
+) -> None:
+    ended = blpk("frames", "create", option, value, "images", "a.blp")
+    assert (ended.code, needed in ended.err, option[2:] in ended.err) == (2, True, True)
+
+
 def test_errors(blpk: Blpk, folders: Path) -> None:
     assert blpk("frames").code == 2
     assert "No such file" in blpk("frames", "create", "nothing", "a.blp").err

@@ -284,6 +284,14 @@ def test_other_tracks_of_a_dataset(tmp_path: Path) -> None:
             expected = {f"track {name!r}"}
             assert left_out(source, tmp_path / f"{name}.blp", overwrite=True) == expected
         assert left_out(path, tmp_path / f"{name}-copy.bzna") == {f"track {name!r}"}
+    at = data.rindex(b"moov") - 4
+    size = int.from_bytes(data[at : at + 4], "big")
+    assert at + size == len(data)
+    many = tmp_path / "many.bzna"
+    many.write_bytes(data[:at] + (size + 8 * 70).to_bytes(4, "big") + data[at + 4 :])
+    with many.open("ab") as file:
+        file.write(b"\0\0\0\x08trak" * 70)
+    assert left_out(many, tmp_path / "many.blp") == {"track ''", "6 more tracks"}
 
 
 def test_pictures_that_differ_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

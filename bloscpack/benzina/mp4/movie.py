@@ -52,7 +52,6 @@ from .format import CONFIG_KINDS, PREFIX, PROTECTED_KINDS, VIDEO_HANDLER, unpack
 
 # Largest part of a text or list that is read; a file may make them of any length.
 _TEXT_LIMIT = 4096
-_MAX_OTHERS = 64
 
 # Number of runs of chunks to check at once.
 _BLOCK_COUNT = 65_536
@@ -110,7 +109,7 @@ class Movie:
     tracks: dict[str, TrackTable]
     """The tracks with names that begin with ``bzna_``, in file order."""
     others: tuple[str, ...]
-    """Names of other tracks, at most 64."""
+    """Names of other tracks."""
 
 
 def unpack_movie(read: Read, nbytes: int) -> Movie:
@@ -170,8 +169,7 @@ def _add_track(
         handler, stored = read_box(read, media[b"hdlr"], unpack_hdlr, _TEXT_LIMIT)
         name = unpack_text(stored)
     if not name.startswith(PREFIX):
-        if len(others) < _MAX_OTHERS:
-            others.append(name)
+        others.append(name)
         return
     if name in tracks:
         raise FormatError(f"two tracks have the name {name!r}", offset=trak.offset)

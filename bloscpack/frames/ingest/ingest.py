@@ -294,12 +294,18 @@ def check_given(options: Mapping[str, Any]) -> None:
     if codec != "jpeg":
         for name in ("quality", "subsampling"):
             if name in given:
-                raise ValueError(f"{name} needs codec='jpeg'")
+                raise ValueError(f"{name} needs codec='jpeg' (--codec jpeg)")
     is_video = codec == "video" or video == "recode"
     if not is_video and not given.keys().isdisjoint(("crf", "gop", "encoder")):
-        raise ValueError("crf, gop and encoder need codec='video' or video='recode'")
+        raise ValueError(
+            "crf, gop and encoder need codec='video' or video='recode' "
+            "(--codec video, --video recode)"
+        )
     if "short_edge" in given and codec is None:
-        raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
+        raise ValueError(
+            "short_edge (--size) resizes frames, so they must be encoded: "
+            "pass codec= (--codec), too"
+        )
 
 
 def _about(skipped: list[Remark]) -> str:
