@@ -84,6 +84,8 @@ class _Reader:
         """Add all objects, each by the first hard link to it; no link is followed outside."""
         self._paths[_key(self._file)] = "/"
         self._tree.rest = _rest(self._file) or {}
+        if self._file.userblock_size:
+            self._tree.inventory.add(f"user block of {self._file.userblock_size} bytes")
         groups = [self._members("", self._file)]  # a stack, as their depth has no limit
         while groups:
             path, node = next(groups[-1], (None, None))

@@ -10,7 +10,7 @@ import json
 import struct
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from math import prod
@@ -96,31 +96,41 @@ def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> b
     if consolidated is not None:
         root = zarr.open_group(store, mode="r", use_consolidated=False)
     tree.groups[""] = dict(root.attrs)
-    members = dict(root.members(max_depth=None))
+    is_listed = isinstance(store, LocalStore | ZipStore)
+    found = _walk(tree, store, root, "") if is_listed else root.members(max_depth=None)
+    members = dict(sorted(found, key=lambda each: each[0]))
     if consolidated is not None:
         listed = {path: each.to_dict() for path, each in consolidated.flattened_metadata.items()}
-        found = {path: each.metadata.to_dict() for path, each in members.items()}
-        is_stale = _text(listed) != _text(found)
+        present = {path: each.metadata.to_dict() for path, each in members.items()}
+        is_stale = _text(listed) != _text(present)
     for path, member in members.items():
         if isinstance(member, zarr.Array):
             tree.add(_node(path, member, where))
         else:
             tree.groups[path] = dict(member.attrs)
-    if isinstance(store, LocalStore | ZipStore):
-        tree.inventory.add(*_strays(store, root.metadata.zarr_format, tree.groups, members))
     return is_stale
 
 
-def _strays(
-    store: Any, zarr_format: int, groups: Iterable[str], members: Iterable[str]
-) -> Iterator[str]:
-    """Yield short texts for what groups have beside their members, which zarr does not find."""
-    known = {"zarr.json"} if zarr_format == 3 else _RESERVED - {"zarr.json"}
-    for group in groups:
-        for name in sorted(sync(_listed(store, group))):
-            path = f"{group}/{name}" if group else name
-            if name not in known and path not in members:
-                yield f"file or folder {quoted(path)}"
+def _walk(tree: ArrayTree, store: Any, group: Any, above: str) -> Iterator[tuple[str, Any]]:
+    """Yield the members of a group and of the groups in it; list what else is there.
+
+    One array that zarr cannot read would stop its own listing.
+    """
+    known = {"zarr.json"} if group.metadata.zarr_format == 3 else _RESERVED - {"zarr.json"}
+    for name in sorted(sync(_listed(store, above))):
+        if name in known:
+            continue
+        path = f"{above}/{name}" if above else name
+        try:
+            member = group[name]
+        except KeyError:
+            tree.inventory.add(f"file or folder {quoted(path)}")
+        except (TypeError, ValueError, NotImplementedError) as err:
+            tree.add(Node(path, {}, None, why=f"zarr does not read it ({err!s:.80})"))
+        else:
+            yield path, member
+            if isinstance(member, zarr.Group):
+                yield from _walk(tree, store, member, path)
 
 
 async def _listed(store: Any, path: str) -> list[str]:

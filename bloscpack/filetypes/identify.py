@@ -12,6 +12,7 @@ from ..format.filekind import (
     BLOSCPACK_MAGIC,
     FRAME_STORE,
     GULP_FILE,
+    HEAD_NBYTES,
     STORE_TAIL_MAGIC,
     STORE_TAIL_NBYTES,
     FileKind,
@@ -25,9 +26,6 @@ from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import is_url
 from ..types import BytesLike
 from .table import FILETYPES, FileType
-
-# Enough for the header and the metadata of nearly every frame store.
-_HEAD_NBYTES = 4096
 
 
 @overload
@@ -135,7 +133,7 @@ def _open_either(
 
 
 def _type_of(source: ByteSource) -> FileType | None:
-    head = source.read_at(0, _HEAD_NBYTES)
+    head = source.read_at(0, HEAD_NBYTES)
     if not len(head):
         return None
     kind = kind_of(head, source.name)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from ..exceptions import IsAFolderError, NotBloscpackError, WrongKindError
 from ..types import BytesLike
 
-# Bytes needed to recognise a file: the magic of a tar archive is the farthest from the start.
-HEAD_NBYTES = 512
+# Bytes needed to recognise a file: the magic of HDF5 behind a user block is the farthest from the
+# start. Also enough for the header and the metadata of nearly every frame store.
+HEAD_NBYTES = 4096
 
 BLOSCPACK_MAGIC = b"blpk"
 RECORDING_MAGIC = b"VisionRe"
@@ -135,7 +136,8 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, b"\x93NUMPY", NPY),
     (0, b"PK\x03\x04", ZIP),
     (0, b"PK\x05\x06", ZIP),  # without members
-    (0, b"\x89HDF\r\n\x1a\n", HDF5),
+    # Behind a user block of 512 bytes, or of 2, 4, ... times as many.
+    *((at, b"\x89HDF\r\n\x1a\n", HDF5) for at in (0, 512, 1024, 2048)),
     (0, b"\xff\xd8\xff", JPEG),
     (0, b"\x89PNG\r\n\x1a\n", PNG),
     *((0, magic, TIFF) for magic in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")),

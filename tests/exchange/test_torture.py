@@ -1,5 +1,7 @@
 """Files with one of each thing that a format holds: all of it is carried or listed, both ways."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -358,6 +360,53 @@ def test_zarr_lists_files_that_zarr_does_not_find(tmp_path: Path, zarr_format: i
     result = bp.convert(path, tmp_path / "a.blp")
 
     assert result.left_out == ("file or folder 'notes.txt'", "file or folder 'other'")
+
+
+@pytest.mark.parametrize("suffix", ["", ".zip"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_array_that_zarr_does_not_read_stops_no_other(
+    tmp_path: Path, zarr_format: int, suffix: str
+) -> None:
+    path = tmp_path / "a.zarr"
+    root = zarr.create_group(path, zarr_format=zarr_format)
+    for name in ("b", "a", "dtype", "codec", "sub/c"):
+        root.create_array(name, data=np.arange(3))
+    for name, changes in {
+        "dtype": {2: {"dtype": "|Q9"}, 3: {"data_type": "int99"}},
+        "codec": {2: {"compressor": {"id": "unknown"}}, 3: {"codecs": [{"name": "unknown"}]}},
+    }.items():
+        file = path / name / (".zarray" if zarr_format == 2 else "zarr.json")
+        file.write_text(json.dumps(json.loads(file.read_text()) | changes[zarr_format]))
+    if suffix:
+        shutil.make_archive(str(path), "zip", path)
+
+    result = bp.convert(f"{path}{suffix}", tmp_path / "a.blp")
+
+    with bp.open(tmp_path / "a.blp") as found:
+        assert list(found) == ["a", "b", "sub/c"]
+    lost = [text.split(" (")[0] for text in result.left_out]
+    assert lost == [f"array '{name}': zarr does not read it" for name in ("codec", "dtype")]
+    with pytest.raises(UnsupportedError, match="'dtype': zarr does not read it"):
+        bp.convert(f"{path}{suffix}::/dtype", tmp_path / "b.blp")
+
+
+@pytest.mark.parametrize("nbytes", [512, 2048])
+def test_a_user_block_in_front_of_hdf5_is_listed(tmp_path: Path, nbytes: int) -> None:
+    with h5py.File(tmp_path / "a.h5", "w", userblock_size=nbytes) as f:
+        f["x"] = np.arange(3)
+    with (tmp_path / "a.h5").open("r+b") as file:
+        file.write(b"notes")
+
+    result = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp")
+
+    assert result.left_out == (f"user block of {nbytes} bytes",)
+    assert bp.load(tmp_path / "a.blp").tolist() == [0, 1, 2]
+
+
+def test_cdf_5_names_the_program_that_converts_it(tmp_path: Path) -> None:
+    (tmp_path / "a.nc").write_bytes(b"CDF\x05" + bytes(28))
+    with pytest.raises(UnsupportedError, match="nccopy -k nc4"):
+        bp.convert(tmp_path / "a.nc", tmp_path / "a.blp")
 
 
 @pytest.mark.parametrize("suffix", [".h5", ".nc", ".zarr"])
