@@ -509,3 +509,15 @@ class TestChangedAttrs:
             array.attrs["a"] = 2
         with bp.open(path) as opened:
             assert opened.attrs == {"a": 2}
+
+
+def test_metadata_keep_their_checksum(tmp_path: Path) -> None:
+    """In their place, and in a new file if they no longer fit there."""
+    path = tmp_path / "a.blp"
+    metadata_args = bp.MetadataArgs(meta_checksum="sha1", max_meta_size=200)
+    bp.pack_ndarray_to_file(np.arange(3), str(path), metadata_args=metadata_args)
+    for text in ("short", "x" * 999):
+        with bp.open(path, "a") as array:
+            array.update_attrs({"note": text})
+        assert bp.load(path).tolist() == [0, 1, 2]
+        assert path.read_bytes()[32 + 9] == 4  # the id of SHA-1 in the metadata header
