@@ -34,6 +34,9 @@ from .npy import HEAD_NBYTES, NpyWriter, npy_array, read_header, write_npy
 _WHAT = "a .npz file"
 _SUFFIX = ".npy"
 _BLOCK_NBYTES = 1 << 20
+# End of a ZIP file: a record of this size, and a comment of at most 64 KiB.
+_END_MAGIC, _END_NBYTES = b"PK\5\6", 22
+_MAX_END_NBYTES = _END_NBYTES + (1 << 16)
 _ENCRYPTED = 1  # bit of the flags of a member
 # Size that every member may declare, and the largest ratio to its stored bytes above it: deflate,
 # which numpy writes, reaches 1032.
@@ -51,6 +54,7 @@ def open_npz(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
         file = ZipFile(SourceStream(source))
     with closing(file):
         inventory.add(*["comment of the file"] * bool(file.comment))
+        inventory.add(*_bytes_around(file, source))
         members: dict[str, ZipInfo] = {}
         objects: dict[str, ZipInfo] = {}
         for info in file.infolist():
@@ -83,6 +87,17 @@ def open_npz(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
                 yield SeveralArrays.of(array)
         else:
             yield SeveralArrays(tuple(found), read, {}, inventory.left_out)
+
+
+def _bytes_around(file: ZipFile, source: ByteSource) -> Iterator[str]:
+    """Yield short texts for bytes that are not of the ZIP file, which zipfile skips."""
+    start = max(source.size() - _MAX_END_NBYTES, 0)
+    end = bytes(source.read_at(start, _MAX_END_NBYTES))
+    nbehind = len(end) - end.rfind(_END_MAGIC) - _END_NBYTES - len(file.comment)
+    nbefore = min((info.header_offset for info in file.infolist()), default=0)
+    for nbytes, where in ((nbefore, "before"), (nbehind, "behind")):
+        if nbytes > 0:
+            yield f"{nbytes} bytes {where} the ZIP file"
 
 
 def _kind(file: ZipFile, info: ZipInfo) -> str:

@@ -235,6 +235,24 @@ def test_one_of_each(tmp_path: Path) -> None:
         assert_fields(found, carried | others)
 
 
+def test_bytes_around_the_zip_file_are_listed(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=[1, 2])
+    data = (tmp_path / "a.npz").read_bytes()
+    path = tmp_path / "b.npz"
+    for before, behind, lost in (
+        (b"", b"junk", ("4 bytes behind the ZIP file",)),
+        (b"PK\3\4xx", b"", ("6 bytes before the ZIP file",)),
+        (
+            b"PK\3\4",
+            b"j" * 60_000,
+            ("4 bytes before the ZIP file", "60000 bytes behind the ZIP file"),
+        ),
+    ):
+        path.write_bytes(before + data + behind)
+        result = bp.convert(path, tmp_path / "b.blp", to="archive", overwrite=True)
+        assert result.left_out == lost
+
+
 def test_no_array_that_can_be_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
         file.writestr("notes.txt", b"text")
