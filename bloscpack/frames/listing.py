@@ -12,6 +12,7 @@ from ..exceptions import FormatError
 from ..format.filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES, is_gulp
 from .ingest.itemlist import TABLE_SUFFIXES, listed
 from .ingest.items import (
+    OTHER_IMAGE_SUFFIXES,
     ArrayFile,
     ArrayItem,
     BadItem,
@@ -30,6 +31,9 @@ from .store.openclip import is_clip
 __all__ = ["arrays", "clips", "folders", "images", "in_memory", "kind_of", "listed", "videos"]
 
 Path = str | os.PathLike[str]
+
+# Pictures that a store cannot hold are listed, too, so that an ingest reports them as skipped.
+_PICTURES = (*IMAGE_SUFFIXES, *OTHER_IMAGE_SUFFIXES)
 
 
 def in_memory(entries: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Iterator[Item]:
@@ -56,10 +60,11 @@ def arrays(root: Path, *, outside: bool = False) -> Iterator[Item]:
 
 
 def images(root: Path, *, outside: bool = False) -> Iterator[Item]:
-    """Yield an item for each JPEG and PNG file: a clip of one frame, with ids as in `arrays`."""
-    return _files(
-        root, IMAGE_SUFFIXES, lambda id_, path: ImageFiles(id=id_, paths=(path,)), outside
-    )
+    """Yield an item for each picture: a clip of one frame, with ids as in `arrays`.
+
+    Only JPEG and PNG files can be stored; an ingest skips others and reports them.
+    """
+    return _files(root, _PICTURES, lambda id_, path: ImageFiles(id=id_, paths=(path,)), outside)
 
 
 def videos(root: Path, *, frame_rate: float | None = None, outside: bool = False) -> Iterator[Item]:
@@ -75,8 +80,9 @@ def videos(root: Path, *, frame_rate: float | None = None, outside: bool = False
 
 
 def folders(root: Path, *, outside: bool = False) -> Iterator[Item]:
-    """Yield an item for each folder that contains JPEG or PNG files, which are its frames.
+    """Yield an item for each folder that contains pictures, which are its frames.
 
+    Only folders of JPEG and PNG files can be stored; an ingest skips others and reports them.
     The id is the path relative to `root`, with ``/``; for `root` itself, its name.
     """
     top = os.fspath(root)
@@ -85,7 +91,7 @@ def folders(root: Path, *, outside: bool = False) -> Iterator[Item]:
 
 
 def _folders(top: str, outside: bool) -> Iterator[Item]:
-    for folder, names, bad in _walk(top, IMAGE_SUFFIXES, outside=outside):
+    for folder, names, bad in _walk(top, _PICTURES, outside=outside):
         yield from bad
         if names:
             id_ = _id_of(folder, top) or _name_of(top)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bloscpack.exceptions import FormatError
-from bloscpack.frames import listing
+from bloscpack.frames import ingest, listing
 from bloscpack.frames.ingest.items import (
     ArrayFile,
     ArrayItem,
@@ -51,6 +51,14 @@ class TestFolders:
         assert list(listing.folders(tmp_path))[1] == ImageFolder(
             id="a", path=str(tmp_path / "a"), root=str(tmp_path)
         )
+
+    def test_pictures_that_cannot_be_stored_are_reported(self, tmp_path: Path) -> None:
+        write_jpeg(tmp_path / "in" / "a" / "f.jpg", 1)
+        touch(tmp_path, "in/b/f.webp", "in/c/notes.txt")
+        for items, id_ in ((listing.folders, "b"), (listing.images, "b/f")):
+            report = ingest(items(tmp_path / "in"), tmp_path / "a.blp", overwrite=True)
+            assert [remark.id for remark in report.remarks if remark.is_skipped] == [id_]
+            assert report.nclips == 1
 
     def test_names_are_taken_literally(self, tmp_path: Path) -> None:
         names = ["[a]*?", "x y", "ü", "new\nline", os.fsdecode(b"\xff\xfe")]
