@@ -20,7 +20,7 @@ from .runs import LOCAL, most_per_run, plan_runs
 
 # Decoded bytes per thread, as those of a Blosc chunk, unless the number of threads is given. A
 # second thread costs 0.2 to 0.5 ms of processor time, for its start and for waiting, with every
-# codec of frames. 8 MiB take 2 ms, so that is about a tenth of the time of two threads.
+# codec (bench/threads.py). 8 MiB take 2 ms, so that is about a tenth of the time of two threads.
 LEAST_NBYTES = 8 << 20
 
 
