@@ -7,6 +7,7 @@ as nested ones, are in the attribute ``bloscpack`` as JSON.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ class _Reader:
             dims, scales = labels[path]
             if dataset.is_scale and dataset.ndim == 1:
                 dims = scale_dims.get(path, dims if any(dims) else [self._name(path)])
-            self._add(path, dataset, dims, [each for found in scales for each in found])
+            self._add(path, dataset, dims, scales)
 
     def _name(self, path: str) -> str:
         name = path.rpartition("/")[2]
@@ -143,7 +144,7 @@ class _Reader:
         """Return the names of the axes, "" for none, and the paths of the scales of each."""
         dims, scales = [], []
         ids = dataset.attrs.get("_Netcdf4Coordinates") if self._is_netcdf else None
-        numbers = {} if ids is None else self._numbers()
+        numbers = {} if ids is None else self._numbers
         for axis, dimension in enumerate(dataset.dims):
             found = [self._paths[_key(each)] for each in dimension.values()]
             if ids is not None and len(ids) == dataset.ndim and not found:
@@ -153,12 +154,13 @@ class _Reader:
             scales.append(found)
         return dims, scales
 
+    @cached_property
     def _numbers(self) -> dict[Any, str]:
         """Return the paths of the dimensions of netCDF by their numbers."""
         scales = [(path, each) for path, each in self._datasets.items() if each.is_scale]
         return {each.attrs.get("_Netcdf4Dimid"): path for path, each in scales}
 
-    def _add(self, path: str, dataset: Any, dims: list[str], scales: list[str]) -> None:
+    def _add(self, path: str, dataset: Any, dims: list[str], scales: list[list[str]]) -> None:
         name = _scale_name(dataset)
         if path in self._bare:
             if path not in self._used:
@@ -166,17 +168,17 @@ class _Reader:
             if dataset.maxshape == (None,):
                 self._tree.inventory.add(f"unlimited length of dimension {quoted(path)}")
             return
-        scales = [each for each in scales if each not in self._bare]
+        coords = [each for found in scales for each in found if each not in self._bare]
         clean = self._name(path)
         group = path.rpartition("/")[0]
         node = Node(f"{group}/{clean}" if group else clean, _attrs(dataset, self._is_netcdf), None)
         node.rest = _rest(dataset) or {}
         if any(dims) or (self._is_netcdf and dataset.shape == ()):
             node.dims = [each or f"dim_{axis}" for axis, each in enumerate(dims)]
-        node.coords = [each for each in scales if each != path]
+        node.coords = [each for each in coords if each != path]
         node.why = _fault(dataset)
         if not node.why:
-            self._add_rows(path, dataset, node)
+            self._add_rows(path, dataset, node, scales)
         if not node.why:
             node.chunks = dataset.chunks if dataset.size else None
             node.lost = self._lost(dataset, node)
@@ -184,12 +186,12 @@ class _Reader:
             node.lost.append(f"name {quoted(name)} of scale {quoted(path)}")
         self._tree.add(node)
 
-    def _add_rows(self, path: str, dataset: Any, node: Node) -> None:
+    def _add_rows(self, path: str, dataset: Any, node: Node, scales: list[list[str]]) -> None:
         if dataset.dtype.hasobject:
             add_text(node, dataset.shape, lambda place: dataset.asstr()[place])
             return
         dtype = np.dtype(dataset.dtype.str) if dataset.dtype.names is None else dataset.dtype
-        shape = self._shape(dataset) if self._is_netcdf else dataset.shape
+        shape = self._shape(dataset, scales) if self._is_netcdf else dataset.shape
         is_bool = self._is_netcdf and dtype == "i1" and node.attrs.get("dtype") == "bool"
         if is_bool:
             node.attrs = {key: value for key, value in node.attrs.items() if key != "dtype"}
@@ -215,9 +217,8 @@ class _Reader:
 
         node.rows = Rows(shape, np.dtype(bool) if is_bool else dtype, read)
 
-    def _shape(self, dataset: Any) -> tuple[int, ...]:
+    def _shape(self, dataset: Any, scales: list[list[str]]) -> tuple[int, ...]:
         """Return the shape of a variable: unlimited axes are as long as their dimension."""
-        _, scales = self._dims(dataset)
         return tuple(
             max(length, *(len(self._datasets[path]) for path in found))
             if most is None and found

@@ -97,7 +97,7 @@ def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> b
         root = zarr.open_group(store, mode="r", use_consolidated=False)
     tree.groups[""] = dict(root.attrs)
     is_listed = isinstance(store, LocalStore | ZipStore)
-    found = _walk(tree, store, root, "") if is_listed else root.members(max_depth=None)
+    found = _walk(tree, store, root) if is_listed else root.members(max_depth=None)
     members = dict(sorted(found, key=lambda each: each[0]))
     if consolidated is not None:
         listed = {path: each.to_dict() for path, each in consolidated.flattened_metadata.items()}
@@ -111,26 +111,29 @@ def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> b
     return is_stale
 
 
-def _walk(tree: ArrayTree, store: Any, group: Any, above: str) -> Iterator[tuple[str, Any]]:
+def _walk(tree: ArrayTree, store: Any, root: Any) -> Iterator[tuple[str, Any]]:
     """Yield the members of a group and of the groups in it; list what else is there.
 
     One array that zarr cannot read would stop its own listing.
     """
-    known = {"zarr.json"} if group.metadata.zarr_format == 3 else _RESERVED - {"zarr.json"}
-    for name in sorted(sync(_listed(store, above))):
-        if name in known:
-            continue
-        path = f"{above}/{name}" if above else name
-        try:
-            member = group[name]
-        except KeyError:
-            tree.inventory.add(f"file or folder {quoted(path)}")
-        except (TypeError, ValueError, NotImplementedError) as err:
-            tree.add(Node(path, {}, None, why=f"zarr does not read it ({err!s:.80})"))
-        else:
-            yield path, member
-            if isinstance(member, zarr.Group):
-                yield from _walk(tree, store, member, path)
+    known = {"zarr.json"} if root.metadata.zarr_format == 3 else _RESERVED - {"zarr.json"}
+    groups = [("", root)]  # a stack, as their depth has no limit
+    while groups:
+        above, group = groups.pop()
+        for name in sorted(sync(_listed(store, above))):
+            if name in known:
+                continue
+            path = f"{above}/{name}" if above else name
+            try:
+                member = group[name]
+            except KeyError:
+                tree.inventory.add(f"file or folder {quoted(path)}")
+            except (TypeError, ValueError, NotImplementedError) as err:
+                tree.add(Node(path, {}, None, why=f"zarr does not read it ({err!s:.80})"))
+            else:
+                yield path, member
+                if isinstance(member, zarr.Group):
+                    groups.append((path, member))
 
 
 async def _listed(store: Any, path: str) -> list[str]:
