@@ -131,13 +131,13 @@ _UNPACKED = (
     (b"BZh", "a bzip2 file", "bz2"),
 )
 
+_HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, RECORDING_MAGIC, RECORDING),
     (0, b"\x93NUMPY", NPY),
     (0, b"PK\x03\x04", ZIP),
     (0, b"PK\x05\x06", ZIP),  # without members
-    # Behind a user block of 512 bytes, or of 2, 4, ... times as many.
-    *((at, b"\x89HDF\r\n\x1a\n", HDF5) for at in (0, 512, 1024, 2048)),
+    (0, _HDF5_MAGIC, HDF5),
     (0, b"\xff\xd8\xff", JPEG),
     (0, b"\x89PNG\r\n\x1a\n", PNG),
     *((0, magic, TIFF) for magic in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")),
@@ -161,6 +161,9 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     *((0, bytes((0x80, protocol)), _PICKLE) for protocol in range(2, 6)),
     *((0, magic, _PAGE) for magic in (b"<!DOCTYPE", b"<!doctype", b"<html", b"<HTML")),
     (257, b"ustar", TAR),
+    # Behind a user block of 512 bytes, or of 2, 4, ... times as many. Last, as a tar archive or any
+    # other file may hold an HDF5 file there.
+    *((at, _HDF5_MAGIC, HDF5) for at in (512, 1024, 2048)),
 )
 _SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}
 

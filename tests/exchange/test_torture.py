@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import sys
+import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import UnsupportedError
+from bloscpack.format import filekind
 
 h5py: Any = pytest.importorskip("h5py")
 h5netcdf: Any = pytest.importorskip("h5netcdf")
@@ -401,6 +405,33 @@ def test_a_user_block_in_front_of_hdf5_is_listed(tmp_path: Path, nbytes: int) ->
 
     assert result.left_out == (f"user block of {nbytes} bytes",)
     assert bp.load(tmp_path / "a.blp").tolist() == [0, 1, 2]
+
+
+def test_a_tar_that_begins_with_an_hdf5_file_stays_a_tar(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"] = np.arange(3)
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as file:
+        file.add(tmp_path / "a.h5", "a.h5")
+    head = (tmp_path / "a.tar").read_bytes()
+    assert head[512:520] == (tmp_path / "a.h5").read_bytes()[:8]
+    assert filekind.kind_of(head) is filekind.TAR
+
+
+def test_groups_of_zarr_may_be_deep(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr.zip"
+    depth = sys.getrecursionlimit() + 10
+    group = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}})
+    zarr.create_array(tmp_path / "x", data=np.arange(3))
+    with zipfile.ZipFile(path, "w") as file:
+        for level in range(depth):
+            file.writestr("a/" * level + "zarr.json", group)
+        for name in ("zarr.json", "c/0"):
+            file.write(tmp_path / "x" / name, "a/" * (depth - 1) + f"x/{name}")
+
+    bp.convert(path, tmp_path / "a.blp", to="archive")
+
+    with bp.open(tmp_path / "a.blp") as found:
+        assert [each.tolist() for each in map(np.asarray, found.values())] == [[0, 1, 2]]
 
 
 def test_cdf_5_names_the_program_that_converts_it(tmp_path: Path) -> None:
