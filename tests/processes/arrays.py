@@ -86,9 +86,9 @@ def interrupt(path: Path) -> None:
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     whole = content()
     for trial in range(20):
-        # Again after a second: CPython drops an interrupt that falls into a weakref callback.
-        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03), 1)
         try:
+            # Again after a second: CPython drops an interrupt that falls into a weakref callback.
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03), 1)
             while True:
                 if trial % 2:
                     array[:]
