@@ -23,7 +23,7 @@ from ..format.codec import CodecParams
 from ..format.header import OFFSET_SIZE, Header, pack_offsets
 from ..format.trailer import pack_trailer
 from ..parallel.threads import map_ordered
-from ..storage.protocol import ByteSink, ByteSource, PartStore, errors_at
+from ..storage.protocol import ByteSink, ByteSource, JoinSink, PartStore, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.sink import committed
 from ..types import BytesLike, Progress
@@ -254,14 +254,21 @@ def join_parts(
         sink.write(head)
         sink.write(pack_offsets(offsets))
         write_unused(sink, header.table_size - OFFSET_SIZE * len(offsets))
-        done, total = 0, sum(part.nbytes for part in parts)
-        for part in map_ordered(_Check(store, reads=verify), parts, nthreads):
-            sink.append_part(part.key, part.nbytes)
-            done += part.nbytes
-            if progress is not None:
-                progress(done, total)
+        checked = map_ordered(_Check(store, reads=verify), parts, nthreads)
+        _append_parts(sink, checked, sum(part.nbytes for part in parts), progress)
         for piece in trailer:
             sink.write(piece)
+
+
+def _append_parts(
+    sink: JoinSink, parts: Iterable[PartRecord], total: int, progress: Progress | None
+) -> None:
+    done = 0
+    for part in parts:
+        sink.append_part(part.key, part.nbytes)
+        done += part.nbytes
+        if progress is not None:
+            progress(done, total)
 
 
 def is_joined(

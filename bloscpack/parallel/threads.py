@@ -335,19 +335,26 @@ def _map_in_threads(
         todo.put(None)
 
     crew, process = _Crew(work, stop), os.getpid()
-    try:
-        with crew, crew:
-            for item in items:
-                jobs.append(_Job(item))
-                todo.put(jobs[-1])
-                del item  # would stay alive while the consumer works
-                # A single item starts no thread if the caller can compute it.
-                if not crew.grow(min(nthreads, len(jobs)) - takes_part):
-                    takes_part = True
-                if len(jobs) >= limit:
-                    yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
-            while jobs:
+
+    def results() -> Iterator[Result]:
+        nonlocal takes_part
+        for item in items:
+            jobs.append(_Job(item))
+            todo.put(jobs[-1])
+            del item  # would stay alive while the consumer works
+            # A single item starts no thread if the caller can compute it.
+            grown = crew.grow(min(nthreads, len(jobs)) - takes_part)
+            takes_part = takes_part or not grown
+            if len(jobs) >= limit:
                 yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
+        while jobs:
+            yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
+
+    try:
+        # Not with the loops in this block: an interrupt at the end of one would not run the exits
+        # on Python 3.12 and 3.13 (python/cpython#130279).
+        with crew, crew:
+            yield from results()
     finally:
         for job in jobs:
             job.error = None  # see `take`

@@ -47,9 +47,12 @@ class Cache:
             if key not in self._values and nbytes <= self._max_nbytes:
                 self._values[key] = value, nbytes
                 self._nbytes += nbytes
-                while self._nbytes > self._max_nbytes:
-                    self._nbytes -= self._values.popitem(last=False)[1][1]
+                self._trim()
         return value
+
+    def _trim(self) -> None:
+        while self._nbytes > self._max_nbytes:
+            self._nbytes -= self._values.popitem(last=False)[1][1]
 
 
 class ViewedFile:

@@ -209,18 +209,22 @@ class _Pool:
 
     def take(self, config: Configuration) -> GroupDecoder:
         with self._lock:
-            for at in range(len(self._idle) - 1, -1, -1):
-                if self._idle[at].config == config:
-                    return self._idle.pop(at)
+            configs = [idle.config for idle in reversed(self._idle)]
+            if config in configs:
+                return self._idle.pop(-1 - configs.index(config))
         return GroupDecoder(config)
 
     def give_back(self, decoder: GroupDecoder) -> None:
         with self._lock:
             self._idle.append(decoder)
-            pixels = sum(each.config.width * each.config.height for each in self._idle)
-            while self._idle and (len(self._idle) > _MAX_IDLE or pixels > _MAX_IDLE_PIXELS):
-                oldest = self._idle.pop(0).config
-                pixels -= oldest.width * oldest.height
+            self._trim()  # not a loop here: see `_map_in_threads`
+
+    def _trim(self) -> None:
+        """Drop the decoders that were not used for longest, down to the limits."""
+        pixels = sum(each.config.width * each.config.height for each in self._idle)
+        while self._idle and (len(self._idle) > _MAX_IDLE or pixels > _MAX_IDLE_PIXELS):
+            oldest = self._idle.pop(0).config
+            pixels -= oldest.width * oldest.height
 
     def clear(self) -> None:
         """Start again in a forked child: the lock may be held by a thread that is not there."""

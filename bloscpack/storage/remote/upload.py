@@ -134,7 +134,7 @@ class Upload:
         sink = _PartSink(self._url, self._options, 0, overwrite=self._overwrite)
         try:
             with open(self.path, "rb") as stream:
-                while block := stream.read(_BLOCK_NBYTES):
+                for block in iter(lambda: stream.read(_BLOCK_NBYTES), b""):
                     sink.write(block)
             sink.commit()
         except BaseException:
