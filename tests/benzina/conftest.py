@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bloscpack.storage.file import FileSource
+from tests.cli.conftest import blpk as blpk
 from tests.conftest import REPOSITORY
 from tests.oracle import Oracle, Recipe, pip_commands
 

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests import snippets
+from tests.cli.conftest import blpk as blpk
 from tests.conftest import REPOSITORY, ReferenceFolder
 from tests.oracle import Oracle, Recipe, pip_commands
 

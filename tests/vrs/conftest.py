@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import blpk as blpk
+from tests.cli.conftest import content as content
+from tests.cli.conftest import packed as packed
 from tests.conftest import REPOSITORY
 from tests.oracle import Oracle, Recipe, pip_commands
 

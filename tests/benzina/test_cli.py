@@ -12,9 +12,9 @@ pytest.importorskip("PIL", reason="pictures are read and written by Pillow")
 from bloscpack import benzina
 from bloscpack.media import image
 
-from ..benzina.codedfiles import picture, sample, write_dataset
-from ..benzina.pictures import photo, save
-from .conftest import Blpk, flip
+from ..cli.conftest import Blpk, flip
+from .codedfiles import picture, sample, write_dataset
+from .pictures import photo, save
 
 NAMES = [b"0.png\0", b"1.png\0", b"2.png\0"]
 

@@ -11,7 +11,7 @@ from bloscpack.vrs.cli.extract import KINDS
 from bloscpack.vrs.export import extraction
 from bloscpack.vrs.format import payload
 
-from .conftest import Blpk
+from ..cli.conftest import Blpk
 
 
 class Imu(vrs.Layout):

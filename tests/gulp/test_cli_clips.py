@@ -9,10 +9,10 @@ import bloscpack as bp
 from bloscpack.gulp import GulpChunk
 from bloscpack.media import image
 
+from ..cli.clipfiles import CLIPS, pixels
+from ..cli.conftest import Blpk, flip
+from ..cli.test_convert import check_not_replaced
 from ..servers import FileServer, running
-from .clipfiles import CLIPS, pixels
-from .conftest import Blpk, flip
-from .test_convert import check_not_replaced
 
 pytest.importorskip("simplejpeg", reason="a gulp directory holds JPEG")
 

@@ -14,9 +14,9 @@ pytest.importorskip("PIL", reason="images are read by Pillow")
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp.adapters import ImageFolderAdapter, ImageListAdapter
 from bloscpack.gulp.ingest.ingestor import GulpIngestor
-from tests.gulp.imagefiles import image_tree, save
 
-from .conftest import Blpk
+from ..cli.conftest import Blpk
+from .imagefiles import image_tree, save
 
 
 @pytest.fixture

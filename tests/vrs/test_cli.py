@@ -12,7 +12,7 @@ pytest.importorskip("PIL", reason="raw images become PNG by Pillow")
 
 import bloscpack.vrs as vrs
 
-from .conftest import Blpk
+from ..cli.conftest import Blpk
 
 NASTY = "red\x1b[31m\nblpk: error: no"
 
