@@ -84,14 +84,17 @@ if TYPE_CHECKING:
     from .cli.sheet import Tiles
     from .damage.report import Damage, Findings, Report, damage_of, message_of
     from .display.card import (
-        dataset_card,
-        gulp_card,
-        recording_card,
-        sample_card,
-        stream_card,
+        MAX_FRAMES,
+        TILE,
+        clip_picture,
+        first_rows,
+        guarded,
+        size_text,
+        thumbnail,
     )
     from .display.colormap import shares_of
-    from .display.contactsheet import spread
+    from .display.contactsheet import contact_sheet, sheet_width, spread
+    from .display.htmltable import Markup, fields, joined, picture
     from .display.thumbnail import picture_axes
     from .exceptions import (
         BloscpackError,
@@ -319,9 +322,10 @@ else:
         "storage.update": "check_regular create_like forked_error make_like temporary_path",
         "storage.url": "is_url refuse_url shown shown_name",
         "storage.window": "WindowSource",
-        "display.card": "dataset_card gulp_card recording_card sample_card stream_card",
+        "display.card": ("MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail"),
         "display.colormap": "shares_of",
-        "display.contactsheet": "spread",
+        "display.contactsheet": "contact_sheet sheet_width spread",
+        "display.htmltable": "Markup fields joined picture",
         "display.thumbnail": "picture_axes",
         "array.array": "Array",
         "array.arraylike": "as_array",

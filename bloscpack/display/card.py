@@ -5,7 +5,7 @@ are `Any` here. The cost is bounded for a file of any size: a few chunks, frames
 read. Errors, such as those of damaged chunks and of closed files, are shown in their place.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Any
 
@@ -13,17 +13,17 @@ import numpy as np
 
 from ..types import AnyArray
 from .colormap import colour
-from .contactsheet import clip_sheet, contact_sheet, spread
+from .contactsheet import clip_sheet, sheet_width, spread
 from .htmltable import ERRORS, Markup, cut, fields, grid, html, joined, picture, plot, shown
 from .lineplot import columns_of, svg_plot
 from .thumbnail import MAX_NBYTES, index_text, window
 
 MAX_ROWS = 8  # clips, arrays, streams and samples listed in a table
 MAX_FAULTS = 20  # lines of a report
-MAX_FRAMES = 8  # frames of a clip
+MAX_FRAMES = 8  # frames of a clip, or samples
 _SIDE = 256  # pixels of a thumbnail, at most
 _MIN_WIDTH = 128  # smaller thumbnails are enlarged
-_TILE = 96
+TILE = 96  # width in pixels of each of several pictures
 
 
 def size_text(nbytes: int) -> str:
@@ -42,7 +42,7 @@ def _sizes(item: Any) -> str:
 
 def array_card(array: Any) -> str:
     """Return the card of an array in a file."""
-    return joined(fields(_array_fields(array)), _guarded(lambda: array_picture(array)))
+    return joined(fields(_array_fields(array)), guarded(lambda: array_picture(array)))
 
 
 def _array_fields(array: Any) -> dict[str, object]:
@@ -78,9 +78,14 @@ def values_picture(values: AnyArray, index: tuple[int | slice, ...]) -> Markup:
     if values.ndim < 2:
         columns = columns_of(values, 1)
         return plot(svg_plot(values), f"{where}: {columns.bottom:.6g} to {columns.top:.6g}")
+    return thumbnail(values, where)
+
+
+def thumbnail(values: AnyArray, name: str = "") -> Markup:
+    """Return a small picture of a plane of values; its caption explains the colours."""
     found = colour(values, _SIDE, _SIDE)
     width = max(_MIN_WIDTH, found.pixels.shape[1])
-    return picture(found.pixels, f"{where}{found.legend()}", width=width)
+    return picture(found.pixels, f"{name}{found.legend()}", width=width)
 
 
 def many_arrays_card(many: Any) -> str:
@@ -97,7 +102,7 @@ def many_arrays_card(many: Any) -> str:
             "attrs": lambda: dict(many.attrs),
         }
     )
-    found = _guarded(lambda: array_picture(many.array(middle)))
+    found = guarded(lambda: array_picture(many.array(middle)))
     note = Markup(f"<small>picture of {html(names[middle])}</small>")
     return joined(table, found, note)
 
@@ -119,7 +124,7 @@ def archive_card(archive: Any) -> str:
         }
     )
     names = ("array", "shape", "dtype", "chunks", "bytes")
-    return joined(table, _rows(names, list(islice(archive, MAX_ROWS)), row, len(archive)))
+    return joined(table, first_rows(names, archive, row))
 
 
 def clip_card(clip: Any) -> str:
@@ -134,7 +139,7 @@ def clip_card(clip: Any) -> str:
             "meta": lambda: clip.meta,
         }
     )
-    return joined(table, _guarded(lambda: clip_picture(clip)))
+    return joined(table, guarded(lambda: clip_picture(clip)))
 
 
 def clip_picture(clip: Any) -> Markup:
@@ -147,13 +152,13 @@ def clip_picture(clip: Any) -> Markup:
     count = min(MAX_FRAMES, MAX_NBYTES // max(1, nbytes))
     numbers = spread(len(clip), count)
     columns = len(numbers)
-    sheet = clip_sheet(clip, numbers, columns=columns, width=columns * (_TILE + 4) + 4)
+    sheet = clip_sheet(clip, numbers, columns=columns, width=sheet_width(columns, TILE))
     caption = f"frames {', '.join(map(str, numbers))}"
     return picture(sheet.pixels, "; ".join((caption, *sheet.notes)))
 
 
 def store_card(store: Any) -> str:
-    """Return the card of a frame store, a Gulp directory or another source of clips."""
+    """Return the card of a frame store or another source of clips."""
 
     def row(id_: str) -> Iterator[object]:
         yield id_
@@ -173,148 +178,13 @@ def store_card(store: Any) -> str:
     )
 
     def clips() -> Markup:
-        keys = store.keys()
-        return _rows(("clip", "shape", "dtype", "meta"), list(keys[:MAX_ROWS]), row, len(keys))
+        return first_rows(("clip", "shape", "dtype", "meta"), store.keys(), row)
 
     def first() -> Markup:
         keys = store.keys()
         return clip_picture(store[keys[0]]) if len(keys) else Markup()
 
-    return joined(table, _guarded(clips), _guarded(first))
-
-
-def gulp_card(directory: Any) -> str:
-    """Return the card of a `GulpDirectory`, from its indices alone."""
-    items = directory.merged_meta_dict
-
-    def row(id_: str) -> Iterator[object]:
-        entry = items[id_]
-        yield id_
-        yield len(entry["frame_info"])
-        yield directory.chunk_lookup[id_]
-        yield entry["meta_data"]
-
-    table = fields(
-        {
-            "folder": str(directory.output_dir),
-            "chunks": directory.num_chunks,
-            "items": len(items),
-        }
-    )
-    names = ("item", "frames", "chunk", "meta_data")
-    return joined(table, _rows(names, list(islice(items, MAX_ROWS)), row, len(items)))
-
-
-def dataset_card(dataset: Any) -> str:
-    """Return the card of a Benzina dataset, with a few thumbnails."""
-    count = len(dataset)
-
-    def row(number: int) -> Iterator[object]:
-        sample = dataset[number]
-        yield sample.id
-        yield sample.target
-        yield size_text(sample.size)
-
-    def thumbnails() -> Markup:
-        numbers = spread(count, MAX_FRAMES)
-        if not numbers:
-            return Markup()
-        frames = (_picture_of(dataset[number]) for number in numbers)
-        columns = len(numbers)
-        sheet = contact_sheet(frames, columns=columns, width=columns * (_TILE + 4) + 4)
-        return picture(sheet.pixels, f"samples {', '.join(map(str, numbers))}")
-
-    def splits() -> str | None:
-        return ", ".join(f"{name}: {len(found)}" for name, found in dataset.splits.items()) or None
-
-    table = fields(
-        {
-            "file": dataset.name or "memory",
-            "samples": count,
-            "tracks": lambda: ", ".join(dataset.tracks),
-            "splits": splits,
-            "bytes": size_text(dataset.nbytes),
-        }
-    )
-    rows = _rows(("sample", "target", "size"), range(min(count, MAX_ROWS)), row, count)
-    return joined(table, rows, _guarded(thumbnails))
-
-
-def sample_card(sample: Any) -> str:
-    """Return the card of a sample of a Benzina dataset, with its thumbnail."""
-    table = fields(
-        {
-            "sample": sample.index,
-            "name": lambda: sample.name,
-            "target": lambda: sample.target,
-            "shape": lambda: sample.shape,
-            "tracks": lambda: ", ".join(sample.layout.tracks),
-            "bytes": lambda: size_text(sample.size),
-        }
-    )
-
-    def thumbnail() -> Markup:
-        found = colour(_picture_of(sample), _SIDE, _SIDE)
-        return picture(found.pixels, "", width=max(_MIN_WIDTH, found.pixels.shape[1]))
-
-    return joined(table, _guarded(thumbnail))
-
-
-def _picture_of(sample: Any) -> AnyArray:
-    """Return the thumbnail of a sample, or its picture if it has none."""
-    tracks = sample.layout.tracks
-    name = next((each for each in ("bzna_thumb", "bzna_input") if each in tracks), "bzna_thumb")
-    pixels: AnyArray = sample.decode(name)
-    return pixels
-
-
-def recording_card(recording: Any) -> str:
-    """Return the card of a VRS recording, with a row for each of its first streams."""
-    streams = recording.streams
-
-    def row(id_: str) -> Iterator[object]:
-        stream = streams[id_]
-        counts = stream.counts
-        yield from (id_, stream.name, *(counts[each] for each in _RECORD_TYPES))
-        yield _range_text(stream.time_range)
-
-    table = fields(
-        {
-            "file": recording.name or "memory",
-            "records": len(recording),
-            "time": lambda: _range_text(recording.time_range),
-            "index": recording.index_kind,
-            "tags": lambda: recording.file_tags or None,
-        }
-    )
-    names = ("stream", "name", *_RECORD_TYPES, "time")
-    return joined(table, _rows(names, list(islice(streams, MAX_ROWS)), row, len(streams)))
-
-
-_RECORD_TYPES = ("configuration", "state", "data")
-
-
-def _range_text(times: tuple[float, float] | None) -> str | None:
-    return None if times is None else f"{times[0]:.6g} s to {times[1]:.6g} s"
-
-
-def stream_card(stream: Any) -> str:
-    """Return the card of a stream, with a contact sheet if it has images."""
-    table = fields(
-        {
-            "stream": stream.id,
-            "name": stream.name,
-            "flavor": stream.flavor or None,
-            "records": lambda: ", ".join(f"{n} {name}" for name, n in stream.counts.items()),
-            "time": lambda: _range_text(stream.time_range),
-            "tags": lambda: stream.tags or None,
-        }
-    )
-
-    def frames() -> Markup:
-        return clip_picture(stream.frames) if stream.has_images else Markup()
-
-    return joined(table, _guarded(frames))
+    return joined(table, guarded(clips), guarded(first))
 
 
 def report_card(report: Any) -> str:
@@ -347,20 +217,17 @@ def conversion_card(conversion: Any) -> str:
     return joined(fields({name: getattr(conversion, name) for name in names}))
 
 
-def _guarded(make: Callable[[], Markup]) -> Markup:
-    # The message of an error is on a line of its own.
+def guarded(make: Callable[[], Markup]) -> Markup:
+    """Return a piece of HTML, or the message of its error on a line of its own."""
     found = shown(make)
     return found if not found or found.startswith("<div") else Markup(f"<div>{found}</div>")
 
 
-def _rows(
-    names: tuple[str, ...],
-    keys: Iterable[Any],
-    row: Callable[[Any], Iterator[object]],
-    total: int,
+def first_rows(
+    names: tuple[str, ...], keys: Collection[Any], row: Callable[[Any], Iterator[object]]
 ) -> Markup:
-    """Return a table with a row for each key; the message of an error ends a row."""
-    return grid(names, (_cells(row, key) for key in keys), total)
+    """Return a table with a row for each of the first keys; the message of an error ends a row."""
+    return grid(names, (_cells(row, key) for key in islice(keys, MAX_ROWS)), len(keys))
 
 
 def _cells(row: Callable[[Any], Iterator[object]], key: Any) -> list[object]:

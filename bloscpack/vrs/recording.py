@@ -147,7 +147,7 @@ class Recording(RecordSequence):
     def _repr_html_(self) -> str:
         """Return a table of streams for notebooks."""
         with importing:
-            from ..plugin import recording_card
+            from .card import recording_card
         return recording_card(self)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -245,30 +245,6 @@ def test_clips_of_every_source(name: str) -> None:
         assert "<img" in checked(source[source.keys()[0]])
 
 
-@pytest.mark.parametrize("name", small_vectors("recording.vrs"))
-def test_recordings_and_streams(name: str) -> None:
-    with bp.vrs.open(FORMATS / name) as recording:
-        html = checked(recording)
-        for id_, stream in recording.streams.items():
-            assert f"<td>{id_}</td>" in html
-            assert ("<img" in checked(stream)) == stream.has_images
-
-
-@pytest.mark.parametrize("name", small_vectors("gulp"))
-def test_directories(name: str) -> None:
-    assert "<td>0</td>" in checked(bp.gulp.GulpDirectory(FORMATS / name))
-
-
-@pytest.mark.parametrize("name", small_vectors("h264.bzna"))
-def test_datasets_and_samples(name: str) -> None:
-    pytest.importorskip("av")
-    with bp.benzina.open(FORMATS / name) as dataset:
-        html = checked(dataset)
-        assert "<img" in html
-        assert dataset[0].id in html
-        assert "<img" in checked(dataset[0])
-
-
 def test_the_result_of_a_conversion(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", np.arange(9))
     done = bp.convert(tmp_path / "a.blp", tmp_path / "s.npy")

@@ -1,0 +1,17 @@
+"""What notebooks show of datasets and samples."""
+
+import pytest
+
+from bloscpack import benzina
+
+from ..conftest import SMALL_FORMATS
+from ..display.test_card import checked
+
+
+def test_datasets_and_samples() -> None:
+    pytest.importorskip("av")
+    with benzina.open(SMALL_FORMATS / "h264.bzna") as dataset:
+        html = checked(dataset)
+        assert "<img" in html
+        assert dataset[0].id in html
+        assert "<img" in checked(dataset[0])

@@ -1,0 +1,10 @@
+"""What notebooks show of Gulp directories."""
+
+from bloscpack import gulp
+
+from ..conftest import SMALL_FORMATS
+from ..display.test_card import checked
+
+
+def test_directories() -> None:
+    assert "<td>0</td>" in checked(gulp.GulpDirectory(SMALL_FORMATS / "gulp"))
