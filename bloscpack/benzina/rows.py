@@ -13,6 +13,8 @@ FILETYPES = (
         repair="recover writes a new dataset of the whole samples",
         has_decode=True,
         unit="sample",
+        suffixes=(".bzna",),
+        dtypes={"dataset": "samples"},
         about=on_use("benzina.cli.info", "about"),
         entry=on_use("benzina.cli.ls", "entry"),
         open_part=on_use("benzina.cli.cat", "open_part"),
@@ -29,7 +31,12 @@ TARGETS = (
         "benzina",
         on_use("benzina.convert", "copy_to_dataset"),
         (".bzna",),
-        options=("crf", "codec", "tile"),
+        options={
+            "crf": "for a Benzina dataset: encode lossily, from 0 (best) to 51 or 63 (default: "
+            "lossless)",
+            "codec": "for a Benzina dataset: hevc (default), h264 or av1",
+            "tile": "for a Benzina dataset (default: 512)",
+        },
     ),
 )
 COMMANDS = (

@@ -25,12 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write the items of a selection in C order, or the bytes of a chunk. "
         "A file without array metadata is an array of its bytes.\n\n"
-        "FILE::/NAME is an array of an archive, a clip of a frame store or Gulp directory, the "
-        "images of a stream or a field of a VRS recording (STREAM/FIELD), or the picture of a "
-        "sample of a Benzina dataset. SELECTION then begins with the frames. Without a name, "
-        "SELECTION is of the records of a recording, whose payloads are written, or one sample of "
-        "a dataset, whose stored mp4 is written. A pattern of several arrays or stores is read as "
-        "one."
+        "FILE::/NAME is an array of an archive, a clip, the images of a stream or a field of a "
+        "recording (STREAM/FIELD), or the picture of a sample of a dataset. SELECTION then begins "
+        "with the frames. Without a name, SELECTION is of the records of a recording, whose "
+        "payloads are written, or one sample of a dataset, whose stored mp4 is written. A pattern "
+        "of several arrays or stores is read as one."
     )
     parser.add_argument(
         "file_", metavar="FILE", help="file, folder, URL or pattern, - for standard input"

@@ -29,7 +29,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     Group(
         "frames",
         "make, list, read, check and show stores of clips of frames",
-        "Work with clips of frames, in a frame store or a gulp directory.",
+        "Work with clips of frames, in a frame store or in files and folders of other types.",
         tuple(each.name for each in FILETYPES if each.open_frames is not None),
         (
             Command(

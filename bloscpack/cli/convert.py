@@ -8,7 +8,7 @@ from ..array.layout import AUTO
 from ..container.writer import DEFAULT_CODEC
 from ..filetypes.convert import convert
 from ..filetypes.copyjob import COPY_DEFAULTS, CopyOptions
-from ..filetypes.table import ARRAY_OPTIONS, TARGETS
+from ..filetypes.table import ARRAY_OPTIONS, FILETYPES, TARGETS
 from ..format.codec import CODECS
 from ..storage.url import shown_name
 from .console.inputfile import check_input, readable
@@ -19,21 +19,14 @@ from .console.options import (
     count,
     passed_on,
     positive,
+    series,
 )
 from .console.output import Console, print_done
 from .console.status import ExitCode, UsageError
 
-_HELPS = {
-    "quality": "for a gulp directory: encode clips of arrays as JPEG of this quality, 1 to 100; "
-    "without it, they are refused",
-    "preset": "for arrays in a frame store (default: fast; small for recordings)",
-    "verbatim": "from a VRS recording: also store what is needed to restore the same bytes",
-    "videos_per_chunk": "clips in each pair of files of a gulp directory (default: %(default)s)",
-    "crf": "for a Benzina dataset: encode lossily, from 0 (best) to 51 or 63 (default: lossless); "
-    "for mp4: 0 to 51 (default: 18)",
-    "codec": "for a Benzina dataset: hevc (default), h264 or av1; for an array: "
-    f"{AUTO} or {', '.join(CODECS)} (default: {DEFAULT_CODEC})",
-    "tile": "for a Benzina dataset (default: 512)",
+# The help of options of arrays.
+_ARRAY_HELPS = {
+    "codec": f"for an array: {AUTO} or {', '.join(CODECS)} (default: {DEFAULT_CODEC})",
     "chunks": f"for an array: rows per chunk, shape of a chunk (16,256,256), or {AUTO} (default: "
     "those of SRC)",
     "access": f"for an array, with --chunks {AUTO}: what is read most",
@@ -44,16 +37,27 @@ _HELPS = {
 }
 
 
+# The help of each option that a type takes: that of its rows, joined.
+_ROWS = [*(each.options for each in FILETYPES), *(each.options for each in TARGETS), _ARRAY_HELPS]
+_HELPS = {
+    name: "; ".join(row[name] for row in _ROWS if row.get(name))
+    for name in CopyOptions.__annotations__
+    if any(name in row for row in _ROWS)
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    clips = [each.kind.name for each in FILETYPES if each.open_frames and not each.copy]
+    clips.append("a folder of pictures")
+    folders = (each.kind.name for each in FILETYPES if each.is_folder)
     parser.description = (
         "Copy an array, or clips of frames, to another type of file. SRC is recognised by its "
         "content, and DST by its name or --to. An array is a Bloscpack file or one of another "
-        "library, such as NumPy or HDF5. Clips are those of a frame store, a gulp directory, a "
-        "Benzina dataset or a folder of pictures. JPEG images, and samples from dataset to "
-        "dataset, are copied byte for byte, and everything is compared. A VRS recording becomes a "
-        "frame store with all its records and tags: its fields and frames are clips. Such a store "
-        "can be converted back to a recording; the checksums are compared. --to v3 copies an array "
-        "to format version 3, which bloscpack 0.16 reads."
+        f"library, such as NumPy or HDF5. Clips are those of {series(*clips, last='or')}. JPEG "
+        "images, and samples from dataset to dataset, are copied byte for byte, and everything is "
+        "compared. A recording becomes a frame store with all its records and tags: its fields and "
+        "frames are clips. Such a store can be converted back to a recording; the checksums are "
+        "compared. --to v3 copies an array to format version 3, which bloscpack 0.16 reads."
     )
     parser.add_argument(
         "sources",
@@ -68,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE",
         choices=types,
         help=f"type of DST: {', '.join(types)} (default: by its suffix, such as .bzna, .npy or "
-        ".h5; otherwise an array from an array, and a frame store from clips; from a frame store a "
-        "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording)",
+        ".h5; otherwise an array from an array, and a frame store from clips"
+        f"{''.join(f'; from a frame store {each}, unless DST ends in .blp' for each in folders)})",
     )
     add_options(parser, CopyOptions, _HELPS, _FORMS, COPY_DEFAULTS)
     parser.add_argument("--allow-empty", action="store_true", help="convert a source without clips")

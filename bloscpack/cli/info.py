@@ -15,10 +15,9 @@ from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_cod
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Describe files of any type. Of an array, print header, first offsets, metadata and the "
-        "header of the first chunk; of others the arrays of an archive, the clips of a frame "
-        "store, the items of a Gulp directory, the streams of a VRS recording and the samples of a "
-        "Benzina dataset. FILE::/NAME is one array of an archive or one clip. On a terminal, "
-        "arrays are summed up."
+        "header of the first chunk; of others the arrays of an archive, the clips of a frame store "
+        "or a folder, the streams of a recording and the samples of a dataset. FILE::/NAME is one "
+        "array of an archive or one clip. On a terminal, arrays are summed up."
     )
     add_files(parser)
     add_json_option(parser)

@@ -3,9 +3,10 @@
 import argparse
 
 from ..filetypes.recover import recover as recover_file
+from ..filetypes.table import FILETYPES
 from ..storage.protocol import closed_on_error
 from .console.inputfile import one_input, open_whole
-from .console.options import STDIO, add_force_option, add_json_option
+from .console.options import STDIO, add_force_option, add_json_option, series
 from .console.output import Console, binary_stdout, print_json, printable, result
 from .console.outputfile import check_output
 from .console.reports import report_code, report_document
@@ -13,10 +14,10 @@ from .console.status import STATUS_NAMES, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parts = (f"of {each.kind.name} the {each.unit}s" for each in FILETYPES if each.unit != "chunk")
     parser.description = (
         "Write a new file with every intact chunk of a damaged or truncated one, and report what "
-        "is missing. Of a frame store the intact clips are saved, of a VRS recording the records, "
-        "of a Benzina dataset the samples, and of a Gulp directory the items."
+        f"is missing. {series('Of a frame store the intact clips are saved', *parts)}."
     )
     parser.add_argument(
         "source", metavar="SRC", help="damaged file, folder or URL; - for standard input"

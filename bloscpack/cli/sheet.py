@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write a PNG with a grid of pictures: the slices of an array along its first axis, the "
         "frames of a clip or of a stream with images, one frame of each of several clips, or the "
-        "thumbnails of a Benzina dataset. FILE::/NAME is one array, clip, stream or sample. "
+        "thumbnails of a dataset. FILE::/NAME is one array, clip, stream or sample. "
         "Pictures that are not 8 bit are scaled: their smallest value is black, their largest is "
         "white."
     )

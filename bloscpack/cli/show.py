@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sample or a stream of images; FILE::/STREAM/FIELD is a field of the records of a stream. "
         "In a pipe, the picture is plain text."
     )
-    parser.add_argument("file_", metavar="FILE", help="file or gulp directory, - for input")
+    parser.add_argument("file_", metavar="FILE", help="file or folder, - for input")
     # The first of them is the selection, if it is alone and can be one: see `take_name`.
     parser.add_argument("selection", metavar="NAME", nargs="?", help="the same as FILE::/NAME")
     parser.add_argument(

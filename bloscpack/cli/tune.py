@@ -18,9 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "one thread writes and reads it, and the call with the best settings: the smallest that is "
         f"read at least 1/{PATIENCE:g} as fast as the default one.\n\n"
         "For an array, which may be in a .npy file and the like, codecs, levels, filters and "
-        "shapes of chunks are tried. For clips of a frame store, Gulp directory or Benzina dataset "
-        "these are the presets of a frame store; for a VRS recording, the compressions of its "
-        "records."
+        "shapes of chunks are tried. For clips of any other file these are the presets of a frame "
+        "store; for a recording, the compressions of its records."
     )
     parser.add_argument("file_", metavar="FILE", help="file, folder or URL, - for standard input")
     parser.add_argument(

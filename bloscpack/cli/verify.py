@@ -5,19 +5,19 @@ import os
 from collections.abc import Iterator
 
 from ..damage.report import Report
+from ..filetypes.table import FILETYPES
 from ..filetypes.verify import verify_source
-from ..format.filekind import GULP_FILE, is_gulp, kind_of
 from ..storage.file import Place
 from .console.inputfile import open_whole
-from .console.options import STDIO, add_classic_option, add_files, add_json_option
+from .console.options import STDIO, add_classic_option, add_files, add_json_option, series
 from .console.output import Console
 from .console.reports import verify_each
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parts = (f"every {each.unit} of {each.kind.name}" for each in FILETYPES if each.has_decode)
     parser.description = (
-        "Read and decode every chunk of each file, every record of a VRS recording, every sample "
-        "of a Benzina dataset and every item of a Gulp directory, and report what is damaged."
+        f"Read and decode {series('every chunk of each file', *parts)}, and report what is damaged."
     )
     parser.add_argument(
         "--fix",
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--decode",
         action="store_true",
-        help="also decode the images of a Gulp directory, a recording or a dataset, and the audio "
-        "of a recording",
+        help="also decode the images of a folder, a recording or a dataset, and the audio of a "
+        "recording",
     )
     parser.add_argument(
         "-r",
@@ -61,17 +61,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """Yield every file below a folder, a Gulp directory as a whole, and unreadable folders."""
+    """Yield every file below a folder, a folder of one type as a whole, and unreadable folders."""
+    parts = tuple(suffix for each in FILETYPES if each.is_folder for suffix in each.suffixes)
     unreadable: list[OSError] = []
     for root, folders, names in os.walk(folder, onerror=unreadable.append):
         folders.sort()
-        if is_gulp(names):
+        if any(name.lower().endswith(parts) for name in names):
             yield root
         for name in sorted(names):
             path = os.path.join(root, name)
             # Not a pipe, which would have to be written to; a link to a missing file is an error.
             is_file = os.path.isfile(path) or not os.path.exists(path)
             is_own = name.startswith(".bloscpack-")  # of a writer that is at work
-            if is_file and not is_own and kind_of(b"", name) is not GULP_FILE:
+            if is_file and not is_own and not name.lower().endswith(parts):
                 yield path
     yield from (os.fsdecode(err.filename) for err in unreadable)

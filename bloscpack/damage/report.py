@@ -24,7 +24,7 @@ class Damage:
     what : str
         Description of the fault.
     index : int or None
-        Ordinal of the chunk, or of the sample of a Benzina dataset; None for the header, the
+        Ordinal of the chunk, or of the sample of a dataset; None for the header, the
         metadata, the offset table and the trailer.
     offset, end : int or None
         Damaged bytes of the file, ``offset <= byte < end``; None if unknown.
@@ -81,7 +81,7 @@ class Report:
         Path of the file; None for memory.
     nchunks, nbytes : int
         Number of chunks in the header, or in the index of a frame store, and their decoded size; 0
-        if unknown. For a Benzina dataset, its samples and their bytes.
+        if unknown. For a dataset, its samples and their bytes.
     damage : list of Damage
         Faults in file order, empty for a sound file; after a repair, those that are left.
     trailer : str

@@ -40,7 +40,8 @@ def _target(
 
 
 _NAMED: dict[str, Any] = {"is_array": True, "has_names": True}
-_CHUNKED: dict[str, Any] = {**_NAMED, "options": ("chunks",)}
+_CHUNKED: dict[str, Any] = {**_NAMED, "options": {"chunks": ""}}
+_CRF = {"crf": "for mp4: 0 to 51 (default: 18)"}
 TARGETS = (
     Target(
         "images",
@@ -55,7 +56,7 @@ TARGETS = (
     _target("zarr", "zarrarray", (".zarr", ".zarr.zip"), (ZARR,), **_CHUNKED),
     _target("zarr2", "zarrarray", **_CHUNKED),
     _target("tiff", "tiff", (".tif", ".tiff"), (TIFF,), is_array=True),
-    _target("mp4", "videofile", (".mp4",), (VIDEO, GIF), options=("crf",)),
+    _target("mp4", "videofile", (".mp4",), (VIDEO, GIF), options=_CRF),
     Target("gif", on_use("exchange.videofile", "copy_to_gif"), (".gif",)),
     _target("webdataset", "webdataset", (".tar",), (TAR,)),
     _target("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), **_CHUNKED),

@@ -21,7 +21,6 @@ from ..format.filekind import (
     ZIP,
     FileKind,
     folder_kind,
-    is_gulp,
     kind_of,
     zip_kind,
 )
@@ -390,7 +389,11 @@ def _opened_clips(
         refuse_options(src, storage_options)
         source: FrameSource = src
         return source
-    if isinstance(src, ListedFolder) and not src.has_latency and not is_gulp(src.names):
+    if (
+        isinstance(src, ListedFolder)
+        and not src.has_latency
+        and not (filetype and filetype.has_part(src.names))
+    ):
         with importing:
             from .picturefolder import FolderSource
 
@@ -425,12 +428,17 @@ def _named(to: str) -> Target:
 
 # Suffixes that promise a format that is not written, and what is.
 _PICTURES = "to='images' (--to images) writes a folder of pictures, 'blpk sheet' makes one picture"
-_GULP = "to='gulp' (--to gulp) writes a Gulp directory, which is a folder of any name"
 _UNWRITTEN = {
     **dict.fromkeys((".bmp", ".webp", ".avif", ".jp2", *IMAGE_SUFFIXES), _PICTURES),
     **dict.fromkeys(set(VIDEO_SUFFIXES) - {".mp4"}, "videos are written as .mp4 or .gif"),
     **dict.fromkeys((".csv", ".tsv", ".txt"), "text is written by 'blpk cat -o FILE.txt'"),
-    **dict.fromkeys((".gulp", ".gmeta"), _GULP),
+    **{
+        suffix: f"to={each.name!r} (--to {each.name}) writes {each.kind.name}, which is a folder "
+        "of any name"
+        for each in FILETYPES
+        if each.is_folder
+        for suffix in each.suffixes
+    },
     **dict.fromkeys(
         (".bz2", ".gz", ".tbz", ".tgz", ".xz", ".zip", ".zst", ".7z"),
         "this compression is not written; .zarr.zip, .npz and .blp are",

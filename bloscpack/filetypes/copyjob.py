@@ -30,7 +30,7 @@ class Conversion:
     kind : str
         Type of the new file or folder, as given by `to`: "array" for "v3", too.
     clips, frames : int
-        Number of clips and frames. For a VRS recording, `frames` counts its records, and `clips`
+        Number of clips and frames. For a recording, `frames` counts its records, and `clips`
         the clips of the store, or the streams of a restored recording. An array is one clip; its
         rows are frames.
     images : int

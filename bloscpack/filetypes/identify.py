@@ -11,7 +11,6 @@ from ..format.filekind import (
     ARRAY,
     BLOSCPACK_MAGIC,
     FRAME_STORE,
-    GULP_FILE,
     HEAD_NBYTES,
     STORE_TAIL_MAGIC,
     STORE_TAIL_NBYTES,
@@ -104,11 +103,9 @@ def refuse_unread_folder(filetype: FileType | None, source: ByteSource | ListedF
 
 
 def refuse_other_folder(filetype: FileType | None, source: ByteSource | ListedFolder) -> None:
-    """Raise IsAFolderError for a folder without any file of a Gulp directory."""
+    """Raise IsAFolderError for a folder without any file of its type."""
     refuse_unread_folder(filetype, source)
-    if isinstance(source, ListedFolder) and not any(
-        kind_of(b"", name) is GULP_FILE for name in source.names
-    ):
+    if filetype and isinstance(source, ListedFolder) and not filetype.has_part(source.names):
         raise not_a_file(source.names).at(path=source.name)
 
 

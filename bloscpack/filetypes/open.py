@@ -273,8 +273,8 @@ def open_frames(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset, or its
-        URL. Several stores are read as one, given as a list or as a pattern (``"part-*.blp"``)
+        A frame store, a recording, a dataset or a folder of clips, or its URL.
+        Several stores are read as one, given as a list or as a pattern (``"part-*.blp"``)
         whose files are sorted by name.
     mode : {"r", "a"}, default "r"
         Read; or read and append, which needs a path and allows only one handle at a time.
@@ -290,18 +290,18 @@ def open_frames(
         ``BLOSCPACK_LOCKING=0`` in the environment.
     exact : bool, default False
         Decode JPEG images of frame stores by the exact transform and with smooth chroma, as image
-        viewers do. The default is faster, and gives the pixels that GulpIO2 gives.
+        viewers do. The default is faster, and slightly less accurate.
 
     Returns
     -------
-    FrameStore, GulpSource, RecordingSource, Dataset or ManyStores
+    FrameStore, ManyStores or another source of clips
         The open source; close it, or use it as a context manager. Clips of several stores are in
         the order of the list.
 
     Raises
     ------
     WrongKindError
-        The file is of another type, or the folder is not a Gulp directory: `NotBloscpackError` if
+        The file is of another type, or the folder is not one of clips: `NotBloscpackError` if
         it is not a Bloscpack file. The message names the function that reads it.
     FormatError, UnsupportedError
         The file is damaged or of an unknown version.

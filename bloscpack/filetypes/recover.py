@@ -34,9 +34,9 @@ def recover(
     Parameters
     ----------
     src : str, PathLike, bytes-like or binary file
-        The damaged file, or its URL; or the folder of a Gulp directory. It is only read.
+        The damaged file, or its URL; or a folder of clips. It is only read.
     dst : str, PathLike or binary file
-        The new file, or for a Gulp directory the new folder. It appears only when it is complete.
+        The new file, or for a folder the new folder. It appears only when it is complete.
         A recording needs the path of a file.
     nthreads : int, optional
         Threads that decode chunks to check them; by default one per processor, at most 8.
@@ -50,8 +50,8 @@ def recover(
     -------
     Report
         `damage` lists the missing parts, `saved` counts the chunks that were copied: the samples of
-        a dataset, the records of a recording, the items of a Gulp directory. `nchunks` and `nbytes`
-        are those in the header or the index of the damaged file.
+        a dataset, the records of a recording, the items of a folder. `nchunks` and `nbytes` are
+        those in the header or the index of the damaged file.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def recover(
     ValueError
         `src` and `dst` are the same file.
     TypeError
-        `dst` is a stream, and the source is a recording or a Gulp directory.
+        `dst` is a stream, and the source is a recording or a folder.
     OSError
         `src` cannot be read, or `dst` cannot be written.
     ImportError
@@ -77,7 +77,7 @@ def recover(
 
     The whole clips of a frame store are saved in their order. A clip with a damaged frame is not
     saved; its other frames can still be read from the damaged store. So are the whole items of a
-    Gulp directory, whose images are decoded to check them, the whole samples of a dataset, and the
+    folder of clips, whose images are decoded to check them, the whole samples of a dataset, and the
     records of a recording that can be read.
 
     A file behind a URL is fetched once, to a temporary file in the folder of `dst`.

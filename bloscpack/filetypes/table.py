@@ -7,7 +7,7 @@ on use, as most programs meet one or two types.
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from types import MappingProxyType
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .copyjob import Conversion
 
 Function = Callable[..., Any]
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def on_use(module: str, name: str) -> Function:
@@ -68,7 +69,11 @@ class FileType(NamedTuple):
     # Copies a whole file to a frame store, if its clips of frames are only a part of it. Takes the
     # source, ``storage_options``, ``to`` and a `CopyJob`.
     copy: "Callable[..., Conversion] | None" = None
-    options: tuple[str, ...] = ()  # names of the `CopyOptions` that `copy` takes
+    # Names of the `CopyOptions` that `copy` takes, and the help of each; see `Target`.
+    options: Mapping[str, str] = _NONE
+    suffixes: tuple[str, ...] = ()  # of its files, or of those in a folder of this type
+    # What ``blpk ls`` shows in place of a dtype, by the kind in its JSON.
+    dtypes: Mapping[str, str] = _NONE
     # What ``blpk info``, ``ls``, ``cat``, ``sheet`` and ``tune`` call: by default, those of clips.
     about: Function = on_use("cli.frames.info", "about")
     entry: Function = on_use("cli.frames.ls", "entry")
@@ -76,7 +81,7 @@ class FileType(NamedTuple):
     open_tiles: Function = on_use("cli.frames.sheet", "open_clip_tiles")
     tune: Function = on_use("cli.frames.tune", "tune_clips")
     # Views of the page of ``blpk view`` beside those of clips; it asks for the first one first.
-    views: Mapping[str, Function] = MappingProxyType({})
+    views: Mapping[str, Function] = _NONE
 
     @property
     def kind(self) -> FileKind:
@@ -87,6 +92,10 @@ class FileType(NamedTuple):
     def is_bloscpack(self) -> bool:
         """Whether it is a Bloscpack file."""
         return self.kind in BLOSCPACK_KINDS
+
+    def has_part(self, names: Iterable[str]) -> bool:
+        """Return whether any of the files in a folder belongs to a folder of this type."""
+        return self.is_folder and any(name.lower().endswith(self.suffixes) for name in names)
 
 
 class Target(NamedTuple):
@@ -100,7 +109,9 @@ class Target(NamedTuple):
     suffixes: tuple[str, ...] = ()
     # Takes the source, and decides whether this type can be the default; None if it always can.
     accepts: Callable[..., bool] | None = None
-    options: tuple[str, ...] = ()  # names of the `CopyOptions` that it takes
+    # Names of the `CopyOptions` that it takes, and what ``blpk convert --help`` says of each; empty
+    # if another row or `cli/convert.py` has the text.
+    options: Mapping[str, str] = _NONE
     is_folder: bool = False  # whether it is a folder
     is_array: bool = False  # whether it holds arrays, and not clips of frames
     kinds: tuple[FileKind, ...] = ()  # kinds of files of other libraries that are read
@@ -175,6 +186,7 @@ _ARRAY_COMMANDS: dict[str, Any] = {
 ARRAYS = FileType(
     "array",
     (ARRAY, FRAME_STORE),  # a frame store without a whole index is opened for its error
+    suffixes=(".blp",),
     matches=on_use("container.front", "is_bloscpack"),
     about=on_use("cli.array.info", "about"),
     **_ARRAY_COMMANDS,
@@ -182,6 +194,7 @@ ARRAYS = FileType(
 ARCHIVES = FileType(
     "archive",
     (ARCHIVE, FRAME_STORE),  # which a damaged header may look like
+    suffixes=(".blp",),
     matches=on_use("container.members", "is_archive"),
     verify=on_use("archive.verify", "verify_archive"),
     recover=on_use("archive.recover", "recover_archive"),
@@ -195,6 +208,7 @@ FILETYPES: tuple[FileType, ...] = (
     FileType(
         "frames",
         (FRAME_STORE,),
+        suffixes=(".blp",),
         matches=on_use("frames.store.verify", "is_frame_store"),
         open_frames=on_use("frames.store.framestore", "FrameStore"),
         verify=on_use("frames.store.verify", "verify_store"),
@@ -206,9 +220,14 @@ FILETYPES: tuple[FileType, ...] = (
     *_rows("FILETYPES"),
 )
 
-_BLOSCPACK = ("codec", "chunks", "access", "clevel", "shuffle", "keepbits")
+_BLOSCPACK = dict.fromkeys(("codec", "chunks", "access", "clevel", "shuffle", "keepbits"), "")
 TARGETS: tuple[Target, ...] = (
-    Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",), options=("preset",)),
+    Target(
+        "frames",
+        on_use("filetypes.clipcopy", "copy_to_store"),
+        (".blp",),
+        options={"preset": "for arrays in a frame store (default: fast; small for recordings)"},
+    ),
     Target(
         "array",
         on_use("filetypes.arraycopy", "copy_to_array"),

@@ -29,8 +29,8 @@ def verify(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file, or its URL: an array, bytes, an archive, a frame store, a VRS recording or a
-        Benzina dataset; or the folder of a Gulp directory.
+        The file, or its URL: an array, bytes, an archive, a frame store, a recording or a
+        dataset; or a folder of clips.
     nthreads : int, optional
         Threads that decode; by default one per processor, at most 8.
     progress : bool, callable or object with ``update``, optional
@@ -41,7 +41,7 @@ def verify(
         is not changed, nor is a file of another type: `recover` writes a new file of what is
         whole. Without `fix` nothing is changed.
     decode : bool, default False
-        Also decode the images of a Gulp directory, a recording or a dataset, and the audio of a
+        Also decode the images of a folder, a recording or a dataset, and the audio of a
         recording. Everything else is decoded in any case.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
@@ -51,8 +51,8 @@ def verify(
     Report
         The damage found. After `fix` the damage that is left, with the repairs in `notices`. Damage
         of a frame store names the clip and its frames, of a dataset the sample. `nchunks` counts
-        the samples of a dataset, the records of a recording or the pairs of files of a Gulp
-        directory, and `nbytes` their bytes.
+        the samples of a dataset, the records of a recording or the pairs of files of a
+        folder, and `nbytes` their bytes.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Protocol of frame sources: clips by id, each a lazy array of frames.
 
-The frame store, Gulp directories and all other datasets of frames follow it, so that converters,
+The frame store and all other files and folders of frames follow it, so that converters,
 loaders and commands are written once. A source implements `FrameSource`, and its clips implement
 `StoredClip`: where the frames are stored and how each is decoded. `read_batch` does the reading,
 from one clip or from many in one batch.
@@ -42,7 +42,7 @@ Batch: TypeAlias = AnyArray | list[AnyArray]  # one array if all agree in shape 
 Default = TypeVar("Default")
 
 LABELS_KEY = "label2idx"
-"""Attribute of a store with the numbers of its labels, as GulpIO2 names them."""
+"""Attribute of a store with the numbers of its labels: ``{"cat": 0}``."""
 
 
 def read_only_meta(values: Values) -> Values:

@@ -14,6 +14,8 @@ FILETYPES = (
         unit="item",
         needs_path=True,
         is_folder=True,
+        suffixes=(".gulp", ".gmeta"),
+        dtypes={"gulp": "jpeg"},
         about=on_use("gulp.cli.info", "about"),
         entry=on_use("gulp.cli.ls", "entry"),
     ),
@@ -24,7 +26,12 @@ TARGETS = (
         on_use("gulp.convert", "copy_to_gulp"),
         ("",),
         accepts=on_use("filetypes.clipcopy", "is_store"),
-        options=("quality", "videos_per_chunk"),
+        options={
+            "quality": "for a gulp directory: encode clips of arrays as JPEG of this quality, 1 to "
+            "100; without it, they are refused",
+            "videos_per_chunk": "clips in each pair of files of a gulp directory (default: "
+            "%(default)s)",
+        },
         is_folder=True,
     ),
 )

@@ -19,7 +19,7 @@ Layer = tuple[Any, dict[str, Any], str]
 
 
 def get_reader(path: str | list[str]) -> Callable[[str | list[str]], list[Layer]] | None:
-    """Return `read` for a file or a Gulp directory of ours, and None for anything else.
+    """Return `read` for a file or a folder that we read, and None for anything else.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def read(path: str | list[str]) -> list[Layer]:
     Parameters
     ----------
     path : str
-        A file of arrays or clips, or a Gulp directory.
+        A file of arrays or clips, or a folder of clips.
 
     Returns
     -------

@@ -40,7 +40,7 @@ class Picture(NamedTuple):
 
 
 def open_pictures(path: Any) -> tuple[Any, Iterator[Picture]]:
-    """Open a file or a Gulp directory, and return it with an iterator over its contents.
+    """Open a file or a folder of clips, and return it with an iterator over its contents.
 
     The iterator gives at most `MAX_PICTURES`.
 

@@ -42,7 +42,7 @@ class FrameDataset:
     ----------
     source : path, sequence of paths, callable, or source of clips
         Anything that `bloscpack.frames.open` opens, by path or URL: a frame store, several stores,
-        a Gulp directory. A pattern is expanded once, here. Forked workers read from the source
+        a recording. A pattern is expanded once, here. Forked workers read from the source
         opened here; others reopen it on their first read, and find the same files or raise
         `FileChangedError`. Or a function without arguments that opens a source and is called once
         in each process. Or an open source, which must be picklable if workers are spawned.

@@ -292,8 +292,8 @@ def decode_into(data: BytesLike, out: Array, *, fast: bool = True, upright: bool
     """Decode a JPEG or PNG image into `out`, which has its shape and dtype (`probe`).
 
     If `out` is C-contiguous, it is filled without a copy. For JPEG, `fast` uses the faster,
-    slightly less accurate inverse DCT and upsampling, as GulpIO2 does; without, the pixels are
-    those of most other programs. After a CodecError, part of `out` may have changed. Safe in
+    slightly less accurate inverse DCT and upsampling; without, the pixels are those of most other
+    programs. After a CodecError, part of `out` may have changed. Safe in
     threads; decoding releases the GIL.
     """
     info = probe(data, upright=upright)
@@ -410,7 +410,7 @@ def check_quality(quality: int) -> None:
 def encode_jpeg(
     array: Array, *, quality: int = 90, subsampling: str = "444", fast: bool = True
 ) -> bytes:
-    """Encode an array as JPEG; with the defaults, to the same bytes as GulpIO2.
+    """Encode an array as JPEG; with the defaults, to the same bytes as simplejpeg.
 
     The array is uint8 or bool, ``(H, W)`` or ``(H, W, 1)`` for gray, ``(H, W, 3)`` for RGB, with
     any strides. `quality` is 1 to 100; `subsampling` of chroma "444" (full resolution), "422",

@@ -43,7 +43,7 @@ _NAMES = {"exif": "EXIF data", "icc_profile": "colour profile", "transparency": 
 class Item(NamedTuple):
     """One picture to copy or to add to a dataset."""
 
-    # Path of a file; in a dataset, anything that `benzina.codec.picture.read_picture` accepts.
+    # Path of a file; for a dataset, anything that its writer accepts.
     picture: Any
     target: int | None = None  # its class, or any other signed 64-bit number
     name: str | bytes | None = None

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="PATH",
         nargs="*",
-        help="file, gulp directory or URL; FILE::/NAME is one array of an archive",
+        help="file, folder or URL; FILE::/NAME is one array of an archive",
     )
     parser.add_argument(
         "--port", metavar="N", type=_port, default=0, help="port of 127.0.0.1 (default: a free one)"

@@ -1,4 +1,4 @@
-"""Clips of frame stores, Gulp directories, recordings and datasets: list, thumbnails, frames.
+"""Clips of every source: list, thumbnails, frames.
 
 An array of pictures in colour is a clip, too.
 

@@ -14,7 +14,12 @@ FILETYPES = (
         has_decode=True,
         unit="record",
         needs_path=True,
-        options=("preset", "verbatim"),
+        options={
+            "preset": "",
+            "verbatim": "from a VRS recording: also store what is needed to restore the same bytes",
+        },
+        suffixes=(".vrs",),
+        dtypes={"recording": "records"},
         copy=on_use("vrs.convert", "copy_to_store"),
         about=on_use("vrs.cli.info", "about"),
         entry=on_use("vrs.cli.ls", "entry"),

@@ -8,7 +8,6 @@ import pytest
 from tests.cli.conftest import blpk as blpk
 from tests.cli.conftest import content as content
 from tests.cli.conftest import packed as packed
-from tests.cli.conftest import plain as plain
 from tests.cli.conftest import ramp as ramp
 from tests.conftest import REPOSITORY
 from tests.oracle import Oracle, Recipe, pip_commands

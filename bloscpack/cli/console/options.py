@@ -282,7 +282,7 @@ def add_files(parser: Container) -> None:
         "files",
         metavar="FILE",
         nargs="+",
-        help="file of any type, folder of a Gulp directory, URL or pattern; - for standard input",
+        help="file of any type, folder, URL or pattern; - for standard input",
     )
 
 
@@ -404,6 +404,12 @@ def _form_of(hint: Any) -> dict[str, Any]:
     if choices:
         return {"choices": choices}
     return {"metavar": "N", "type": float if float in kinds else count}
+
+
+def series(*parts: str, last: str = "and") -> str:
+    """Return an enumeration for a help: ``a, b and c``."""
+    *front, end = parts
+    return f"{', '.join(front)} {last} {end}" if front else end
 
 
 def passed_on(args: argparse.Namespace, *names: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...filetypes.table import FILETYPES
 from ...storage.file import Place
 from ...storage.url import shown_name
 from .inputfile import each_input
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 Check = Callable[[Place], tuple[ExitCode, dict[str, Any]]]
 
-# Files of these names are damaged if their beginning is not known; by type.
-_SUFFIXES = {"frames": ".blp", "bzna": ".bzna", "vrs": ".vrs"}
 _DAMAGE = (
     *("what", "index", "offset", "end", "first", "last", "rows", "clip", "frames", "region"),
     *("member", "file", "record", "stream"),
@@ -153,10 +152,16 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
 
     `check` returns the exit code of a file, and the fields of its JSON entry other than path,
     status and error; `failed` has these fields for a file that cannot be checked. Files of other
-    types that a walk of a folder found are only counted, unless they have a suffix of the type.
+    types that a walk of a folder found are only counted, unless they have a suffix of the type:
+    then they are damaged.
     """
     walked = getattr(args, "walked", ())
-    own = tuple(end for kind, end in _SUFFIXES.items() if not args.kinds or kind in args.kinds)
+    own = tuple(
+        suffix
+        for each in FILETYPES
+        if not args.kinds or each.name in args.kinds
+        for suffix in each.suffixes
+    )
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
     nskipped = 0

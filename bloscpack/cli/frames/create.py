@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any
 
 from ...filetypes.open import open_frames
+from ...filetypes.table import FILETYPES
 from ...format.filekind import BLOSCPACK_KINDS
 from ...frames import listing
 from ...frames.ingest.ingest import (
@@ -31,6 +32,7 @@ from ..console.options import (
     byte_size,
     passed_on,
     positive,
+    series,
 )
 from ..console.output import Console, message, pretty_size, print_done, printable
 from ..console.outputfile import json_log
@@ -69,8 +71,10 @@ _FORMS: dict[str, dict[str, Any]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    folders = (each.kind.name for each in FILETYPES if each.is_folder)
+    inputs = series("images", "videos", "arrays", *folders, last="or")
     parser.description = (
-        "Make a frame store from images, videos, arrays or a Gulp directory, or add to one. "
+        f"Make a frame store from {inputs}, or add to one. "
         "Items that are already in it are skipped, so that the same command continues an "
         "interrupted run. The former order, OUT before INPUT, is understood where it is certain: "
         "OUT is a frame store or a new name that ends in .blp, and the last INPUT is neither."
@@ -104,7 +108,7 @@ def _add_input_options(parser: argparse.ArgumentParser) -> None:
         choices=listing.KINDS,
         dest="kind",
         help="type of the inputs: arrays (.npy), images (each a clip), folders of images (each a "
-        "clip), videos, a list (.csv, .json, .jsonl), gulp directories (default: detected)",
+        "clip), videos, a list (.csv, .json, .jsonl), folders of clips (default: detected)",
     )
     group.add_argument(
         "--root",
@@ -284,8 +288,6 @@ def _nothing(name: str) -> ValueError:
 
 def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
     kind = args.kind or listing.kind_of(name)
-    if kind == "gulp":
-        return list(listing.clips(stack.enter_context(open_frames(name))))
     if kind == "list":
         return listing.listed(
             name,
@@ -301,7 +303,9 @@ def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable
         return listing.arrays(name, outside=args.outside)
     if kind == "images":
         return listing.images(name, outside=args.outside)
-    return listing.folders(name, outside=args.outside)
+    if kind == "folders":
+        return listing.folders(name, outside=args.outside)
+    return list(listing.clips(stack.enter_context(open_frames(name))))  # a type of file
 
 
 def _remark(remark: Remark) -> dict[str, Any]:

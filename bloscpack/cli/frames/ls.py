@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Print for each clip: its shape (frames first), dtype, how its frames are stored "
         "(arrays, or JPEG or PNG images), its decoded bytes and its id."
     )
-    parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
+    parser.add_argument("file_", metavar="STORE", help="file or folder of clips")
     parser.add_argument("ids", metavar="ID", nargs="*", help="clips to list (default: all)")
     parser.add_argument("--meta", action="store_true", help="print metadata after the id")
     add_json_option(parser)

@@ -54,7 +54,7 @@ def is_clip(value: object) -> bool:
 
 def meta_of(frames: Any) -> dict[str, Any]:
     """Return the metadata that frames bring to a store: those of a clip, or attrs of an `Array`."""
-    # A clip of a Gulp directory may have several objects.
+    # A clip of another type of file may have several objects.
     if (packed := getattr(frames, "_packed_meta", None)) is not None:
         return packed()  # type: ignore[no-any-return]
     if isinstance(frames, Array):
