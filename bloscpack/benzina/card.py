@@ -1,4 +1,4 @@
-"""Cards: what notebooks show of a dataset and of a sample."""
+"""Cards of a dataset and of a sample, for notebooks."""
 
 from collections.abc import Iterator
 from typing import Any

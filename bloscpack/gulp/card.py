@@ -1,4 +1,4 @@
-"""Cards: what notebooks show of a Gulp directory."""
+"""Cards of a Gulp directory, for notebooks."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Cards: what notebooks show of a recording and of a stream."""
+"""Cards of a recording and of a stream, for notebooks."""
 
 from collections.abc import Iterator
 from typing import Any

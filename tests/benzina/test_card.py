@@ -1,4 +1,4 @@
-"""What notebooks show of datasets and samples."""
+"""Cards of datasets and samples in notebooks."""
 
 import pytest
 

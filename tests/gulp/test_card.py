@@ -1,4 +1,4 @@
-"""What notebooks show of Gulp directories."""
+"""Cards of Gulp directories in notebooks."""
 
 from bloscpack import gulp
 

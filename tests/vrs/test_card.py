@@ -1,4 +1,4 @@
-"""What notebooks show of recordings and streams."""
+"""Cards of recordings and streams in notebooks."""
 
 from bloscpack import vrs
 
