@@ -94,7 +94,7 @@ class BareEncoder:
         view, room = memoryview(self._memory), self._room
         return [view[at * room : at * room + size] for at, size in enumerate(self._sizes)]
 
-    def write(self, path: Path, nthreads: int, *, is_synced: bool = False) -> None:
+    def write(self, path: Path, nthreads: int) -> None:
         """Compress and write the chunks one after the other to a new file."""
         chunks = self.encode(nthreads)
         path.unlink(missing_ok=True)
@@ -103,8 +103,6 @@ class BareEncoder:
                 batch = chunks[at : at + _IOV_MAX]
                 if os.writev(stream.fileno(), batch) != sum(map(len, batch)):
                     raise OSError(f"{path}: a short write")
-            if is_synced:
-                os.fsync(stream.fileno())
 
 
 class BareDecoder:

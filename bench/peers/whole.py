@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from peers.cases import Arrays
 
 BARE_OWN_BLOCKS = f"{BARE}, its own blocks"
-BARE_SYNCED = f"{BARE}, synced"
 OUR_CHUNKS = f"{OURS}, the chunks alone"
 
 
@@ -27,9 +26,6 @@ def race_whole(races: "Arrays") -> None:
     memory = races.memory_folder if races.on_disk else races.folder
     for spec in (LZ4, ZSTD, LZ4_SMALL):
         _race_write(races, spec, memory)
-    if races.on_disk:
-        for spec in (LZ4, ZSTD):
-            _race_synced_write(races, spec)
     if NTHREADS > 1:
         for spec in (LZ4, ZSTD):
             _race_threads(races, spec)
@@ -99,27 +95,6 @@ def _race_write(races: "Arrays", spec: Spec, folder: Path) -> None:
 
 def _writing(contender: Contender, path: Path, array: Any, spec: Spec) -> Loop:
     return timed_loop(lambda: contender.write(path, array, spec), lambda: remove(path))
-
-
-def _race_synced_write(races: "Arrays", spec: Spec) -> None:
-    """Save to a disk, which ends with fsync; C-Blosc with and without one."""
-    array = races.array
-    case = Case(f"synced/{spec}", f"whole write to the disk, {spec}", array.nbytes)
-
-    def prepare(contender: Contender) -> dict[str, Loop]:
-        if contender.name != Ours.name:
-            raise NotImplementedError("not run: it does not sync")
-        return {contender.name: _writing(contender, races.folder / "synced", array, spec)}
-
-    others = _bare_writers(races, spec, races.folder)
-    others.pop(BARE_OWN_BLOCKS, None)
-    if races.library is not None:
-        encoder = BareEncoder(races.library, array, spec, races.blocksize(spec))
-        path = races.folder / "synced, C-Blosc"
-        others[BARE_SYNCED] = timed_loop(
-            lambda: encoder.write(path, NTHREADS, is_synced=True), lambda: remove(path)
-        )
-    races.race(case, prepare, others)
 
 
 def _bare_writers(races: "Arrays", spec: Spec, folder: Path) -> dict[str, Loop]:

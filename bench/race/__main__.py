@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     for page in pages:
-        print("\n".join(page.text(found)))
+        print(page.text(found))
     print("", *(f"{name}: {text}" for name, text in found["about"].items()), sep="\n")
     for page in pages if args.page is not None else ():
         print(f"wrote {page.write(found, args.page)}", file=sys.stderr)

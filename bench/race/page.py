@@ -1,10 +1,13 @@
-"""Page and terminal output of a run: surroundings, targets, tables."""
+"""Pages of a run: surroundings, targets, tables."""
 
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
+from operator import le
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Self
@@ -24,14 +27,7 @@ Lines = list[tuple[str, ...]]
 Cell = Callable[[Case, str], str]
 """Returns the text of a contender in a case."""
 
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A title, how to read it, and lines of cells, the head first."""
-
-    title: str
-    about: str
-    lines: Lines
+_BLOCK = re.compile(r"<!-- (\w+) -->")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +61,39 @@ def ratio_of(case: Case | None, ours: str, other: str) -> float | None:
     return None if seconds is None or base is None else base / seconds
 
 
-def at_least(case: Case | None, ours: str, other: str, times: float, work: str) -> Iterator[Target]:
-    """Yield the target to be `times` as fast as another, if both took part."""
-    if (ratio := ratio_of(case, ours, other)) is not None:
-        target = f">= {times:g} times {other}"
-        yield Target.judged(work, target, f"{ratio:.2f}", ratio >= times)
+def figures(run: Run, start: str, figure: Callable[[Case], float | None]) -> dict[str, float]:
+    """Return a figure of each race whose key begins with `start`, by the rest of the key."""
+    found = {case.key.removeprefix(start): figure(case) for case in cases_of(run, start)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def timings(
-    cases: Sequence[Case], cell: Cell, absent: Callable[[str], bool] = lambda name: False
-) -> Lines:
-    """Return a column for each race and a line for each contender.
+def judge(
+    work: str,
+    target: str,
+    found: dict[str, float],
+    is_met: Callable[[float], bool],
+    show: Callable[[float], str] = "{:.2f}".format,
+) -> list[Target]:
+    """Return the target of the figures of one or several races, if there are any."""
+    if not found:
+        return []
+    nmet = sum(map(is_met, found.values()))
+    met = {0: "no", len(found): "yes"}.get(nmet, f"{nmet} of {len(found)}")
+    shown = ", ".join(f"{name} {show(value)}".strip() for name, value in found.items())
+    return [Target(work, target, shown, met)]
 
-    Contenders that are not there have a line, too, where `absent` is true of their names.
-    """
+
+def at_least(run: Run, work: str, start: str, ours: str, other: str, times: float) -> list[Target]:
+    """Return the target to be `times` as fast as another in the races that both took part in."""
+    found = figures(run, start, lambda case: ratio_of(case, ours, other))
+    return judge(work, f">= {times:g} times {other}", found, partial(le, times))
+
+
+def timings(cases: Sequence[Case], cell: Cell) -> Lines:
+    """Return a column for each race and a line for each contender."""
     names = dict.fromkeys(name for case in cases for name in case.seconds)
     lines: Lines = [("contender", *(case.title for case in cases))]
-    lines += [(name, *(cell(case, name) for case in cases)) for name in names]
-    skipped = dict.fromkeys(name for case in cases for name in case.skipped)
-    for name in skipped:
-        if name not in names and absent(name):
-            lines.append((name, *(case.skipped.get(name, "-") for case in cases)))
-    return lines
+    return lines + [(name, *(cell(case, name) for case in cases)) for name in names]
 
 
 def by_case(head: str, cases: Sequence[Case], cell: Cell) -> Lines:
@@ -107,7 +114,11 @@ def grid(head: str, columns: dict[str, Any], cell: Callable[[Any, str], str]) ->
 
 
 def with_ratio(
-    show: Callable[[Case, float], str], base: str | None = None, *, is_longer: bool = False
+    show: Callable[[Case, float], str],
+    base: str | None = None,
+    *,
+    is_longer: bool = False,
+    digits: int = 2,
 ) -> Cell:
     """Return a cell of the median and, in brackets, its ratio to another contender's.
 
@@ -121,26 +132,30 @@ def with_ratio(
             return "-"
         if other is None:
             return show(case, seconds)
-        return f"{show(case, seconds)} ({seconds / other if is_longer else other / seconds:.2f})"
+        ratio = seconds / other if is_longer else other / seconds
+        return f"{show(case, seconds)} ({ratio:.{digits}f})"
 
     return cell
 
 
-def raced(
-    run: Run,
-    title: str,
-    about: str,
-    start: str,
-    cell: Cell,
-    absent: Callable[[str], bool] = lambda name: False,
-) -> Table:
-    """Return the table of the races whose keys begin with `start`."""
-    return Table(title, about, timings(cases_of(run, start), cell, absent))
+def raced(start: str, cell: Cell) -> Callable[[Run], Lines]:
+    """Return what makes the table of the races of a run whose keys begin with `start`."""
+    return lambda run: timings(cases_of(run, start), cell)
 
 
 def duration(seconds: float) -> str:
     """Return a time in words."""
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"
+
+
+def microseconds(case: Case, seconds: float) -> str:
+    """Return a time in microseconds."""
+    return f"{seconds * 1e6:.1f}"
+
+
+def speed(case: Case, seconds: float) -> str:
+    """Return the MB/s of the bytes of a case."""
+    return f"{case.nbytes / seconds / 1e6:,.0f}"
 
 
 def text_table(lines: Lines) -> list[str]:
@@ -187,81 +202,72 @@ def surroundings(races: Races, libraries: Iterable[str] = ()) -> dict[str, str]:
     return about
 
 
-def items(texts: dict[str, str]) -> str:
-    """Return names and their texts as a Markdown list."""
-    lines = [
+def items(texts: dict[str, str]) -> list[str]:
+    """Return names and their texts as the lines of a Markdown list."""
+    return [
         fill(f"- {name}: {text}", 100, subsequent_indent="  ", break_on_hyphens=False)
         for name, text in texts.items()
     ]
-    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Layout of a page of a benchmark.
+    """A page of a benchmark.
+
+    Its text is a template in Markdown. The settings of the run fill the fields in braces. A comment
+    such as ``<!-- clip -->`` is replaced by the table, the list or the targets of that name; a
+    section is left out if the run has nothing for its comments.
 
     Attributes
     ----------
     file : str
         Name of the page in docs/.
-    title : str
-        Its heading.
-    introduction : str
-        Markdown above the figures; the settings of the run fill its fields.
+    template : Path
+        The template.
     summary : callable
         Returns the table that the page starts with, at most five lines and a head.
-    lists : dict of str to str
-        Heads of lists of names and texts, and the keys of these in the run.
-    tables, targets : callable
-        Return those of a run; tables without lines are left out.
-    remarks : str
-        Markdown below the targets.
+    tables : dict of str to callable
+        Return the tables of a run.
+    targets : callable
+        Returns the targets of a run.
+    lists : tuple of str
+        Members of a run that are lists of names and texts.
     """
 
     file: str
-    title: str
-    introduction: str
+    template: Path
     summary: Callable[[Run], Lines]
-    lists: dict[str, str]
-    tables: Callable[[Run], list[Table]]
+    tables: dict[str, Callable[[Run], Lines]]
     targets: Callable[[Run], list[Target]] = lambda run: []
-    remarks: str = ""
+    lists: tuple[str, ...] = ("notes",)
 
-    def markdown(self, run: Run) -> str:
-        """Return the page of a run."""
+    def render(self, run: Run, show: Callable[[Lines], list[str]]) -> str:
+        """Return the page of a run, its tables as `show` has them."""
         about = {name: text for name, text in run["about"].items() if name != "date"}
         summary = self.summary(run)
-        introduction = self.introduction.format(**run["setting"])
-        parts = [f"# {self.title}\n", _markdown(summary), introduction]
-        parts += [f"Run on {run['about']['date']}:\n", items(about)]
-        for heading, key in self.lists.items():
-            parts += [f"{heading}\n", items(run[key])]
         targets = [line for line in target_lines(self.targets(run)) if line not in summary[1:]]
-        if len(targets) > 1:
-            parts += ["## Targets\n", _markdown(targets)]
-        parts.append(self.remarks)
-        for table in self._filled_tables(run):
-            about_table = fill(" ".join(table.about.split()), 100) + "\n" if table.about else ""
-            parts += [f"## {table.title}\n", about_table, _markdown(table.lines)]
-        return "\n".join(part for part in parts if part)
+        tables = {name: make(run) for name, make in self.tables.items()}
+        tables |= {"summary": summary, "targets": targets}
+        blocks = {name: show(lines) for name, lines in tables.items() if len(lines) > 1}
+        blocks |= {name: items(run[name]) for name in self.lists} | {"about": items(about)}
+        text = self.template.read_text("utf-8")
+        text = text.format(**run["setting"], date=run["about"]["date"])
+        sections = []
+        for section in text.split("\n## "):
+            names = _BLOCK.findall(section)
+            if not names or any(name in blocks for name in names):
+                sections.append(_BLOCK.sub(lambda at: "\n".join(blocks.get(at[1], ())), section))
+        return "\n## ".join(sections)
 
     def write(self, run: Run, folder: Path) -> Path:
         """Write the page to a folder and return its path."""
         path = folder / self.file
-        path.write_text(self.markdown(run), "utf-8")
+        path.write_text(self.render(run, markdown_table), "utf-8")
         return path
 
-    def text(self, run: Run) -> list[str]:
-        """Return tables and targets as lines for a terminal, the targets last."""
-        lines: list[str] = []
-        for table in self._filled_tables(run):
-            about = [table.about] if table.about else []
-            lines += ["", table.title, *about, *text_table(table.lines)]
-        found = target_lines(self.targets(run))
-        return [*lines, "", "Targets", *text_table(found)] if len(found) > 1 else lines
-
-    def _filled_tables(self, run: Run) -> list[Table]:
-        return [table for table in self.tables(run) if len(table.lines) > 1]
+    def text(self, run: Run) -> str:
+        """Return all but the introduction for a terminal."""
+        return self.render(run, text_table).partition("\n## ")[2]
 
 
 def target_lines(targets: Iterable[Target]) -> Lines:
@@ -287,7 +293,8 @@ def chosen_targets(
     return summary
 
 
-def _markdown(lines: Lines) -> str:
+def markdown_table(lines: Lines) -> list[str]:
+    """Return the lines of a Markdown table."""
     head, *body = lines
     rule = ("---", *("---:" for _ in head[1:]))
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))
+    return [f"| {' | '.join(line)} |" for line in (head, rule, *body)]

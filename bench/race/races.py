@@ -226,7 +226,6 @@ class Races:
             Rounds; by default those of the setting.
         """
         self.say(case.title)
-        case.skipped.update(dict.fromkeys(self.absent, "not there"))
         if loops:
             case.seconds = take_turns(loops, per_call, nrounds or self.setting.nrounds)
         for name, loop in loops.items():
