@@ -115,7 +115,7 @@ class CopyJob:
 
     def note(self, source: Any) -> None:
         """Note what a reader has left out of a source, and whether its values are raw."""
-        self.leave_out(*getattr(source, "left_out", ()))
+        self.leave_out(*source.left_out)
         if not getattr(source, "is_raw", True):
             self.converted.append(True)
 

@@ -1,12 +1,13 @@
 """Items to put into a store: from a folder, from a list, or from memory.
 
 The order depends on names alone. A link that leads out of its folder yields a `BadItem` that says
-so, unless `outside` is given. Names that begin with a dot are skipped.
+so, unless `outside` is given. Names that begin with a dot are skipped. Other files of a folder
+yield an `OtherFile` each, at the end, which an ingest reports.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..exceptions import FormatError
 from ..format.filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES, is_gulp
@@ -20,6 +21,7 @@ from .ingest.items import (
     ImageFiles,
     ImageFolder,
     Item,
+    OtherFile,
     VideoFile,
     check_inside,
     natural_key,
@@ -91,11 +93,15 @@ def folders(root: Path, *, outside: bool = False) -> Iterator[Item]:
 
 
 def _folders(top: str, outside: bool) -> Iterator[Item]:
-    for folder, names, bad in _walk(top, _PICTURES, outside=outside):
-        yield from bad
-        if names:
-            id_ = _id_of(folder, top) or _name_of(top)
-            yield ImageFolder(id=id_, path=folder, root=None if outside else top)
+    others: list[OtherFile] = []
+    for folder in _walk(top, _PICTURES, outside=outside):
+        yield from folder.bad
+        if folder.names:  # reading it reports other files
+            id_ = _id_of(folder.path, top) or _name_of(top)
+            yield ImageFolder(id=id_, path=folder.path, root=None if outside else top)
+        else:
+            others += folder.others
+    yield from others
 
 
 KINDS = ("arrays", "images", "folders", "videos", "list", "gulp")
@@ -124,7 +130,7 @@ def kind_of(path: Path) -> str:
             return "gulp"
         by_suffix |= dict.fromkeys(IMAGE_SUFFIXES, "folders")
         walk = _walk(top, tuple(by_suffix), outside=False)
-        names = next((names for _, names, _ in walk if names), [])
+        names = next((folder.names for folder in walk if folder.names), [])
     for name in names:
         if kind := by_suffix.get(suffix_of(name)):
             return kind
@@ -144,30 +150,38 @@ def _files(
 def _files_in(
     top: str, suffixes: tuple[str, ...], make: Callable[[str, str], Item], outside: bool
 ) -> Iterator[Item]:
-    for folder, names, bad in _walk(top, suffixes, outside=outside):
-        yield from bad
-        for name in names:
-            path = os.path.join(folder, name)
+    others: list[OtherFile] = []
+    for folder in _walk(top, suffixes, outside=outside):
+        yield from folder.bad
+        others += folder.others
+        for name in folder.names:
+            path = os.path.join(folder.path, name)
             yield make(os.path.splitext(_id_of(path, top))[0], path)
+    yield from others
 
 
-def _walk(
-    top: str, suffixes: tuple[str, ...], *, outside: bool
-) -> Iterator[tuple[str, list[str], list[BadItem]]]:
-    """Yield each folder with its file names of the given suffixes and its unreadable items.
+class _Folder(NamedTuple):
+    """Listed folder."""
 
-    A folder comes before its subfolders.
-    """
+    path: str
+    names: list[str]  # of files with one of the suffixes
+    others: list[OtherFile]
+    bad: list[BadItem]
+
+
+def _walk(top: str, suffixes: tuple[str, ...], *, outside: bool) -> Iterator[_Folder]:
+    """Yield each folder before its subfolders, with its file names of the given suffixes."""
     os.stat(top)  # raises if it does not exist
     todo: list[tuple[str, tuple[str, ...]]] = [(top, (os.path.realpath(top),))]
     while todo:
         folder, above = todo.pop()
-        names, folders, bad = [], [], []
+        names, others, folders, bad = [], [], [], []
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entries, key=lambda entry: natural_key(entry.name))
         except OSError as err:
-            yield folder, [], [_bad(folder, top, f"the folder cannot be listed: {err.strerror}")]
+            reason = f"the folder cannot be listed: {err.strerror}"
+            yield _Folder(folder, [], [], [_bad(folder, top, reason)])
             continue
         for entry in found:
             if entry.name.startswith("."):
@@ -175,6 +189,7 @@ def _walk(
             try:
                 is_folder = entry.is_dir()
                 if not is_folder and suffix_of(entry.name) not in suffixes:
+                    others.append(OtherFile(id=_id_of(entry.path, top), path=entry.path))
                     continue
                 reason = _refusal(entry, top, above, outside) if entry.is_symlink() else ""
             except OSError as err:  # a link that points to itself
@@ -185,7 +200,7 @@ def _walk(
                 folders.append((entry.path, (*above, os.path.realpath(entry.path))))
             else:
                 names.append(entry.name)
-        yield folder, names, bad
+        yield _Folder(folder, names, others, bad)
         todo += reversed(folders)
 
 

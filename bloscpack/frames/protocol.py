@@ -149,6 +149,10 @@ class FrameSource(Protocol):
     def attrs(self) -> dict[str, Any]:
         """JSON values of a frame store; empty for other kinds of sources."""
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents beside `attrs` and the clips, as short texts; some are known after reading."""
+
     def keys(self) -> Sequence[str]:
         """Return the ids, in order."""
 
@@ -261,6 +265,11 @@ class ClipMapping(Mapping[str, ClipT]):
     def attrs(self) -> dict[str, Any]:
         """JSON values of a frame store; empty for other kinds of sources."""
         return {}
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Contents beside `attrs` and the clips, as short texts; some are known after reading."""
+        return ()
 
     @abstractmethod
     def _ids(self) -> Sequence[str]:

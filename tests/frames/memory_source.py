@@ -74,6 +74,7 @@ class MemorySourceOfClips:
     """
 
     name: str | None = None
+    left_out: tuple[str, ...] = ()
 
     def __init__(
         self, clips: Mapping[str, AnyArray], metas: Mapping[str, dict[str, Any]] | None = None

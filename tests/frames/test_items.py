@@ -105,8 +105,14 @@ class TestImages:
         data = write_png(tmp_path / "a.png", picture(1))
         (tmp_path / "a.png").write_bytes(data[:60] + b"\0" + data[61:])
         item = ImageFiles(id="x", paths=(str(tmp_path / "a.png"),))
+        for check in (False, True):
+            with pytest.raises(FormatError, match=r"a\.png: PNG: wrong checksum"):
+                frames_of(item, ReadOptions(check=check))
+        data = image.encode_jpeg(picture(1))
+        (tmp_path / "a.jpg").write_bytes(data[:-40] + bytes(38) + data[-2:])
+        item = ImageFiles(id="x", paths=(str(tmp_path / "a.jpg"),))
         assert len(frames_of(item)) == 1
-        with pytest.raises(FormatError, match=r"a\.png: PNG: wrong checksum"):
+        with pytest.raises(FormatError, match=r"a\.jpg: JPEG: "):
             frames_of(item, ReadOptions(check=True))
 
     def test_no_image(self, tmp_path: Path) -> None:

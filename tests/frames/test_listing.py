@@ -17,6 +17,7 @@ from bloscpack.frames.ingest.items import (
     ImageFiles,
     ImageFolder,
     Item,
+    OtherFile,
     ReadOptions,
     VideoFile,
 )
@@ -42,11 +43,15 @@ class TestFolders:
     def test_each_kind_takes_its_files(self, tmp_path: Path) -> None:
         touch(tmp_path, "b10.MP4", "b9.webm", "a/x.npy", "a/y.JPG", "a.png", "notes.txt", ".h.mp4")
         touch(tmp_path, "a/deep/z.mkv", ".git/w.mp4")
-        assert ids(listing.videos(tmp_path)) == ["b9", "b10", "a/deep/z"]
-        assert ids(listing.arrays(tmp_path)) == ["a/x"]
-        assert ids(listing.images(str(tmp_path))) == ["a", "a/y"]
-        assert ids(listing.folders(tmp_path)) == [tmp_path.name, "a"]
-        (item,) = listing.arrays(tmp_path)
+        assert ids(listing.videos(tmp_path)) == [
+            *("b9", "b10", "a/deep/z"),
+            *("a.png", "notes.txt", "a/x.npy", "a/y.JPG"),
+        ]
+        assert ids(listing.arrays(tmp_path))[0] == "a/x"
+        assert ids(listing.images(str(tmp_path)))[:2] == ["a", "a/y"]
+        assert ids(listing.folders(tmp_path)) == [tmp_path.name, "a", "a/deep/z.mkv"]
+        item, *others = listing.arrays(tmp_path)
+        assert {type(each) for each in others} == {OtherFile}
         assert item == ArrayFile(id="a/x", path=str(tmp_path / "a" / "x.npy"))
         assert list(listing.folders(tmp_path))[1] == ImageFolder(
             id="a", path=str(tmp_path / "a"), root=str(tmp_path)
@@ -59,6 +64,31 @@ class TestFolders:
             report = ingest(items(tmp_path / "in"), tmp_path / "a.blp", overwrite=True)
             assert [remark.id for remark in report.remarks if remark.is_skipped] == [id_]
             assert report.nclips == 1
+
+    @pytest.mark.parametrize("listed", [False, True])
+    def test_other_files_are_reported(self, tmp_path: Path, listed: bool) -> None:
+        root, target = tmp_path / "in", tmp_path / "a.blp"
+        touch(root, "a/notes.txt", "b.csv", ".hidden")
+        np.save(root / "a" / "x.npy", np.zeros((2, 3, 4)))
+        write_jpeg(root / "p" / "f.jpg", 1)
+        write_jpeg(root / "g.jpg", 1)
+        kinds: list[Any] = [listing.arrays, listing.images, listing.folders]
+        for make, others in zip(
+            kinds,
+            [{"a/notes.txt", "b.csv", "p/f.jpg", "g.jpg"}, {"a/notes.txt", "a/x.npy", "b.csv"},
+             {"a/notes.txt", "a/x.npy", "in"}],
+            strict=True,
+        ):  # fmt: skip
+            items = list(make(root)) if listed else make(root)
+            report = ingest(items, target, overwrite=True)
+            assert {each.id for each in report.remarks if "left out: file" in str(each)} == others
+            assert report.ok
+        # What another listing of the same folder reads is not left out.
+        items = (item for make in kinds for item in make(root))
+        report = ingest(items, target, overwrite=True)
+        assert [each.id for each in report.remarks] == ["in", "a/notes.txt"]
+        with pytest.raises(ValueError, match="nothing to ingest"):
+            ingest(listing.videos(root), target, overwrite=True)
 
     def test_names_are_taken_literally(self, tmp_path: Path) -> None:
         names = ["[a]*?", "x y", "ü", "new\nline", os.fsdecode(b"\xff\xfe")]

@@ -29,7 +29,7 @@ from ..protocol import FrameSource
 from ..store.frameencoding import DEFAULT, Kept, Options
 from ..store.openclip import is_clip
 from .encodetask import EncodedItem, EncodeTask, Part, ReadError, encode
-from .items import BadItem, ClipItem, Item, ReadOptions
+from .items import BadItem, ClipItem, Item, OtherFile, ReadOptions
 from .series import Series
 
 # Stored bytes between two flushes: the most that a power failure loses.
@@ -172,7 +172,8 @@ def ingest(
     short_edge : int, optional
         Resize images and videos so that their shorter edge has this many pixels; needs `codec`.
     check : bool, optional
-        Decode images that are stored unchanged, to find damaged ones.
+        Decode images that are stored unchanged, to find damaged ones. Without it only truncated
+        ones are found, and PNG images with a wrong checksum.
     keep_damaged : bool, optional
         Keep the decodable part of damaged videos, which are skipped by default. The report and
         ``meta["damaged"]`` list them.
@@ -274,6 +275,7 @@ def ingest(
         ingest_run = _IngestRun(series, (read_options, encoding, nthreads), on_error, log)
         report = ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
         ingest_run.note_sources(sources)
+        ingest_run.note_others()
         if report.skipped and not (report.nclips or report.npresent or allow_empty):
             series.discard()
             raise ValueError(f"nothing was stored: {_about(report.skipped)}")
@@ -360,13 +362,11 @@ def _as_item(item: Any) -> Item:
 
 def _require_items(items: Iterable[Item]) -> Iterable[Item]:
     """Return the items, after checking, before a store is created, that there is at least one."""
-    if isinstance(items, Sized):
-        if len(items):
-            return items
-    else:
-        rest = iter(items)
-        for first in rest:
-            return chain([first], rest)
+    rest, first = iter(items), list[Item]()
+    for item in rest:
+        first.append(item)
+        if not isinstance(item, OtherFile):
+            return items if isinstance(items, Sized) else chain(first, rest)
     raise ValueError(
         "there is nothing to ingest, so nothing was written: check the folder, list or pattern "
         "of the items, or allow an empty store with --allow-empty (allow_empty=True)"
@@ -390,6 +390,8 @@ class _IngestRun:
         self._report = IngestReport()
         self._nskipped = 0
         self._unflushed = 0
+        self._others: dict[str, OtherFile] = {}  # by their paths
+        self._sources: set[str] = set()  # of all items
 
     def run(
         self,
@@ -426,15 +428,25 @@ class _IngestRun:
                 for key, value in source.attrs.items()
                 if key not in stored or stored[key] != value
             ]
-            for each in (*lost, *getattr(source, "left_out", ())):
+            for each in (*lost, *source.left_out):
                 name, text = source.name or "", f"{_LEFT_OUT}{each}"
                 if text not in known:  # by a clip of the source
                     self._remark(Remark(name, name, text, is_skipped=False))
+
+    def note_others(self) -> None:
+        """Remark files of folders that no item has read, nor another listing of the folder."""
+        for path, item in self._others.items():
+            if self._sources.isdisjoint((path, os.path.dirname(path))):
+                self._remark(Remark(item.id, path, f"{_LEFT_OUT}file", is_skipped=False))
 
     def _tasks(self, items: Iterable[Item]) -> Iterator[EncodeTask]:
         """Yield a task for each item that is not in the store yet; runs ahead of the appends."""
         seen: set[str] = set()
         for item in items:
+            if isinstance(item, OtherFile):
+                self._others[item.path] = item
+                continue
+            self._sources.add(item.source)
             if not isinstance(item.id, str):
                 raise TypeError(f"an id must be a str, not {type(item.id).__name__}")
             if item.id in seen:

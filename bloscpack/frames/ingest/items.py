@@ -273,6 +273,18 @@ class BadItem(Item):
         raise FormatError(self.reason)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherFile(PathItem):
+    """A file in a folder that is of another kind than those that were asked for.
+
+    An ingest reports that it was left out, unless another item reads it.
+    """
+
+    def read(self, options: ReadOptions) -> Reading:
+        """Raise an error: an ingest does not read it."""
+        raise FormatError("a file of another kind than the others of its folder")
+
+
 def suffix_of(name: str) -> str:
     """Return the suffix of a file name in lower case, with its dot."""
     return os.path.splitext(name)[1].lower()
