@@ -104,6 +104,7 @@ if TYPE_CHECKING:
         LockedError,
         NotBloscpackError,
         NotFoundError,
+        ObjectNumpyArrayRejection,
         TruncatedError,
         UnsupportedError,
         WrongKindError,
@@ -200,6 +201,7 @@ if TYPE_CHECKING:
     from .media.image import ORIENTATION_TAG, TURNS, UPRIGHT, encode_jpeg, encode_png, probe, turn
     from .media.pictureitems import Item, PictureFolder, changed_in_rgb, lost_by_decoding
     from .media.picturelist import LISTS, Listing
+    from .media.pictureparts import gif_parts
     from .media.pyav import ffmpeg_message, is_available, restore_scheduling
     from .media.video import VideoFrames, read_video
     from .media.videowriter import (
@@ -278,7 +280,8 @@ else:
     _HOMES = {
         "exceptions": (
             "BloscpackError CodecError FileChangedError FormatError LockedError "
-            "NotBloscpackError NotFoundError TruncatedError UnsupportedError WrongKindError"
+            "NotBloscpackError NotFoundError ObjectNumpyArrayRejection TruncatedError "
+            "UnsupportedError WrongKindError"
         ),
         "notice": "notice warn_unclosed",
         "types": (
@@ -342,6 +345,7 @@ else:
         "media.image": "ORIENTATION_TAG TURNS UPRIGHT encode_jpeg encode_png probe turn",
         "media.pictureitems": "Item PictureFolder changed_in_rgb lost_by_decoding",
         "media.picturelist": "LISTS Listing",
+        "media.pictureparts": "gif_parts",
         "media.pyav": "ffmpeg_message is_available restore_scheduling",
         "media.video": "VideoFrames read_video",
         "media.videowriter": (

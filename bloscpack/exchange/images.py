@@ -17,6 +17,7 @@ from ..plugin import (
     ClipWriter,
     Conversion,
     CopyJob,
+    ErrorsAt,
     FileNames,
     Folder,
     FrameSource,
@@ -29,6 +30,7 @@ from ..plugin import (
     leave_out_of_clips,
     map_ordered,
     meta_of,
+    quoted,
     resolve_nthreads,
     write_copy,
 )
@@ -121,9 +123,10 @@ def _compared(pair: tuple[_Frame, str]) -> tuple[_Frame, bool]:
     expected = frame.read()
     with open(path, "rb") as stream:
         content = stream.read()
-    if isinstance(expected, bytes):
-        return frame, content == expected
-    return frame, is_same(image.decode(content), _squeezed(expected))
+    with ErrorsAt(lambda: (f"clip {quoted(frame.clip.id)}: frame {frame.number}",)):
+        if isinstance(expected, bytes):
+            return frame, is_same(expected, content)
+        return frame, is_same(image.decode(content), _squeezed(expected))
 
 
 def _encode(frame: _Frame) -> tuple[_Frame, _File]:

@@ -19,6 +19,7 @@ from ..plugin import (
     ByteSource,
     Dtype,
     FormatError,
+    ObjectNumpyArrayRejection,
     SeveralArrays,
     TruncatedError,
     UnsupportedError,
@@ -46,13 +47,26 @@ def open_npy(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
 
 
 def npy_array(source: ByteSource) -> ArraySource:
-    """Return the array in a ``.npy`` file."""
+    """Return the array in a ``.npy`` file.
+
+    Raises
+    ------
+    FormatError, UnsupportedError
+        The file is damaged, or of an unknown version.
+    ObjectNumpyArrayRejection
+        Its items are Python objects.
+    """
     with errors_of(".npy file", source.name):
         start, shape, is_fortran, dtype = read_header(source.read_at(0, HEAD_NBYTES))
+    if dtype.hasobject:
+        raise ObjectNumpyArrayRejection(
+            f".npy file of Python objects ({dtype}), which are not unpickled; if you trust it, "
+            "numpy.load(path, allow_pickle=True) does"
+        ).at(path=source.name)
     rows = ItemRows(source, start, shape, dtype, is_fortran=is_fortran, what=".npy file")
     left_out: list[str] = []
     rest = source.size() - rows.stop
-    if rest > 0 and not rows.dtype.hasobject:
+    if rest > 0:
         magic = bytes(source.read_at(rows.stop, len(npy.MAGIC_PREFIX)))
         what = "a second array" if magic == npy.MAGIC_PREFIX else "trailing bytes"
         left_out.append(f"{what}: {rest} bytes")
@@ -159,7 +173,7 @@ class ItemRows:
         self.is_fortran = is_fortran and sum(length != 1 for length in shape) > 1
         nbytes = prod(shape) * dtype.itemsize
         self.stop = start + nbytes
-        if nbytes and source.size() < self.stop and not dtype.hasobject:
+        if nbytes and source.size() < self.stop:
             raise TruncatedError(
                 f"{what}: found {source.size() - start} of {nbytes} bytes of items"
             ).at(path=source.name, whole="")

@@ -56,7 +56,7 @@ def open_npz(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
         inventory.add(*["comment of the file"] * bool(file.comment))
         inventory.add(*_bytes_around(file, source))
         members: dict[str, ZipInfo] = {}
-        objects: dict[str, ZipInfo] = {}
+        names: list[str] = []
         for info in file.infolist():
             name = info.filename.removesuffix(_SUFFIX)
             with errors_of(f"{_WHAT}: array {name!r:.80}", source.name):
@@ -66,27 +66,28 @@ def open_npz(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterato
                     kind = f"{err}:"
             inventory.add(*[f"comment of {quoted(info.filename)}"] * bool(info.comment))
             if kind in ("array", "objects"):
-                if name in members or name in objects:
+                if name in members:
                     what = f"{_WHAT}: two arrays have the name {name!r:.80}"
                     raise UnsupportedError(what).at(path=source.name)
-                (members if kind == "array" else objects)[name] = info
-                inventory.add(*[f"array {quoted(name)} of Python objects"] * (kind == "objects"))
+                members[name] = info
+            if kind == "array":
+                names.append(name)
+            elif kind == "objects":
+                inventory.add(f"array {quoted(name)} of Python objects")
             else:
                 inventory.add(f"{kind} {quoted(info.filename)}")
-        # Without others, the objects are refused.
-        found = members or objects
-        if inventory.left_out and not found:
+        if inventory.left_out and not members:
             what = f"{_WHAT} without arrays: {'; '.join(inventory.left_out):.300}"
             raise UnsupportedError(what).at(path=source.name)
 
         def read(name: str) -> AbstractContextManager[ArraySource]:
-            return _extracted(file, name, found[name], source.name)
+            return _extracted(file, name, members[name], source.name)
 
         if inner:
-            with read(chosen(inner, found, _WHAT, source.name)) as array:
+            with read(chosen(inner, members, _WHAT, source.name)) as array:
                 yield SeveralArrays.of(array)
-        else:
-            yield SeveralArrays(tuple(found), read, {}, inventory.left_out)
+        else:  # objects that are named, or without other arrays, are refused when they are opened
+            yield SeveralArrays(tuple(names or members), read, {}, inventory.left_out)
 
 
 def _bytes_around(file: ZipFile, source: ByteSource) -> Iterator[str]:

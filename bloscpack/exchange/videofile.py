@@ -7,12 +7,14 @@ number and the size of its frames alone; ``to="images"`` keeps every pixel.
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from ..plugin import (
+    GIF,
     RATE_KEY,
     AnyArray,
     ByteSource,
@@ -29,9 +31,11 @@ from ..plugin import (
     check_crf,
     clip_id,
     gif_length,
+    gif_parts,
     gif_rate,
     is_images,
     is_same,
+    kind_at,
     leave_out_of_clips,
     open_source,
     rate_of,
@@ -70,9 +74,12 @@ class VideoClip(DecodedClip):
             self.content = frames.content
             self.meta = {RATE_KEY: frames.report.rate} if frames.report.rate else {}
             if not frames.report.ok:
-                raise FormatError(frames.report.describe())
+                what = frames.report.describe().removeprefix(f"{path}: ")
+                raise FormatError(what).at(path=path, whole="")
         if first is None:
-            raise FormatError(f"{path}: a video without frames")
+            raise FormatError("a video without frames").at(path=path, whole="")
+        content = Path(path).read_bytes() if kind_at(path) is GIF else b""
+        self._parts = tuple(gif_parts(content)) if content else ()
         # An alpha channel that is not used is left away.
         self._channels = slice(3 if self.content.is_opaque and first.ndim == 3 else None)
         self.shape = (count, *self._used(first).shape)
@@ -81,7 +88,7 @@ class VideoClip(DecodedClip):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Contents of the file beside pixels, as short texts."""
-        return self.content.left_out
+        return (*self.content.left_out, *self._parts)
 
     @property
     def is_raw(self) -> bool:
@@ -103,7 +110,8 @@ class VideoClip(DecodedClip):
         while self._position <= number:
             frame = next(self._frames, None)
             if frame is None or self._used(frame).shape != self.shape[1:]:
-                raise FormatError(f"{self._path}: frame {number} is missing or has another size")
+                what = f"frame {number} is missing or has another size"
+                raise FormatError(what).at(path=self._path, whole="")
             self._recent.append(self._used(frame))
             self._position += 1
         return self._recent[number - self._position]

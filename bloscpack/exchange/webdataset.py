@@ -30,8 +30,10 @@ from ..plugin import (
     FrameSource,
     ImageClip,
     Inventory,
+    ObjectNumpyArrayRejection,
     Rows,
     Tally,
+    UnsupportedError,
     WindowSource,
     array_of_clip,
     clip_id,
@@ -221,10 +223,13 @@ def _clip(
             places = [fields[each].place for each in images]
             return id_, _image_clip(id_, source, places, meta, inventory)
         window = WindowSource(source, source.name or _WHAT, fields[arrays[0]].place)
-        array = npy_array(window)
+        try:
+            array = npy_array(window)
+        except (ObjectNumpyArrayRejection, UnsupportedError):  # it stays in the inventory
+            return id_, _image_clip(id_, source, [], meta, inventory)
         rows = array.rows
         inventory.carry(fields[arrays[0]].text)
-        if not rows.shape or rows.dtype.kind in "OSUV":
+        if not rows.shape or rows.dtype.kind in "SUV":
             inventory.add(f"{fields[arrays[0]].text}, which has {rows.dtype} of {rows.shape}")
             return id_, _image_clip(id_, source, [], meta, inventory)
         inventory.add(*(f"{quoted(key)}: {text}" for text in array.left_out))

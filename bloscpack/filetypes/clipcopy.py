@@ -15,6 +15,7 @@ from ..frames.store.framestore import FrameStore
 from ..frames.store.openclip import arrays_of, as_video, data_of, images_of, is_images, meta_of
 from ..media import image
 from ..media.pictureitems import lost_by_decoding
+from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..types import AnyArray
 from .copyjob import Conversion, CopyJob, Tally, write_copy
 from .inventory import attributes, quoted
@@ -71,7 +72,9 @@ class ClipWriter:
         if list(written.keys()) != list(self._source.keys()):
             return "the ids of the clips"
         for id_ in self._source:
-            what = self._difference_of_clip(self._source[id_], written[id_])
+            clip = self._source[id_]
+            with _named(clip, self._source.name):
+                what = self._difference_of_clip(clip, written[id_])
             if what is not None:
                 return f"clip {id_!r:.80}: {what}"
             tally.advance()
@@ -81,20 +84,36 @@ class ClipWriter:
         if not self.has_meta(clip, copy):
             return "the metadata"
         position = 0
+        nthreads = resolve_nthreads(self._job.nthreads, ALL_THREADS)
         for frames in self.expected(clip):
             chosen = slice(position, position + len(frames))
             is_array = not isinstance(frames, list)
             copied = copy.read(chosen) if is_array else copy.read_images(chosen) or []
-            for k, (one, two) in enumerate(zip(frames, copied, strict=False)):
-                if not is_same(one, two):
-                    return f"the pixels of frame {position + k}"
+            pairs = zip(frames, copied, strict=False)
+            for k, is_equal in enumerate(map_ordered(_compared, pairs, nthreads), position):
+                if isinstance(is_equal, BloscpackError):
+                    raise is_equal.at(f"frame {k}")
+                if not is_equal:
+                    return f"the pixels of frame {k}"
             position += len(frames)
         return None if len(copy) == position else "the frames"
 
 
+def _compared(pair: tuple[Any, Any]) -> bool | BloscpackError:
+    """Return whether frames are equal, or the error about an image, which has no number here."""
+    try:
+        return is_same(*pair)
+    except BloscpackError as err:
+        return err
+
+
 def is_same(one: Any, two: Any) -> bool:
-    """Return whether two frames, arrays or images as bytes, have the same values, bit for bit."""
+    """Return whether two frames, arrays or images as bytes, have the same values, bit for bit.
+
+    CodecError if they are an image that cannot be read without damage.
+    """
     if isinstance(one, bytes):
+        image.check(one)
         return bool(one == two)
     order = one.dtype.newbyteorder("<")
     if one.shape != two.shape or order != two.dtype.newbyteorder("<"):

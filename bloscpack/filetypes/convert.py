@@ -28,7 +28,7 @@ from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
 from ..storage.file import Place
 from ..storage.folder.filelist import ListedFolder, is_pattern
-from ..storage.protocol import ByteSource
+from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import is_url, refuse_options, shown_name
 from ..types import ProgressOption, explain_keywords
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
@@ -84,7 +84,7 @@ def convert(
         array of shape (T, H, W) or (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
-        bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
+        bytes, which must be decoded without damage, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
         with loss, only size, name and target are compared.
     progress : bool, callable or object with ``update``, optional
         True draws a bar; a function is called with (clips done, clips in all), records for
@@ -223,6 +223,7 @@ def convert(
             return job.ended(filetype.copy(src, storage_options, to or _suffix_type(job), job))
         if to:
             _check_options(_named(to), job)
+        stack.enter_context(errors_at(getattr(src, "name", None), whole=""))
         source = _opened(filetype, src, inner, to, job, storage_options, stack)
         # With the name of a clip, the rest of the file is not asked for.
         part = source[inner] if inner and hasattr(source, "keys") else source

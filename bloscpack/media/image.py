@@ -42,26 +42,13 @@ _BARE_MARKERS = frozenset((0x01, *range(0xD0, 0xD8)))
 # Start of a frame: SOF0-15 without DHT, JPG and DAC, whose codes lie in that range.
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SINGLE_SCAN_FRAMES = frozenset((0xC0, 0xC1, 0xC9))  # baseline, extended; the same, arithmetic
-_EOI, _SOS, _APP0, _APP1, _APP2 = 0xD9, 0xDA, 0xE0, 0xE1, 0xE2
-# Beginnings of the segments that Pillow knows, and of a thumbnail.
-_JPEG_SEGMENTS: dict[int, tuple[bytes, ...]] = {
-    _APP0: (b"JFIF\0", b"JFXX\0"),
-    _APP1: (b"Exif\0", b"http://ns.adobe.com/xap/1.0/\0"),
-    _APP2: (b"ICC_PROFILE\0", b"MPF\0"),
-    0xED: (b"Photoshop 3.0\0",),
-    0xEE: (b"Adobe",),
-}
-_JPEG_DATA, _JPEG_END = b"\xff\xda", b"\xff\xd9"
+_EOI, _SOS, _APP1, _APP2 = 0xD9, 0xDA, 0xE1, 0xE2
+_JPEG_DATA, JPEG_END = b"\xff\xda", b"\xff\xd9"
 _JPEG_SHAPES: dict[int, tuple[int, ...]] = {1: (), 3: (3,), 4: (4,)}
 _JPEG_COLORS = {2: "GRAY", 3: "RGB", 4: "CMYK"}  # colour space to decode to, by the last axis
 _MAX_JPEG_SIDE = 65500  # libjpeg's own limit
 _REDUCTIONS = (1, 2, 4, 8)
 
-# Chunks of pixels, and those that Pillow knows.
-_PNG_CHUNKS = {
-    *(b"IHDR", b"PLTE", b"IDAT", b"IEND", b"acTL", b"fcTL", b"fdAT", b"tRNS", b"gAMA", b"cHRM"),
-    *(b"sRGB", b"iCCP", b"pHYs", b"tEXt", b"zTXt", b"iTXt", b"eXIf"),
-}
 # PNG colour types: samples per pixel.
 _PNG_SAMPLES = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
@@ -122,9 +109,7 @@ def probe(data: BytesLike, *, upright: bool = False) -> ImageInfo:
         info, exif = _probe_jpeg(data)
     elif data[:8] == _PNG_MAGIC:
         info = _probe_png(data)
-        exif = next(
-            (data[at : at + n] for name, at, n in _png_chunks(data) if name == b"eXIf"), b""
-        )
+        exif = next((data[at : at + n] for name, at, n in png_chunks(data) if name == b"eXIf"), b"")
     else:
         raise FormatError(f"neither a JPEG nor a PNG image: it starts with {bytes(data[:8])!r}")
     found = _turn_of(exif) if exif and upright else UPRIGHT
@@ -137,48 +122,39 @@ def probe(data: BytesLike, *, upright: bool = False) -> ImageInfo:
 def inspect(data: BytesLike) -> tuple[ImageInfo, str]:
     """Return `probe` of an image that is to be stored, and a note on what it has besides, or "".
 
-    FormatError if the image is truncated; its content is not decoded.
+    FormatError if the image is truncated, or a checksum of PNG is wrong; its content is not
+    decoded, as `check` does.
     """
     info = probe(data, upright=True)
     if info.kind == "png":
-        chunks = {name: bytes(data[at : at + 4]) for name, at, _ in _png_chunks(data)}
-        if b"IEND" not in chunks:
-            raise FormatError("PNG: the file is truncated")
+        if fault := _png_fault(data):
+            raise FormatError(fault)
+        chunks = {name: bytes(data[at : at + 4]) for name, at, _ in png_chunks(data)}
         npages = int.from_bytes(chunks.get(b"acTL", b"\0\0\0\1"), "big")
     else:
         is_mpo = False
-        for marker, at in _jpeg_segments(data):
+        for marker, at in jpeg_segments(data):
             is_mpo = is_mpo or (marker == _APP2 and data[at + 4 : at + 8] == b"MPF\0")
             if marker == _EOI:
                 raise FormatError("JPEG: no image data before the end marker")
         view = bytes(data)
-        if not view.endswith(_JPEG_END) and view.rfind(_JPEG_END) <= view.rfind(_JPEG_DATA):
+        if not view.endswith(JPEG_END) and view.rfind(JPEG_END) <= view.rfind(_JPEG_DATA):
             # A truncated file has no end marker, except that of an embedded thumbnail.
             raise FormatError("JPEG: the file is truncated")
-        npages = 1 + max(is_mpo, view.count(_JPEG_END + _JPEG_MAGIC))
+        npages = 1 + max(is_mpo, view.count(JPEG_END + _JPEG_MAGIC))
     more = f"{npages - 1} more pages, which are kept in its bytes only"
     return info, more if npages > 1 else ""
 
 
-def other_parts(data: BytesLike) -> Iterator[str]:
-    """Yield short texts for parts of a JPEG or PNG file that Pillow does not know.
+def check(data: BytesLike) -> None:
+    """Raise CodecError for damage of a whole JPEG or PNG image, which Pillow passes over.
 
-    These are chunks, segments before the pixels, and bytes behind the end.
+    JPEG has no checksums, and is decoded: at an eighth of its size, in two thirds of the time.
     """
     if is_jpeg(data):
-        for marker, at in _jpeg_segments(data):
-            payload, known = bytes(data[at + 4 : at + 40]), _JPEG_SEGMENTS.get(marker, ())
-            if _APP0 <= marker < _APP0 + 16 and not payload.startswith(known):
-                yield f"segment APP{marker - _APP0}"
-        end = bytes(data).rfind(_JPEG_END) + len(_JPEG_END)
-    else:
-        end = len(data)
-        for name, at, nbytes in _png_chunks(data):
-            end = at + nbytes + 4
-            if name not in _PNG_CHUNKS:
-                yield f"chunk {name.decode('latin-1')!r}"
-    if end < len(data):
-        yield f"{len(data) - end} bytes behind the end"
+        _decode_jpeg(data, probe(data), fast=True, reduce=8)
+    elif fault := _png_fault(data):
+        raise CodecError(fault, codec="png")
 
 
 def _turn_of(exif: BytesLike) -> Turn:
@@ -211,7 +187,7 @@ def _check_nbytes(kind: str, shape: tuple[int, ...], itemsize: int, stored: int)
 def _probe_jpeg(data: BytesLike) -> tuple[ImageInfo, BytesLike]:
     """Return the image, as stored, and its EXIF data."""
     exif: BytesLike = b""
-    for marker, at in _jpeg_segments(data):
+    for marker, at in jpeg_segments(data):
         if marker in _FRAME_MARKERS:
             return _jpeg_frame(data, at), exif
         if marker == _APP1 and not exif and data[at + 4 : at + 10] == b"Exif\0\0":
@@ -219,7 +195,7 @@ def _probe_jpeg(data: BytesLike) -> tuple[ImageInfo, BytesLike]:
     raise FormatError("JPEG header: no frame header before the image data")
 
 
-def _jpeg_segments(data: BytesLike) -> Iterator[tuple[int, int]]:
+def jpeg_segments(data: BytesLike) -> Iterator[tuple[int, int]]:
     """Yield marker and position of each segment, up to the first scan (SOS) or the end (EOI)."""
     at, end = 2, len(data)
     while at + 4 <= end:
@@ -249,7 +225,7 @@ def check_scans(data: BytesLike) -> None:
     In a non-progressive image, a first scan with all components is the only one to decode.
     """
     progressive, components = False, 0
-    for marker, at in _jpeg_segments(data):
+    for marker, at in jpeg_segments(data):
         if marker in _FRAME_MARKERS:
             progressive, components = marker not in _SINGLE_SCAN_FRAMES, data[at + 9]
         elif marker == _SOS and (progressive or data[at + 4 : at + 5] != bytes((components,))):
@@ -353,23 +329,20 @@ def _decode_jpeg(
     return pixels.reshape(shape)
 
 
-def _check_png(data: BytesLike) -> None:
-    """Compare the checksum of each chunk up to IEND.
+def _png_fault(data: BytesLike) -> str:
+    """Return a text about the first chunk up to IEND that is cut off or has a wrong checksum.
 
     Pillow does not check those of the pixels, and its `verify` does not check IEND.
     """
-    view, end = memoryview(data), len(_PNG_MAGIC)
-    for name, at, nbytes in _png_chunks(data):
+    view, name, end = memoryview(data), b"", len(_PNG_MAGIC)
+    for name, at, nbytes in png_chunks(data):
         end = at + nbytes + 4
         if zlib.crc32(view[at - 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
-            place = f"chunk {name!r} at byte {at - 8}"
-            raise CodecError(f"PNG: wrong checksum of {place}", codec="png")
-        if name == b"IEND":
-            return
-    raise CodecError(f"PNG: truncated in the chunk at byte {end}", codec="png")
+            return f"PNG: wrong checksum of chunk {name!r} at byte {at - 8}"
+    return "" if name == b"IEND" else f"PNG: truncated in the chunk at byte {end}"
 
 
-def _png_chunks(data: BytesLike) -> Iterator[tuple[bytes, int, int]]:
+def png_chunks(data: BytesLike) -> Iterator[tuple[bytes, int, int]]:
     """Yield name, place and size of the data of each chunk that is whole, up to IEND."""
     at, name = len(_PNG_MAGIC), b""
     while name != b"IEND":
@@ -382,7 +355,8 @@ def _png_chunks(data: BytesLike) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
-    _check_png(data)
+    if fault := _png_fault(data):
+        raise CodecError(fault, codec="png")
     pillow = import_pillow()
     try:
         # No other decoder of Pillow may get the bytes.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..exceptions import FormatError
 from ..parallel.imports import import_pillow
-from .image import other_parts
+from .pictureparts import other_parts
 
 SUFFIXES = (
     ".jpg",
@@ -146,6 +146,8 @@ def _identity(path: str) -> tuple[int, int]:
 
 def lost_by_decoding(picture: Any) -> Iterator[str]:
     """Yield short texts for what a file, or its bytes, has beside the pixels of one picture."""
+    if isinstance(picture, str | os.PathLike):
+        picture = Path(picture).read_bytes()
     with _opened(picture) as image:
         if image is None:
             return
@@ -159,10 +161,8 @@ def lost_by_decoding(picture: Any) -> Iterator[str]:
         for key in info:
             if key not in _CODING:
                 yield f"{_NAMES.get(key, f'metadata {key!r:.80}')} of a picture"
-        if image.format in ("JPEG", "MPO", "PNG"):
-            data = picture if isinstance(picture, bytes) else Path(picture).read_bytes()
-            with suppress(FormatError):  # the reader of the pixels reports it
-                yield from (f"{part} of a picture" for part in other_parts(data))
+        with suppress(FormatError):  # the reader of the pixels reports it
+            yield from (f"{part} of a picture" for part in other_parts(picture))
 
 
 def changed_in_rgb(picture: Any) -> Iterator[str]:

@@ -168,8 +168,11 @@ def test_damage_is_found(tmp_path: Path) -> None:
 
 def test_objects_and_other_files_in_it(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", a=np.array([None]))
-    with pytest.raises(ObjectNumpyArrayRejection, match="Python objects"):
-        bp.convert(tmp_path / "a.npz", tmp_path / "x.blp")
+    np.savez(tmp_path / "mixed.npz", a=np.array([None]), b=np.arange(3))
+    for source in ("a.npz", "mixed.npz::/a"):
+        for target in ("x.blp", "x.npy"):
+            with pytest.raises(ObjectNumpyArrayRejection, match=r"npz: array 'a': .* objects"):
+                bp.convert(f"{tmp_path}/{source}", tmp_path / target)
     np.savez(tmp_path / "b.npz", a=np.arange(3))
     with zipfile.ZipFile(tmp_path / "b.npz", "a") as file:
         file.writestr("notes.txt", "text")

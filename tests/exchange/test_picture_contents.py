@@ -128,6 +128,70 @@ def test_parts_that_pillow_does_not_know(data: bytes, lost: str, tmp_path: Path)
         assert bp.convert(source, tmp_path / target).left_out == (lost,)
 
 
+NOISE = Image.fromarray(np.random.default_rng(1).integers(0, 255, (32, 40, 3), "u1"))
+
+
+def damaged(kind: str) -> bytes:
+    """Return a picture whose damage Pillow passes over."""
+    if kind == "jpg":
+        data = encoded("JPEG", NOISE)
+        return data[:-300] + bytes(298) + data[-2:]
+    text = chunk(b"tEXt", b"a\0b")
+    data = encoded("PNG", NOISE)
+    if kind == "pixels.png":  # the checksum of the pixels, and not the pixels
+        at = data.index(b"IEND") - 8
+        return data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
+    return data[:33] + text[:-1] + bytes((text[-1] ^ 1,)) + data[33:]
+
+
+@pytest.mark.parametrize("kind", ["jpg", "pixels.png", "text.png"])
+def test_damage_is_refused_at_every_door(kind: str, tmp_path: Path) -> None:
+    name, data = f"bad.{kind}", damaged(kind)
+    good = encoded("JPEG" if kind == "jpg" else "PNG", NOISE)
+    folder = folder_of(tmp_path / "in", {name: data, f"ok.{kind}": good})
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(folder / name, f"bad.{kind[-3:]}")
+    words = "JPEG: Corrupt" if kind == "jpg" else r"PNG: wrong checksum|cannot identify image"
+    for source in (folder / name, folder, tmp_path / "a.tar"):
+        for target in ("x.blp", "x.npz", "x.tar", "x.bzna", "x"):
+            options = {"to": "images"} if target == "x" else {}
+            with pytest.raises(BloscpackError, match=words):
+                bp.convert(source, tmp_path / target, **options)
+            assert not (tmp_path / target).exists()
+    items = bp.frames.listing.images(folder)
+    report = bp.frames.ingest(items, tmp_path / "x.blp", check=True, workers=1)
+    assert [each.id for each in report.skipped] == [name[:-4]]
+    if kind != "jpg":
+        report = bp.frames.ingest(
+            bp.frames.listing.images(folder), tmp_path / "x.blp", overwrite=True, workers=1
+        )
+        assert [each.id for each in report.skipped] == [name[:-4]]
+        with (
+            bp.frames.open(tmp_path / "x.blp", "a") as store,
+            pytest.raises(BloscpackError, match="frame 1: PNG: wrong checksum"),
+        ):
+            store.append("a", [good, data])
+    with bp.benzina.Writer(tmp_path / "x.bzna") as writer:
+        with pytest.raises(BloscpackError, match=words):
+            writer.add(folder / name)
+        writer.add(folder / f"ok.{kind}")
+
+
+def test_bytes_behind_pictures_of_a_dataset(tmp_path: Path) -> None:
+    files = {
+        "a.gif": encoded("GIF") + b"junk",
+        "b.webp": encoded("WEBP") + b"more!",
+        "c.gif": encoded("GIF")[:-1],
+    }
+    done = bp.convert(folder_of(tmp_path / "in", files), tmp_path / "a.bzna")
+    assert done.left_out == (
+        "palette of a picture",
+        "4 bytes behind the end of a picture",
+        "5 bytes behind the end of a picture",
+        "end of the file, which is cut off of a picture",
+    )
+
+
 def test_deep_gray(tmp_path: Path) -> None:
     pixels = np.arange(72, dtype="<u2").reshape(8, 9) * 900
     (tmp_path / "a.png").write_bytes(encoded("PNG", Image.fromarray(pixels)))

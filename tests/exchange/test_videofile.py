@@ -85,6 +85,27 @@ def test_a_gif_of_pillow_becomes_a_clip(tmp_path: Path) -> None:
         assert_same(clips["a"][:, :, :, :3], pixels)
 
 
+@pytest.mark.parametrize(
+    ("options", "change", "lost"),
+    [
+        ({"loop": 0}, lambda data: data, ()),
+        ({"loop": 3}, lambda data: data, ("loop count of the animation: 3",)),
+        ({}, lambda data: data, ("loop count of the animation: 1",)),
+        ({"loop": 0}, lambda data: data + b"junk", ("4 bytes behind the end",)),
+        ({"loop": 0}, lambda data: data[:-1], ("end of the file, which is cut off",)),
+    ],
+)
+def test_the_rest_of_a_gif_is_listed(
+    options: dict[str, int], change: Any, lost: Any, tmp_path: Path
+) -> None:
+    first, *others = map(Image.fromarray, frames(3, 8, 12))
+    path = tmp_path / "a.gif"
+    first.save(path, save_all=True, append_images=others, duration=100, **options)
+    path.write_bytes(change(path.read_bytes()))
+    for target in ("a.blp", "a.tar", "a.mp4"):
+        assert bp.convert(path, tmp_path / target).left_out == lost
+
+
 def test_rate_quality_and_gray(store: Path) -> None:
     folder = store.parent
     bp.convert(store, folder / "good.mp4", crf=10)

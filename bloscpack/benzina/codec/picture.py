@@ -27,6 +27,7 @@ from ...plugin import (
     CodecError,
     UnsupportedError,
     as_array,
+    image,
     import_pillow,
     importing,
     notice,
@@ -124,8 +125,12 @@ def _decode(file: Any, max_pixels: int) -> Rgb:
     with importing:
         pillow.init()  # imports the readers that `OPEN` lists
     kinds = [kind for kind in _KINDS if kind in pillow.OPEN]
-    with _errors_of_pillow(), pillow.open(file, formats=kinds) as image:
-        return _from_image(image, max_pixels)
+    with _errors_of_pillow(), pillow.open(file, formats=kinds) as found:
+        pixels = _from_image(found, max_pixels)
+        if found.format in ("JPEG", "MPO", "PNG"):
+            file.seek(0)
+            image.check(file.read())
+        return pixels
 
 
 def _from_image(image: Any, max_pixels: int) -> Rgb:
