@@ -20,6 +20,7 @@ from ..plugin import (
     Coord,
     CopyJob,
     Labels,
+    Region,
     Rows,
     SeveralArrays,
     UnsupportedError,
@@ -29,7 +30,7 @@ from ..plugin import (
     typed,
 )
 from .arraytree import ArrayTree, Node, add_text
-from .library import SourceStream, TargetFile, errors_of, target_file
+from .library import SourceStream, TargetFile, bytes_behind, errors_of, target_file
 from .treewriter import REST, NewArray, TreeWriter
 
 try:
@@ -66,9 +67,20 @@ def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
     with closing(file):
         tree = ArrayTree(_WHAT, source.name)
         with errors_of(_WHAT, source.name):
+            tree.inventory.add(*bytes_behind(source, _end(file, source)))
             _Reader(file, tree, source.name).read()
             found = tree.arrays(inner)
         yield found
+
+
+def _end(file: Any, source: ByteSource) -> int:
+    """Return the end of a file according to its superblock, which h5py does not give."""
+    start = file.userblock_size
+    head = bytes(source.read_at(start, 64))
+    is_old = head[8] < 2
+    width = head[13 if is_old else 9]
+    at = 24 if is_old else 12
+    return int.from_bytes(head[at + 2 * width : at + 3 * width], "little")
 
 
 class _Reader:
@@ -105,6 +117,10 @@ class _Reader:
         note = self._tree.inventory.add
         self._tree.groups[path] = _attrs(group, self._is_netcdf)
         for name in group:
+            if isinstance(name, bytes):
+                above = f" in group {quoted(path)}" if path else ""
+                note(f"object {quoted(name)}{above}, whose name is not UTF-8")
+                continue
             inner = f"{path}/{name}" if path else name
             link = group.get(name, getlink=True)
             if isinstance(link, h5py.HardLink):
@@ -126,10 +142,13 @@ class _Reader:
         }
         labels = {path: self._dims(dataset) for path, dataset in self._datasets.items()}
         scale_dims: dict[str, list[str]] = {}
-        for dims, scales in labels.values():
-            for label, found in zip(dims, scales, strict=True):
-                for path in found:
-                    scale_dims.setdefault(path, [label])
+        self._lengths = {path: len(each) for path, each in self._datasets.items() if each.is_scale}
+        for path, (dims, scales) in labels.items():
+            sides = self._datasets[path].shape or ()
+            for label, found, length in zip(dims, scales, sides, strict=True):
+                for each in found:
+                    scale_dims.setdefault(each, [label])
+                    self._lengths[each] = max(self._lengths.get(each, 0), length)
         for path, dataset in self._datasets.items():
             dims, scales = labels[path]
             if dataset.is_scale and dataset.ndim == 1:
@@ -146,7 +165,8 @@ class _Reader:
         ids = dataset.attrs.get("_Netcdf4Coordinates") if self._is_netcdf else None
         numbers = {} if ids is None else self._numbers
         for axis, dimension in enumerate(dataset.dims):
-            found = [self._paths[_key(each)] for each in dimension.values()]
+            keys = map(_key, dimension.values())
+            found = [self._paths[each] for each in keys if each in self._paths]
             if ids is not None and len(ids) == dataset.ndim and not found:
                 found = [numbers[ids[axis]]] if ids[axis] in numbers else []
             self._used.update(found)
@@ -187,11 +207,12 @@ class _Reader:
         self._tree.add(node)
 
     def _add_rows(self, path: str, dataset: Any, node: Node, scales: list[list[str]]) -> None:
+        shape = self._shape(dataset, scales) if self._is_netcdf else dataset.shape
         if dataset.dtype.hasobject:
-            add_text(node, dataset.shape, lambda place: dataset.asstr()[place])
+            fill = node.attrs.get("_FillValue", "")
+            add_text(node, shape, lambda place: _text(dataset, place, fill))
             return
         dtype = np.dtype(dataset.dtype.str) if dataset.dtype.names is None else dataset.dtype
-        shape = self._shape(dataset, scales) if self._is_netcdf else dataset.shape
         is_bool = self._is_netcdf and dtype == "i1" and node.attrs.get("dtype") == "bool"
         if is_bool:
             node.attrs = {key: value for key, value in node.attrs.items() if key != "dtype"}
@@ -200,14 +221,11 @@ class _Reader:
             with errors_of(f"{_WHAT}: dataset {path!r:.80}", self._where):
                 if dtype.kind in "mM":  # opaque for HDF5
                     return np.asarray(dataset[place], dtype)
-                sides = [one.stop - one.start for one in place]
-                part = np.empty(sides, dataset.dtype)
-                ends = zip(place, dataset.shape, strict=True)
-                held = tuple(slice(one.start, min(one.stop, end)) for one, end in ends)
+                part = np.empty([one.stop - one.start for one in place], dataset.dtype)
+                held, own = _held(place, dataset.shape)
                 if held != place:
                     part[...] = dataset.fillvalue
-                if all(one.start < one.stop for one in held):
-                    own = tuple(slice(one.stop - one.start) for one in held)
+                if held is not None:
                     dataset.read_direct(part, held, own)
                 if not is_bool:
                     return part.view(dtype)
@@ -220,7 +238,7 @@ class _Reader:
     def _shape(self, dataset: Any, scales: list[list[str]]) -> tuple[int, ...]:
         """Return the shape of a variable: unlimited axes are as long as their dimension."""
         return tuple(
-            max(length, *(len(self._datasets[path]) for path in found))
+            max(length, *(self._lengths[path] for path in found))
             if most is None and found
             else length
             for length, most, found in zip(dataset.shape, dataset.maxshape, scales, strict=True)
@@ -250,6 +268,24 @@ class _Reader:
             if fill.tobytes().strip(b"\0") and not _is_equal(fill, node.attrs.get("_FillValue")):
                 lost.append(f"fill value {fill!s:.40} of {of}")
         return lost
+
+
+def _text(dataset: Any, place: Region, fill: str) -> AnyArray:
+    """Return a part of a dataset of text, with `fill` for items that are not written yet."""
+    part = np.full([one.stop - one.start for one in place], fill, object)
+    held, own = _held(place, dataset.shape)
+    if held is not None:
+        part[own] = dataset.asstr()[held]
+    return part
+
+
+def _held(place: Region, shape: tuple[int, ...]) -> tuple[Region | None, Region]:
+    """Return the written items of a part, None if it has none, and their place in the part."""
+    held = tuple(
+        slice(one.start, min(one.stop, end)) for one, end in zip(place, shape, strict=True)
+    )
+    own = tuple(slice(one.stop - one.start) for one in held)
+    return (held if all(one.start < one.stop for one in held) else None), own
 
 
 def _scale_name(dataset: Any) -> str:

@@ -119,6 +119,12 @@ def errors_of(
         raise kind(f"{what}: {text}").at(path=name, whole="") from err
 
 
+def bytes_behind(source: ByteSource, end: int) -> list[str]:
+    """Return a short text if a file has bytes behind its end."""
+    rest = source.size() - end
+    return [f"{rest} bytes behind the end of the file"] * (rest > 0)
+
+
 def chosen(inner: str, names: Iterable[str], what: str, name: str | None) -> str:
     """Return the one array of a file that was named, or the only one.
 

@@ -30,7 +30,7 @@ from ..plugin import (
     quoted,
 )
 from .arraytree import ArrayTree, Node
-from .library import SourceStream, chosen, errors_of
+from .library import SourceStream, bytes_behind, chosen, errors_of
 from .npy import ItemRows
 
 try:
@@ -48,6 +48,10 @@ _STRUCTURE = {
     *("StripOffsets", "StripByteCounts", "TileWidth", "TileLength", "TileDepth", "TileOffsets"),
     *("TileByteCounts", "PageNumber"),
 }
+# Tags with the places of further lists of tags, which may be behind everything else.
+_OTHER_LISTS = {"SubIFDs", "ExifTag", "GPSTag", "InteroperabilityTag"}
+# Zeros at the end, up to a round number of bytes.
+_MAX_PADDING = 64
 # Values of other tags that say nothing, or no more than the array.
 _USUAL: dict[str, tuple[Any, ...]] = {
     "NewSubfileType": (0, 2),
@@ -83,17 +87,39 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
             file = stack.enter_context(tifffile.TiffFile(stream, _multifile=False))
             # Of all pages, before tifffile keeps the tags of the first of equal pages alone.
             # Their number is known, so that those of a chain that leads back come to an end.
-            pages = map(file.pages.__getitem__, range(len(file.pages)))
+            pages = list(map(file.pages.__getitem__, range(len(file.pages))))
             tags = [tag for page in pages for tag in page.tags.values()]
+            end = _end(pages)
             names = [str(number) for number in range(len(file.series))]
             series = file.series[int(chosen(inner, names, _WHAT, source.name))]
             node = _node(file, series)
+            end = max(end, (series.dataoffset or 0) + series.nbytes)
             node.lost = list(dict.fromkeys(_others(file, series, tags, node)))
+            is_known = not any(tag.name in _OTHER_LISTS for tag in tags)
+            if is_known and any(bytes(source.read_at(end, _MAX_PADDING))):
+                node.lost += bytes_behind(source, end)
             is_raw = series.keyframe.photometric != tifffile.PHOTOMETRIC.YCBCR
         node.rows, node.chunks = _rows(source, file, series)
         tree.add(node)
         with tree.arrays("").open("") as array:
             yield SeveralArrays.of(array._replace(is_raw=is_raw).native())
+
+
+def _end(pages: list[Any]) -> int:
+    """Return the end of the last part of a file: list of tags, value of a tag or strip."""
+    end, values = 0, set[int]()
+    for page in pages:
+        # Of big files, which have wider fields.
+        head, entry, tail = (8, 20, 8) if page.parent.is_bigtiff else (2, 12, 4)
+        tags = page.tags.values()
+        # tifffile leaves room for values that a page shares with the one before.
+        room = sum(tag.valuebytecount for tag in tags if tag.valueoffset in values)
+        ends = [page.offset + head + entry * len(tags) + tail + room]
+        ends += [tag.valueoffset + tag.valuebytecount for tag in tags]
+        ends += map(sum, zip(page.dataoffsets, page.databytecounts, strict=False))
+        end = max(end, *ends)
+        values.update(tag.valueoffset for tag in tags)
+    return end
 
 
 def _rows(source: ByteSource, file: Any, series: Any) -> tuple[Any, tuple[int, ...] | None]:

@@ -47,6 +47,7 @@ from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others, plac
 
 try:
     import zarr
+    from zarr.core.common import concurrent_map
     from zarr.core.sync import sync
     from zarr.dtype import parse_dtype
     from zarr.storage import FsspecStore, LocalStore, ZipStore
@@ -62,6 +63,8 @@ _DIMS = "_ARRAY_DIMENSIONS"
 _RESERVED = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 # A chunk is decoded in memory, however small it is stored.
 _MAX_CHUNK_NBYTES = 1 << 30
+# Requests for metadata that wait for their answers at the same time.
+_MAX_TASKS = 32
 # Types of fill values by the kinds of items that have them.
 _FILLS: dict[str, Any] = {"b": bool, "S": str, "U": str} | dict.fromkeys("iuf", np.generic)
 # Type of the items in the attribute `TYPES`, which has those of attributes by their names.
@@ -96,9 +99,7 @@ def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> b
     if consolidated is not None:
         root = zarr.open_group(store, mode="r", use_consolidated=False)
     tree.groups[""] = dict(root.attrs)
-    is_listed = isinstance(store, LocalStore | ZipStore)
-    found = _walk(tree, store, root) if is_listed else root.members(max_depth=None)
-    members = dict(sorted(found, key=lambda each: each[0]))
+    members = dict(sorted(sync(_walk(tree, store, root._async_group)).items()))
     if consolidated is not None:
         listed = {path: each.to_dict() for path, each in consolidated.flattened_metadata.items()}
         present = {path: each.metadata.to_dict() for path, each in members.items()}
@@ -111,33 +112,48 @@ def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> b
     return is_stale
 
 
-def _walk(tree: ArrayTree, store: Any, root: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the members of a group and of the groups in it; list what else is there.
+async def _walk(tree: ArrayTree, store: Any, root: Any) -> dict[str, Any]:
+    """Return the members of a group and of the groups in it; list what else is there.
 
-    One array that zarr cannot read would stop its own listing.
+    zarr lists them with as many requests, but one array that it cannot read would stop that.
     """
     known = {"zarr.json"} if root.metadata.zarr_format == 3 else _RESERVED - {"zarr.json"}
-    groups = [("", root)]  # a stack, as their depth has no limit
+    members: dict[str, Any] = {}
+    groups = {"": root}  # of one depth, which has no limit
     while groups:
-        above, group = groups.pop()
-        for name in sorted(sync(_listed(store, above))):
-            if name in known:
-                continue
-            path = f"{above}/{name}" if above else name
-            try:
-                member = group[name]
-            except KeyError:
+        names = await concurrent_map([(store, above) for above in groups], _listed, _MAX_TASKS)
+        wanted = [
+            (f"{above}/{name}" if above else name, group, name)
+            for (above, group), found in zip(groups.items(), names, strict=True)
+            for name in sorted(found - known)
+        ]
+        results = await concurrent_map([each[1:] for each in wanted], _member, _MAX_TASKS)
+        groups = {}
+        for (path, *_), found in zip(wanted, results, strict=True):
+            if isinstance(found, KeyError):
                 tree.inventory.add(f"file or folder {quoted(path)}")
-            except (TypeError, ValueError, NotImplementedError) as err:
-                tree.add(Node(path, {}, None, why=f"zarr does not read it ({err!s:.80})"))
+            elif isinstance(found, Exception):
+                tree.add(Node(path, {}, None, why=f"zarr does not read it ({found!s:.80})"))
+            elif isinstance(found, zarr.AsyncGroup):
+                groups[path] = found
+                members[path] = zarr.Group(found)
             else:
-                yield path, member
-                if isinstance(member, zarr.Group):
-                    groups.append((path, member))
+                members[path] = zarr.Array(found)
+    return members
 
 
-async def _listed(store: Any, path: str) -> list[str]:
-    return [each.strip("/") async for each in store.list_dir(path)]
+async def _member(group: Any, name: str) -> Any:
+    """Return a member of a group, or the error of zarr about it."""
+    try:
+        return await group.getitem(name)
+    except (KeyError, TypeError, ValueError, NotImplementedError) as err:
+        return err
+
+
+async def _listed(store: Any, path: str) -> set[str]:
+    """Return the names in a group; a page of a web server has further links, which are none."""
+    names = {each.strip("/") async for each in store.list_dir(path)}
+    return {each for each in names if each[:1] != "?" and "://" not in each}
 
 
 def _text(metadata: Any) -> str:

@@ -84,8 +84,9 @@ def convert(
         array of shape (T, H, W) or (T, H, W, C).
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
-        bytes, which must be decoded without damage, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
-        with loss, only size, name and target are compared.
+        bytes, and decoded to find damage, arrays by their pixels, recordings by
+        `vrs.Recording.checksum`. For pictures encoded with loss, only size, name and target are
+        compared.
     progress : bool, callable or object with ``update``, optional
         True draws a bar; a function is called with (clips done, clips in all), records for
         recordings, or bytes for an array; comparing counts as much as copying.

@@ -211,6 +211,27 @@ def test_pages_below_pages(tmp_path: Path) -> None:
     assert "tag 'SubIFDs'" in done.left_out
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"compression": "zlib"},
+        {"bigtiff": True, "compression": "zlib", "tile": (16, 16)},
+        {"imagej": True},
+        {"ome": True, "metadata": {"axes": "TYX"}},
+        {"extratags": [(65000, "s", 0, "a longer text of a tag", True)]},
+    ],
+)
+def test_bytes_behind_everything_else(options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, STACK, photometric="minisblack", **options)
+    before = converted(path)[0].left_out
+    assert not any("behind" in each for each in before)
+    with path.open("ab") as file:
+        file.write(b"more")
+    assert converted(path)[0].left_out == (*before, "4 bytes behind the end of the file")
+
+
 def test_ome_metadata(tmp_path: Path) -> None:
     metadata = {
         "axes": "CYX",

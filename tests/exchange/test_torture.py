@@ -1,11 +1,14 @@
 """Files with one of each thing that a format holds: all of it is carried or listed, both ways."""
 
 import json
+import re
 import shutil
 import sys
 import tarfile
+import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -352,8 +355,28 @@ def test_a_file_with_one_of_each(name: str, tmp_path: Path) -> None:
         assert found[key] == value, key
 
 
+@contextmanager
+def in_place(path: Path, place: str) -> Iterator[str]:
+    """Yield a Zarr folder at a place: where it is, in a ZIP file, or in memory behind a URL."""
+    if place == "zip":
+        shutil.make_archive(str(path), "zip", path)
+        yield f"{path}.zip"
+    elif place == "url":
+        files = pytest.importorskip("fsspec").filesystem("memory")
+        files.put(str(path), f"/{path.name}", recursive=True)
+        try:
+            yield f"memory://{path.name}"
+        finally:
+            files.rm(f"/{path.name}", recursive=True)
+    else:
+        yield str(path)
+
+
+@pytest.mark.parametrize("place", ["folder", "zip", "url"])
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_zarr_lists_files_that_zarr_does_not_find(tmp_path: Path, zarr_format: int) -> None:
+def test_zarr_lists_files_that_zarr_does_not_find(
+    tmp_path: Path, zarr_format: int, place: str
+) -> None:
     path = tmp_path / "a.zarr"
     root = zarr.create_group(path, zarr_format=zarr_format)
     root.create_array("x", data=np.arange(3))
@@ -361,15 +384,44 @@ def test_zarr_lists_files_that_zarr_does_not_find(tmp_path: Path, zarr_format: i
     zarr.create_array(tmp_path / "b.zarr", data=np.arange(4), zarr_format=5 - zarr_format)
     (tmp_path / "b.zarr").rename(path / "other")
 
-    result = bp.convert(path, tmp_path / "a.blp")
+    with in_place(path, place) as where:
+        result = bp.convert(where, tmp_path / "a.blp")
 
     assert result.left_out == ("file or folder 'notes.txt'", "file or folder 'other'")
 
 
-@pytest.mark.parametrize("suffix", ["", ".zip"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_remote_zarr_store_takes_no_more_requests_than_its_own_listing(
+    tmp_path: Path, zarr_format: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.zarr"
+    root = zarr.create_group(path, zarr_format=zarr_format)
+    for name in ("a", "b", "sub/c", "sub/deep/d"):
+        root.create_array(name, data=np.arange(3))
+    (path / "notes.txt").write_text("mine")
+    taken: list[str] = []
+    for name in ("get", "list_dir"):
+        call = getattr(zarr.storage.FsspecStore, name)
+
+        def counted(self: Any, key: str, *args: Any, _call: Any = call, **options: Any) -> Any:
+            taken.append(key)
+            return _call(self, key, *args, **options)
+
+        monkeypatch.setattr(zarr.storage.FsspecStore, name, counted)
+    with in_place(path, "url") as where:
+        store = zarr.storage.FsspecStore.from_url(where, read_only=True)
+        with warnings.catch_warnings(action="ignore"):
+            list(zarr.open(store, mode="r").members(max_depth=None))
+        expected = sorted(taken)
+        taken.clear()
+        bp.convert(where, tmp_path / "a.blp")
+    assert sorted(each for each in taken if not re.search(r"/(c/)?0$", each)) == expected
+
+
+@pytest.mark.parametrize("place", ["folder", "zip", "url"])
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_an_array_that_zarr_does_not_read_stops_no_other(
-    tmp_path: Path, zarr_format: int, suffix: str
+    tmp_path: Path, zarr_format: int, place: str
 ) -> None:
     path = tmp_path / "a.zarr"
     root = zarr.create_group(path, zarr_format=zarr_format)
@@ -381,17 +433,16 @@ def test_an_array_that_zarr_does_not_read_stops_no_other(
     }.items():
         file = path / name / (".zarray" if zarr_format == 2 else "zarr.json")
         file.write_text(json.dumps(json.loads(file.read_text()) | changes[zarr_format]))
-    if suffix:
-        shutil.make_archive(str(path), "zip", path)
 
-    result = bp.convert(f"{path}{suffix}", tmp_path / "a.blp")
+    with in_place(path, place) as where:
+        result = bp.convert(where, tmp_path / "a.blp")
+        with pytest.raises(UnsupportedError, match="'dtype': zarr does not read it"):
+            bp.convert(f"{where}::/dtype", tmp_path / "b.blp")
 
     with bp.open(tmp_path / "a.blp") as found:
         assert list(found) == ["a", "b", "sub/c"]
     lost = [text.split(" (")[0] for text in result.left_out]
     assert lost == [f"array '{name}': zarr does not read it" for name in ("codec", "dtype")]
-    with pytest.raises(UnsupportedError, match="'dtype': zarr does not read it"):
-        bp.convert(f"{path}{suffix}::/dtype", tmp_path / "b.blp")
 
 
 @pytest.mark.parametrize("nbytes", [512, 2048])
@@ -405,6 +456,52 @@ def test_a_user_block_in_front_of_hdf5_is_listed(tmp_path: Path, nbytes: int) ->
 
     assert result.left_out == (f"user block of {nbytes} bytes",)
     assert bp.load(tmp_path / "a.blp").tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"libver": "latest"}, {"userblock_size": 512}, {"libver": "v110"}]
+)
+def test_bytes_behind_an_hdf5_file_are_listed(tmp_path: Path, options: Any) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", **options) as f:
+        f["x"] = np.arange(3)
+    before = bp.convert(path, tmp_path / "a.blp", overwrite=True).left_out
+    assert not any("behind" in each for each in before)
+    with path.open("ab") as file:
+        file.write(b"more")
+
+    result = bp.convert(path, tmp_path / "a.blp", overwrite=True)
+
+    assert result.left_out == ("4 bytes behind the end of the file", *before)
+
+
+def test_names_of_hdf5_that_are_not_utf8_are_listed(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"] = np.arange(3)
+        f["sub/y"] = np.arange(4)
+        f["scale"] = np.arange(3)
+        f["scale"].make_scale("scale")
+        f["x"].dims[0].attach_scale(f["scale"])
+        for name in (b"gr\xf6\xdfe", b"\xfc/inner", b"sub/d\xe4ta"):
+            links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+            links.set_create_intermediate_group(True)
+            space = h5py.h5s.create(h5py.h5s.SCALAR)
+            h5py.h5d.create(f.id, name, h5py.h5t.NATIVE_INT32, space, lcpl=links)
+        f.id.links.move(b"scale", f.id, b"sk\xe4la")
+        f.id.links.create_external(b"ext", b"other.h5", b"\xe4")
+
+    result = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp")
+
+    with bp.open(tmp_path / "a.blp") as found:
+        assert {name: len(each) for name, each in found.items()} == {"sub/y": 4, "x": 3}
+    where = ", whose name is not UTF-8"
+    assert set(result.left_out) == {
+        rf"object b'gr\xf6\xdfe'{where}",
+        rf"object b'\xfc'{where}",
+        rf"object b'sk\xe4la'{where}",
+        rf"object b'd\xe4ta' in group 'sub'{where}",
+        r"link 'ext' to b'\xe4' in another file",
+    }
 
 
 def test_a_tar_that_begins_with_an_hdf5_file_stays_a_tar(tmp_path: Path) -> None:
@@ -458,16 +555,47 @@ def test_unlimited_variables_are_as_long_as_their_dimension(tmp_path: Path) -> N
         f.create_variable("t", ("t",), "i4")
         f.create_variable("short", ("t", "x"), "i2", fillvalue=np.int16(-5))
         f.create_variable("never", ("x", "t"), "f4", fillvalue=np.float32(2.5))
+        f.create_variable("text", ("t",), h5py.string_dtype())
+        f.create_variable("marked", ("t", "x"), h5py.string_dtype())
+        f["marked"].attrs["_FillValue"] = "none"
     with h5py.File(path, "r+") as f:
         f["t"].resize((3,))
         f["t"][:] = [1, 2, 3]
         f["short"].resize((1, 2))
         f["short"][:] = [[7, 8]]
         f["never"].resize((2, 0))
+        f["text"].resize((2,))
+        f["text"][:] = ["one", "two"]
+        f["marked"].resize((0, 2))
 
     bp.convert(path, tmp_path / "a.blp")
 
     with bp.open(tmp_path / "a.blp") as found:
         assert np.asarray(found["short"]).tolist() == [[7, 8], [-5, -5], [-5, -5]]
         assert np.asarray(found["never"]).tolist() == [[2.5] * 3] * 2
+        assert np.asarray(found["text"]).tolist() == ["one", "two", ""]
+        assert np.asarray(found["marked"]).tolist() == [["none"] * 2] * 3
         assert found["short"].attrs["coords"]["t"]["data"] == [1, 2, 3]
+
+
+def test_a_dimension_without_a_variable_is_as_long_as_the_longest_of_its_variables(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.nc"
+    with h5netcdf.File(path, "w") as f:
+        f.dimensions = {"t": None}
+        f.create_variable("long", ("t",), "i4")
+        f.create_variable("text", ("t",), h5py.string_dtype())
+        f.create_variable("letter", ("t",), "S1")
+    with h5py.File(path, "r+") as f:
+        f["long"].resize((3,))
+        f["text"].resize((1,))
+        f["text"][:] = ["one"]
+        f["letter"].resize((2,))
+        f["letter"][:] = [b"a", b"b"]
+
+    bp.convert(path, tmp_path / "a.blp")
+
+    with bp.open(tmp_path / "a.blp") as found:
+        assert np.asarray(found["text"]).tolist() == ["one", "", ""]
+        assert np.asarray(found["letter"]).tolist() == [b"a", b"b", b""]
