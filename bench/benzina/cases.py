@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 from race.page import surroundings
+from race.quality import psnr
 from race.races import Benchmark, Case, Races, Task, file_system, random_places, size_of
 
-from benzina import jpeg
-from benzina.contenders import LOAD, OPEN, PACK, PARSE, SAMPLE, TABLE, TARGETS
+from benzina.contenders import LOAD, OPEN, PACK, PARSE, SAMPLE, TABLE
 from benzina.data import ABOUT, FULL, QUICK, make_pictures
 from benzina.index import write_index
+from benzina.with_pillow import write_files
 from bloscpack import benzina
 from bloscpack.benzina.mp4.format import THUMB
 from bloscpack.parallel.threads import available_cpus
@@ -88,23 +89,14 @@ class Pictures(Races):
         """A folder with a JPEG file for each sample, of at least the PSNR of the dataset."""
         wanted = self.psnr_of(self.once)
         self.say("finding the quality of JPEG")
-        quality = jpeg.find_quality(self.pictures, wanted)
-        coded = [jpeg.encode(picture, quality) for picture in self.pictures]
         folder = self.folder / "jpegs"
-        folder.mkdir()
-        for number in range(self.setting.nsamples):
-            jpeg.path_of(folder, number).write_bytes(coded[number % len(coded)])
-        self.found["jpeg"] = {
-            "quality": quality,
-            "nbytes": sum(map(len, coded)),
-            "psnr": jpeg.psnr(self.pictures, list(map(jpeg.decode, coded))),
-        }
+        self.found["jpeg"] = write_files(folder, self.pictures, wanted, self.setting.nsamples)
         return folder
 
     def psnr_of(self, path: Path) -> float:
         """Return the PSNR of the pictures in a dataset, in dB."""
         with benzina.open(path) as dataset:
-            return jpeg.psnr(self.pictures, [sample.decode() for sample in dataset.samples()])
+            return psnr(self.pictures, [sample.decode() for sample in dataset.samples()])
 
     @cached_property
     def index(self) -> dict[str, Any]:
@@ -137,7 +129,7 @@ class Pictures(Races):
         """
         setting = self.setting
         task: Task = {"work": work, "wanted": str(self._wanted), "nthreads": nthreads}
-        if work in (OPEN, TARGETS):
+        if work == OPEN:
             return task | self.index
         if work == PACK:
             task |= {"new": str(self.memory_folder / "new.bzna"), "npacked": setting.npacked}
@@ -169,7 +161,6 @@ def race_index(races: Pictures) -> None:
     count = f"{races.setting.nindexed:,} samples"
     nbytes = races.index["moov_nbytes"]
     races.race(Case("index/tables", f"all tables of {count}", nbytes), OPEN, 1)
-    races.race(Case("index/targets", f"all targets of {count}", 0), TARGETS, 1)
 
 
 def race_samples(races: Pictures) -> None:

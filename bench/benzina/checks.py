@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from PIL import Image
+from race.quality import psnr
 from race.races import Task, require
 
-from benzina.jpeg import DEVIATION, MEAN, middle_box, psnr
+from benzina.data import DEVIATION, MEAN
 
 Batch = tuple[np.ndarray, np.ndarray]
 """Pictures, float32 (n, 3, H, W), and their numbers, (n,)."""
@@ -48,6 +49,13 @@ def _middle(picture: np.ndarray, side: int) -> np.ndarray:
     image = Image.fromarray(picture)
     box = middle_box(*image.size)
     return np.asarray(image.resize((side, side), Image.Resampling.BILINEAR, box))
+
+
+def middle_box(width: int, height: int) -> tuple[int, int, int, int]:
+    """Return the largest square in the middle: left, top, right and bottom in pixels."""
+    side = min(width, height)
+    x, y = (width - side) // 2, (height - side) // 2
+    return x, y, x + side, y + side
 
 
 def require_lumas(lumas: Iterable[np.ndarray], task: Task, who: str, count: int) -> None:

@@ -17,22 +17,17 @@ BYTES = "bytes"
 PILLOW = "JPEG, Pillow"
 
 TABLE = {
-    OURS: "benzina.with_bloscpack:Ours",
+    OURS: "benzina.readers:Ours",
     BARE: "benzina.with_pyav:Bare",
     PILLOW: "benzina.with_pillow:PillowThreads",
-    BYTES: "benzina.with_parsers:Bytes",
-    "pybenzinaparse": "benzina.with_parsers:Parser",
+    BYTES: "benzina.readers:Bytes",
+    "pybenzinaparse": "benzina.readers:Parser",
 }
 
-LOAD, OPEN, TARGETS, SAMPLE, PARSE, PACK = "load", "open", "targets", "sample", "parse", "pack"
-
-
-def checked_call(contender: Contender, task: Task, stack: ExitStack) -> Call:
-    """Return the call of a task, after checking its result."""
-    method: Callable[[Task, ExitStack], Call] = getattr(contender, task["work"])
-    return method(task, stack)
+LOAD, OPEN, SAMPLE, PARSE, PACK = "load", "open", "sample", "parse", "pack"
 
 
 def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:
     """Return the loop of a task, after checking its result."""
-    return loop_of(checked_call(contender, task, stack))
+    method: Callable[[Task, ExitStack], Call] = getattr(contender, task["work"])
+    return loop_of(method(task, stack))

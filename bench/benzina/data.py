@@ -12,6 +12,9 @@ from frames.data import load_animation, load_photo
 from PIL import Image
 
 _SEED = 5
+# Commonly used ones of ImageNet: red, green and blue in 0 to 1.
+MEAN = (0.485, 0.456, 0.406)
+DEVIATION = (0.229, 0.224, 0.225)
 _MIN_AREA = 0.7  # of what a picture is cut from
 ABOUT = {
     "animation": "every other picture is of a frame of Big Buck Bunny, (c) 2008 Blender "

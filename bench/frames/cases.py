@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from race.page import surroundings
+from race.quality import psnr
 from race.races import Benchmark, Case, Races, file_system, random_places, remove, size_of
 
 from frames.codecs import race_codecs
@@ -14,7 +15,7 @@ from frames.data import FULL, QUICK, Clip, jpeg_pixels, load_clips, make_depth_a
 from frames.ingesting import race_ingest
 from frames.loading import measure_loading
 from frames.opening import measure_opening
-from frames.videofiles import encode_mp4, jpeg_nbytes, psnr
+from frames.video import encode_mp4, jpeg_nbytes
 
 BARE = "bare decoding of "
 JPEG_420 = "JPEG 4:2:0 of the PSNR of the video"

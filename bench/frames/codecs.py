@@ -92,7 +92,7 @@ def _png_by_cv2(clip: Clip) -> Coded:
     """Decode as OpenCV does: channels stay blue, green, red, and bools are 0 and 255."""
     import cv2
 
-    from frames.with_images import encode_png
+    from frames.formats import encode_png
 
     wanted = clip.frames
     if wanted.ndim == 4:
@@ -127,7 +127,7 @@ def _jpeg(clip: Clip) -> Coded:
 def _ffv1(clip: Clip, stack: ExitStack) -> Coded:
     import av
 
-    from frames.with_video import decode_packets, encode_ffv1, packets_of
+    from frames.video import decode_packets, encode_ffv1, packets_of
 
     data = encode_ffv1(clip.frames)
     container = stack.enter_context(av.open(io.BytesIO(data)))

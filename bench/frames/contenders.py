@@ -28,8 +28,6 @@ from race import races
 from race.races import Task, require, require_equal
 from race.timing import Loop, cycling, loop_of
 
-from frames.videofiles import NOTE
-
 Frames = np.ndarray | Sequence[np.ndarray]
 ReadClip = Callable[[str, slice], Frames]
 ReadBatch = Callable[[list[tuple[str, slice]]], Frames]
@@ -52,6 +50,7 @@ TORCHCODEC = "H.264, torchcodec"
 LITDATA_JPEG = "litdata, JPEG"
 MEMMAP = "numpy.memmap"
 
+GOP, CRF = 8, 18  # of video
 CLIP, SINGLE, BATCH, LOADING = "clip", "single", "batch", "loading"  # kinds of work
 
 
@@ -64,26 +63,27 @@ def _store(kind: str, note: str, *works: str, nthreads: int | None = None) -> tu
 
 
 _RAW = "preset raw, all frames read and verified before"
-_HDF5, _LITDATA = "frames.with_arrays:Hdf5", "frames.with_samples:LitData"
+_VIDEO = f"a clip as H.264 by x264, crf {CRF}, preset fast, groups of {GOP} frames, 4:2:0"
+_HDF5, _LITDATA = "frames.formats:Hdf5", "frames.formats:LitData"
 TABLE = {
-    GULPIO2: "frames.with_images:GulpIO2",
-    GULPIO2_STACKED: "frames.with_images:GulpIO2Stacked",
-    BARE_JPEG: "frames.with_images:BareJpeg",
-    GULP_SOURCE: "frames.with_gulp:Gulp",
+    GULPIO2: "frames.formats:GulpIO2",
+    GULPIO2_STACKED: "frames.formats:GulpIO2Stacked",
+    BARE_JPEG: "frames.with_bloscpack:BareJpeg",
+    GULP_SOURCE: "frames.with_bloscpack:Gulp",
     STORE_JPEG: _store("jpeg", "the same JPEG bytes", CLIP, SINGLE, LOADING),
     STORE_FAST: _store("fast", "lossless, preset fast", CLIP, SINGLE, BATCH, LOADING),
     STORE_FAST + ONE_THREAD: _store("fast", "", CLIP, nthreads=1),
     STORE_SMALL: _store("small", "lossless, preset small", CLIP, SINGLE, LOADING),
     STORE_SMALL + ONE_THREAD: _store("small", "", CLIP, nthreads=1),
     STORE_RAW: _store("raw", _RAW, CLIP, SINGLE, BATCH, LOADING),
-    STORE_VIDEO: _store("video", NOTE, CLIP, LOADING),
+    STORE_VIDEO: _store("video", _VIDEO, CLIP, LOADING),
     STORE_VIDEO + ONE_THREAD: _store("video", "", CLIP, SINGLE, nthreads=1),
-    TORCHCODEC: "frames.with_video:TorchCodec",
-    PYAV: "frames.with_video:PyAv",
-    MEMMAP: "frames.with_arrays:MemoryMap",
-    "webdataset, JPEG": "frames.with_images:WebDataset",
-    PNG: "frames.with_images:PngFiles",
-    FFV1: "frames.with_video:Ffv1",
+    TORCHCODEC: "frames.video:TorchCodec",
+    PYAV: "frames.video:PyAv",
+    MEMMAP: "frames.formats:MemoryMap",
+    "webdataset, JPEG": "frames.formats:WebDataset",
+    PNG: "frames.formats:PngFiles",
+    FFV1: "frames.video:Ffv1",
     "h5py, Blosc lz4": _HDF5,
     "h5py, Blosc zstd": (
         _HDF5,

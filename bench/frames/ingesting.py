@@ -78,9 +78,12 @@ def by_gulpio2(table: Path, root: Path, target: Path) -> None:
 
 
 def to_gulp(table: Path, root: Path, target: Path, *, keep: bool) -> None:
-    from frames import with_gulp
+    from bloscpack.gulp import GulpIngestor
+    from bloscpack.gulp.adapters import Custom20BNCsvJpegAdapter
 
-    with_gulp.ingest(table, root, target, _ITEMS_PER_CHUNK, WORKERS, keep=keep)
+    target.mkdir()
+    adapter = Custom20BNCsvJpegAdapter(str(table), str(root), str(target), keep_jpegs=keep)
+    GulpIngestor(adapter, target, _ITEMS_PER_CHUNK, WORKERS)()
 
 
 def to_store(root: Path, target: Path) -> None:

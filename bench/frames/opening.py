@@ -1,6 +1,8 @@
 """Opening: a store of a million frames, and a Gulp directory of as many, in fresh processes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from race.races import remove, require
 from race.resident import STATUS
-from race.worker import last_line
+from race.worker import BENCH
 
 import bloscpack as bp
 from bloscpack.media import image
@@ -43,7 +45,7 @@ def measure_opening(races: "Clips") -> None:
     for _ in range(min(5, races.setting.nrounds)):
         for name, path in places.items():
             library = "gulpio2" if name == GULPIO2 else "bloscpack"
-            one = last_line("frames.opening_worker", library, path, key, _FRAME, timeout=_TIMEOUT)
+            one = _open(library, path, key)
             require(one.pop("nclips") == len(ids), name, "the number of clips")
             require(one.pop("sum") == total, name, f"a frame of {key}")
             found[name].append(one)
@@ -53,6 +55,13 @@ def measure_opening(races: "Clips") -> None:
     }
     remove(store)
     remove(folder)
+
+
+def _open(library: str, path: Path, key: str) -> dict[str, float]:
+    """Return the figures of a fresh process; see opening_worker.py."""
+    command = [sys.executable, "-m", "frames.opening_worker", library, path, key, str(_FRAME)]
+    done = subprocess.run(command, cwd=BENCH, check=True, capture_output=True, timeout=_TIMEOUT)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _tiny_images() -> list[bytes]:

@@ -1,16 +1,18 @@
-"""Our frame store with each of its codecs."""
+"""Our frame store with each of its codecs, our reader of Gulp directories, and bare decoding."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from race.timing import NTHREADS
 
 import bloscpack as bp
-from frames.contenders import Contender, ReadBatch, ReadClip
+from frames.contenders import CLIP, LOADING, Contender, GulpClips, ReadBatch, ReadClip
 from frames.data import encode_frames
-from frames.videofiles import encode_mp4
+from frames.video import encode_mp4
 
 
 class Store(Contender):
@@ -65,3 +67,47 @@ class Store(Contender):
                 return batch
 
             yield read
+
+
+class BareJpeg(Store):
+    """Decoding without a container, on threads that wait for work: their limit on this machine."""
+
+    note = (
+        "no more than decoding: the same images in memory, into one array, simplejpeg on as many "
+        "threads as there are processors"
+    )
+    libraries = "simplejpeg {simplejpeg}"
+    modules = ("simplejpeg",)
+    kind = "jpeg"
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[ReadClip]:
+        with bp.frames.open(path) as source:
+            images = {key: source[key].read_images() for key in source}
+            shape = source[next(iter(images))].shape[1:]
+        decode_jpeg = self.lib.decode_jpeg
+        with ThreadPoolExecutor(NTHREADS) as pool:
+
+            def read(key: str, selection: slice) -> np.ndarray:
+                chosen = images[key][selection]
+                frames = np.empty((len(chosen), *shape), np.uint8)
+
+                def decode(first: int) -> None:
+                    for k in range(first, len(chosen), NTHREADS):
+                        decode_jpeg(chosen[k], fastdct=True, fastupsample=True, buffer=frames[k])
+
+                list(pool.map(decode, range(NTHREADS)))
+                return frames
+
+            yield read
+
+
+class Gulp(GulpClips):
+    note = "GulpIO2's files through `bloscpack.frames.open`: one array; all processors"
+    modules = ("bloscpack.gulp",)
+    works = (CLIP, LOADING)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[ReadClip]:
+        with bp.frames.open(path) as source:
+            yield lambda key, selection: source[key].read(selection)

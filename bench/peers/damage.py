@@ -1,20 +1,16 @@
 """Damage: bits flipped one at a time, and files that end too early.
 
 Readers of damaged files may crash, hang or take all memory, so each works in a process of its own.
-After a trial that ends it, another process continues with the next trial. The process is this
-module: ``flips CONTENDER FILE ARRAY TRIALS FIRST`` answers with a line for each trial from the
-first on; ``cut CONTENDER FILE ARRAY`` with a line of JSON.
+After a trial that ends it, another process continues with the next trial.
 """
 
-import json
 import os
 import random
 import resource
-import signal
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -22,12 +18,12 @@ from shutil import copyfile, copytree
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from race.races import assemble, remove
+from race.races import remove, require
 from race.timing import NTHREADS
-from race.worker import run_module
+from race.worker import HangError, Worker, WorkerError
 
 import bloscpack as bp
-from peers.contenders import TABLE, Contender, DataExtent
+from peers.contenders import Contender, DataExtent
 from peers.data import ZSTD
 from peers.with_bloscpack import Ours
 
@@ -47,7 +43,7 @@ _TIMEOUT = 20  # seconds a read may take
 class Trial:
     """One bit of one file."""
 
-    file: str  # relative to the format's folder; empty for a single file
+    path: Path
     offset: int  # of the byte
     bit: int
     region: str  # one of `REGIONS`
@@ -61,42 +57,41 @@ def damage_files(races: "Arrays") -> None:
 
 def _flip_bits(races: "Arrays") -> dict[str, dict[str, dict[str, int]]]:
     """Return the number of reads after one flip, by contender, region and outcome."""
-    races.say(f"bit flips, {races.setting.nflips} a region")
-    rows = races.array[: _FLIP_CHUNKS * ZSTD.chunk_rows]
+    count = races.setting.nflips
+    races.say(f"bit flips, {count} a region")
     folder = races.folder / "flips"
     folder.mkdir()
-    np.save(folder / "array.npy", rows)
+    array = folder / "array.npy"
+    np.save(array, races.array[: _FLIP_CHUNKS * ZSTD.chunk_rows])
     with ThreadPoolExecutor(NTHREADS) as pool:
-        counts = pool.map(lambda who: _flip_one(races, folder, who), races.contenders)
+        counts = pool.map(
+            lambda who: flip_one(who, folder / who.name, array, count), races.contenders
+        )
         return {who.name: found for who, found in zip(races.contenders, counts, strict=True)}
 
 
-def _flip_one(races: "Arrays", folder: Path, contender: Contender) -> dict[str, dict[str, int]]:
-    path = folder / contender.name
-    contender.write(path, np.load(folder / "array.npy"), ZSTD)
-    trials = _choose_trials(contender, path, races.setting.nflips)
-    listed = folder / f"{contender.name}.json"
-    listed.write_text(json.dumps([asdict(trial) for trial in trials]), "utf-8")
-    outcomes: list[str] = []
-    while len(outcomes) < len(trials):
-        code, answers = _work(
-            "flips", contender.name, path, folder / "array.npy", listed, len(outcomes)
-        )
-        outcomes += answers
-        if len(outcomes) < len(trials):
-            if code == 0:
-                raise RuntimeError(f"{contender.name}: the trials ended early")
-            outcomes.append("hung" if code == -signal.SIGALRM else "crashed")
+def flip_one(
+    contender: Contender, path: Path, array: Path, count: int, start: Callable[..., Any] = Worker
+) -> dict[str, dict[str, int]]:
+    """Return the outcomes of reads after one flip, by region; `start` starts a process."""
+    contender.write(path, np.load(array), ZSTD)
     counts = {region: dict.fromkeys(OUTCOMES, 0) for region in REGIONS}
-    for trial, outcome in zip(trials, outcomes, strict=True):
-        counts[trial.region][outcome] += 1
+    worker = start("peers", contender.name, _TIMEOUT)
+    try:
+        undamaged = worker.report(read_whole, path=path, array=array)
+        require(undamaged == "right", contender.name, "the undamaged file")
+        for trial in _choose_trials(contender, path, count):
+            with _flipped(trial):
+                try:
+                    outcome = worker.report(read_whole, path=path, array=array)
+                except WorkerError as err:
+                    outcome = "hung" if isinstance(err, HangError) else "crashed"
+                    worker.close()
+                    worker = start("peers", contender.name, _TIMEOUT)
+            counts[trial.region][outcome] += 1
+    finally:
+        worker.close()
     return counts
-
-
-def _work(action: str, *arguments: object) -> tuple[int, list[str]]:
-    """Run the worker; return its exit code and the lines it answered."""
-    done = run_module("peers.damage", action, *arguments)
-    return done.returncode, done.stdout.splitlines()
 
 
 def _choose_trials(contender: Contender, path: Path, count: int) -> list[Trial]:
@@ -108,8 +103,7 @@ def _choose_trials(contender: Contender, path: Path, count: int) -> list[Trial]:
         weights = [extent.stop - extent.start for extent in extents]
         for extent in chosen.choices(extents, weights, k=count):
             offset = chosen.randrange(extent.start, extent.stop)
-            file = "" if extent.path == path else str(extent.path.relative_to(path))
-            trials.append(Trial(file, offset, chosen.randrange(8), region))
+            trials.append(Trial(extent.path, offset, chosen.randrange(8), region))
     return trials
 
 
@@ -126,6 +120,22 @@ def _rest(path: Path, data: list[DataExtent]) -> list[DataExtent]:
     return [extent for extent in rest if extent.stop > extent.start]
 
 
+@contextmanager
+def _flipped(trial: Trial) -> Iterator[None]:
+    """Flip a bit for the duration of the block."""
+    _flip(trial)
+    yield
+    _flip(trial)
+
+
+def _flip(trial: Trial) -> None:
+    with trial.path.open("r+b") as stream:
+        stream.seek(trial.offset)
+        (byte,) = stream.read(1)
+        stream.seek(trial.offset)
+        stream.write(bytes([byte ^ 1 << trial.bit]))
+
+
 def _cut_files(races: "Arrays") -> dict[str, dict[str, Any]]:
     """Return, by contender, the results of reading a file cut to its first 60 %.
 
@@ -139,8 +149,11 @@ def _cut_files(races: "Arrays") -> dict[str, dict[str, Any]]:
     for contender in races.contenders:
         path = races.folder / f"cut, {contender.name}"
         nwhole = _cut(contender, races.path_of(contender, ZSTD, nrows), path)
-        code, answers = _work("cut", contender.name, path, array)
-        read = json.loads(answers[-1]) if code == 0 else {"read": f"crashed (exit code {code})"}
+        with closing(Worker("peers", contender.name)) as worker:
+            try:
+                read = worker.report(read_cut, path=path, array=array)
+            except WorkerError:
+                read = {"read": "crashed"}
         found[contender.name] = {"nchunks": -(-nrows // ZSTD.chunk_rows), "nwhole": nwhole, **read}
         remove(path)
     return found
@@ -169,69 +182,47 @@ def _cut(contender: Contender, source: Path, target: Path) -> int:
     return nwhole
 
 
-def main(arguments: list[str]) -> int:
-    """Do the action; return the exit status."""
-    # Output of libraries must not mix with the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    action, name, path, array, *rest = arguments
-    (contender,), _ = assemble(TABLE, [name])
+def read_whole(contender: Contender, path: str, array: str) -> str:
+    """Return the outcome of a whole read."""
+    _limit()
+    return judge(lambda: contender.read(Path(path)), np.load(array))
+
+
+def read_cut(contender: Contender, path: str, array: str) -> dict[str, Any]:
+    """Return the outcome of a whole read, and of reads of single chunks, of a cut file."""
+    _limit()
+    cut, wanted = Path(path), np.load(array)
+    chunks = {"right": 0, "wrong": 0, "raised": 0}
+    found: dict[str, Any] = {"read": judge(lambda: contender.read(cut), wanted), "chunks": chunks}
+
+    def read_rows(rows: slice) -> np.ndarray:
+        with contender.open(cut) as handle:
+            return handle[rows]
+
+    for rows in _chunks_of(wanted):
+        chunks[judge(partial(read_rows, rows), wanted[rows])] += 1
+    if isinstance(contender, Ours):
+        target = cut.with_name("recovered")
+        filled = bp.load(cut, on_error="fill", fill_value=np.nan)
+        found["filled"] = _count(filled, wanted)
+        bp.recover(cut, target)
+        found["recovered"] = _count(bp.load(target), wanted)
+        remove(target)
+    return found
+
+
+def _limit() -> None:
+    """Limit the memory of this process, and let it leave no core file."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    def answer(line: str) -> None:
-        print(line, file=answers, flush=True)
-
-    if action == "flips":
-        trials = json.loads(Path(rest[0]).read_text("utf-8"))
-        flip(contender, Path(path), np.load(array), trials[int(rest[1]) :], answer)
-    else:
-        answer(json.dumps(read_cut(contender, Path(path), np.load(array))))
-    return 0
-
-
-def flip(
-    contender: Contender,
-    pristine: Path,
-    wanted: np.ndarray,
-    trials: list[dict[str, Any]],
-    answer: Callable[[str], None],
-) -> None:
-    """Flip one bit after the other in a copy, read it, and answer with the outcome."""
-    copy = pristine.with_name(pristine.name + ", flipped")
-    remove(copy)
-    (copytree if pristine.is_dir() else copyfile)(pristine, copy)
-
-    def read() -> str:
-        return judge(lambda: contender.read(copy), wanted)
-
-    if read() != "right":
-        raise RuntimeError(f"{contender.name}: the undamaged file does not read as it should")
-    for trial in trials:
-        file = copy / trial["file"] if trial["file"] else copy
-        _flip_bit(file, trial["offset"], trial["bit"])
-        answer(read())
-        _flip_bit(file, trial["offset"], trial["bit"])
-    remove(copy)
-
-
-def _flip_bit(file: Path, offset: int, bit: int) -> None:
-    with file.open("r+b") as stream:
-        stream.seek(offset)
-        (byte,) = stream.read(1)
-        stream.seek(offset)
-        stream.write(bytes([byte ^ 1 << bit]))
-
 
 def judge(read: Callable[[], Any], wanted: np.ndarray) -> str:
-    """Return the outcome of a read; the process ends by SIGALRM if that takes too long."""
-    signal.alarm(_TIMEOUT)
+    """Return the outcome of a read."""
     try:
         return "right" if is_same(np.asarray(read()), wanted) else "wrong"
     except BaseException:  # a panic in a Rust library is not an Exception
         return "raised"
-    finally:
-        signal.alarm(0)
 
 
 def is_same(found: np.ndarray, wanted: np.ndarray) -> bool:
@@ -243,27 +234,6 @@ def is_same(found: np.ndarray, wanted: np.ndarray) -> bool:
     )
 
 
-def read_cut(contender: Contender, path: Path, wanted: np.ndarray) -> dict[str, Any]:
-    """Return the outcome of a whole read, and of reads of single chunks, of a cut file."""
-    chunks = {"right": 0, "wrong": 0, "raised": 0}
-    found = {"read": judge(lambda: contender.read(path), wanted), "chunks": chunks}
-
-    def read_rows(rows: slice) -> np.ndarray:
-        with contender.open(path) as handle:
-            return handle[rows]
-
-    for rows in _chunks_of(wanted):
-        chunks[judge(partial(read_rows, rows), wanted[rows])] += 1
-    if isinstance(contender, Ours):
-        target = path.with_name("recovered")
-        filled = bp.load(path, on_error="fill", fill_value=np.nan)
-        found["filled"] = _count(filled, wanted)
-        bp.recover(path, target)
-        found["recovered"] = _count(bp.load(target), wanted)
-        remove(target)
-    return found
-
-
 def _chunks_of(array: np.ndarray) -> Iterator[slice]:
     for start in range(0, len(array), ZSTD.chunk_rows):
         yield slice(start, min(start + ZSTD.chunk_rows, len(array)))
@@ -273,7 +243,3 @@ def _count(found: np.ndarray, wanted: np.ndarray) -> int:
     """Return how many chunks from the start are right."""
     are_right = (is_same(found[rows], wanted[rows]) for rows in _chunks_of(wanted))
     return sum(1 for _ in takewhile(bool, are_right))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Peak memory of a whole read, and of writing rows as they come, each in a process of its own.
+"""Peak memory of a whole read, and of writing rows as they come, each in a fresh process.
 
 The peak is the growth of the resident set (VmHWM of Linux, after a reset) over that of the process
 with its libraries loaded.
@@ -6,19 +6,18 @@ with its libraries loaded.
 
 import ctypes
 import gc
-import json
-import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from race.races import assemble, remove
+from race.races import remove, require, require_equal
 from race.resident import resident
-from race.worker import last_line
+from race.worker import Worker
 
-from peers.contenders import TABLE
-from peers.data import ZSTD, field
+from peers.contenders import Contender
+from peers.data import ROW_NITEMS, ZSTD, field
 
 if TYPE_CHECKING:
     from peers.cases import Arrays
@@ -37,38 +36,36 @@ def measure_memory(races: "Arrays") -> None:
         if contender.is_variant:
             continue
         written = races.folder / "written over time"
-        for action, path in (("read", races.path_of(contender, ZSTD)), ("write", written)):
-            arguments = (action, contender.name, path, len(races.array))
-            found[action][contender.name] = last_line("peers.memory", *arguments, timeout=_TIMEOUT)
+        for action, path in ((read, races.path_of(contender, ZSTD)), (write, written)):
+            with closing(Worker("peers", contender.name, _TIMEOUT)) as worker:
+                growth = worker.report(action, path=path, nrows=len(races.array))
+            found[action.__name__][contender.name] = growth
         remove(written)
     races.found["memory"] = {"nbytes": races.array.nbytes, **found}
 
 
-def main(arguments: list[str]) -> int:
-    """Do one of the actions and print the growth; return the exit status."""
-    action, name, path, nrows = arguments
-    (contender,), _ = assemble(TABLE, [name])
-    if action == "read":
-        before = _start()
-        result = contender.read(Path(path))
-        growth = resident("VmHWM") - before
-        if result.shape != (int(nrows), ZSTD.chunk_nbytes // ZSTD.chunk_rows // 4):
-            raise RuntimeError(f"{name}: the array has shape {result.shape}")
-    else:
-        block = field(ZSTD.chunk_rows)
-        if not contender.can_grow:
-            print(json.dumps("it cannot write a file of unknown length"))
-            return 0
-        before = _start()
-        with contender.writer(Path(path), block[0], ZSTD) as append:
-            for rows in _blocks(block, int(nrows)):
-                append(rows)
-        growth = resident("VmHWM") - before
-        wanted = list(_blocks(block, int(nrows)))
-        if not np.array_equal(contender.read(Path(path)), np.concatenate(wanted)):
-            raise RuntimeError(f"{name}: the array differs from what was written")
-    print(json.dumps(growth))
-    return 0
+def read(contender: Contender, path: str, nrows: int) -> int:
+    """Return the growth of a whole read."""
+    before = _start()
+    result = contender.read(Path(path))
+    growth = resident("VmHWM") - before
+    require(result.shape == (nrows, ROW_NITEMS), contender.name, "the shape")
+    return growth
+
+
+def write(contender: Contender, path: str, nrows: int) -> int | str:
+    """Return the growth of a write from a generator."""
+    if not contender.can_grow:
+        return "it cannot write a file of unknown length"
+    block = field(ZSTD.chunk_rows)
+    before = _start()
+    with contender.writer(Path(path), block[0], ZSTD) as append:
+        for rows in _blocks(block, nrows):
+            append(rows)
+    growth = resident("VmHWM") - before
+    wanted = np.concatenate(list(_blocks(block, nrows)))
+    require_equal(contender.read(Path(path)), wanted, contender.name, "the array")
+    return growth
 
 
 def _blocks(block: np.ndarray, nrows: int) -> Iterator[np.ndarray]:
@@ -84,8 +81,4 @@ def _start() -> int:
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
     _RESET.write_text("5", "ascii")
-    return resident("VmRSS")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return resident()

@@ -8,7 +8,8 @@ in a process that has freed a large array.
 line on its standard input is a JSON object, answered by one line of JSON on standard output: a
 task, answered with null once it is prepared and its result was checked; or a ``count``, answered
 with the seconds that the last task took `count` times and the processor time of that, with helper
-processes; or ``"memory": true``, answered with the resident bytes of the process and each helper.
+processes; or ``"memory": true``, answered with the resident bytes of the process and each helper;
+or a ``report``, answered with what this function returns.
 """
 
 import json
@@ -16,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
 from multiprocessing import active_children
@@ -33,6 +35,10 @@ _NLINES = 30  # last lines of a failed process to quote
 
 class WorkerError(Exception):
     """The process cannot be started or has ended; the message says why."""
+
+
+class HangError(WorkerError):
+    """The process took too long for an answer and was killed."""
 
 
 class Process:
@@ -61,6 +67,8 @@ class Process:
         ------
         WorkerError
             The process failed.
+        HangError
+            It took longer than the timeout.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
         timer = None if self._timeout is None else Timer(self._timeout, self._process.kill)
@@ -76,7 +84,7 @@ class Process:
             if timer is not None:
                 timer.cancel()
         if not line and self._timeout is not None and self._process.wait() == -SIGKILL:
-            raise WorkerError(f"did not finish within {self._timeout:g} s")
+            raise HangError(f"did not finish within {self._timeout:g} s")
         if not line:
             self._process.wait()
             self._log.seek(0)
@@ -112,6 +120,10 @@ class Worker(Process):
         self.ask(**task)
         return WorkerLoop(self)
 
+    def report(self, function: Callable[..., Any], **arguments: Any) -> Any:
+        """Return what a function of a module returns for the contender, a JSON value."""
+        return self.ask(report=f"{function.__module__}:{function.__name__}", **arguments)
+
     def memory(self) -> list[int]:
         """Return the resident bytes of the process and of each of its helper processes."""
         return self.ask(memory=True)
@@ -136,20 +148,6 @@ class WorkerLoop:
         return float(seconds)
 
 
-def run_module(module: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m MODULE ARGUMENTS`` to its end in a fresh process and return its output."""
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    # Libraries may print damaged bytes.
-    options = {"text": True, "errors": "replace", **options}
-    return subprocess.run(command, cwd=BENCH, capture_output=True, **options)
-
-
-def last_line(module: str, *arguments: object, **options: Any) -> Any:
-    """Return the JSON value in the last line that a module prints; it must succeed."""
-    done = run_module(module, *arguments, check=True, **options)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def main(arguments: list[str]) -> int:
     """Answer requests until the input ends; return the exit status."""
     from race.races import assemble  # it imports this module
@@ -169,6 +167,9 @@ def main(arguments: list[str]) -> int:
                 before = processor_seconds(*helpers)
                 seconds = loop(request["count"])
                 answer = seconds, processor_seconds(*helpers) - before
+            elif "report" in request:
+                module, _, function = request.pop("report").partition(":")
+                answer = getattr(import_module(module), function)(contender, **request)
             elif "memory" in request:
                 answer = [*map(proportional, ("self", *helpers))]
             else:

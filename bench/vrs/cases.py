@@ -10,7 +10,7 @@ import bloscpack as bp
 from bloscpack import vrs
 from vrs.contenders import MCAP, OURS, TABLE, Contender
 from vrs.data import FIELD, FULL, QUICK, make_frames, make_motion
-from vrs.with_bloscpack import Ours
+from vrs.formats import Ours
 
 _SEED = 11
 MOTION, FRAMES = "motion", "frames"

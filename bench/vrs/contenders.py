@@ -36,10 +36,10 @@ MCAP = "mcap"
 PER_ARRAY = 32
 
 TABLE = {
-    WHEEL: "vrs.with_pyvrs:Wheel",
-    OURS: "vrs.with_bloscpack:Ours",
-    OURS_ARRAYS: "vrs.with_bloscpack:OursArrays",
-    MCAP: "vrs.with_mcap:Mcap",
+    WHEEL: "vrs.formats:Wheel",
+    OURS: "vrs.formats:Ours",
+    OURS_ARRAYS: "vrs.formats:OursArrays",
+    MCAP: "vrs.formats:Mcap",
 }
 
 READING = ("open", "records", "record", "field", "frames", "frame")

@@ -2,8 +2,6 @@
 
 import json
 import sys
-from signal import SIGALRM
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,22 +175,39 @@ def test_means_are_over_measured_arrays_that_a_contender_stored(bench):
     assert lines["pcodec 8"] == ("1", "0.25", "2.00", "-", "8", "-")
 
 
-def test_a_crash_counts_and_the_trials_go_on(bench, monkeypatch, tmp_path):
-    from peers import damage
+def test_a_crash_counts_and_the_trials_go_on(bench, tmp_path):
+    from peers.damage import flip_one
     from peers.data import field
     from peers.with_bloscpack import Ours
+    from race.worker import HangError, WorkerError
 
-    ends = iter([(-6, ["right"]), (-SIGALRM, ["wrong"]), (0, ["raised", "wrong"])])
-    asked = []
-    monkeypatch.setattr(damage, "_work", lambda *order: asked.append(order[-1]) or next(ends))
+    answers = ["right", "raised", WorkerError, "wrong", "raised", HangError, "right"]
+    started, seen = [], []
+
+    class Reader:
+        def __init__(self, *command):
+            started.append(command)
+
+        def report(self, function, path, array):
+            pristine.append(
+                np.array_equal(Ours().read(path), np.load(array)) if not pristine else None
+            )
+            answer = answers.pop(0)
+            if isinstance(answer, str):
+                return answer
+            raise answer("it ended")
+
+        def close(self):
+            pass
+
     np.save(tmp_path / "array.npy", field(300))
+    counts = flip_one(Ours(), tmp_path / "file", tmp_path / "array.npy", 3, Reader)
 
-    races = SimpleNamespace(setting=SimpleNamespace(nflips=3))
-    counts = damage._flip_one(races, tmp_path, Ours())
-
-    assert asked == [0, 2, 4]
-    assert counts["data"] == {"right": 1, "raised": 0, "wrong": 1, "crashed": 1, "hung": 0}
-    assert counts["header"] == {"right": 0, "raised": 1, "wrong": 1, "crashed": 0, "hung": 1}
+    assert counts["data"] == {"right": 0, "raised": 1, "wrong": 1, "crashed": 1, "hung": 0}
+    assert counts["header"] == {"right": 1, "raised": 1, "wrong": 0, "crashed": 0, "hung": 1}
+    assert len(started) == 3
+    assert seen == [True]  # the first read is of the undamaged file
+    assert np.array_equal(Ours().read(tmp_path / "file"), field(300))  # each bit was flipped back
 
 
 def test_the_judge_names_every_outcome(bench):
@@ -214,7 +229,7 @@ def test_a_worker_times_what_it_has_checked(bench, tmp_path, is_wrong):
     pytest.importorskip("bloscpack.vrs")
     from race.worker import Worker, WorkerError
     from vrs.data import QUICK, make_motion
-    from vrs.with_bloscpack import Ours
+    from vrs.formats import Ours
 
     motion = make_motion(QUICK)[:100]
     Ours().motion_writer(motion, "none")(tmp_path / "motion.vrs")

@@ -1,7 +1,8 @@
-"""Our datasets: bloscpack.benzina."""
+"""Our datasets, plain reads of the same bytes, and the parser of Benzina's authors."""
 
 import os
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,8 @@ from race.races import Contender, Task, exhaust, require
 from race.timing import Call, cycling
 
 from benzina.checks import read_wanted, require_batches, require_pictures
-from benzina.contenders import LOAD, OPEN, PACK, PARSE, SAMPLE, TARGETS
-from benzina.jpeg import DEVIATION, MEAN
+from benzina.contenders import LOAD, OPEN, PACK, PARSE, SAMPLE
+from benzina.data import DEVIATION, MEAN
 from bloscpack import benzina
 from bloscpack.benzina.mp4.format import THUMB
 from bloscpack.benzina.transforms import CenterResizedCrop, RandomResizedCrop
@@ -26,7 +27,7 @@ class Ours(Contender):
         "`benzina.Loader` with torchvision's random crop and flip, bias and norm; `benzina.open`; "
         "`benzina.parse_sample`; `benzina.pack` of arrays in memory"
     )
-    works = (LOAD, OPEN, TARGETS, SAMPLE, PARSE, PACK)
+    works = (LOAD, OPEN, SAMPLE, PARSE, PACK)
 
     def load(self, task: Task, stack: ExitStack) -> Call:
         dataset = stack.enter_context(benzina.open(task["path"]))
@@ -48,15 +49,6 @@ class Ours(Contender):
                 is_equal = np.array_equal(wanted[f"{name} sizes"], sizes)
                 require(is_equal, self.name, f"the table of sizes of {name}")
             require(2 * len(tables) == len(wanted.files), self.name, "the number of tracks")
-        return call
-
-    def targets(self, task: Task, stack: ExitStack) -> Call:
-        def call() -> np.ndarray:
-            with benzina.open(task["path"]) as dataset:
-                return dataset.targets
-
-        wanted = np.fromfile(task["path"], "<i8", task["nindexed"], offset=task["targets_offset"])
-        require(np.array_equal(call(), wanted), self.name, "the array of targets")
         return call
 
     def sample(self, task: Task, stack: ExitStack) -> Call:
@@ -110,3 +102,61 @@ def _loader(dataset: benzina.Dataset, task: Task, *, is_random: bool) -> benzina
         norm=_NORM,
         threads=task["nthreads"],
     )
+
+
+class Bytes(Contender):
+    note = "`numpy.fromfile` of the same bytes, and `os.pread` of a sample whose place is known"
+    libraries = "numpy {numpy}"
+    works = (OPEN, SAMPLE)
+
+    def open(self, task: Task, stack: ExitStack) -> Call:
+        def call() -> np.ndarray:
+            return np.fromfile(task["path"], "u1", task["moov_nbytes"], offset=task["moov_offset"])
+
+        found = call()
+        require(len(found) == task["moov_nbytes"], self.name, "the size of the moov")
+        require(found[4:8].tobytes() == b"moov", self.name, "the type of the moov")
+        return call
+
+    def sample(self, task: Task, stack: ExitStack) -> Call:
+        stream = stack.enter_context(Path(task["path"]).open("rb"))  # noqa: SIM115 - on the stack
+        descriptor, extents = stream.fileno(), task["extents"]
+        for index, (offset, nbytes) in enumerate(extents):
+            found = os.pread(descriptor, nbytes, offset)
+            require(found[4:8] == b"ftyp" and len(found) == nbytes, self.name, f"sample {index}")
+
+        def read(place: int) -> bytes:
+            offset, nbytes = extents[place]
+            return os.pread(descriptor, nbytes, offset)
+
+        return cycling(read, task["places"], task["per_call"])
+
+
+class Parser(Contender):
+    note = (
+        "the parser of Benzina's authors: all boxes as objects, and the place of the thumbnail; of "
+        "Benzina's own reader, which does not install, 80 us were measured"
+    )
+    libraries = "pybenzinaparse {pybenzinaparse}"
+    works = (PARSE,)
+    modules = ("bitstring", "pybenzinaparse", "pybenzinaparse.utils")
+
+    def parse(self, task: Task, stack: ExitStack) -> Call:
+        """Find the bytes of the thumbnail in samples."""
+        parse = import_module("pybenzinaparse").Parser.parse
+        locate = import_module("pybenzinaparse.utils").get_trak_sample_location
+
+        def find(data: bytes) -> tuple[int, int]:
+            stream = self.lib.ConstBitStream(data)
+            for box in parse(stream):
+                box.load(stream)
+                if box.header.type == b"moov":
+                    offset, nbytes = locate(box.boxes, [THUMB.encode() + b"\0"], 0)
+                    return offset, nbytes
+            return 0, 0
+
+        with benzina.open(task["path"]) as dataset:
+            samples = [sample.data for sample in dataset.samples()]
+        for index, data in enumerate(samples):
+            require(find(data) == tuple(task["thumbs"][index]), self.name, f"sample {index}")
+        return cycling(find, samples, task["per_call"])

@@ -1,16 +1,24 @@
-"""Video files: H.264 in mp4 files by three libraries, and FFV1."""
+"""Video files: H.264 in groups of 8 frames in mp4 files by three libraries, and FFV1.
+
+The packets in the mp4 files are those that our frame store keeps.
+"""
 
 import io
 from collections.abc import Sequence
 from ctypes.util import find_library
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from race.quality import lowest_quality, psnr
 
-from frames.contenders import CLIP, LOADING, SINGLE, ClipFiles
-from frames.videofiles import encode_mp4
+from bloscpack.frames.video.videoencoder import encoded, numbered
+from bloscpack.media import image
+from frames.contenders import CLIP, CRF, GOP, LOADING, SINGLE, ClipFiles
+
+_RATE = 25
 
 
 class VideoFiles(ClipFiles):
@@ -123,3 +131,28 @@ def decode_packets(context: Any, packets: Sequence[Any]) -> list[np.ndarray]:
         for packet in packets
         for picture in context.decode(packet)
     ]
+
+
+def encode_mp4(frames: np.ndarray) -> bytes:
+    """Return frames as an mp4 file by the encoder of the frame store."""
+    with encoded(
+        numbered(frames), Fraction(1, _RATE), crf=CRF, gop=GOP, encoder="h264", preset="fast"
+    ) as file:
+        return file.read()
+
+
+def jpeg_nbytes(frames: np.ndarray, target: float) -> float | None:
+    """Return the bytes a frame of JPEG 4:2:0 with this PSNR, interpolated between two qualities.
+
+    None if no quality reaches it.
+    """
+
+    def at(quality: int) -> tuple[float, float]:
+        coded = [image.encode_jpeg(each, quality=quality, subsampling="420") for each in frames]
+        return psnr(frames, list(map(image.decode, coded))), sum(map(len, coded)) / len(frames)
+
+    quality = lowest_quality(lambda quality: at(quality)[0], target)
+    if not 1 < quality <= 100:
+        return None
+    decibels, sizes = zip(at(quality - 1), at(quality), strict=True)
+    return float(np.interp(target, decibels, sizes))
