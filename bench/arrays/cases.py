@@ -1,4 +1,4 @@
-"""Cases: whole arrays by every contender, parts of arrays, and threads."""
+"""Cases: whole arrays by every contender, and parts of arrays."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -8,11 +8,9 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from peers.data import field
-from peers.whole import threads_name
 from race.page import surroundings
 from race.races import Benchmark, Case, Races, file_system, remove, require
-from race.timing import NTHREADS, OURS, cycling, loop_of, timed_loop
+from race.timing import OURS, cycling, loop_of, timed_loop
 
 import bloscpack as bp
 from arrays.contenders import AUTO, CUBE, TABLE
@@ -143,27 +141,5 @@ def _bytes_read() -> int:
     return int(_IO.read_text("ascii").split()[1]) if _IO.exists() else 0
 
 
-def race_threads(races: Arrays) -> None:
-    """Read and write with one thread and with all, by the clock."""
-    nbytes = races.setting.nthreaded
-    images = make_cube((max(nbytes >> 21, 1), 1024, 1024))
-    for what, array in (("float32", field(nbytes // 4000)), ("int16", images)):
-        reads, writes = {}, {}
-        for one in (races.named(name) for name in (OURS, AUTO) if races.has(name)):
-            for nthreads in {1: 0, NTHREADS: 0}:
-                label = threads_name(one.name, nthreads)
-                path, again = races.path(label), races.path(label, "again")
-                one.write(path, array, nthreads=nthreads)
-                read = partial(bp.load, path, nthreads=nthreads)
-                require_same(read(), array, label, what)
-                reads[label] = loop_of(read)
-                write = partial(one.write, again, array, nthreads=nthreads)
-                writes[label] = timed_loop(write, partial(remove, again))
-        races.hold(Case(f"threads/read/{what}", f"read {what}", array.nbytes), reads)
-        case = Case(f"threads/write/{what}", f"write {what}", array.nbytes)
-        races.hold(case, writes, nrounds=races.setting.nwrites)
-        races.clear()
-
-
-WORK = {"whole": race_whole, "parts": race_parts, "threads": race_threads}
+WORK = {"whole": race_whole, "parts": race_parts}
 BENCHMARK = Benchmark(Arrays, WORK, FULL, QUICK, OURS)

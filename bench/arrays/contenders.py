@@ -16,7 +16,7 @@ AUTO = "bloscpack, auto"
 BLOSC2, ZARR, PCODEC, JPEGXL = "blosc2", "zarr", "pcodec 8", "JPEG XL e3"
 CUBE = "cube"  # the work of those that have chunks along every axis
 
-_CODECS, _FORMATS = "arrays.codecs", "arrays.formats"
+_FORMATS = "arrays.formats"
 TABLE = {
     OURS: f"{_FORMATS}:Ours",
     AUTO: (
@@ -32,12 +32,12 @@ TABLE = {
     "zarr, Blosc": f"{_FORMATS}:ZarrBlosc",
     "h5py, gzip": f"{_FORMATS}:Hdf5",
     "h5py, Blosc": f"{_FORMATS}:Hdf5Blosc",
-    PCODEC: f"{_CODECS}:PCodec",
-    "pcodec 12": (f"{_CODECS}:PCodec", {"level": 12, "note": "pcodec at its highest level"}),
-    "OpenZL": f"{_CODECS}:OpenZL",
+    PCODEC: f"{_FORMATS}:PCodec",
+    "pcodec 12": (f"{_FORMATS}:PCodec", {"level": 12, "note": "pcodec at its highest level"}),
+    "OpenZL": f"{_FORMATS}:OpenZL",
     "Vortex, compact": f"{_FORMATS}:Vortex",
-    "fpzip": f"{_CODECS}:FpZip",
-    JPEGXL: f"{_CODECS}:JpegXL",
+    "fpzip": f"{_FORMATS}:FpZip",
+    JPEGXL: f"{_FORMATS}:JpegXL",
 }
 
 

@@ -39,7 +39,6 @@ class Setting:
     nframes: int = 16
     nrounds: int = 11  # of reads
     nwrites: int = 3  # rounds of writes
-    nthreaded: int = 64 << 20  # bytes of an array that threads share
     cube: tuple[int, int, int] = (64, 2048, 2048)
     tile: int = 256
     nplaces: int = 97  # distinct tiles, series, or rows
@@ -52,7 +51,6 @@ QUICK = Setting(
     nframes=1,
     nrounds=2,
     nwrites=1,
-    nthreaded=2 << 20,
     cube=(8, 512, 512),
     tile=64,
     nplaces=5,

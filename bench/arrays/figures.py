@@ -5,7 +5,6 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from peers.whole import threads_name
 from race.page import Lines, Page, Run, by_case, cases_of, duration
 from race.races import Case
 from race.timing import OURS
@@ -85,12 +84,6 @@ class Figures:
         return lines
 
 
-def _shared(case: Case, name: str) -> str:
-    """Return the speed and how many times that of one thread it is."""
-    seconds, alone = case.median(name), case.median(threads_name(name.rpartition(", ")[0], 1))
-    return f"{case.nbytes / seconds / 1e6:,.0f} ({alone / seconds:.2f})"
-
-
 def _parts(head: str, start: str, base: str) -> Callable[[Run], Lines]:
     """Return what makes the table of times, over those of `base`, and of bytes read."""
 
@@ -123,7 +116,6 @@ PAGES = (
             "each": lambda run: Figures(run).each(),
             "rows": _parts("array, row", "row/", OURS),
             "cube": _parts("part", "cube/", AUTO),
-            "threads": lambda run: by_case("work", cases_of(run, "threads/"), _shared),
         },
     ),
 )

@@ -17,8 +17,9 @@ from typing import Any
 
 from race.page import DOCS, Page
 from race.races import Benchmark, folder_in_memory
+from race.worker import BENCH
 
-FOLDERS = ("core", "peers", "arrays", "frames", "vrs", "benzina", "remote")
+FOLDERS = sorted(path.parent.name for path in BENCH.glob("*/cases.py"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

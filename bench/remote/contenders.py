@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from peers.data import Spec
 from race import races
-from race.races import Task, require
+from race.races import Task, exhaust, require, require_equal
 from race.timing import Loop, loop_of, timed_loop
 
 OURS = "bloscpack"
@@ -21,8 +21,8 @@ SHARDED = "zarr, sharded"
 HDF5 = "h5py"
 
 TABLE = {
-    OURS: "remote.with_bloscpack:Ours",
-    STORE: "remote.with_bloscpack:OurStore",
+    OURS: "remote.formats:Ours",
+    STORE: "remote.formats:OurStore",
     ZARR: "remote.formats:Plain",
     SHARDED: "remote.formats:Sharded",
     HDF5: "remote.formats:Hdf5File",
@@ -90,31 +90,29 @@ def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:
     return timed_loop(lambda: read(handles[0]), renew)
 
 
-def _reading(contender: Contender, task: Task) -> Callable[[Any], Any]:
-    start, stop = task["clip"]
+def _index(task: Task) -> Any:
+    """Return the index of what is read from the array."""
     return {
-        ROW: lambda array: array[task["row"]],
-        ROWS: lambda array: contender.pick(array, task["rows"]),
-        STRIDED: lambda array: array[:: task["step"]],
-        CLIP: lambda array: array[start:stop],
-        ITERATE: lambda array: sum(1 for _ in contender.iterate(array, task["niterated"])),
-    }[task["work"]]
-
-
-def _check(contender: Contender, task: Task, array: Any, wanted: np.ndarray) -> None:
-    work, who = task["work"], contender.name
-    if work == ITERATE:
-        count = 0
-        for row in contender.iterate(array, task["niterated"]):
-            require(np.array_equal(row, wanted[count]), who, f"row {count}")
-            count += 1
-        require(count == task["niterated"], who, "the number of rows")
-        return
-    index: Any = {
         ROW: task["row"],
         ROWS: task["rows"],
         STRIDED: slice(None, None, task["step"]),
         CLIP: slice(*task["clip"]),
-    }[work]
-    found = _reading(contender, task)(array)
-    require(np.array_equal(found, wanted[index]), who, f"the result of {work}")
+        ITERATE: slice(task["niterated"]),
+    }[task["work"]]
+
+
+def _reading(contender: Contender, task: Task) -> Callable[[Any], Any]:
+    if task["work"] == ROWS:
+        return lambda array: contender.pick(array, task["rows"])
+    if task["work"] == ITERATE:
+        return lambda array: exhaust(contender.iterate(array, task["niterated"]))
+    index = _index(task)
+    return lambda array: array[index]
+
+
+def _check(contender: Contender, task: Task, array: Any, wanted: np.ndarray) -> None:
+    if task["work"] == ITERATE:
+        found = list(contender.iterate(array, task["niterated"]))
+    else:
+        found = _reading(contender, task)(array)
+    require_equal(found, wanted[_index(task)], contender.name, f"the result of {task['work']}")

@@ -26,7 +26,7 @@ RUNS = {
     "arrays": (
         (),
         ("--who", "bloscpack, auto"),
-        {"read", "write", "cube", "threads"},
+        {"read", "write", "cube"},
         "- arrays: 0 measured, 6 others\n",
     ),
     "frames": (
@@ -189,9 +189,8 @@ def test_a_crash_counts_and_the_trials_go_on(bench, tmp_path):
             started.append(command)
 
         def report(self, function, path, array):
-            pristine.append(
-                np.array_equal(Ours().read(path), np.load(array)) if not pristine else None
-            )
+            if not seen:
+                seen.append(np.array_equal(Ours().read(path), np.load(array)))
             answer = answers.pop(0)
             if isinstance(answer, str):
                 return answer
