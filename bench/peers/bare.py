@@ -1,7 +1,7 @@
 """C-Blosc alone, compiled from bare.c against the same static library as our kernels.
 
 It decodes from memory and encodes to memory with as many threads as everyone has, and writes with
-plain writes. It is the limit, not a peer: it checks nothing and its files cannot be opened.
+plain writes. It is the limit, not a peer: it checks nothing, and its files have no header.
 """
 
 import ctypes
@@ -9,45 +9,48 @@ import os
 import shlex
 import subprocess
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+from race.timing import NTHREADS
 
-from peers.data import Spec
+from peers.contenders import Contender
+from peers.data import ROW_NBYTES, ROW_NITEMS, Spec
+from peers.with_bloscpack import Ours, stored_chunks
 
 _MAX_OVERHEAD = 16  # BLOSC_MAX_OVERHEAD: the most bytes by which a chunk exceeds its content
 _IOV_MAX = 1024
 
 
-class NoBareError(Exception):
-    """C-Blosc alone cannot be built here; the message says why."""
-
-
-def build(folder: Path) -> ctypes.CDLL:
-    """Compile bare.c into `folder` and load it.
+def build() -> ctypes.CDLL:
+    """Compile bare.c and load it.
 
     Raises
     ------
-    NoBareError
+    ImportError
         The compiler or the library to link is missing.
     """
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    target = folder / "bare.so"
     found = {entry.name: Path(str(entry.locate())).resolve() for entry in files("blosc") or []}
     if "libblosc.a" not in found or "blosc.h" not in found:
-        raise NoBareError("the installed 'blosc' package carries no libblosc.a")
-    command = [*compiler[:1], "-O3", "-shared", "-fPIC", "-pthread", "-o", target]
-    command += ["-I", found["blosc.h"].parent, Path(__file__).with_name("bare.c")]
-    command += [found["libblosc.a"], "-Wl,--exclude-libs,ALL"]
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    except subprocess.CalledProcessError as err:
-        raise NoBareError(f"{compiler[0]} failed: {err.stderr.strip()[-300:]}") from err
-    except OSError as err:
-        raise NoBareError(f"cannot run the compiler: {err}") from err
-    library = ctypes.CDLL(str(target))
+        raise ImportError("the installed 'blosc' package carries no libblosc.a")
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "bare.so"
+        command = [*compiler[:1], "-O3", "-shared", "-fPIC", "-pthread", "-o", target]
+        command += ["-I", found["blosc.h"].parent, Path(__file__).with_name("bare.c")]
+        command += [found["libblosc.a"], "-Wl,--exclude-libs,ALL"]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        except subprocess.CalledProcessError as err:
+            raise ImportError(f"{compiler[0]} failed: {err.stderr.strip()[-300:]}") from err
+        except OSError as err:
+            raise ImportError(f"cannot run the compiler: {err}") from err
+        library = ctypes.CDLL(str(target))
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     text = ctypes.c_char_p
     library.bare_decode.argtypes = (pointer, size, size, size, pointer, number)
@@ -64,6 +67,75 @@ def build(folder: Path) -> ctypes.CDLL:
 def _require_success(code: int) -> None:
     if code:
         raise RuntimeError("C-Blosc failed")
+
+
+class Bare(Contender):
+    """C-Blosc alone: its files are chunks one after the other, which it decodes from memory.
+
+    Attributes
+    ----------
+    has_our_blocks : bool
+        Whether Blosc blocks are as large as in our file, or of C-Blosc's own choice.
+    """
+
+    note = "the codec alone, from and to memory, with the chunks and blocks of our file"
+    libraries = "C-Blosc of python-blosc {blosc}"
+    works = ("read", "write", "threads", "row", "first")
+    has_our_blocks = True
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._library = build()
+        self._encoder: tuple[Any, BareEncoder] | None = None
+        self._decoders: dict[Path, BareDecoder] = {}
+
+    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        """Compress into memory that is kept for the next time, and write the chunks."""
+        key = array.ctypes.data, len(array), spec
+        if self._encoder is None or self._encoder[0] != key:
+            blocksize = _our_blocksize(path, array, spec) if self.has_our_blocks else 0
+            self._encoder = key, BareEncoder(self._library, array, spec, blocksize)
+        self._encoder[1].write(path, NTHREADS)
+        self._decoders.pop(path, None)
+
+    def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
+        return self._decoder(path).decode(nthreads or NTHREADS)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator["_Handle"]:
+        yield _Handle(self._decoder(path))
+
+    def _decoder(self, path: Path) -> "BareDecoder":
+        if path not in self._decoders:
+            self._decoders[path] = BareDecoder(self._library, path.read_bytes())
+        return self._decoders[path]
+
+
+def _our_blocksize(path: Path, array: np.ndarray, spec: Spec) -> int:
+    """Return the size of Blosc blocks in our file of an array."""
+    ours = path.with_name("blocks of our file")
+    Ours().write(ours, array[: spec.chunk_rows], spec)
+    (chunk,) = stored_chunks(ours)
+    ours.unlink()
+    return int.from_bytes(chunk[8:12], "little")
+
+
+class _Handle:
+    """Rows of chunks in memory: the first row of a chunk decodes all of it, others their blocks."""
+
+    def __init__(self, decoder: "BareDecoder") -> None:
+        self._decoder = decoder
+        self._seen: set[int] = set()
+        self._chunk = np.empty((decoder.chunk_nbytes // ROW_NBYTES, ROW_NITEMS), np.float32)
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        index, inside = divmod(row, len(self._chunk))
+        if index in self._seen:
+            return self._decoder.decode_row(row)
+        self._seen.add(index)
+        chunk = self._chunk[: self._decoder.nrows - index * len(self._chunk)]
+        self._decoder.decode_chunk(index, chunk)
+        return chunk[inside].copy()
 
 
 class BareEncoder:
@@ -106,20 +178,26 @@ class BareEncoder:
 
 
 class BareDecoder:
-    """Decodes chunks in memory, all or a part, into new arrays like `like`."""
+    """Decodes a file of chunks in memory, all or a part, into new arrays."""
 
-    def __init__(
-        self, library: ctypes.CDLL, chunks: Sequence[bytes], like: np.ndarray, chunk_nbytes: int
-    ) -> None:
-        self._library, self._like, self._chunk_nbytes = library, like, chunk_nbytes
-        self._chunks = list(chunks)
-        self._pointers = (ctypes.c_char_p * len(chunks))(*self._chunks)
+    def __init__(self, library: ctypes.CDLL, content: bytes) -> None:
+        self._library = library
+        self._chunks: list[bytes] = []
+        at = nbytes = 0
+        while at < len(content):
+            nbytes += int.from_bytes(content[at + 4 : at + 8], "little")
+            cbytes = int.from_bytes(content[at + 12 : at + 16], "little")
+            self._chunks.append(content[at : at + cbytes])
+            at += cbytes
+        self._pointers = (ctypes.c_char_p * len(self._chunks))(*self._chunks)
+        self.chunk_nbytes = int.from_bytes(content[4:8], "little")
+        self.nrows = nbytes // ROW_NBYTES
 
     def decode(self, nthreads: int) -> np.ndarray:
         """Decode all into a new array."""
-        out = np.empty_like(self._like)
+        out = np.empty((self.nrows, ROW_NITEMS), np.float32)
         self._library.bare_decode(
-            *(self._pointers, len(self._chunks), self._chunk_nbytes),
+            *(self._pointers, len(self._chunks), self.chunk_nbytes),
             *(out.nbytes, out.ctypes.data, nthreads),
         )
         return out
@@ -131,8 +209,8 @@ class BareDecoder:
 
     def decode_row(self, row: int) -> np.ndarray:
         """Decode one row into a new array, only the Blosc blocks it lies in."""
-        out = np.empty(self._like.shape[1:], self._like.dtype)
-        index, start = divmod(row * out.nbytes, self._chunk_nbytes)
+        out = np.empty(ROW_NITEMS, np.float32)
+        index, start = divmod(row * out.nbytes, self.chunk_nbytes)
         self._library.bare_items(
             self._chunks[index], start // out.itemsize, out.size, out.nbytes, out.ctypes.data
         )

@@ -1,148 +1,209 @@
-"""Cases: the run with its files, opening, and appending."""
+"""Cases: whole arrays, parts of them, opening and appending; memory and damage."""
 
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from shutil import copyfile, copytree
+from typing import Any
 
 import numpy as np
-from race.page import surroundings
-from race.races import (
-    Benchmark,
-    Case,
-    Races,
-    file_system,
-    folder_in_memory,
-    remove,
-    require,
-    require_equal,
-)
-from race.timing import BARE, OURS, Loop, loop_of, timed_loop
+from race.races import Benchmark, Case, remove, require, require_equal, size_of
+from race.timing import BARE, NTHREADS, OURS, Loop, cycling, loop_of, timed_loop
 
 import bloscpack as bp
-from peers.bare import BareDecoder, NoBareError, build
-from peers.contenders import TABLE, Contender
+from peers.arrays import Arrays
+from peers.contenders import Contender
 from peers.damage import damage_files
-from peers.data import FULL, GENERATOR, QUICK, SPECS, ZSTD, ZSTD_SMALL, Spec
-from peers.data import field as make_field
+from peers.data import (
+    FULL,
+    LZ4,
+    LZ4_SMALL,
+    QUICK,
+    ROW_NBYTES,
+    SMALL,
+    SPECS,
+    ZSTD,
+    ZSTD_SMALL,
+    Spec,
+)
 from peers.memory import measure_memory
-from peers.parts import race_parts
-from peers.whole import race_whole
-from peers.with_bloscpack import Ours, chunk_places, stored_chunks
+from peers.with_bloscpack import Ours
 
+_SEED = 7
+_NROWS = 4096  # distinct rows, so that no cache of decoded data can hold them
+_NCHECKED = 200
+_PER_CALL = 32
+_BLOCK_ROWS, _BLOCK_COLUMNS = 16, slice(200, 700)
+_STEP = 16
+_NITERATED = 2  # chunks
 _NCHUNKS = 1000
 _NAPPENDED = 16  # chunks before
 _TINY_NITEMS = 4  # float32 in a chunk of the file of very many
 
 
-class Arrays(Races):
-    """Races over files of one array, with C-Blosc alone and bloscpack 0.16 where they are there.
+def race_whole(races: Arrays) -> None:
+    """Read and write whole arrays, and find their sizes."""
+    for spec in SPECS:
+        _race_read(races, spec)
+    races.found["sizes"] = {
+        str(spec): {one.name: size_of(races.path_of(one, spec)) for one in races.contenders}
+        for spec in SPECS
+    }
+    for spec in (LZ4, ZSTD, LZ4_SMALL):
+        _race_write(races, spec, races.memory_folder if races.on_disk else races.folder)
+    if NTHREADS > 1:
+        for spec in (LZ4, ZSTD):
+            _race_threads(races, spec)
 
-    Attributes
-    ----------
-    array : ndarray
-        The stored array.
-    on_disk : bool
-        Whether `folder` and `memory_folder` are on different file systems.
-    """
 
-    folder_name, table = "peers", TABLE
+def _race_read(races: Arrays, spec: Spec) -> None:
+    """Open a file, read all into a new array, close it."""
+    array = races.array
+    case = Case(f"read/{spec}", f"whole read, {spec}", array.nbytes)
 
-    def make_data(self) -> None:
-        in_memory = folder_in_memory()
-        self.on_disk = in_memory is not None and in_memory not in self.folder.resolve().parents
-        self.array = make_field(self.setting.nrows)
-        self._written = cache(self._write)
-        self.chunks_of = cache(self._chunks)
-        self.start_original()
-        if self.original is not None:
-            np.save(self.folder / "array.npy", self.array)
-        try:
-            self.library = build(self.folder)
-        except NoBareError as err:
-            self.library = None
-            self.absent[BARE] = str(err)
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        path = races.path_of(contender, spec)
+        require_equal(contender.read(path), array, contender.name, "the array")
+        return {contender.name: loop_of(lambda: contender.read(path))}
 
-    def about(self) -> dict[str, str]:
-        about = surroundings(self)
-        about["array"] = f"{self.array.nbytes / 1e6:g} MB {GENERATOR}"
-        about["chunks"] = "; ".join(map(self._stored, SPECS))
-        memory = f"; 'in memory': {file_system(self.memory_folder)}" if self.on_disk else ""
-        about["files"] = f"{file_system(self.folder)}, in the page cache{memory}"
-        setting = self.setting
-        about["rounds"] = f"{setting.nrounds}, or {setting.nrounds_of_parts} of small parts"
-        return about
+    original = races.loop_of_original("load", array, path=races.path_of(Ours(), spec))
+    races.race(case, prepare, original, is_plain=spec.chunk_rows == SMALL)
 
-    def _stored(self, spec: Spec) -> str:
-        cbytes = sum(size for _, size in chunk_places(self.path_of(Ours(), spec)))
-        return (
-            f"{spec} ({spec.chunk_rows} rows): stored {self.array.nbytes / cbytes:.2f} times "
-            f"smaller, Blosc blocks of {self.blocksize(spec):,} bytes"
-        )
 
-    def path_of(self, contender: Contender, spec: Spec, nrows: int | None = None) -> Path:
-        """Return the file of a contender with all or the first rows, written once."""
-        return self._written(contender.name, spec, len(self.array) if nrows is None else nrows)
+def _race_write(races: Arrays, spec: Spec, folder: Path) -> None:
+    """Write all to a new file."""
+    array = races.array
+    case = Case(f"write/{spec}", f"whole write in memory, {spec}", array.nbytes)
 
-    def _write(self, name: str, spec: Spec, nrows: int) -> Path:
-        path = self.folder / f"{name}, {spec}, {nrows} rows"
-        self.named(name).write(path, self.array[:nrows], spec)
-        return path
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        path = folder / f"write, {contender.name}"
+        loop = timed_loop(lambda: contender.write(path, array, spec), lambda: remove(path))
+        loop(1)
+        require_equal(contender.read(path), array, contender.name, "the array")
+        return {contender.name: loop}
 
-    def _chunks(self, spec: Spec) -> list[bytes]:
-        """Return the Blosc chunks of our file."""
-        return stored_chunks(self.path_of(Ours(), spec))
+    original = races.loop_of_original(
+        "save",
+        array,
+        array=races.folder / "array.npy",
+        path=folder / "write, the original",
+        chunk_nbytes=spec.chunk_nbytes,
+        codec=spec.codec,
+        clevel=spec.clevel,
+    )
+    races.race(case, prepare, original, is_plain=spec.chunk_rows == SMALL)
+    _clean(folder, "write, *")
 
-    def decoder(self, spec: Spec, chunks: Iterable[memoryview] | None = None) -> BareDecoder | None:
-        """Return C-Blosc for chunks of the array, by default those of our file."""
-        if self.library is None:
-            return None
-        stored = self.chunks_of(spec) if chunks is None else [*map(bytes, chunks)]
-        return BareDecoder(self.library, stored, self.array, spec.chunk_nbytes)
 
-    def blocksize(self, spec: Spec) -> int:
-        """Return the size of Blosc blocks in our file."""
-        return int.from_bytes(self.chunks_of(spec)[0][8:12], "little")
+def _race_threads(races: Arrays, spec: Spec) -> None:
+    """Read all with one thread and with all."""
+    array = races.array
+    case = Case(f"threads/{spec}", f"whole read by threads, {spec}", array.nbytes)
 
-    def race(
-        self,
-        case: Case,
-        prepare: Callable[[Contender], dict[str, Loop]],
-        others: dict[str, Loop],
-        per_call: int = 1,
-        *,
-        is_plain: bool = False,
-        is_part: bool = False,
-    ) -> None:
-        """Race the contenders, and others.
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        if not contender.is_parallel:
+            raise NotImplementedError("it reads with one thread")
+        loops, path = {}, races.path_of(contender, spec)
+        for nthreads in (1, NTHREADS):
+            read = partial(contender.read, path, nthreads)
+            require_equal(read(), array, contender.name, "the array")
+            loops[threads_name(contender.name, nthreads)] = loop_of(read)
+        return loops
 
-        Parameters
-        ----------
-        case : Case
-            Without results.
-        prepare : callable
-            Returns the loops of a contender, after checking their results.
-        others : dict of str to Loop
-            C-Blosc and the original.
-        per_call : int
-            How many of the things that are timed a call does.
-        is_plain : bool
-            Without contenders that only add a checksum to another one.
-        is_part : bool
-            Whether a call handles a small part of a file, in microseconds.
-        """
-        loops: dict[str, Loop] = {}
-        for contender in self.contenders:
-            if is_plain and contender.is_variant:
-                case.skipped[contender.name] = "not run"
-                continue
-            try:
-                loops.update(prepare(contender))
-            except NotImplementedError as err:
-                case.skipped[contender.name] = str(err)
-        setting = self.setting
-        nrounds = setting.nrounds_of_parts if is_part else setting.nrounds
-        self.hold(case, loops | others, per_call, nrounds)
+    races.race(case, prepare, is_plain=True)
+
+
+def threads_name(name: str, nthreads: int) -> str:
+    """Return the label of a contender with a number of threads."""
+    return f"{name}, {nthreads} thread{'s' * (nthreads > 1)}"
+
+
+def race_parts(races: Arrays) -> None:
+    """Read rows, blocks and strides of files with large and small chunks."""
+    blocks = [
+        (slice(row, row + _BLOCK_ROWS), _BLOCK_COLUMNS) for row in _random_rows(races, _BLOCK_ROWS)
+    ]
+    stride = slice(None, None, _STEP)
+    for spec in (ZSTD, ZSTD_SMALL):
+        title = f"random row of {ROW_NBYTES} bytes"
+        _race_indexing(races, "row", title, spec, _random_rows(races))
+        _race_first_touch(races, spec)
+        _race_indexing(races, "block", f"random block of {_BLOCK_ROWS} x 500", spec, blocks)
+        _race_indexing(races, "stride", f"a[::{_STEP}]", spec, [stride])
+    _race_iteration(races, ZSTD)
+
+
+def _random_rows(races: Arrays, margin: int = 0) -> list[int]:
+    """Return many distinct rows in random order, the same for every call."""
+    rng = np.random.default_rng(_SEED)
+    return [*map(int, rng.permutation(len(races.array) - margin)[:_NROWS])]
+
+
+def _require_parts(get: Callable[[Any], Any], array: Any, parts: list[Any], who: str) -> None:
+    for part in parts:
+        require_equal(get(part), array[part], who, f"a[{part}]")
+
+
+def _race_indexing(races: Arrays, key: str, title: str, spec: Spec, parts: list[Any]) -> None:
+    """Read parts by a handle that has read a row of every chunk before."""
+    array, per_call = races.array, min(len(parts), _PER_CALL)
+    case = Case(f"{key}/{spec}", f"{title}, {spec}", array[parts[0]].nbytes)
+
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        handle = races.closing.enter_context(contender.open(races.path_of(contender, spec)))
+        for row in range(0, len(array), spec.chunk_rows):
+            handle[row]
+        _require_parts(handle.__getitem__, array, parts[:_NCHECKED], contender.name)
+        return {contender.name: loop_of(cycling(handle.__getitem__, parts, per_call))}
+
+    races.race(case, prepare, None, per_call, is_plain=key != "row", is_part=key != "stride")
+
+
+def _race_first_touch(races: Arrays, spec: Spec) -> None:
+    """Read a row of chunks that a new handle has not touched."""
+    array = races.array
+    rng = np.random.default_rng(_SEED)
+    nchunks = len(array) // spec.chunk_rows  # the last, shorter one left out
+    starts = np.sort(rng.permutation(nchunks)[:_PER_CALL]) * spec.chunk_rows
+    rows = [*map(int, rng.permutation(starts + rng.integers(0, spec.chunk_rows, len(starts))))]
+    case = Case(f"first/{spec}", f"first touch of a chunk, one row, {spec}", ROW_NBYTES)
+
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        path = races.path_of(contender, spec)
+        with contender.open(path) as handle:
+            _require_parts(handle.__getitem__, array, rows, contender.name)
+
+        def loop(count: int) -> float:
+            seconds = 0.0
+            for _ in range(count):
+                with contender.open(path) as handle:
+                    seconds += timed_loop(lambda: [handle[row] for row in rows])(1)
+            return seconds
+
+        return {contender.name: loop}
+
+    races.race(case, prepare, None, len(rows), is_part=True)
+
+
+def _race_iteration(races: Arrays, spec: Spec) -> None:
+    """Iterate over the rows of a few chunks."""
+    nrows = _NITERATED * spec.chunk_rows
+    array = races.array[:nrows]
+    case = Case(f"iterate/{spec}", f"a row of `for row in a`, {spec}", ROW_NBYTES)
+
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        path = races.path_of(contender, spec, nrows)
+
+        def iterate() -> int:
+            with contender.open(path) as handle:
+                return sum(1 for _ in handle)
+
+        with contender.open(path) as handle:
+            require_equal(list(handle), array, contender.name, "a row")
+        require(iterate() == len(array), contender.name, "the number of rows")
+        return {contender.name: loop_of(iterate)}
+
+    races.race(case, prepare, None, len(array), is_plain=True)
 
 
 def race_files(races: Arrays) -> None:
@@ -174,7 +235,7 @@ def _race_open(races: Arrays) -> None:
             loops[tiny_name(races.setting.ntiny)] = opening(contender, _write_tiny(races))
         return loops
 
-    races.race(case, prepare, {}, is_plain=True, is_part=True)
+    races.race(case, prepare, is_plain=True, is_part=True)
 
 
 def _write_tiny(races: Arrays) -> Path:
@@ -210,9 +271,8 @@ def _race_shape(races: Arrays) -> None:
         require(shape() == (nrows, *races.array.shape[1:]), contender.name, "the shape")
         return {contender.name: loop_of(shape)}
 
-    races.race(case, prepare, {}, is_plain=True, is_part=True)
-    for entry in races.folder.glob("fixed, *"):
-        remove(entry)
+    races.race(case, prepare, is_plain=True, is_part=True)
+    _clean(races.folder, "fixed, *")
 
 
 def _race_append(races: Arrays, folder: Path, where: str) -> None:
@@ -241,8 +301,13 @@ def _race_append(races: Arrays, folder: Path, where: str) -> None:
         require_equal(contender.read(path), wanted, contender.name, "the grown array")
         return {contender.name: timed_loop(append, renew)}
 
-    races.race(case, prepare, {}, is_plain=True)
-    for entry in folder.glob("append, *"):
+    races.race(case, prepare, is_plain=True)
+    _clean(folder, "append, *")
+
+
+def _clean(folder: Path, pattern: str) -> None:
+    """Remove files and folders of a pattern."""
+    for entry in folder.glob(pattern):
         remove(entry)
 
 
@@ -257,5 +322,5 @@ BENCHMARK = Benchmark(
     },
     FULL,
     QUICK,
-    always=Ours.name,
+    always=(OURS, BARE),
 )

@@ -7,10 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from race import races
+from race.timing import BARE
 
 from peers.data import Spec
 
 Append = Callable[[np.ndarray], object]
+
+BARE_OWN_BLOCKS = f"{BARE}, its own blocks"
 
 TABLE = {
     "bloscpack": "peers.with_bloscpack:Ours",
@@ -28,6 +31,11 @@ TABLE = {
         {"is_variant": True, "note": "as h5py, with its fletcher32 filter"},
     ),
     "numpy.save": "peers.formats:Npy",
+    BARE: "peers.bare:Bare",
+    BARE_OWN_BLOCKS: (
+        "peers.bare:Bare",
+        {"has_our_blocks": False, "works": ("read", "write"), "note": "with blocks of its choice"},
+    ),
 }
 
 
@@ -40,7 +48,7 @@ class DataExtent(NamedTuple):
 
 
 class Contender(races.Contender):
-    """A format and the library that reads and writes it.
+    """A format and the library that reads and writes it; `works` is empty for all races.
 
     Attributes
     ----------

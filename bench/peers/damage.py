@@ -15,7 +15,7 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from shutil import copyfile, copytree
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from race.races import remove, require
@@ -23,12 +23,10 @@ from race.timing import NTHREADS
 from race.worker import HangError, Worker, WorkerError
 
 import bloscpack as bp
+from peers.arrays import Arrays
 from peers.contenders import Contender, DataExtent
 from peers.data import ZSTD
 from peers.with_bloscpack import Ours
-
-if TYPE_CHECKING:
-    from peers.cases import Arrays
 
 OUTCOMES = ("right", "raised", "wrong", "crashed", "hung")
 REGIONS = ("data", "header")
@@ -49,13 +47,13 @@ class Trial:
     region: str  # one of `REGIONS`
 
 
-def damage_files(races: "Arrays") -> None:
+def damage_files(races: Arrays) -> None:
     """Count the effects of damage."""
     races.found["flips"] = _flip_bits(races)
     races.found["truncation"] = _cut_files(races)
 
 
-def _flip_bits(races: "Arrays") -> dict[str, dict[str, dict[str, int]]]:
+def _flip_bits(races: Arrays) -> dict[str, dict[str, dict[str, int]]]:
     """Return the number of reads after one flip, by contender, region and outcome."""
     count = races.setting.nflips
     races.say(f"bit flips, {count} a region")
@@ -65,9 +63,9 @@ def _flip_bits(races: "Arrays") -> dict[str, dict[str, dict[str, int]]]:
     np.save(array, races.array[: _FLIP_CHUNKS * ZSTD.chunk_rows])
     with ThreadPoolExecutor(NTHREADS) as pool:
         counts = pool.map(
-            lambda who: flip_one(who, folder / who.name, array, count), races.contenders
+            lambda who: flip_one(who, folder / who.name, array, count), races.formats()
         )
-        return {who.name: found for who, found in zip(races.contenders, counts, strict=True)}
+        return {who.name: found for who, found in zip(races.formats(), counts, strict=True)}
 
 
 def flip_one(
@@ -136,7 +134,7 @@ def _flip(trial: Trial) -> None:
         stream.write(bytes([byte ^ 1 << trial.bit]))
 
 
-def _cut_files(races: "Arrays") -> dict[str, dict[str, Any]]:
+def _cut_files(races: Arrays) -> dict[str, dict[str, Any]]:
     """Return, by contender, the results of reading a file cut to its first 60 %.
 
     In a format of many files, those of the chunks are cut as one concatenated file would be.
@@ -146,7 +144,7 @@ def _cut_files(races: "Arrays") -> dict[str, dict[str, Any]]:
     array = races.folder / "cut.npy"
     np.save(array, races.array[:nrows])
     found = {}
-    for contender in races.contenders:
+    for contender in races.formats():
         path = races.folder / f"cut, {contender.name}"
         nwhole = _cut(contender, races.path_of(contender, ZSTD, nrows), path)
         with closing(Worker("peers", contender.name)) as worker:

@@ -22,9 +22,9 @@ from race.page import (
 from race.races import Case
 from race.timing import BARE, ORIGINAL, OURS
 
-from peers.cases import tiny_name
+from peers.cases import threads_name, tiny_name
+from peers.contenders import BARE_OWN_BLOCKS
 from peers.data import LZ4, ZSTD, ZSTD_SMALL, Spec
-from peers.whole import BARE_OWN_BLOCKS, OUR_CHUNKS, threads_name
 
 # Tables, and how the keys of their races begin.
 _RACES = {
@@ -45,10 +45,19 @@ def _timings(starts: tuple[str, ...], run: Run) -> Lines:
 
 
 def _sizes_and_memory(run: Run) -> Lines:
-    columns = {f"bytes, {spec}": found for spec, found in run.get("sizes", {}).items()}
-    memory = run.get("memory", {})
-    columns |= {f"memory, {what}": memory[what] for what in ("read", "write") if what in memory}
-    return grid("contender", columns, _size)
+    """Return stored bytes with their share of ours, and memory, of which not all have a figure."""
+    columns = {
+        f"bytes, {spec}": {
+            name: f"{nbytes:,} ({nbytes / found[OURS]:.3f})" for name, nbytes in found.items()
+        }
+        for spec, found in run.get("sizes", {}).items()
+    }
+    for what in ("read", "write") if "memory" in run else ():
+        columns[f"memory, {what}"] = {
+            name: grown if isinstance(grown, str) else f"{grown / 2**20:.1f}"
+            for name, grown in run["memory"][what].items()
+        }
+    return grid("contender", columns, lambda found, name: found[name])
 
 
 def _cell(case: Case, name: str) -> str:
@@ -61,16 +70,6 @@ def _cell(case: Case, name: str) -> str:
         return f"{text}, {case.nbytes / median / 1e6:.0f} MB/s" if case.nbytes else text
     ours = case.median(OURS)
     return text if ours is None else f"{text} ({median / ours:.2f})"
-
-
-def _size(found: dict[str, int | str], name: str) -> str:
-    """Return stored bytes with their share of ours, or memory, of which not all have a figure."""
-    value = found[name]
-    if isinstance(value, str):
-        return value
-    if OUR_CHUNKS not in found:
-        return f"{value / 2**20:.1f}"
-    return f"{value:,} ({value / found[OURS]:.3f})"
 
 
 def _damage_lines(run: Run) -> Lines:
@@ -153,8 +152,8 @@ def _threads(case: Case, spec: Spec, nthreads: int) -> Iterator[Target]:
 
 def _sizes(run: Run) -> Iterator[Target]:
     found = run.get("sizes", {}).get(str(ZSTD), {})
-    if BARE_OWN_BLOCKS in found:
-        more = found[OUR_CHUNKS] / found[BARE_OWN_BLOCKS]
+    if {BARE, BARE_OWN_BLOCKS} <= found.keys():
+        more = found[BARE] / found[BARE_OWN_BLOCKS]
         text = f"{100 * (more - 1):+.1f} %"
         target = "<= +3 % of C-Blosc's own blocks"
         yield Target.judged(f"size of the chunks, {ZSTD}", target, text, more <= 1.03)

@@ -9,30 +9,27 @@ import gc
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from race.races import remove, require, require_equal
 from race.resident import resident
 from race.worker import Worker
 
+from peers.arrays import Arrays
 from peers.contenders import Contender
 from peers.data import ROW_NITEMS, ZSTD, field
-
-if TYPE_CHECKING:
-    from peers.cases import Arrays
 
 _RESET = Path("/proc/self/clear_refs")
 _TIMEOUT = 300  # seconds
 
 
-def measure_memory(races: "Arrays") -> None:
+def measure_memory(races: Arrays) -> None:
     """Find the growth in bytes, or why it was not measured, by action and contender."""
     races.say("peak memory")
     if not _RESET.exists():
         return
     found: dict[str, dict[str, int | str]] = {"read": {}, "write": {}}
-    for contender in races.contenders:
+    for contender in races.formats():
         if contender.is_variant:
             continue
         written = races.folder / "written over time"

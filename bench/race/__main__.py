@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--quick", action="store_true", help="little data, two rounds: a try")
     add("--only", choices=benchmark.work, action="append", help="this work; may be repeated")
-    whose = "this contender" if always is None else f"{always} and this contender"
+    whose = " and ".join([*always, "this contender"])
     add("--who", choices=names, action="append", help=f"{whose}; may be repeated")
     add("--json", type=Path, help="where to write the figures")
     add("--read", type=Path, metavar="JSON", help="take the figures of an earlier run")
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.read is not None:
         found = json.loads(args.read.read_text("utf-8"))
     else:
-        chosen = [name for name in names if not args.who or name in args.who or name == always]
+        chosen = [name for name in names if not args.who or name in args.who or name in always]
         setting = benchmark.quick if args.quick else benchmark.full
         found = measure(benchmark, args.only or [*benchmark.work], chosen, setting)
     if args.json is not None:

@@ -257,15 +257,15 @@ class Benchmark:
         Kinds of work, each called with the running `Races`.
     full, quick : dataclass
         Settings of a run and of a try.
-    always : str, optional
-        A contender that takes part even if it is not chosen.
+    always : tuple of str
+        Contenders that take part even if they are not chosen.
     """
 
     races: type[Any]
     work: dict[str, Callable[[Any], object]]
     full: Any
     quick: Any
-    always: str | None = None
+    always: tuple[str, ...] = ()
 
 
 def assemble(table: Table, names: Iterable[str] | None = None) -> tuple[list[Any], dict[str, str]]:
