@@ -47,7 +47,9 @@ class ClipWriter:
         """Note a clip of images that its own reader and that of the copy turn differently."""
         if clip.is_upright == self.is_upright or not is_images(clip):
             return
-        if any(image.probe(data, upright=True).turn != image.UPRIGHT for data in data_of(clip)):
+        with _named(clip, self._source.name):
+            turns = {image.probe(data, upright=True).turn for data in data_of(clip)}
+        if turns - {image.UPRIGHT}:
             self.lossless = False
             what = "turns upright" if self.is_upright else "does not turn upright"
             self._job.leave_out(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import UnsupportedError
+from bloscpack.exceptions import FormatError, UnsupportedError
 from bloscpack.media import image
 
 pytestmark = pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")
@@ -119,3 +119,12 @@ def test_depth_that_an_ingest_does_not_keep_is_reported(tmp_path: Path) -> None:
         container.mux(stream.encode())
     report = bp.frames.ingest(bp.frames.listing.videos(tmp_path), tmp_path / "a.blp")
     assert "depth of 16 bits (gray16le), of which 8 are kept" in str(report)
+
+
+def test_damaged_images_are_named_by_their_clip(tmp_path: Path) -> None:
+    source = store_of(tmp_path / "a.blp", {"walk": JPEGS}, {})
+    bp.convert(source, tmp_path / "gulped")
+    [data] = (tmp_path / "gulped").glob("*.gulp")
+    data.write_bytes(b"1234" + data.read_bytes()[4:])
+    with pytest.raises(FormatError, match=r"gulped: clip 'walk': neither a JPEG nor a PNG"):
+        bp.convert(tmp_path / "gulped", tmp_path / "a.tar", to="webdataset")
