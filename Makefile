@@ -157,10 +157,8 @@ $(VRS)/.ready: $(SOURCES)
 	$(call environment,vrs-bench)
 	touch $@
 
-# pybenzinaparse declares no limit to bitstring, whose later versions lack names that it needs.
 $(BENZINA)/.ready: $(SOURCES)
 	$(call environment,benzina-bench)
-	$(BENZINA)/bin/python $(PIP) --no-deps pybenzinaparse==0.2.2
 	touch $@
 
 $(REMOTE)/.ready: $(SOURCES)

@@ -14,7 +14,7 @@ from race.timing import OURS, cycling, loop_of, timed_loop
 
 import bloscpack as bp
 from arrays.contenders import AUTO, CUBE, TABLE
-from arrays.data import FULL, QUICK, make_cube, make_samples
+from arrays.data import SETTINGS, make_cube, make_samples
 
 _SEED = 19
 _MAX_ROW_NBYTES = 1 << 15
@@ -142,4 +142,4 @@ def _bytes_read() -> int:
 
 
 WORK = {"whole": race_whole, "parts": race_parts}
-BENCHMARK = Benchmark(Arrays, WORK, FULL, QUICK, OURS)
+BENCHMARK = Benchmark(Arrays, WORK, SETTINGS, (OURS,))

@@ -13,6 +13,7 @@ import numpy as np
 from frames.data import FOLDER
 from peers.data import field
 from race.arrays import load_array
+from race.races import Setting
 from race.timing import signal
 
 _KINDS = {
@@ -30,31 +31,17 @@ _KINDS = {
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How much is done; by default a full run."""
-
-    nmeasured: int | None = None  # measured arrays to take; None: all
-    nmade: int = 1 << 19  # items of an array that is made
-    nframes: int = 16
-    nrounds: int = 11  # of reads
-    nwrites: int = 3  # rounds of writes
-    cube: tuple[int, int, int] = (64, 2048, 2048)
-    tile: int = 256
-    nplaces: int = 97  # distinct tiles, series, or rows
-
-
-FULL = Setting()
-QUICK = Setting(
-    nmeasured=2,
-    nmade=1 << 13,
-    nframes=1,
-    nrounds=2,
-    nwrites=1,
-    cube=(8, 512, 512),
-    tile=64,
-    nplaces=5,
-)
+SETTINGS = {
+    "nmeasured": (None, 2),  # measured arrays to take; None: all
+    "nmade": (1 << 19, 1 << 13),  # items of an array that is made
+    "nframes": (16, 1),
+    "nrounds": (11, 2),  # of reads
+    "nwrites": (3, 1),  # rounds of writes
+    "cube": ((64, 2048, 2048), (8, 512, 512)),
+    "tile": (256, 64),
+    "nplaces": (97, 5),  # distinct tiles, series, or rows
+}
+"""How much is done, in a full run and in a try."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from race.quality import psnr
 from race.races import Benchmark, Case, Races, Task, file_system, random_places, size_of
 
 from benzina.contenders import LOAD, OPEN, PACK, PARSE, SAMPLE, TABLE
-from benzina.data import ABOUT, FULL, QUICK, make_pictures
+from benzina.data import ABOUT, SETTINGS, make_pictures
 from benzina.index import write_index
 from benzina.with_pillow import write_files
 from bloscpack import benzina
@@ -199,6 +199,5 @@ BENCHMARK = Benchmark(
         "packing": race_packing,
         "sizes": measure_sizes,
     },
-    FULL,
-    QUICK,
+    SETTINGS,
 )

@@ -21,7 +21,6 @@ TABLE = {
     BARE: "benzina.with_pyav:Bare",
     PILLOW: "benzina.with_pillow:PillowThreads",
     BYTES: "benzina.readers:Bytes",
-    "pybenzinaparse": "benzina.readers:Parser",
 }
 
 LOAD, OPEN, SAMPLE, PARSE, PACK = "load", "open", "sample", "parse", "pack"

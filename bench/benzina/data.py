@@ -5,11 +5,11 @@ photograph, of the frames alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from frames.data import load_animation, load_photo
 from PIL import Image
+from race.races import Setting
 
 _SEED = 5
 # Commonly used ones of ImageNet: red, green and blue in 0 to 1.
@@ -24,35 +24,20 @@ ABOUT = {
 """Sources of the pictures, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How much is done; by default a full run."""
-
-    npictures: int = 96  # distinct ones
-    nsamples: int = 960  # of the dataset that is loaded: the pictures again and again
-    sizes: tuple[tuple[int, int], ...] = ((375, 500), (500, 375), (333, 500))  # height, width
-    tile: int = 512  # of the dataset; at least the size of any picture
-    crf: int = 28  # quality of H.265
-    shape: int = 224  # side of the pictures that loaders return
-    batch: int = 32
-    threads: tuple[int, ...] = (1, 2)  # of the loaders
-    npacked: int = 32
-    nindexed: int = 1_431_167  # samples of the index that is opened
-    nrounds: int = 9
-
-
-FULL = Setting()
-QUICK = Setting(
-    npictures=6,
-    nsamples=12,
-    sizes=((48, 64), (64, 48)),
-    tile=64,
-    shape=32,
-    batch=4,
-    npacked=6,
-    nindexed=1_000,
-    nrounds=2,
-)
+SETTINGS = {
+    "npictures": (96, 6),  # distinct ones
+    "nsamples": (960, 12),  # of the dataset that is loaded: the pictures again and again
+    "sizes": (((375, 500), (500, 375), (333, 500)), ((48, 64), (64, 48))),  # height, width
+    "tile": (512, 64),  # of the dataset; at least the size of any picture
+    "crf": (28, 28),  # quality of H.265
+    "shape": (224, 32),  # side of the pictures that loaders return
+    "batch": (32, 4),
+    "threads": ((1, 2), (1, 2)),  # of the loaders
+    "npacked": (32, 6),
+    "nindexed": (1_431_167, 1_000),  # samples of the index that is opened
+    "nrounds": (9, 2),
+}
+"""How much is done, in a full run and in a try."""
 
 
 def make_pictures(setting: Setting) -> tuple[list[np.ndarray], dict[str, str]]:

@@ -1,8 +1,7 @@
-"""Our datasets, plain reads of the same bytes, and the parser of Benzina's authors."""
+"""Our datasets, and plain reads of the same bytes."""
 
 import os
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -130,33 +129,3 @@ class Bytes(Contender):
             return os.pread(descriptor, nbytes, offset)
 
         return cycling(read, task["places"], task["per_call"])
-
-
-class Parser(Contender):
-    note = (
-        "the parser of Benzina's authors: all boxes as objects, and the place of the thumbnail; of "
-        "Benzina's own reader, which does not install, 80 us were measured"
-    )
-    libraries = "pybenzinaparse {pybenzinaparse}"
-    works = (PARSE,)
-    modules = ("bitstring", "pybenzinaparse", "pybenzinaparse.utils")
-
-    def parse(self, task: Task, stack: ExitStack) -> Call:
-        """Find the bytes of the thumbnail in samples."""
-        parse = import_module("pybenzinaparse").Parser.parse
-        locate = import_module("pybenzinaparse.utils").get_trak_sample_location
-
-        def find(data: bytes) -> tuple[int, int]:
-            stream = self.lib.ConstBitStream(data)
-            for box in parse(stream):
-                box.load(stream)
-                if box.header.type == b"moov":
-                    offset, nbytes = locate(box.boxes, [THUMB.encode() + b"\0"], 0)
-                    return offset, nbytes
-            return 0, 0
-
-        with benzina.open(task["path"]) as dataset:
-            samples = [sample.data for sample in dataset.samples()]
-        for index, data in enumerate(samples):
-            require(find(data) == tuple(task["thumbs"][index]), self.name, f"sample {index}")
-        return cycling(find, samples, task["per_call"])

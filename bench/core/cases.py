@@ -1,7 +1,6 @@
 """Cases: reading one chunk of a large file by its index, packing and unpacking small arrays."""
 
 import os
-from dataclasses import dataclass
 from functools import partial
 
 import blosc
@@ -26,12 +25,11 @@ _PACKED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How much is done; by default a full run."""
-
-    nbytes: int = 128_000_000  # of the large arrays
-    nrounds: int | None = None  # 21, or 7 where a call takes long
+SETTINGS = {
+    "nbytes": (128_000_000, 4_000_000),  # of the large arrays
+    "nrounds": (None, 2),  # 21, or 7 where a call takes long
+}
+"""How much is done, in a full run and in a try."""
 
 
 class Core(Races):
@@ -145,6 +143,5 @@ def _hold(
 BENCHMARK = Benchmark(
     Core,
     {"chunk": race_chunks, "pack": race_packing, "unpack": race_unpacking},
-    Setting(),
-    Setting(nbytes=4_000_000, nrounds=2),
+    SETTINGS,
 )

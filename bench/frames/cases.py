@@ -11,7 +11,7 @@ from race.races import Benchmark, Case, Races, file_system, random_places, remov
 
 from frames.codecs import race_codecs
 from frames.contenders import BARE_JPEG, BATCH, CLIP, SINGLE, STORES, TABLE, Contender
-from frames.data import FULL, QUICK, Clip, jpeg_pixels, load_clips, make_depth_and_masks
+from frames.data import SETTINGS, Clip, jpeg_pixels, load_clips, make_depth_and_masks
 from frames.ingesting import race_ingest
 from frames.loading import measure_loading
 from frames.opening import measure_opening
@@ -174,6 +174,5 @@ BENCHMARK = Benchmark(
         "ingest": race_ingest,
         "loading": measure_loading,
     },
-    FULL,
-    QUICK,
+    SETTINGS,
 )

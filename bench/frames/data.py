@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from race.arrays import load_array
+from race.races import Setting
 
 from bloscpack.media import image
 
@@ -20,39 +21,22 @@ FOLDER = Path(os.environ.get("BLOSCPACK_DATA") or ROOT.parent / "shared" / "data
 _SEED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How much is done; by default a full run."""
-
-    nclips: int = 12  # of a store
-    nframes: int = 64  # of a clip
-    window: int = 32  # frames of one read
-    stride: int = 2  # of these frames
-    crop: tuple[int, int] | None = None  # height and width to cut frames to
-    nrounds: int = 15
-    nindexed: int = 10_000  # clips of 100 frames of the store that is opened
-    ningested: int = 24  # clips
-    nepochs: int = 5  # passes of a loader
-    batch: int = 8  # clips
-    batch_window: int = 16  # frames of a clip in a batch
-    methods: tuple[str, ...] = ("fork", "spawn", "forkserver")
-    """Ways to start the workers of a loader. All contenders use the first."""
-
-
-FULL = Setting()
-QUICK = Setting(
-    nclips=3,
-    nframes=16,
-    window=8,
-    crop=(48, 64),
-    nrounds=2,
-    nindexed=20,
-    ningested=3,
-    nepochs=1,
-    batch=2,
-    batch_window=4,
-    methods=("fork",),
-)
+SETTINGS = {
+    "nclips": (12, 3),  # of a store
+    "nframes": (64, 16),  # of a clip
+    "window": (32, 8),  # frames of one read
+    "stride": (2, 2),  # of these frames
+    "crop": (None, (48, 64)),  # height and width to cut frames to
+    "nrounds": (15, 2),
+    "nindexed": (10_000, 20),  # clips of 100 frames of the store that is opened
+    "ningested": (24, 3),  # clips
+    "nepochs": (5, 1),  # passes of a loader
+    "batch": (8, 2),  # clips
+    "batch_window": (16, 4),  # frames of a clip in a batch
+    # Ways to start the workers of a loader. All contenders use the first.
+    "methods": (("fork", "spawn", "forkserver"), ("fork",)),
+}
+"""How much is done, in a full run and in a try."""
 
 
 @dataclass(frozen=True, slots=True)

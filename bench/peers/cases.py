@@ -15,11 +15,10 @@ from peers.arrays import Arrays
 from peers.contenders import Contender
 from peers.damage import damage_files
 from peers.data import (
-    FULL,
     LZ4,
     LZ4_SMALL,
-    QUICK,
     ROW_NBYTES,
+    SETTINGS,
     SMALL,
     SPECS,
     ZSTD,
@@ -320,7 +319,6 @@ BENCHMARK = Benchmark(
         "memory": measure_memory,
         "damage": damage_files,
     },
-    FULL,
-    QUICK,
+    SETTINGS,
     always=(OURS, BARE),
 )

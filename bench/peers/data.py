@@ -39,19 +39,14 @@ ZSTD_SMALL = Spec("zstd", 3, SMALL, "64 KB")
 SPECS = (LZ4, ZSTD, LZ4_SMALL, ZSTD_SMALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How much is done; by default a full run."""
-
-    nrows: int = 32_000
-    nrounds: int = 9  # of a race with whole arrays or files
-    nrounds_of_parts: int = 21  # of a race with small parts of them
-    ntiny: int = 1_000_000  # chunks in the file of very many
-    nflips: int = 500  # trials per format and region of the file
-
-
-FULL = Setting()
-QUICK = Setting(nrows=2_200, nrounds=2, nrounds_of_parts=2, ntiny=3_000, nflips=20)
+SETTINGS = {
+    "nrows": (32_000, 2_200),
+    "nrounds": (9, 2),  # of a race with whole arrays or files
+    "nrounds_of_parts": (21, 2),  # of a race with small parts of them
+    "ntiny": (1_000_000, 3_000),  # chunks in the file of very many
+    "nflips": (500, 20),  # trials per format and region of the file
+}
+"""How much is done, in a full run and in a try."""
 
 
 def field(nrows: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from race.page import DOCS, Page
-from race.races import Benchmark, folder_in_memory
+from race.races import Benchmark, Setting, folder_in_memory
 from race.worker import BENCH
 
 FOLDERS = sorted(path.parent.name for path in BENCH.glob("*/cases.py"))
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = json.loads(args.read.read_text("utf-8"))
     else:
         chosen = [name for name in names if not args.who or name in args.who or name in always]
-        setting = benchmark.quick if args.quick else benchmark.full
+        setting = Setting(**{name: two[args.quick] for name, two in benchmark.settings.items()})
         found = measure(benchmark, args.only or [*benchmark.work], chosen, setting)
     if args.json is not None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(
-    benchmark: Benchmark, work: list[str], names: list[str], setting: Any
+    benchmark: Benchmark, work: list[str], names: list[str], setting: Setting
 ) -> dict[str, Any]:
     """Do the work that is named and return all measurements as JSON values."""
     start = perf_counter()

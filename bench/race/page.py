@@ -50,14 +50,9 @@ def cases_of(run: Run, start: str = "") -> list[Case]:
     return [Case(**entry) for entry in run["cases"] if entry["key"].startswith(start)]
 
 
-def case_of(run: Run, key: str) -> Case | None:
-    """Return a race of a run, None if it was not held."""
-    return next((case for case in cases_of(run, key) if case.key == key), None)
-
-
-def ratio_of(case: Case | None, ours: str, other: str) -> float | None:
+def ratio_of(case: Case, ours: str, other: str) -> float | None:
     """Return how many times as fast as another we were; None unless both took part."""
-    seconds, base = (None, None) if case is None else (case.median(ours), case.median(other))
+    seconds, base = case.median(ours), case.median(other)
     return None if seconds is None or base is None else base / seconds
 
 

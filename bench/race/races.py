@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,8 @@ Say = Callable[[str], object]
 """Takes a line about the progress."""
 Table = Mapping[str, str | tuple[str, dict[str, Any]]]
 """Contenders by name, see `assemble`."""
+Setting = SimpleNamespace
+"""How much to do: the values of `Benchmark.settings` for this run."""
 Task = dict[str, Any]
 """Work for a contender in its own process, as JSON values."""
 
@@ -117,7 +120,7 @@ class Races:
 
     Attributes
     ----------
-    setting : dataclass
+    setting : Setting
         How much to do.
     folder : Path
         An empty folder for files that are read.
@@ -141,7 +144,7 @@ class Races:
     table: ClassVar[Table] = {}
 
     def __init__(
-        self, setting: Any, folder: Path, memory_folder: Path, names: list[str], say: Say
+        self, setting: Setting, folder: Path, memory_folder: Path, names: list[str], say: Say
     ) -> None:
         self.setting = setting
         self.folder = folder
@@ -237,7 +240,7 @@ class Races:
         """Return all measurements as JSON values."""
         return {
             "about": self.about(),
-            "setting": asdict(self.setting),
+            "setting": vars(self.setting),
             "nthreads": NTHREADS,
             "cases": [asdict(case) for case in self.cases],
             "notes": {one.name: one.note for one in self.contenders},
@@ -255,16 +258,15 @@ class Benchmark:
         Its data and contenders.
     work : dict of str to callable
         Kinds of work, each called with the running `Races`.
-    full, quick : dataclass
-        Settings of a run and of a try.
+    settings : dict of str to tuple
+        How much to do, by name: in a full run, and in a try.
     always : tuple of str
         Contenders that take part even if they are not chosen.
     """
 
     races: type[Any]
     work: dict[str, Callable[[Any], object]]
-    full: Any
-    quick: Any
+    settings: dict[str, tuple[Any, Any]]
     always: tuple[str, ...] = ()
 
 

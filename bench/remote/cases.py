@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from peers.data import Spec
 from race.page import surroundings
-from race.races import Benchmark, Case, Races, Task, file_system, size_of
+from race.races import Benchmark, Case, Races, Setting, Task, file_system, size_of
 from race.timing import signal
 
 from remote import blocks
@@ -21,7 +21,7 @@ from remote.contenders import (
     WORK,
     Contender,
 )
-from remote.data import ABOUT, FULL, QUICK, Setting, make_frames, pick_rows
+from remote.data import ABOUT, SETTINGS, make_frames, pick_rows
 from remote.serving import S3, publish, serving
 
 CODEC, LEVEL = "zstd", 3
@@ -179,6 +179,5 @@ def race_dask(races: Arrays) -> None:
 BENCHMARK = Benchmark(
     Arrays,
     {"requests": count_requests, "times": time_requests, "dask": race_dask},
-    FULL,
-    QUICK,
+    SETTINGS,
 )

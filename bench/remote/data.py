@@ -1,9 +1,8 @@
 """Stored data: small frames of a real film, and how much is done with them."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from frames.data import load_animation
+from race.races import Setting
 
 _NPICTURES = 16
 _SEED = 17
@@ -14,46 +13,26 @@ ABOUT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How much is done; by default a full run."""
-
-    nrows: int = 2048  # of the array of frames, uint8 (nrows, height, width, 3)
-    height: int = 120
-    width: int = 160
-    chunk_rows: int = 8
-    nclip: int = 32  # rows of a clip, also in the frame store
-    npicked: int = 1000  # rows of a random selection
-    step: int = 64  # of the slice
-    nfew: int = 100  # rows of a random selection that is timed
-    nnear: int = 256  # rows at the beginning to iterate over, when that is timed
-    delay: float = 0.02  # seconds that the server waits before each answer that is timed
-    nrounds: int = 3
-    block_nbytes: int = 16 << 20  # of a block of Dask
-    dask_nbytes: int = 128 << 20
-    dask_chunk_nbytes: int = 1 << 20
-    codecs: tuple[str, ...] = ("zstd", "lz4")
-    schedulers: tuple[str, ...] = ("threads", "2 processes")
-    ndask_rounds: int = 7
-
-
-FULL = Setting()
-QUICK = Setting(
-    nrows=256,
-    height=60,
-    width=80,
-    npicked=16,
-    nfew=8,
-    nnear=16,
-    delay=0.001,
-    nrounds=2,
-    block_nbytes=1 << 20,
-    dask_nbytes=4 << 20,
-    dask_chunk_nbytes=1 << 18,
-    codecs=("zstd",),
-    schedulers=("threads",),
-    ndask_rounds=2,
-)
+SETTINGS = {
+    "nrows": (2048, 256),  # of the array of frames, uint8 (nrows, height, width, 3)
+    "height": (120, 60),
+    "width": (160, 80),
+    "chunk_rows": (8, 8),
+    "nclip": (32, 32),  # rows of a clip, also in the frame store
+    "npicked": (1000, 16),  # rows of a random selection
+    "step": (64, 64),  # of the slice
+    "nfew": (100, 8),  # rows of a random selection that is timed
+    "nnear": (256, 16),  # rows at the beginning to iterate over, when that is timed
+    "delay": (0.02, 0.001),  # seconds that the server waits before each answer that is timed
+    "nrounds": (3, 2),
+    "block_nbytes": (16 << 20, 1 << 20),  # of a block of Dask
+    "dask_nbytes": (128 << 20, 4 << 20),
+    "dask_chunk_nbytes": (1 << 20, 1 << 18),
+    "codecs": (("zstd", "lz4"), ("zstd",)),
+    "schedulers": (("threads", "2 processes"), ("threads",)),
+    "ndask_rounds": (7, 2),
+}
+"""How much is done, in a full run and in a try."""
 
 
 def make_frames(setting: Setting) -> np.ndarray:

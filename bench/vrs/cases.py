@@ -9,7 +9,7 @@ from race.races import Benchmark, Case, Races, file_system, random_places, requi
 import bloscpack as bp
 from bloscpack import vrs
 from vrs.contenders import MCAP, OURS, TABLE, Contender
-from vrs.data import FIELD, FULL, QUICK, make_frames, make_motion
+from vrs.data import FIELD, SETTINGS, make_frames, make_motion
 from vrs.formats import Ours
 
 _SEED = 11
@@ -141,6 +141,5 @@ BENCHMARK = Benchmark(
         "writing": race_writing,
         "sizes": measure_sizes,
     },
-    FULL,
-    QUICK,
+    SETTINGS,
 )

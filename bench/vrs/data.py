@@ -1,9 +1,8 @@
 """Recorded data: a synthetic motion sensor, and noisy frames of real pictures."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from race.arrays import load_array
+from race.races import Setting
 
 _SEED = 7
 _GRAVITY = 9.81
@@ -23,19 +22,14 @@ MOTION = np.dtype(
 FIELD = "accelerometer"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How much is done; by default a full run."""
-
-    nrecords: int = 100_000  # of the motion sensor
-    nframes: int = 300  # of the camera
-    height: int = 480
-    width: int = 640
-    nrounds: int = 7
-
-
-FULL = Setting()
-QUICK = Setting(nrecords=500, nframes=40, height=48, width=64, nrounds=2)
+SETTINGS = {
+    "nrecords": (100_000, 500),  # of the motion sensor
+    "nframes": (300, 40),  # of the camera
+    "height": (480, 48),
+    "width": (640, 64),
+    "nrounds": (7, 2),
+}
+"""How much is done, in a full run and in a try."""
 
 
 def make_motion(setting: Setting) -> np.ndarray:

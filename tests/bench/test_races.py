@@ -2,6 +2,7 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -227,10 +228,10 @@ def test_the_judge_names_every_outcome(bench):
 def test_a_worker_times_what_it_has_checked(bench, tmp_path, is_wrong):
     pytest.importorskip("bloscpack.vrs")
     from race.worker import Worker, WorkerError
-    from vrs.data import QUICK, make_motion
+    from vrs.data import make_motion
     from vrs.formats import Ours
 
-    motion = make_motion(QUICK)[:100]
+    motion = make_motion(SimpleNamespace(nrecords=100))
     Ours().motion_writer(motion, "none")(tmp_path / "motion.vrs")
     motion["accelerometer"][17, 2] += 0.5 * is_wrong
     np.save(tmp_path / "motion.npy", motion)
