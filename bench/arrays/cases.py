@@ -8,7 +8,6 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from race.page import surroundings
 from race.races import Benchmark, Case, Races, file_system, remove, require
 from race.timing import OURS, cycling, loop_of, timed_loop
 
@@ -33,7 +32,7 @@ class Arrays(Races):
 
     def about(self) -> dict[str, str]:
         nmeasured = sum(one.is_measured for one in self.samples)
-        return surroundings(self) | {
+        return super().about() | {
             "arrays": f"{nmeasured} measured, {len(self.samples) - nmeasured} others",
             "files": file_system(self.memory_folder),
             "rounds": f"{self.setting.nrounds}, or {self.setting.nwrites} of writes",

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from race.page import surroundings
 from race.quality import psnr
-from race.races import Benchmark, Case, Races, Task, file_system, random_places, size_of
+from race.races import Benchmark, Case, Races, Task, random_places, size_of
 
 from benzina.contenders import LOAD, OPEN, PACK, PARSE, SAMPLE, TABLE
 from benzina.data import ABOUT, SETTINGS, make_pictures
@@ -42,15 +41,10 @@ class Pictures(Races):
 
     def about(self) -> dict[str, str]:
         setting = self.setting
-        about = surroundings(self)
-        about["files"] = (
-            f"read from {file_system(self.folder)}, in the page cache; packed to "
-            f"{file_system(self.memory_folder)}"
-        )
         sizes = ", ".join(f"{width} x {height}" for height, width in setting.sizes)
         texts = (text for name, text in ABOUT.items() if name not in self.absent)
-        about["pictures"] = f"{setting.npictures} of {sizes}; {'; '.join(texts)}"
-        return about | {"rounds": str(setting.nrounds)}
+        pictures = f"{setting.npictures} of {sizes}; {'; '.join(texts)}"
+        return super().about() | {"pictures": pictures}
 
     @cached_property
     def once(self) -> Path:

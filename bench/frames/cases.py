@@ -5,7 +5,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
-from race.page import surroundings
 from race.quality import psnr
 from race.races import Benchmark, Case, Races, file_system, random_places, remove, size_of
 
@@ -52,7 +51,7 @@ class Clips(Races):
                 libraries.append(f"{name} {version(name)}")
             except PackageNotFoundError:
                 continue
-        about = surroundings(self, libraries)
+        about = super().about(libraries)
         about["files"] = f"{file_system(self.folder)}, in the page cache"
         nrounds, nepochs = self.setting.nrounds, self.setting.nepochs
         about["rounds"] = f"{nrounds}; 5 of ingest and of opening, {nepochs} of loaders"

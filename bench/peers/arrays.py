@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from race.page import surroundings
 from race.races import Case, Races, file_system, folder_in_memory
 from race.timing import Loop
 
@@ -37,7 +36,7 @@ class Arrays(Races):
             np.save(self.folder / "array.npy", self.array)
 
     def about(self) -> dict[str, str]:
-        about = surroundings(self)
+        about = super().about()
         about["array"] = f"{self.array.nbytes / 1e6:g} MB {GENERATOR}"
         about["chunks"] = "; ".join(map(self._stored, SPECS))
         memory = f"; 'in memory': {file_system(self.memory_folder)}" if self.on_disk else ""

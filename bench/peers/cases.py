@@ -208,7 +208,6 @@ def _race_iteration(races: Arrays, spec: Spec) -> None:
 def race_files(races: Arrays) -> None:
     """Open files, and append to them."""
     _race_open(races)
-    _race_shape(races)
     _race_append(races, races.folder, "")
     if races.on_disk:
         _race_append(races, races.memory_folder, " in memory")
@@ -252,26 +251,6 @@ def _write_tiny(races: Arrays) -> Path:
 def tiny_name(ntiny: int) -> str:
     """Return the label of opening the file of very many chunks."""
     return f"{OURS}, {ntiny:,} chunks"
-
-
-def _race_shape(races: Arrays) -> None:
-    """Open a file that cannot grow, read the shape of its array, close it."""
-    nrows = min(_NAPPENDED * ZSTD.chunk_rows, len(races.array))
-    case = Case("shape", "open a file of fixed size, read its shape", 0)
-
-    def prepare(contender: Contender) -> dict[str, Loop]:
-        path = races.folder / f"fixed, {contender.name}"
-        contender.write_fixed(path, races.array[:nrows], ZSTD)
-
-        def shape() -> tuple[int, ...]:
-            with contender.open(path) as handle:
-                return tuple(handle.shape)
-
-        require(shape() == (nrows, *races.array.shape[1:]), contender.name, "the shape")
-        return {contender.name: loop_of(shape)}
-
-    races.race(case, prepare, is_plain=True, is_part=True)
-    _clean(races.folder, "fixed, *")
 
 
 def _race_append(races: Arrays, folder: Path, where: str) -> None:

@@ -68,10 +68,6 @@ class Contender(races.Contender):
         """Write a whole array to a new path."""
         raise NotImplementedError
 
-    def write_fixed(self, path: Path, array: np.ndarray, spec: Spec) -> None:
-        """Write an array that need not grow."""
-        self.write(path, array, spec)
-
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
         """Open, read everything into a new array, close."""
         raise NotImplementedError

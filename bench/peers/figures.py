@@ -31,7 +31,7 @@ _RACES = {
     "whole": ("read/", "write/"),
     "threads": ("threads/",),
     "rows": ("row/", "first/"),
-    "parts": ("block/", "stride/", "iterate/", "open", "shape", "append"),
+    "parts": ("block/", "stride/", "iterate/", "open", "append"),
 }
 _SMALL_MEMORY = 16 << 20  # bytes that do not depend on the chunks
 # Peers compress as we do; files that are not compressed are another kind.
@@ -93,7 +93,6 @@ _SHARES = (
     (f"row/{ZSTD_SMALL}", "h5py", 0.4),
     (f"first/{ZSTD}", BARE, 0.6),
     ("open", "h5py", 0.25),
-    ("shape", "h5py", 0.25),
 )
 
 

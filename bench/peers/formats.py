@@ -205,8 +205,7 @@ class Hdf5(Contender):
     modules = ("h5py", "hdf5plugin")
     is_parallel = False
 
-    def write(self, path: Path, array: np.ndarray, spec: Spec, *, is_fixed: bool = False) -> None:
-        """Create a dataset that can grow, or one of fixed size."""
+    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
         hdf5plugin = import_module("hdf5plugin")
         blosc = hdf5plugin.Blosc(cname=spec.codec, clevel=spec.clevel, shuffle=1)
         with self.lib.File(path, "w") as file:
@@ -214,13 +213,10 @@ class Hdf5(Contender):
                 "array",
                 data=array,
                 chunks=(spec.chunk_rows, *array.shape[1:]),
-                maxshape=None if is_fixed else (None, *array.shape[1:]),
+                maxshape=(None, *array.shape[1:]),
                 fletcher32=self.is_variant,
                 **blosc,
             )
-
-    def write_fixed(self, path: Path, array: np.ndarray, spec: Spec) -> None:
-        self.write(path, array, spec, is_fixed=True)
 
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
         with self.open(path) as dataset:

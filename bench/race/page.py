@@ -1,24 +1,15 @@
 """Pages of a run: surroundings, targets, tables."""
 
-import platform
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from operator import le
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Self
 
-import numpy as np
-
-import bloscpack
-from bloscpack.format.codec import BLOSC_VERSION
-from bloscpack.parallel.threads import available_cpus
-from race.races import Case, Races
-from race.timing import NTHREADS, ORIGINAL
+from race.races import Case
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -163,38 +154,6 @@ def text_table(lines: Lines) -> list[str]:
         )
         for line in lines
     ]
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
-def surroundings(races: Races, libraries: Iterable[str] = ()) -> dict[str, str]:
-    """Return the facts that every page lists above the figures.
-
-    `libraries` are versions beside those of the contenders.
-    """
-    about = {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "machine": f"{_processor()}, {available_cpus()} processors, {platform.system()}",
-        "threads": str(NTHREADS),
-        "versions": f"bloscpack {bloscpack.__version__}, C-Blosc {BLOSC_VERSION}, "
-        f"python-blosc {version('blosc')}, numpy {np.__version__}, "
-        f"Python {platform.python_version()}",
-    }
-    if races.original is not None:
-        versions = races.original.versions.items()
-        about[ORIGINAL] = ", ".join(f"{name} {number}" for name, number in versions)
-    if contenders := dict.fromkeys(one.version() for one in races.contenders):
-        about["contenders"] = "; ".join([*contenders, *libraries])
-    if races.absent:
-        about["not there"] = "; ".join(f"{who}: {why}" for who, why in races.absent.items())
-    return about
 
 
 def items(texts: dict[str, str]) -> list[str]:

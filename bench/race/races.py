@@ -1,9 +1,11 @@
 """Races of a run: contenders, folders, workers, results, and checks of what contenders return."""
 
+import platform
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 import bloscpack
+from bloscpack.format.codec import BLOSC_VERSION
+from bloscpack.parallel.threads import available_cpus
 from race.original import Original
 from race.timing import NTHREADS, ORIGINAL, Call, Loop, take_turns
 from race.worker import Worker, WorkerError, WorkerLoop
@@ -164,9 +168,31 @@ class Races:
     def make_data(self) -> None:
         """Make the data that all work shares; subclasses do."""
 
-    def about(self) -> dict[str, str]:
-        """Return facts that the page lists above the figures; subclasses add theirs."""
-        raise NotImplementedError
+    def about(self, libraries: Iterable[str] = ()) -> dict[str, str]:
+        """Return facts that the page lists above the figures; subclasses add theirs.
+
+        `libraries` are versions beside those of the contenders.
+        """
+        about = {
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "machine": f"{_processor()}, {available_cpus()} processors, {platform.system()}",
+            "threads": str(NTHREADS),
+            "versions": f"bloscpack {bloscpack.__version__}, C-Blosc {BLOSC_VERSION}, "
+            f"python-blosc {version('blosc')}, numpy {np.__version__}, "
+            f"Python {platform.python_version()}",
+        }
+        if self.original is not None:
+            versions = self.original.versions.items()
+            about[ORIGINAL] = ", ".join(f"{name} {number}" for name, number in versions)
+        if contenders := dict.fromkeys(one.version() for one in self.contenders):
+            about["contenders"] = "; ".join([*contenders, *libraries])
+        if self.absent:
+            about["not there"] = "; ".join(f"{who}: {why}" for who, why in self.absent.items())
+        about["files"] = (
+            f"read from {file_system(self.folder)}, in the page cache; "
+            f"written to {file_system(self.memory_folder)}"
+        )
+        return about | {"rounds": str(self.setting.nrounds)}
 
     def start_original(self) -> None:
         """Start bloscpack 0.16, which is named as absent if it cannot be."""
@@ -356,3 +382,12 @@ def file_system(folder: Path) -> str:
             if folder.resolve().is_relative_to(point) and len(point) >= len(str(best)):
                 best, kind = Path(point), name
     return f"{folder.parent} ({kind})"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

@@ -27,10 +27,8 @@ Call = Callable[[], object]
 Loop = Callable[[int], float]
 """Runs a call `count` times and returns the seconds that took."""
 
-# A round is long enough for the clock, and all rounds of a contender take about half a second.
+# A round is long enough for the clock.
 _ROUND_SECONDS = 0.02
-_ROUNDS = 21
-_ROUNDS_OF_LONG_CALLS = 7
 
 
 def loop_of(call: Call, clock: Callable[[], float] = perf_counter) -> Loop:
@@ -83,22 +81,18 @@ def cycling(get: Callable[[Any], object], items: list[Any], per_call: int) -> Ca
     return call
 
 
-def take_turns(
-    loops: dict[str, Loop], per_call: int = 1, nrounds: int | None = None
-) -> dict[str, list[float]]:
+def take_turns(loops: dict[str, Loop], per_call: int, nrounds: int) -> dict[str, list[float]]:
     """Run every loop once per round, in an order that rotates; return a figure for each round.
 
-    A figure is the seconds of one thing, of which a call does `per_call`. By default there are 21
-    rounds, or 7 where a call takes long.
+    A figure is the seconds of one thing, of which a call does `per_call`.
     """
     counts = {}
     for name, loop in loops.items():
         loop(1)
         counts[name] = max(1, ceil(_ROUND_SECONDS / loop(1)))
     names = list(loops)
-    is_short = max(counts.values()) > 1
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(nrounds or (_ROUNDS if is_short else _ROUNDS_OF_LONG_CALLS)):
+    for turn in range(nrounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             seconds[name].append(loops[name](counts[name]) / (counts[name] * per_call))

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from peers.data import Spec
-from race.page import surroundings
 from race.races import Benchmark, Case, Races, Setting, Task, file_system, size_of
 from race.timing import signal
 
@@ -63,7 +62,7 @@ class Arrays(Races):
 
     def about(self) -> dict[str, str]:
         setting = self.setting
-        about = surroundings(self, [f"{name} {version(name)}" for name in _LIBRARIES])
+        about = super().about([f"{name} {version(name)}" for name in _LIBRARIES])
         about["array"] = (
             f"uint8, {' x '.join(map(str, self.array.shape))}, {self.array.nbytes / 1e6:,.1f} MB "
             f"in chunks of {setting.chunk_rows} rows, Blosc with {CODEC}, level {LEVEL}; {ABOUT}"
@@ -71,7 +70,7 @@ class Arrays(Races):
         about["stored"] = ", ".join(
             f"{name} {nbytes / 1e6:,.1f} MB" for name, nbytes in self.sizes.items()
         )
-        about["files of Dask"] = f"in {file_system(self.folder)}, in the page cache"
+        about["files"] = f"of Dask in {file_system(self.folder)}, in the page cache"
         about["rounds"] = f"{setting.nrounds}; {setting.ndask_rounds} under Dask"
         return about
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-from race.page import surroundings
-from race.races import Benchmark, Case, Races, file_system, random_places, require, size_of
+from race.races import Benchmark, Case, Races, random_places, require, size_of
 
 import bloscpack as bp
 from bloscpack import vrs
@@ -31,14 +30,6 @@ class Recordings(Races):
         self.stored = {MOTION: make_motion(self.setting), FRAMES: make_frames(self.setting)}
         for what, values in self.stored.items():
             np.save(self.wanted(what), values)
-
-    def about(self) -> dict[str, str]:
-        about = surroundings(self)
-        about["files"] = (
-            f"read from {file_system(self.folder)}, in the page cache; "
-            f"written to {file_system(self.memory_folder)}"
-        )
-        return about | {"rounds": str(self.setting.nrounds)}
 
     def wanted(self, what: str) -> Path:
         return self.folder / f"{what}.npy"
