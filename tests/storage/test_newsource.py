@@ -14,11 +14,14 @@ from bloscpack import frames
 from bloscpack.exceptions import FileChangedError
 from bloscpack.storage.protocol import ByteSource
 
+from ..conftest import SMALL_FORMATS, SMALL_VECTORS, small_vectors
 from .newsource import DistantSource, PlainSource
 
-STORE = Path(__file__).resolve().parents[1] / "conformance" / "frames_jpeg.blp"
+STORE = SMALL_VECTORS.parent / "conformance" / "frames_jpeg.blp"
+CLIPS = [STORE, *(SMALL_FORMATS / name for name in small_vectors("recording.vrs", "hevc.bzna"))]
 ROWS = np.random.default_rng(0).integers(0, 256, (256, 4096), "u1")
 kinds = pytest.mark.parametrize("kind", [PlainSource, DistantSource])
+each_source = pytest.mark.parametrize("path", CLIPS, ids=lambda path: path.name)
 Kind = Callable[[bytes], ByteSource]
 
 
@@ -43,14 +46,16 @@ def test_array(kind: Kind, options: Any) -> None:
 
 
 @kinds
-def test_frame_store(kind: Kind) -> None:
-    data = STORE.read_bytes()
-    with frames.open(data) as expected, frames.open(kind(data)) as store:
-        assert list(store.keys()) == list(expected.keys())
-        for key in store:
-            assert np.array_equal(store[key].read(), expected[key].read())
-            assert np.array_equal(store[key][0], expected[key][0])
-        store.refresh()  # type: ignore[attr-defined]
+@each_source
+def test_source_of_clips(kind: Kind, path: Path) -> None:
+    data = path.read_bytes()
+    with frames.open(data) as expected, frames.open(kind(data)) as source:
+        assert list(source.keys()) == list(expected.keys())
+        for key in source:
+            assert np.array_equal(source[key].read(), expected[key].read())
+            assert np.array_equal(source[key][0], expected[key][0])
+        if path == STORE:
+            source.refresh()  # type: ignore[attr-defined]
     assert bp.verify(kind(data)).ok
 
 
@@ -64,11 +69,14 @@ def test_a_storage_with_a_place_can_be_pickled() -> None:
         again = pickle.loads(pickle.dumps(array))
     assert np.array_equal(again[7], ROWS[7])
     again.close()
-    data = STORE.read_bytes()
-    with frames.open(DistantSource(data)) as store:
-        handle = pickle.dumps(store)
+
+
+@each_source
+def test_sources_of_clips_are_pickled_with_their_storage(path: Path) -> None:
+    with frames.open(DistantSource(path.read_bytes())) as source:
+        handle = pickle.dumps(source)
     with pickle.loads(handle) as other:
-        assert len(other) == len(store)
+        assert len(other) == len(source)
 
 
 def test_another_version_is_refused() -> None:

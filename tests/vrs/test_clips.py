@@ -19,7 +19,6 @@ from bloscpack.exceptions import (
 )
 from bloscpack.frames.protocol import check_memory
 from bloscpack.media import image
-from bloscpack.storage.memory import MemorySource
 from bloscpack.types import AnyArray
 from bloscpack.vrs import streamclips
 from bloscpack.vrs.block.pixels import PixelFormat
@@ -27,19 +26,13 @@ from bloscpack.vrs.column.imageplace import IRREGULAR
 from bloscpack.vrs.format.format import RecordType
 from bloscpack.vrs.framesource import RecordingSource
 from bloscpack.vrs.layout.datalayout import DataLayout
-from bloscpack.vrs.layout.pieces import Piece, format_definition
 from bloscpack.vrs.read.decoding import StreamDecoder
 from bloscpack.vrs.streamclips import StreamClip
 
-from .recordings import Made, make_recording
+from .recordings import STREAM, Made, counted, layout, make_recording, opened
 from .vectorfiles import FOLDER, NAMES
 
-STREAM = "1201-1"
 U32, F64, STRING = "DataPieceValue<uint32_t>", "DataPieceValue<double>", "DataPieceString"
-
-
-def layout(*pieces: tuple[Any, ...]) -> str:
-    return format_definition(Piece(*piece) for piece in pieces)
 
 
 SPEC = layout(
@@ -59,10 +52,6 @@ def pixels(k: int, height: int = 6, width: int = 10) -> AnyArray:
 
 def spec(k: int, width: int = 10, height: int = 6, stride: int = 0, pixel: int = 1) -> bytes:
     return struct.pack("<dIIII", k / 10, width, height, stride, pixel)
-
-
-def opened(formats: dict[str, str], records: list[Made]) -> vrs.Recording:
-    return vrs.open(make_recording({STREAM: formats}, records))
 
 
 def places_of(clip: StreamClip) -> list[int]:
@@ -93,14 +82,15 @@ FORMATS = {
 }
 
 
-def make(name: str, n: int = 20, preset: str = "none", padding: int = 0) -> vrs.Recording:
+def content(
+    name: str, n: int = 20, preset: str = "none", padding: int = 0
+) -> tuple[dict[str, str], list[Made]]:
     formats, front = FORMATS[name]
     if padding:
         formats = {**formats, "RF:Data:1": formats["RF:Data:1"] + "+custom"}
-    records = [
+    return formats, [
         Made(front(k) + pixels(k).tobytes() + bytes(padding), preset=preset) for k in range(n)
     ]
-    return opened(formats, records)
 
 
 STACK = np.stack([pixels(k) for k in range(20)])
@@ -128,7 +118,8 @@ def test_images_of_the_vectors(name: str) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(("preset", "padding"), [("none", 0), ("zfast", 300), ("fast", 300)])
 def test_raw_images(name: str, preset: str, padding: int) -> None:
-    clip = make(name, preset=preset, padding=padding).streams[STREAM].frames
+    recording = opened(*content(name, preset=preset, padding=padding))
+    clip = recording.streams[STREAM].frames
     assert (clip.shape, clip.dtype) == ((20, 6, 10), np.uint8)
     assert (clip[:] == STACK).all()
     for selection in (slice(3, 17, 4), [5, 5, 0, 19, -1], 7, slice(0, 0), STACK[:, 0, 0] > 40):
@@ -141,24 +132,18 @@ def test_raw_images(name: str, preset: str, padding: int) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_read_for_some_frames(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    clip = make(name, 1000).streams[STREAM].frames
+def test_what_is_read_for_some_frames(name: str) -> None:
+    recording, reads = counted(*content(name, 1000))
+    clip = recording.streams[STREAM].frames
     clip[0]
-    reads: list[int] = []
-    read_at = MemorySource.read_at
-
-    def counted(self: MemorySource, offset: int, nbytes: int) -> memoryview:
-        reads.append(nbytes)
-        return read_at(self, offset, nbytes)
-
-    monkeypatch.setattr(MemorySource, "read_at", counted)
+    reads.clear()
     clip[500:504]
     assert len(reads) <= 7
-    assert sum(reads) < 5000
+    assert sum(nbytes for _, nbytes in reads) < 5000
     reads.clear()
     clip[500:504]
     assert len(reads) == 1
-    assert reads[0] < 4 * (60 + 32 + 60)
+    assert reads[0][1] < 4 * (60 + 32 + 60)
 
 
 def test_large_images_are_read_straight_to_their_place(
@@ -270,14 +255,15 @@ def test_many_sizes_are_taken_apart() -> None:
     assert places_of(clip) == [IRREGULAR] * 100
 
 
-def jpeg_recording(preset: str = "none") -> tuple[vrs.Recording, list[bytes]]:
+def jpegs(preset: str = "none") -> tuple[dict[str, str], list[Made], list[bytes]]:
+    """Return formats and records of images, and their files."""
     files = [image.encode_jpeg(pixels(k, 24, 32)) for k in range(6)]
     front = DataLayout.from_json(TEXT)
     records = [
         Made(front.encode({"n": k, "text": "x" * 300}) + file, preset=preset)
         for k, file in enumerate(files)
     ]
-    return opened({"RF:Data:1": "data_layout+image/jpg", "DL:Data:1:0": TEXT}, records), files
+    return {"RF:Data:1": "data_layout+image/jpg", "DL:Data:1:0": TEXT}, records, files
 
 
 def test_compressed_images_are_decoded_straight_to_their_place(
@@ -296,26 +282,20 @@ def test_compressed_images_are_decoded_straight_to_their_place(
     assert clip._records.headers.compressions.tolist() == [2] * 4
 
 
-def test_a_single_image_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_image_is_read_once() -> None:
     pytest.importorskip("simplejpeg")
-    recording, files = jpeg_recording()
-    reads: list[int] = []
-    read_at = MemorySource.read_at
-
-    def counted(self: MemorySource, offset: int, nbytes: int) -> memoryview:
-        reads.append(nbytes)
-        return read_at(self, offset, nbytes)
-
-    monkeypatch.setattr(MemorySource, "read_at", counted)
+    *content, files = jpegs()
+    recording, reads = counted(*content)
+    reads.clear()
     assert recording.streams[STREAM].frames[3].shape == (24, 32)
-    assert sum(nbytes >= len(files[3]) for nbytes in reads) == 1
+    assert sum(nbytes >= len(files[3]) for _, nbytes in reads) == 1
 
 
 @pytest.mark.parametrize("preset", ["none", "zfast"])
 def test_jpegs(preset: str) -> None:
     pytest.importorskip("simplejpeg")
-    recording, files = jpeg_recording(preset)
-    clip = recording.streams[STREAM].frames
+    *content_of_jpegs, files = jpegs(preset)
+    clip = opened(*content_of_jpegs).streams[STREAM].frames
     assert clip.shape == (6, 24, 32)
     expected = np.stack([image.decode(file, fast=False) for file in files])
     assert (clip[:] == expected).all()
@@ -323,7 +303,7 @@ def test_jpegs(preset: str) -> None:
     assert clip.read_images() == files
     assert clip.read_images([4, 1]) == [files[4], files[1]]
     assert clip.read_images(2) == [files[2]]
-    assert make("alone").streams[STREAM].frames.read_images() is None
+    assert opened(*content("alone")).streams[STREAM].frames.read_images() is None
 
 
 def test_pngs_of_all_kinds() -> None:

@@ -1,6 +1,5 @@
 """Columns: one field of all records, compared with the values of each record."""
 
-import pickle
 import struct
 from pathlib import Path
 from typing import Any
@@ -21,18 +20,9 @@ from bloscpack.vrs.column.numberfields import NumberField, iter_columns, read_nu
 from bloscpack.vrs.column.ragged import Ragged, Strings
 from bloscpack.vrs.format.format import RecordType
 from bloscpack.vrs.layout.datalayout import DataLayout
-from bloscpack.vrs.layout.pieces import Piece, format_definition
 
-from .recordings import Made, make_recording
+from .recordings import STREAM, Made, counted, layout, make_recording, opened
 from .vectorfiles import FOLDER, NAMES
-
-STREAM = "1201-1"
-
-
-def layout(*pieces: tuple[Any, ...]) -> str:
-    """Return the definition of pieces given as (label, type, size)."""
-    return format_definition(Piece(*piece) for piece in pieces)
-
 
 F32, F64, U32 = "DataPieceValue<float>", "DataPieceValue<double>", "DataPieceValue<uint32_t>"
 STRING, VECTOR = "DataPieceString", "DataPieceVector<uint16_t>"
@@ -87,19 +77,14 @@ def imu(k: int) -> bytes:
     return struct.pack("<d3f?", k / 8, k, -k, k / 2, k % 2)
 
 
-def opened(formats: dict[str, str], records: list[Made]) -> vrs.Recording:
-    return vrs.open(make_recording({STREAM: formats}, records))
-
-
-def imu_recording(n: int, preset: str = "none", padding: int = 0) -> vrs.Recording:
+def imus(n: int, preset: str = "none", padding: int = 0) -> tuple[dict[str, str], list[Made]]:
     formats = {"RF:Data:1": "data_layout+custom", "DL:Data:1:0": IMU}
-    return opened(formats, [Made(imu(k) + bytes(padding), preset=preset) for k in range(n)])
+    return formats, [Made(imu(k) + bytes(padding), preset=preset) for k in range(n)]
 
 
 @pytest.mark.parametrize("preset", ["none", "zfast", "fast"])
 def test_fields_of_fixed_size(preset: str) -> None:
-    recording = imu_recording(50, preset, 300)
-    stream = recording.streams[STREAM]
+    stream = opened(*imus(50, preset, 300)).streams[STREAM]
     acc = stream.field("acc")
     assert isinstance(acc, np.ndarray)
     assert (acc.dtype, acc.shape) == (np.dtype("<f4"), (50, 3))
@@ -116,16 +101,9 @@ def test_fields_of_fixed_size(preset: str) -> None:
     assert flags.tolist() == (k % 2 == 1).tolist()
 
 
-def test_headers_are_read_once_and_payloads_in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    recording = imu_recording(5000)
-    reads: list[tuple[int, int]] = []
-    read_at = MemorySource.read_at
-
-    def counted(self: MemorySource, offset: int, nbytes: int) -> memoryview:
-        reads.append((offset, nbytes))
-        return read_at(self, offset, nbytes)
-
-    monkeypatch.setattr(MemorySource, "read_at", counted)
+def test_headers_are_read_once_and_payloads_in_runs() -> None:
+    recording, reads = counted(*imus(5000))
+    reads.clear()
     stream = recording.streams[STREAM]
     stream.field("acc")
     size = recording.source.size()
@@ -425,16 +403,6 @@ def test_numbers_of_versions_that_disagree(tmp_path: Path) -> None:
         pytest.raises(ValueError, match="not a number or an array of numbers"),
     ):
         read_numbers(read.streams["241-1"], NumberField("data", "x"))
-
-
-def test_streams_and_selections_can_be_pickled() -> None:
-    recording = imu_recording(5)
-    selection = pickle.loads(pickle.dumps(recording[1:4]))
-    assert [record.timestamp for record in selection] == [1, 2, 3]
-    stream = recording.streams[STREAM]
-    copy = pickle.loads(pickle.dumps(stream))
-    assert (copy.id, copy.counts) == (stream.id, stream.counts)
-    assert copy.field("t").tolist() == [0, 0.125, 0.25, 0.375, 0.5]
 
 
 def test_strings_and_ragged_rows() -> None:

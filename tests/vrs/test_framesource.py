@@ -1,6 +1,5 @@
 """Recordings as frame sources: ids, batches, and opening by file type."""
 
-import os
 import pickle
 from pathlib import Path
 
@@ -114,29 +113,6 @@ def test_fields_that_are_numbers_are_columns(tmp_path: Path) -> None:
         [(stream, field, times, numbers)] = columns
     assert (stream, field, times.tolist()) == ("241-1", "turn", [0.25, 0.5])
     assert numbers.tolist() == [[1, 2, 3], [2, 2, 3]]
-
-
-def test_used_in_a_forked_child(path: Path) -> None:
-    with RecordingSource(path) as source:
-        clip = source[IDS[1]]
-        clip[0]
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0 if (clip[:] == STACKS[IDS[1]]).all() else 1)
-        assert (clip[:] == STACKS[IDS[1]]).all()
-        assert os.waitpid(pid, 0)[1] == 0
-        copy = pickle.loads(pickle.dumps(source))
-    with copy:
-        assert (copy[IDS[1]][3] == STACKS[IDS[1]][3]).all()
-
-
-def test_one_clip_in_many_threads(path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with RecordingSource(path) as source, ThreadPoolExecutor(4) as pool:
-        clips = [source[IDS[k % 3]] for k in range(6)] * 10
-        found = list(pool.map(lambda clip: bool((clip[2:] == STACKS[clip.id][2:]).all()), clips))
-    assert found == [True] * 60
 
 
 def test_to_another_type_only_its_clips_of_frames_are_copied(path: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Indexes: vectors both ways, salvage of split indexes, impossible sizes, sorting."""
+"""Indexes: packed as in the vectors, salvage of split indexes, impossible sizes, sorting."""
 
 import numpy as np
 import pytest
@@ -61,30 +61,6 @@ def make_entries(n: int, **columns: object) -> Entries:
     for name, values in columns.items():
         entries[name] = values
     return entries
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_entries_equal_the_records_of_the_manifest(name: str) -> None:
-    file = VectorFile(name)
-    if not file.header.index_offset:
-        assert file.manifest["index"].startswith("none")
-        return
-    header, payload = file.record(file.header.index_offset)
-    content = unpack_index(header, payload, nbytes_present=len(file.data))
-    description = file.record(file.header.description_offset)[0]
-    start = file.header.first_record_offset or file.header.description_offset + description.size
-    offsets = start + np.cumsum(content.entries["size"], dtype=np.int64) - content.entries["size"]
-    table = RecordTable.from_entries(content.entries, offsets, content.stream_ids)
-    table = table.take(np.flatnonzero(table.record_type != RecordType.TAGS))
-    assert content.is_complete
-    assert len(table) == file.manifest["n_records"]
-    for record in file.manifest["records"]:
-        row = record["i"]
-        assert table.offset[row] == record["offset"]
-        assert table.size[row] == record["disk_size"]
-        assert table.timestamp[row] == record["timestamp"]
-        assert str(table.streams[table.stream[row]]) == record["stream_id"]
-        assert RecordType(table.record_type[row]).name.lower() == record["type"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""Every metadata block of the vectors: definitions, sizes and values equal the manifests."""
+"""Definitions of the vectors come back; values in the form of their manifests."""
 
 import hashlib
 import json
@@ -47,21 +47,6 @@ def long_value(one: list[Any], expected: list[Any]) -> list[Any]:
     text = json.dumps(one[2], sort_keys=True)
     digest = {"$sha256_of_json": hashlib.sha256(text.encode()).hexdigest(), "$len": len(one[2])}
     return one if expected == [*one[:2], digest] else expected
-
-
-@each_file
-def test_values_and_sizes(name: str) -> None:
-    layouts: dict[str, DataLayout] = {}
-    for block in VectorFile(name).metadata_blocks():
-        layout = layouts.setdefault(block.definition, DataLayout.from_json(block.definition))
-        values, nbytes = layout.decode(block.data)
-        assert nbytes == block.nbytes == layout.nbytes(block.data), block.where
-        listed = [list(one) for one in layout.iter_values(block.data)]
-        for one, expected in zip(as_manifest(listed), block.values, strict=True):
-            assert typed(one) == typed(expected) or one == long_value(one, expected), block.where
-        assert len(values) == len(listed)
-        assert layout.undecodable is None
-        assert not layout.missing
 
 
 @each_file

@@ -173,78 +173,32 @@ def test_the_head_of_a_split_file_whose_index_was_never_closed(tmp_path: Path) -
             assert recording.report.index_fault is not None
 
 
-def damage_count(data: bytearray, built: Built) -> None:
-    at = built.index_offset + 32 + 4 + 6
-    pack_into("<I", data, at, 3)
-
-
-def damage_size(data: bytearray, built: Built) -> None:
-    pack_into("<I", data, built.index_offset + 32 + 14 + 19 * 2 + 8, 1000)
-
-
-def damage_type(data: bytearray, built: Built) -> None:
-    data[built.index_offset + 32 + 14 + 19 * 2 + 12] = 9
-
-
-def damage_last_time(data: bytearray, built: Built) -> None:
-    count = len(built.records)
-    pack_into("<d", data, built.index_offset + 32 + 14 + 19 * (count - 1), 1e9)
-
-
-def damage_stream(data: bytearray, built: Built) -> None:
-    pack_into("<i", data, built.index_offset + 32 + 14 + 13, 242)
-
-
-def damage_version(data: bytearray, built: Built) -> None:
-    pack_into("<I", data, built.index_offset + 12, 4)
-
-
-def damage_record_size(data: bytearray, built: Built) -> None:
-    pack_into("<I", data, built.index_offset, 1 << 31)
-
-
-def damage_header(data: bytearray, built: Built) -> None:
-    data[built.index_offset + 26] = 0
-
-
-def damage_stream_count(data: bytearray, built: Built) -> None:
-    pack_into("<I", data, built.index_offset + 32, 0xFFFFFFFF)
-
-
-def damage_offset(data: bytearray, built: Built) -> None:
-    pack_into("<q", data, 24, -5)
-
-
-def damage_offset_far(data: bytearray, built: Built) -> None:
-    pack_into("<q", data, 24, 1 << 62)
-
-
-def damage_first(data: bytearray, built: Built) -> None:
-    pack_into("<q", data, 40, 1 << 40)
-
-
-DAMAGES: list[Callable[[bytearray, Built], None]] = [
-    damage_count,
-    damage_size,
-    damage_type,
-    damage_last_time,
-    damage_stream,
-    damage_version,
-    damage_record_size,
-    damage_header,
-    damage_stream_count,
-    damage_offset,
-    damage_offset_far,
-    damage_first,
-]
+# Format, offset (of the file, or behind the start of the index or of its first entry) and new value.
+INDEX, ENTRIES = "index", "entries"
+DAMAGES = {
+    "count": ("<I", INDEX, 32 + 4 + 6, 3),
+    "size": ("<I", ENTRIES, 19 * 2 + 8, 1000),
+    "type": ("<B", ENTRIES, 19 * 2 + 12, 9),
+    "last time": ("<d", ENTRIES, 19 * 6, 1e9),
+    "stream": ("<i", ENTRIES, 13, 242),
+    "version": ("<I", INDEX, 12, 4),
+    "record size": ("<I", INDEX, 0, 1 << 31),
+    "header": ("<B", INDEX, 26, 0),
+    "stream count": ("<I", INDEX, 32, 0xFFFFFFFF),
+    "offset": ("<q", "file", 24, -5),
+    "far offset": ("<q", "file", 24, 1 << 62),
+    "first": ("<q", "file", 40, 1 << 40),
+}
 
 
 @pytest.mark.parametrize("index", ["end", "front"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_wrong_index_hides_no_record(index: str, damage: Any) -> None:
+def test_a_wrong_index_hides_no_record(index: str, damage: str) -> None:
     built = build(numbered(7), index)
     data = bytearray(built.data)
-    damage(data, built)
+    form, base, offset, value = DAMAGES[damage]
+    start = {"file": 0, INDEX: built.index_offset, ENTRIES: built.index_offset + 32 + 14}[base]
+    pack_into(form, data, start + offset, value)
     recording = opened(data)
     assert payloads(recording) == expected(built)
     assert recording.index_kind == "scanned"

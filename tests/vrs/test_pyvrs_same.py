@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import bloscpack.vrs.pyvrs
+import tests.oracle
 from tests import snippets
 from tests.oracle import Oracle
 
@@ -241,6 +242,13 @@ def test_big_endian_samples(wheel: Oracle) -> None:
     source = "r = vrs.SyncVRSReader(folder + '/enc_audio.vrs')\nplain(r[34].audio_blocks[0])"
     assert wheel.outcome(source, folder=str(manifests.FOLDER))[0] == "died"
     assert outcome(source)[1][1:3] == ("<i2", (5, 3))
+
+
+def test_a_wheel_that_hangs_is_ended(wheel: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tests.oracle, "ANSWER_TIMEOUT_S", 0.1)
+    assert wheel.outcome("import signal; signal.pause()")[0] == "died"
+    monkeypatch.undo()
+    assert wheel("1 + 1") == 2
 
 
 def outcome(source: str) -> tuple[str, Any]:

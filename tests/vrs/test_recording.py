@@ -6,7 +6,6 @@ import io
 import os
 import pickle
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -407,37 +406,6 @@ def test_pickles_of_other_places(path: Path, tmp_path: Path) -> None:
         again.close()
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(vrs.open(io.BytesIO(data)))
-
-
-def test_threads_share_a_recording(path: Path) -> None:
-    with vrs.open(path) as recording, ThreadPoolExecutor(8) as pool:
-        expected = wanted(IN_TIME)
-        for found in pool.map(lambda _: seen(recording), range(40)):
-            assert found == expected
-        order = list(range(len(RECORDS))) * 50
-        found_one = list(pool.map(lambda k: seen([recording[k]])[0], order))
-        assert found_one == expected * 50
-
-
-def test_a_forked_child_shares_a_recording(recording: Recording) -> None:
-    iterator = iter(recording)
-    next(iterator)
-    children = []
-    for _ in range(3):
-        child = os.fork()
-        if not child:
-            good = False
-            try:
-                good = all(seen(recording) == wanted(IN_TIME) for _ in range(50))
-                good = good and seen(iterator) == wanted(IN_TIME[1:])
-            finally:
-                os._exit(0 if good else 1)
-        children.append(child)
-    for _ in range(50):
-        assert seen(recording) == wanted(IN_TIME)
-    assert seen(iterator) == wanted(IN_TIME[1:])
-    for child in children:
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_selections_outlive_the_recording(path: Path) -> None:

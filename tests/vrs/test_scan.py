@@ -13,21 +13,8 @@ from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
 from bloscpack.vrs.read.scan import Gap, Scan, scan_records
 
+from ..counting import CountingBytes
 from .recordingfiles import Built, Rec, build, header, numbered
-
-
-class CountingSource(MemorySource):
-    """Source that counts reads and their bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.nreads = self.nbytes = 0
-
-    def read_at(self, offset: int, nbytes: int) -> memoryview:
-        found = super().read_at(offset, nbytes)
-        self.nreads += 1
-        self.nbytes += len(found)
-        return found
 
 
 def scan(data: Any, **options: Any) -> Scan:
@@ -209,22 +196,22 @@ def test_a_recording_in_a_payload_is_not_scanned_as_records() -> None:
 
 
 def test_small_records_are_read_in_runs_and_of_large_ones_little() -> None:
-    small = CountingSource(bytes(build(numbered(20_000), "none").data))
+    small = CountingBytes(bytes(build(numbered(20_000), "none").data))
     assert len(scan_records(small, 80).offsets) == 20_000
-    assert small.nreads < 10
-    large = CountingSource(bytes(build([Rec(0.0, bytes(1 << 20))] * 8, "none").data))
+    assert len(small.reads) < 10
+    large = CountingBytes(bytes(build([Rec(0.0, bytes(1 << 20))] * 8, "none").data))
     assert len(scan_records(large, 80).offsets) == 8
-    assert large.nbytes < 8 * (1 << 13)
+    assert sum(nbytes for _, nbytes in large.reads) < 8 * (1 << 13)
 
 
 @pytest.mark.parametrize("pattern", [b"\x01", pack("<II", 0x10100, 0x20100)])
 def test_a_file_that_looks_like_headers_everywhere_is_given_up(pattern: bytes) -> None:
     built = build(numbered(2), "none")
     data = bytes(built.data) + b"abcde" + pattern * ((3 << 20) // len(pattern))
-    source = CountingSource(data)
+    source = CountingBytes(data)
     found = scan_records(source, 80)
     assert found.offsets.tolist() == built.offsets
-    assert source.nreads < 210_000
+    assert len(source.reads) < 210_000
     assert sum(gap.nbytes for gap in found.gaps) == len(data) - len(built.data)
 
 

@@ -9,6 +9,7 @@ import pytest
 import bloscpack as bp
 from bloscpack import vrs
 from tests.conftest import SMALL_FORMATS
+from tests.oracle import Oracle
 from tests.vectors.pictures import frame, is_close
 
 pytest.importorskip("simplejpeg", reason="the package simplejpeg is not installed")
@@ -21,6 +22,7 @@ RECORDINGS = ("recording", "recording_zstd", "recording_split")
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_every_kind_of_content_is_read(name: str) -> None:
     with vrs.open(SMALL_FORMATS / f"{name}.vrs") as recording:
+        assert recording.report.is_clean
         assert recording.file_tags["made"] == "for tests"
         assert len(recording) == 1 + 4 * NSHOTS
         flavors = {stream.flavor: stream for stream in recording.streams.values()}
@@ -41,20 +43,6 @@ def test_every_kind_of_content_is_read(name: str) -> None:
             assert np.array_equal(sound.data[number].blocks[0].array(), samples(number))
             payload = bytes(other.states[number].blocks[0].data)
             assert payload == b"state %d" % number * 30
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_all_have_the_same_records(name: str) -> None:
-    with (
-        vrs.open(SMALL_FORMATS / f"{name}.vrs") as one,
-        vrs.open(SMALL_FORMATS / "recording.vrs") as other,
-    ):
-        assert one.report.is_clean
-        assert [(record.stream_id, record.timestamp) for record in one] == [
-            (record.stream_id, record.timestamp) for record in other
-        ]
-        for row in range(len(one)):
-            assert bytes(one.read_payload(row)) == bytes(other.read_payload(row))
 
 
 def test_records_lie_where_their_headers_say() -> None:
@@ -98,3 +86,14 @@ def test_the_writer_makes_the_same_records_today(tmp_path: Path) -> None:
     ):
         assert len(now) == len(original)
         assert list(now.streams) == list(original.streams)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_the_wheel_reads_them(wheel: Oracle, name: str) -> None:
+    path = SMALL_FORMATS / f"{name}.vrs"
+    found = wheel("dump(path, conversion='RAW_BUFFER')", path=str(path))
+    with vrs.open(path) as recording:
+        assert found["n_records"] == len(recording)
+        assert found["checksum"] == recording.checksum()
+        assert found["file_tags"] == dict(recording.file_tags)
+        assert list(found["streams"]) == [str(stream) for stream in recording.streams]

@@ -7,29 +7,17 @@ decompresses payloads.
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bloscpack.vrs.format.format import RECORD_HEADER_SIZE, Compression, FileHeader, RecordHeader
+from bloscpack.vrs.format.format import RECORD_HEADER_SIZE, FileHeader, RecordHeader
 from bloscpack.vrs.format.payload import decode_payload
 
 from . import manifests
 from .manifests import FOLDER
 
 NAMES = list(manifests.listed())
-
-
-@dataclass(frozen=True)
-class MetadataBlock:
-    """A metadata block in the manifest, and its bytes with all following ones."""
-
-    where: str
-    definition: str
-    data: bytes
-    nbytes: int
-    values: list[list[Any]]
 
 
 class VectorFile:
@@ -75,44 +63,6 @@ class VectorFile:
             for tag, text in stream["vrs_tags"].items():
                 if tag.startswith("DL:"):
                     yield stream_id, tag, text if isinstance(text, str) else _long_text(text)
-
-    def payload(self, record: dict[str, Any]) -> bytes:
-        """Return the decoded payload of a record of the manifest."""
-        start = record["offset"]
-        stored = self.data[start + RECORD_HEADER_SIZE : start + record["disk_size"]]
-        compression = Compression[record["compression"].upper()]
-        payload = bytes(decode_payload(stored, compression, record["payload_size"]))
-        assert hashlib.sha256(payload).hexdigest() == record["payload_sha256"]
-        return payload
-
-    def metadata_blocks(self) -> Iterator[MetadataBlock]:
-        """Yield the metadata blocks of all records that the manifest lists."""
-        texts = {(stream, tag): text for stream, tag, text in self.definitions()}
-        for record in self.manifest["records"]:
-            if all(block["kind"] != "metadata" for block in record["blocks"]):
-                continue
-            payload, at = self.payload(record), 0
-            for index, block in enumerate(record["blocks"]):
-                if block["kind"] == "metadata":
-                    tag = f"DL:{record['type'].title()}:{record['format_version']}:{index}"
-                    yield MetadataBlock(
-                        f"{self.name}, record at {record['offset']}, block {index}",
-                        texts[record["stream_id"], tag],
-                        payload[at:],
-                        block["size"],
-                        block["values"],
-                    )
-                # Only an unsupported block has no size, and it is the last one.
-                at += block["size"] or 0
-
-
-def is_tag(text: str, expected: object) -> bool:
-    """Return whether a tag equals the manifest's, which has digests of long tags."""
-    if not isinstance(expected, dict):
-        return text == expected
-    if "$hex" in expected:
-        return text.encode("utf-8", "surrogateescape").hex() == expected["$hex"]
-    return len(text) == expected["$len"] and text == manifests.Digest(expected["$sha256_of_json"])
 
 
 def _long_text(digest: dict[str, Any]) -> str:
