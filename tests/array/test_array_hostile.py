@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError
 
-from ..arrayfiles import array_file, content_file
+from ..arrayfiles import content_file
 
 CONTENT = bytes(range(96))
 SOUND = {"dtype": "'<i4'", "shape": [24], "order": "C", "container": "numpy"}
@@ -116,16 +116,25 @@ def test_chunks_of_part_items_of_most_dimensions() -> None:
     assert found == CONTENT[20:24]
 
 
-@pytest.mark.parametrize("dtype", ["'|S0'", "'<U0'", "'|V0'", "[]", "[('a', '|V0')]"])
-@pytest.mark.parametrize("length", [1, 1000, 10**9, 2**62, 2**70])
-def test_items_of_zero_bytes_cost_nothing(dtype: str, length: int) -> None:
-    data = content_file(b"", SOUND | {"dtype": dtype, "shape": [length]})
-    for read in (bp.load, bp.unpack_ndarray_from_bytes, lambda file: bp.open(file)[:]):
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("'S0'", "'|S0'", "'U0'", "'<U0'", "'a0'", "'|V0'", "'S'", "'U'", "'V'", "[]"),
+        "[('a', '|V0')]",
+    ],
+)
+@pytest.mark.parametrize(
+    "shape", [[], [0], [1], [2, 3], [1000], [10**9], [2**62], [2**70]], ids=str
+)
+def test_items_of_zero_bytes_cost_nothing(dtype: str, shape: list[int]) -> None:
+    """numpy gives new arrays of such items an item size of 1, which must not have any effect."""
+    data = content_file(b"", SOUND | {"dtype": dtype, "shape": shape})
+    for read in (bp.load, bp.unpack_ndarray_from_bytes, lambda file: bp.open(file)[...]):
         tracemalloc.start()
         try:
             found = read(data)
-            assert found.shape == (length,)
-            assert found.nbytes == 0
+            assert found.shape == tuple(shape)
+            assert found.nbytes == found.dtype.itemsize == 0
         except BloscpackError:
             continue
         finally:
@@ -205,13 +214,6 @@ def test_attributes_of_any_kind() -> None:
             assert opened.attrs == (attrs if isinstance(attrs, dict) else {})
 
 
-def test_metadata_that_do_not_describe_an_array() -> None:
-    values: list[Any] = [[], "numpy", 5, {"container": "numpy"}, {"container": ["numpy"]}, {}]
-    for metadata in values:
-        with pytest.raises(BloscpackError):
-            bp.unpack_ndarray_from_bytes(content_file(CONTENT, metadata))
-
-
 def test_shape_that_the_chunks_do_not_have() -> None:
     # The header and the metadata agree on 2 GiB; the chunk has 96 bytes.
     data = bytearray(content_file(CONTENT, SOUND | {"shape": [2**29 - 100]}))
@@ -253,15 +255,3 @@ def test_any_metadata_give_an_array_or_a_documented_error(
     assert not found.dtype.hasobject
     assert found.nbytes == len(CONTENT)
     assert found.tobytes("A") == CONTENT
-
-
-@given(st.integers(0, 10_000), st.integers(1, 255))
-def test_a_flipped_byte_is_noticed_or_harmless(position: int, mask: int) -> None:
-    array = np.arange(100, dtype="<i4").reshape(10, 10)
-    data = bytearray(array_file(array, chunk_nbytes=80, checksum="crc32"))
-    data[position % len(data)] ^= mask
-    try:
-        found = bp.load(bytes(data))
-    except BloscpackError:
-        return
-    assert found.tobytes("A") == array.tobytes()

@@ -1,8 +1,6 @@
 """Reading parts of an array: equal to numpy, from the needed chunks only, with clear errors."""
 
 import io
-import multiprocessing
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -372,48 +370,3 @@ class TestOtherFiles:
 
     def test_no_bytes(self) -> None:
         assert bp.load(content_file(b"", None)).shape == (0,)
-
-
-class TestSharing:
-    ARRAY = fill(np.dtype("<i4"), (200, 100), 7)
-
-    def test_many_threads_on_one_array(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.blp"
-        path.write_bytes(rows_file(self.ARRAY, 3))
-        wrong: list[int] = []
-        with bp.open(path) as opened:
-
-            def work(seed: int) -> None:
-                for step in range(60):
-                    row = (seed * 37 + step * 61) % 190
-                    if not np.array_equal(opened[row : row + 9], self.ARRAY[row : row + 9]):
-                        wrong.append(row)
-
-            threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert not wrong
-
-    def test_fork_after_use(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.blp"
-        large = np.arange(4 << 20, dtype="<i4").reshape(-1, 1024)
-        bp.save(path, large, codec="lz4")
-        context = multiprocessing.get_context("fork")
-        with bp.open(path, nthreads=3) as opened:
-            assert opened[...].sum() == large.sum()
-            processes = [context.Process(target=check_in_child, args=(opened, n)) for n in range(3)]
-            for process in processes:
-                process.start()
-            for process in processes:
-                process.join(240)
-                if process.exitcode is None:
-                    process.kill()
-            assert [process.exitcode for process in processes] == [0, 0, 0]
-            assert_same(opened[5], large[5])
-
-
-def check_in_child(opened: bp.Array, seed: int) -> None:
-    assert opened[...].sum() == opened[::-1].sum()
-    assert opened[seed * 1000, 0] == seed * 1000 * 1024

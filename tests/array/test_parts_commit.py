@@ -1,7 +1,9 @@
-"""Commit and abort: the file appears whole or not at all, and no parts remain."""
+"""Commit: gaps, overlaps, foreign records and damaged parts are refused.
+
+The life of a job is tested in `storage/test_remoteparts.py`, in files and in object stores.
+"""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,12 +33,6 @@ def all_written(job: PartsJob, array: AnyArray, step: int = 6) -> list[PartRecor
 
 
 class TestCommit:
-    def test_nothing_appears_before(self, job: PartsJob, array: AnyArray) -> None:
-        records = all_written(job, array)
-        assert not Path(job.path).exists()
-        job.commit(records)
-        assert np.array_equal(bp.load(job.path), array)
-
     def test_gaps(self, job: PartsJob, array: AnyArray) -> None:
         records = all_written(job, array)
         assert job.missing(records) == []
@@ -149,33 +145,6 @@ class TestCommit:
         with pytest.raises(ChecksumMismatch, match="chunk 2"):
             bp.load(job.path)
 
-    def test_once_more(self, job: PartsJob, array: AnyArray) -> None:
-        """A cluster may run the last task twice: that succeeds unless the file has changed."""
-        records = all_written(job, array)
-        job.commit(records)
-        before = Path(job.path).stat()
-        job.commit(records)
-        assert Path(job.path).stat().st_ino == before.st_ino
-        bp.save(job.path, array + 1, chunks=3)
-        with pytest.raises(FileNotFoundError, match="committed or aborted"):
-            job.commit(records)
-        Path(job.path).unlink()
-        with pytest.raises(FileNotFoundError, match="committed or aborted"):
-            job.commit(records)
-
-    def test_joined_and_not_ended(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
-        """`join` keeps the parts, so that it can be repeated; `abort` keeps the file."""
-        assert job.target_tag() == ""
-        records = all_written(job, array)
-        job.join(records)
-        tag = job.target_tag()
-        assert len(list(tmp_path.iterdir())) == 2
-        job.join(records)
-        assert job.target_tag() not in ("", tag)
-        job.abort()
-        assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
-        assert np.array_equal(bp.load(job.path), array)
-
     def test_a_file_that_is_replaced(self, job: PartsJob, array: AnyArray) -> None:
         """The old file stays until the commit; the new file and the parts have its permissions."""
         path = Path(job.path)
@@ -188,21 +157,6 @@ class TestCommit:
         job.commit(records)
         assert np.array_equal(bp.load(path), array)
         assert path.stat().st_mode & 0o777 == 0o600
-
-    def test_a_file_that_must_not_be_replaced(self, tmp_path: Path) -> None:
-        options: dict[str, Any] = {"shape": (3,), "dtype": "u1", "overwrite": False}
-        job = bp.parts(tmp_path / "a.blp", **options)
-        records = [job.write(0, np.zeros(3, "u1"))]
-        bp.save(tmp_path / "a.blp", np.ones(5))
-        with pytest.raises(FileExistsError, match=r"a\.blp"):
-            job.commit(records)
-        with pytest.raises(FileExistsError, match=r"a\.blp"):
-            bp.parts(tmp_path / "a.blp", **options)
-        (tmp_path / "a.blp").unlink()
-        job.join(records)
-        job.join(records)
-        job.commit(records)
-        job.commit(records)
 
     def test_a_file_that_a_writer_has_open(self, job: PartsJob, array: AnyArray) -> None:
         records = all_written(job, array)
@@ -220,58 +174,3 @@ class TestCommit:
         written(tmp_path / "link.blp", array)
         assert (tmp_path / "link.blp").is_symlink()
         assert np.array_equal(bp.load(tmp_path / "real" / "a.blp"), array)
-
-
-class TestAbort:
-    def test_nothing_is_left(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
-        records = all_written(job, array)
-        job.abort()
-        job.abort()
-        assert list(tmp_path.iterdir()) == []
-        with pytest.raises(FileNotFoundError, match="committed or aborted, or was never begun"):
-            job.write(0, array)
-        with pytest.raises(FileNotFoundError, match=r"committed or aborted.*a\.blp"):
-            job.commit(records)
-        assert list(tmp_path.iterdir()) == []
-
-    def test_a_task_that_comes_late(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
-        """A task that is writing a part when the job ends leaves nothing."""
-        sink = job._store.create_part("late")
-        job.abort()
-        sink.write(bytes(100_000))
-        sink.commit()
-        assert list(tmp_path.iterdir()) == []
-
-    def test_a_block_that_ends(self, tmp_path: Path, array: AnyArray) -> None:
-        options: dict[str, Any] = {"shape": SHAPE, "dtype": "i4", "chunks": 3}
-        with bp.parts(tmp_path / "a.blp", **options) as job:
-            all_written(job, array)
-        assert list(tmp_path.iterdir()) == []
-        with (
-            pytest.raises(ValueError, match="not whole chunks"),
-            bp.parts(tmp_path / "a.blp", **options) as job,
-        ):
-            job.write(0, array[: 1 + job.write(0, array).start])
-        assert list(tmp_path.iterdir()) == []
-        with bp.parts(tmp_path / "a.blp", **options) as job:
-            job.commit(all_written(job, array))
-        assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
-
-    def test_a_job_made_again(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
-        all_written(job, array)
-        other = PartsJob(tmp_path / "b.blp", shape=SHAPE, dtype="i4", id=job.id)
-        other.abort(others=True)
-        assert list(tmp_path.iterdir())
-        PartsJob(job.path, shape=(), dtype="u1", id=job.id).abort()
-        assert list(tmp_path.iterdir()) == []
-
-    def test_parts_of_killed_programs_are_removed(self, tmp_path: Path, array: AnyArray) -> None:
-        path = tmp_path / "a.blp"
-        for name in ("a.blp", "a.blp", "b.blp"):
-            all_written(bp.parts(tmp_path / name, shape=SHAPE, dtype="i4", chunks=3), array)
-        job = bp.parts(path, shape=SHAPE, dtype="i4", chunks=3)
-        assert len(list(tmp_path.iterdir())) == 4
-        job.abort()
-        assert len(list(tmp_path.iterdir())) == 3
-        job.abort(others=True)
-        assert len(list(tmp_path.iterdir())) == 1  # of b.blp

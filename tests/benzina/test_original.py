@@ -158,13 +158,8 @@ class TestTrack:
                     assert Track(file, "bzna_fname").video_configuration_location() is None
 
     def test_past_4_gib(self, tmp_path: Path) -> None:
-        recipe = vectors.manifest()["sparse"]["sparse_4g.bzna"]
         path = tmp_path / "sparse.bzna"
-        with path.open("wb") as stream:
-            stream.truncate(recipe["total_size"])
-            for segment in recipe["segments"]:
-                stream.seek(segment["offset"])
-                stream.write(vectors.data(segment["file"]))
+        recipe = vectors.write_sparse(path)
         with Track(path, "bzna_input") as track:
             file = track[4].as_file()
             offset, size = Track(file, "bzna_thumb").sample_location(0)

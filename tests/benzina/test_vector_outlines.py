@@ -1,13 +1,12 @@
 """Boxes and tables of files by Benzina's tools, compared with the manifest."""
 
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bloscpack.benzina.mp4.bmff import CHUNK_RUN, Window, children, reader_of, walk
+from bloscpack.benzina.mp4.bmff import CHUNK_RUN, children, reader_of, walk
 from bloscpack.benzina.mp4.format import unpack_name
 from bloscpack.benzina.mp4.movie import Movie, TrackTable, sample_offsets, unpack_movie
 from bloscpack.benzina.mp4.samplelayout import parse_sample
@@ -84,38 +83,6 @@ def check_track(data: bytes, track: TrackTable, expected: dict[str, Any]) -> Non
     assert [box.kind.decode() for box in inside] == expected["entry_children"]
 
 
-def check_logical(data: bytes, logical: dict[str, Any]) -> None:
-    """Check the content of a dataset, read through the tables of its tracks."""
-    tracks = outline_of(data).tracks
-
-    def contents(name: str) -> list[bytes]:
-        return [data[at : at + size] for at, size in locations(data, tracks[name])]
-
-    samples = contents("bzna_input")
-    assert [hashlib.sha256(sample).hexdigest() for sample in samples] == logical["sample_sha256"]
-    targets = [int.from_bytes(target, "little", signed=True) for target in contents("bzna_target")]
-    assert targets == logical["targets"]
-    if logical["filenames"] is None:
-        assert "bzna_fname" not in tracks
-    else:
-        assert [unpack_name(stored) for stored in contents("bzna_fname")] == logical["filenames"]
-    for sample, (at, size), thumb in zip(
-        samples,
-        locations(data, tracks["bzna_input"]),
-        locations(data, tracks["bzna_thumb"]),
-        strict=True,
-    ):
-        inner = parse_sample(sample).tracks["bzna_thumb"]
-        assert thumb == [at + inner.offset, inner.nbytes]
-        assert at + size <= len(data)
-
-
-@each_dataset
-def test_contents(name: str) -> None:
-    facts = vectors.facts(name)
-    check_logical(vectors.data(name), facts["logical"])
-
-
 def check_sample(data: bytes, facts: dict[str, Any]) -> None:
     assert top_level(data) == facts["boxes"]
     layout = parse_sample(data)
@@ -165,43 +132,3 @@ def test_the_walk_comes_to_every_box(name: str) -> None:
     for track in outline_of(data).tracks.values() if name in DATASETS else ():
         tables = {box.payload_offset for path, box in found if path[-1:] == (b"stbl",)}
         assert {track.runs.offset - 8, track.chunks.offset - 8} <= tables
-
-
-@pytest.fixture(scope="module")
-def sparse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the dataset that is longer than 4 GiB, nearly all of it a hole."""
-    recipe = vectors.manifest()["sparse"]["sparse_4g.bzna"]
-    path = tmp_path_factory.mktemp("sparse") / "sparse.bzna"
-    with path.open("wb") as file:
-        file.truncate(recipe["total_size"])
-        for segment in recipe["segments"]:
-            file.seek(segment["offset"])
-            file.write(vectors.data(segment["file"]))
-    return path
-
-
-def test_past_4_gib(sparse: Path) -> None:
-    recipe = vectors.manifest()["sparse"]["sparse_4g.bzna"]
-    taken: list[int] = []
-    with sparse.open("rb") as file:
-
-        def read_at(offset: int, nbytes: int) -> bytes:
-            file.seek(offset)
-            got = file.read(nbytes)
-            taken.append(len(got))
-            return got
-
-        movie = unpack_movie(Window(read_at), recipe["total_size"])
-        # The first bytes and the end from the moov on, but none of the 4 GiB between.
-        assert taken == [8192, recipe["total_size"] - recipe["fname_offset"] - 5 * 7]
-        track = movie.tracks["bzna_input"]
-        assert track.chunks.dtype == ">u8"
-        assert movie.tracks["bzna_target"].chunks.dtype == ">u8"
-        offsets = np.frombuffer(read_at(track.chunks.offset, track.chunks.nbytes), ">u8")
-        assert offsets.tolist() == recipe["input_offsets"]
-        sizes = np.frombuffer(read_at(track.sizes.offset, track.sizes.nbytes), ">u4").tolist()
-        digests = [
-            hashlib.sha256(read_at(int(at), size)).hexdigest()
-            for at, size in zip(offsets, sizes, strict=True)
-        ]
-        assert digests == recipe["logical"]["sample_sha256"]

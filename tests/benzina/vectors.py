@@ -5,6 +5,7 @@ Other real files of the same kinds have manifests of the same form.
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.conftest import ReferenceFolder
@@ -35,3 +36,14 @@ def facts(name: str) -> dict[str, Any]:
 def data(name: str) -> bytes:
     """Return the bytes of a file."""
     return (FOLDER / name).read_bytes()
+
+
+def write_sparse(path: Path) -> dict[str, Any]:
+    """Write the dataset that is longer than 4 GiB, nearly all of it a hole; return its recipe."""
+    recipe: dict[str, Any] = manifest()["sparse"]["sparse_4g.bzna"]
+    with path.open("wb") as stream:
+        stream.truncate(recipe["total_size"])
+        for segment in recipe["segments"]:
+            stream.seek(segment["offset"])
+            stream.write(data(segment["file"]))
+    return recipe

@@ -1,11 +1,8 @@
 """Reader of a container: whole, by chunk, in part, from many threads, and in a forked process."""
 
-import multiprocessing
 import struct
-import threading
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -369,29 +366,6 @@ def test_storage_trouble_passes_as_it_is() -> None:
 
 
 class TestThreads:
-    @layouts
-    def test_many_read_one_handle(self, tmp_path: Path, offsets: bool) -> None:
-        path = tmp_path / "a.blp"
-        contents = [bytes([n]) * SIZE for n in range(100)]
-        path.write_bytes(make(contents, offsets=offsets))
-        wrong: list[Any] = []
-        with Container.open(open_source(path)) as container:
-            barrier = threading.Barrier(8)
-
-            def work(seed: int) -> None:
-                barrier.wait(120)
-                for step in range(100):
-                    index = (seed * 37 + step * 61) % 100
-                    if container.read_chunk(index) != contents[index]:
-                        wrong.append(index)
-
-            threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert not wrong
-
     @pytest.mark.parametrize("nthreads", [1, 2, 5])
     def test_number_of_threads_does_not_matter(self, nthreads: int) -> None:
         contents = [bytes([n]) * (1 << 20) for n in range(6)]
@@ -399,33 +373,6 @@ class TestThreads:
         with open_bytes(make(contents)) as container:
             assert container.read(nthreads=nthreads) == b"".join(contents)
         assert threadlist.running() <= before
-
-
-def read_in_child(container: Container, queue: Any) -> None:
-    queue.put((container.read(nthreads=4), bytes(container.read_chunk(3))))
-
-
-def test_fork_after_use(tmp_path: Path) -> None:
-    contents = [bytes([n]) * (1 << 20) for n in range(5)]
-    path = tmp_path / "a.blp"
-    path.write_bytes(make(contents))
-    context = multiprocessing.get_context("fork")
-    with Container.open(open_source(path)) as container:
-        assert container.read(nthreads=4) == b"".join(contents)
-        queue = context.SimpleQueue()
-        child = context.Process(target=read_in_child, args=(container, queue))
-        child.start()
-        reader = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)
-        got: list[Any] = []
-        reader.start()
-        reader.join(240)
-        child.join(240)
-        if child.exitcode is None:
-            child.kill()
-        assert got == [(b"".join(contents), contents[3])]
-        assert child.exitcode == 0
-        # The child shared the descriptor, not a position in the file.
-        assert container.read_chunk(2) == contents[2]
 
 
 @pytest.mark.parametrize("nthreads", [1, 2, 3])

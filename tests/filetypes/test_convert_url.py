@@ -11,7 +11,7 @@ import bloscpack as bp
 from bloscpack.cli.main import main
 from bloscpack.exceptions import UnsupportedError, WrongKindError
 
-from ..conftest import needs_exchange
+from ..conftest import SMALL_FORMATS, needs_exchange, small_vectors
 from ..servers import FileServer
 
 ROWS = np.arange(60.0).reshape(20, 3)
@@ -79,3 +79,12 @@ def test_a_folder_on_a_web_server(http: FileServer, tmp_path: Path) -> None:
         bp.convert(http.url("a.zarr"), tmp_path / "a.blp")
     with pytest.raises(WrongKindError, match="a web page, not a Bloscpack file"):
         bp.open(http.url("a.zarr"))
+
+
+@pytest.mark.parametrize(
+    "name", small_vectors("gulp", "gulp_store.blp", "recording.vrs", "hevc.bzna")
+)
+def test_options_are_for_urls(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="storage_options are for URLs"):
+        bp.convert(SMALL_FORMATS / name, tmp_path / "x.blp", storage_options={"anon": True})
+    assert not list(tmp_path.iterdir())

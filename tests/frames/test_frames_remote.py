@@ -287,12 +287,6 @@ class TestStores:
         with pytest.raises(FileNotFoundError, match="memory://nothing"):
             bp.frames.open("memory://nothing/")
 
-    def test_converting_with_options_of_no_url(self, folder: Path, tmp_path: Path) -> None:
-        for src in (folder / "s.blp", folder):
-            with pytest.raises(ValueError, match="storage_options are for URLs"):
-                bp.convert(src, tmp_path / "x.blp", storage_options={"anon": True})
-        assert not [*tmp_path.iterdir()]
-
     def test_recovering(self, s3: S3Server, folder: Path, tmp_path: Path) -> None:
         report = bp.recover("s3://box/s1.blp", tmp_path / "0.blp", storage_options=s3.options)
         assert (report.ok, report.path) == (True, "s3://box/s1.blp")

@@ -14,7 +14,6 @@ from bloscpack.frames.store import segments as index_module
 from bloscpack.frames.store import writer as writer_module
 from bloscpack.frames.store.format import TAIL_SIZE
 from bloscpack.frames.store.segments import Finder
-from tests.conftest import Some
 
 from ..conftest import Warned
 from .stores import CountingSource, changed, check, fill, made, name, tails
@@ -145,19 +144,6 @@ def opened(source: CountingSource) -> bp.frames.FrameStore:
 
 class TestRecovery:
     """Clips before a damaged end of the file stay readable."""
-
-    def test_cut_anywhere(self, tmp_path: Path, some: Some) -> None:
-        data = made(tmp_path / "a.blp", 3, 2)
-        # (end of segment, clips): a clip counts from the end of its segment.
-        ends = [(tail.end, tail.total) for tail in tails(data)]
-        assert [total for _, total in ends] == [0, 1, 2, 3, 3, 4, 5, 5]
-        for size in {*some(range(ends[0][0], len(data)), 5), *(end for end, _ in ends[:-1])}:
-            store = bp.frames.open(data[:size])
-            expected = max(total for end, total in ends if end <= size)
-            assert len(store) == expected, size
-        for size in range(ends[0][0]):
-            with pytest.raises(FormatError):
-                bp.frames.open(data[:size])
 
     @pytest.mark.parametrize("rest", [b"x", bytes(5000), b"BLPKFRMS" * 300])
     def test_followed_by_anything(self, tmp_path: Path, rest: bytes, warned: Warned) -> None:

@@ -647,36 +647,6 @@ class TestRefresh:
 
 
 class TestSharing:
-    def test_threads(self, path: Path) -> None:
-        made(path, 20)
-        errors: list[BaseException] = []
-
-        def read(seed: int) -> None:
-            rng = np.random.default_rng(seed)
-            try:
-                for number in rng.integers(0, 20, 60).tolist():
-                    asked = sorted(rng.integers(0, 3, 2).tolist())
-                    found = store.read([(name(number), asked), (name(number), [0, 1])])
-                    assert np.array_equal(found[0], clip(number)[asked])
-            except BaseException as err:
-                errors.append(err)
-
-        with bp.frames.open(path) as store:
-            threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert not errors
-
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-    def test_forks(self, path: Path) -> None:
-        made(path, 3)
-        with bp.frames.open(path) as store:
-            _ = store["clip 0"]
-            assert in_child(lambda: check(store, 0, 1, 2)) == 0
-            check(store, 0, 1, 2)
-
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")
     def test_a_fork_of_a_writer(self, path: Path) -> None:
         with bp.frames.create(path) as store:

@@ -1,6 +1,5 @@
 """Clips of a Gulp directory pickle, in the same way as the directory."""
 
-import multiprocessing
 import pickle
 from pathlib import Path
 
@@ -11,7 +10,7 @@ pytest.importorskip("simplejpeg", reason="frames are JPEGs")
 
 import bloscpack as bp
 
-from ..frames.test_clip_pickles import frames_of, made
+from ..frames.test_clip_pickles import made
 
 
 def test_clips_pickle(tmp_path: Path) -> None:
@@ -21,18 +20,6 @@ def test_clips_pickle(tmp_path: Path) -> None:
         copy = pickle.loads(pickle.dumps(clip))
         assert (copy.id, copy.meta) == ("walk", clip.meta)
         assert np.array_equal(copy[:], clip[:])
-
-
-@pytest.mark.slow
-def test_clips_travel_to_a_process_that_is_spawned(tmp_path: Path) -> None:
-    bp.convert(made(tmp_path), tmp_path / "gulped", quality=90)
-    with (
-        bp.frames.open(tmp_path / "gulped") as source,
-        multiprocessing.get_context("spawn").Pool(1) as pool,
-    ):
-        ((id_, frames),) = pool.map(frames_of, [source["run"]])
-        assert id_ == "run"
-        assert np.array_equal(frames, source["run"][:])
 
 
 def test_a_clip_is_found_by_its_id(tmp_path: Path) -> None:

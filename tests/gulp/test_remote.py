@@ -114,14 +114,6 @@ def test_converting(http: FileServer, s3: S3Server, folder: Path, tmp_path: Path
     assert stores[1:] == stores[:1] * 2
 
 
-def test_converting_with_options_of_no_url(folder: Path, tmp_path: Path) -> None:
-    with bp.frames.open(folder / "gulp") as source:
-        for src in (source, folder / "gulp"):
-            with pytest.raises(ValueError, match="storage_options are for URLs"):
-                bp.convert(src, tmp_path / "x.blp", storage_options={"anon": True})
-    assert not [*tmp_path.iterdir()]
-
-
 def test_it_travels(s3: S3Server, folder: Path) -> None:
     source = bp.frames.open("s3://box/gulp/", storage_options=s3.options)
     with bp.frames.open(folder / "gulp") as local:

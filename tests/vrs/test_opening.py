@@ -173,7 +173,7 @@ def test_the_head_of_a_split_file_whose_index_was_never_closed(tmp_path: Path) -
             assert recording.report.index_fault is not None
 
 
-# Format, offset (of the file, or behind the start of the index or of its first entry) and new value.
+# Format, base and offset from it (of the file, the index or its first entry), and new value.
 INDEX, ENTRIES = "index", "entries"
 DAMAGES = {
     "count": ("<I", INDEX, 32 + 4 + 6, 3),

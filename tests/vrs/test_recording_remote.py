@@ -149,9 +149,3 @@ def test_another_version(http: FileServer, path: Path) -> None:
             recording.streams["214-1"].clip()[15:17]
     with pytest.raises(FileChangedError):
         len(pickle.loads(handle))
-
-
-def test_options_are_for_urls(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="storage_options are for URLs"):
-        bp.convert(path, tmp_path / "x.blp", storage_options={"anon": True})
-    assert not [*tmp_path.iterdir()]
