@@ -12,62 +12,20 @@ from hypothesis import strategies as st
 
 import bloscpack as bp
 
-from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk, grid_file
+from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk
 from ..reference.selection import outer
 from ..strategies import (
     AnyArray,
-    arrays,
     assert_same,
-    chunk_shapes,
     fill,
     outer_selections,
     picking_selections,
     selections,
 )
+from .test_array_read import stored_arrays
 
 
-@st.composite
-def stored_arrays(draw: st.DrawFn) -> tuple[AnyArray, bytes]:
-    """Return an array of at least one dimension and its file, with chunks cut anywhere."""
-    array = draw(arrays().filter(lambda array: array.ndim))
-    if draw(st.booleans()):
-        return array, grid_file(array, draw(chunk_shapes(array.shape)))
-    units = [1, max(1, array.dtype.itemsize), max(1, array[:1].nbytes)]
-    unit = draw(st.sampled_from(units))
-    most = max(1, -(-array.nbytes // unit))
-    return array, array_file(
-        array, chunk_nbytes=unit * draw(st.integers(max(1, most // 20), most)), checksum="crc32"
-    )
-
-
-@given(stored_arrays(), st.data())
-def test_one_list_equals_numpys(stored: tuple[AnyArray, bytes], data: st.DataObject) -> None:
-    array, file = stored
-    with bp.open(file) as opened:
-        whole = np.asarray(opened)
-        for _ in range(4):
-            index = data.draw(picking_selections(array.shape))
-            assert_same(opened[index], whole[index])
-
-
-@given(stored_arrays(), st.data(), st.sampled_from(["C", "F", "strided", "backwards"]))
-def test_one_list_into_an_array(
-    stored: tuple[AnyArray, bytes], data: st.DataObject, layout: str
-) -> None:
-    array, file = stored
-    index = data.draw(picking_selections(array.shape))
-    expected = array[index]
-    out = np.zeros(expected.shape, array.dtype, order="F" if layout == "F" else "C")
-    if layout == "strided":
-        out = np.zeros((*expected.shape[:-1], 2 * expected.shape[-1]), array.dtype)[..., ::2]
-    elif layout == "backwards":
-        out = out[::-1]
-    with bp.open(file) as opened:
-        assert opened.read(index, out=out) is out
-    assert_same(out, expected)
-
-
-@given(stored_arrays(), st.data())
+@given(stored_arrays(min_dims=1), st.data())
 def test_oindex_is_the_outer_product(stored: tuple[AnyArray, bytes], data: st.DataObject) -> None:
     array, file = stored
     with bp.open(file) as opened:

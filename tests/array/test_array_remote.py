@@ -542,21 +542,6 @@ class TestGrid:
                 assert np.array_equal(a[index], self.CUBE[index])
                 assert len(asked(http)) == count
 
-    @pytest.mark.sampled(5)
-    @pytest.mark.usefixtures("retries_at_once")
-    @pytest.mark.parametrize("fault", ["drop", "short", "brief", "500"])
-    def test_the_right_data_or_a_named_error(self, http: FileServer, cube: str, fault: str) -> None:
-        http.faults.extend(["", fault, "", fault, fault])
-        assert np.array_equal(bp.load(cube), self.CUBE)
-        http.clear()
-        with bp.open(cube) as array:
-            http.always = fault
-            for read in (lambda: array[7, 3], lambda: array[:, 200, 200], array.read):
-                with pytest.raises(RemoteError, match=r"cube\.blp"):
-                    read()
-            http.always = ""
-            assert np.array_equal(array[7, 3], self.CUBE[7, 3])
-
     def test_stored_damage(self, http: FileServer, cube: str) -> None:
         with bp.open(cube) as array:
             data = bytearray(http.files["/cube.blp"])
@@ -578,9 +563,3 @@ class TestGrid:
             assert np.array_equal(again[:, 3], self.CUBE[:, 3])
         assert np.array_equal(bp.load(cube), self.CUBE)
         assert bp.verify(cube).ok
-
-    def test_another_version_of_the_object(self, http: FileServer, cube: str) -> None:
-        with bp.open(cube) as a:
-            http.files["/cube.blp"] = http.files["/cube.blp"] + b"x"
-            with pytest.raises(FileChangedError):
-                a[1, 100, 100]

@@ -115,10 +115,13 @@ class TestObjects:
             "[('a', [('b', '|O')])]", "['O']", "('O', (2,))", "'(2,)O'", "'2O'", "'i4,O'",
             "'i4, O'",
             "{'names': ['a'], 'formats': ['O']}", "'T'", "'StringDType'", "StringDType()",
-            "'|T16'", "'\\x4f'", "'O '", "' O'", "b'O'",
+            "'|T16'", "'\\x4f'", "'O '", "' O'", "b'O'", "'>O8'", "'O,O'", "[(('t', 'a'), '|O')]",
+            "[['a', 'O']]", "[('a', [('b', [('c', 'O')])])]", "[('a', '<i4'), ('b', '|O8')]",
+            "('O', (1,))", "__import__('os').system('true')", [["a", "|O"]], [["a", [["b", "|O"]]]],
         ],
+        ids=str,
     )  # fmt: skip
-    def test_are_not_read_however_they_are_spelt(self, text: str) -> None:
+    def test_are_not_read_however_they_are_spelt(self, text: Any) -> None:
         with pytest.raises((FormatError, ObjectNumpyArrayRejection)):
             unpack_dtype(text)
 
@@ -133,7 +136,7 @@ class TestObjects:
         "logical",
         [
             "O", "|O", "|O8", "object", "T",
-            {"base": "O", "shape": [1]},
+            {"base": "O", "shape": [1]}, {"base": {"base": "O", "shape": 1}, "shape": 1},
             {"names": ["a"], "titles": [None], "formats": ["O"], "offsets": [0], "itemsize": 8},
         ],
         ids=str,

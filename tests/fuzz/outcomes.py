@@ -10,6 +10,17 @@ READ_ERRORS = (FormatError, CodecError, UnsupportedError)
 NOTHING: Any = object()
 
 
+def faulty(stands_for: Any) -> Callable[..., Any]:
+    """Return a function that returns a value, or raises it."""
+
+    def call(*_: object, **__: object) -> Any:
+        if isinstance(stands_for, BaseException):
+            raise stands_for
+        return stands_for
+
+    return call
+
+
 class Outcomes:
     """Base of the judges: collects the faults found in one damaged file."""
 

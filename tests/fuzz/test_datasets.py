@@ -1,6 +1,5 @@
 """Seeded damage to Benzina datasets: values or documented errors, the same in every way."""
 
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 from dataset_damage import damaged
 from dataset_judge import DatasetJudge
 from dataset_vectors import DatasetVector, dataset_vectors
+from outcomes import faulty
 from test_fuzz import run
 
 from bloscpack.exceptions import FormatError
@@ -43,15 +43,6 @@ def test_damage_repeats_and_is_of_every_kind() -> None:
     assert {"size", "kind", "box", "word", "bit", "byte", "cut"} <= seen
 
 
-def _faulty(stands_for: Any) -> Callable[..., Any]:
-    def call(*_: object, **__: object) -> Any:
-        if isinstance(stands_for, BaseException):
-            raise stands_for
-        return stands_for
-
-    return call
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
@@ -72,7 +63,7 @@ def test_the_judge_of_datasets_sees_faults(
 ) -> None:
     vector = named("hevc")
     target = where.removeprefix("dataset.").removeprefix("extraction.")
-    monkeypatch.setattr(f"bloscpack.benzina.{target}", _faulty(stands_for))
+    monkeypatch.setattr(f"bloscpack.benzina.{target}", faulty(stands_for))
     found = []
     for seed in range(60):
         judge = DatasetJudge(vector, vector.data, tmp_path)
@@ -90,6 +81,6 @@ def test_the_judge_sees_damage_that_spreads(
     judge = DatasetJudge(vector, bytes(data), tmp_path)
     judge.check(Random(1))
     assert judge.faults == []
-    monkeypatch.setattr("bloscpack.benzina.datasetfile.Content.target", _faulty(7))
+    monkeypatch.setattr("bloscpack.benzina.datasetfile.Content.target", faulty(7))
     judge.check(Random(1))
     assert any("damage within a sample" in each for each in judge.faults)

@@ -9,8 +9,10 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import ModuleType
 from typing import Any
 
 import archive_judge
@@ -23,6 +25,7 @@ import worker
 from chunk_judge import _decode, chunks, judge
 from judge import Judge
 from mutation import BLIND, damage, seal
+from outcomes import faulty
 from store_judge import StoreJudge
 from store_vectors import StoreVector, store_vectors
 from vectors import FILES, load_vectors
@@ -68,26 +71,19 @@ def run(kind: str, seed: str, count: int, folder: Path) -> None:
     assert not faults, "\n".join(lines)
 
 
-def test_damaged_files(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
-    run("files", fuzz_seed, fuzz_count, tmp_path)
-
-
-def test_damaged_chunks(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
-    run("chunks", fuzz_seed, 2 * fuzz_count, tmp_path)
-
-
-def test_damaged_array_chunks(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
-    run("arrays", fuzz_seed, 21 * fuzz_count, tmp_path)
-
-
-def test_damaged_files_with_array_chunks_or_a_grid(
-    fuzz_count: int, fuzz_seed: str, tmp_path: Path
-) -> None:
-    run("gridfiles", fuzz_seed, 4 * fuzz_count, tmp_path)
-
-
-def test_damaged_archives(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
-    run("archives", fuzz_seed, fuzz_count // 4, tmp_path)
+@pytest.mark.parametrize(
+    ("kind", "share"),
+    [
+        ("files", 1),
+        ("chunks", 2),
+        ("arrays", 21),
+        ("gridfiles", 4),
+        ("archives", 1 / 4),
+        ("stores", 1),
+    ],
+)
+def test_damage(kind: str, share: float, fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
+    run(kind, fuzz_seed, int(share * fuzz_count), tmp_path)
 
 
 @pytest.mark.parametrize("vector", archive_judge.archive_vectors(), ids=lambda vector: vector.name)
@@ -111,19 +107,10 @@ def test_archives_are_sound_before_they_are_damaged(vector: Any) -> None:
 def test_the_judge_of_archives_sees_faults(
     where: str, stands_for: Any, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def faulty(*_: object, **__: object) -> Any:
-        if isinstance(stands_for, BaseException):
-            raise stands_for
-        return stands_for
-
     vector = archive_judge.archive_vectors()[1]
-    monkeypatch.setattr(where, faulty)
+    monkeypatch.setattr(where, faulty(stands_for))
     found = archive_judge.check(vector, vector.data, is_sound=True)
     assert any(fault.split(":")[0] in one and fault.split(" ")[-1] in one for one in found), found
-
-
-def test_damaged_stores(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
-    run("stores", fuzz_seed, fuzz_count, tmp_path)
 
 
 @pytest.mark.sampled(5)
@@ -167,13 +154,8 @@ def test_the_judge_of_stores_sees_faults(
 ) -> None:
     vector = next(one for one in store_vectors() if one.name == "rgb")
 
-    def faulty(*_: object, **__: object) -> Any:
-        if isinstance(stands_for, BaseException):
-            raise stands_for
-        return stands_for
-
-    is_value = where.endswith("meta")
-    monkeypatch.setattr(where, property(faulty) if is_value else faulty)
+    call = faulty(stands_for)
+    monkeypatch.setattr(where, property(call) if where.endswith("meta") else call)
     judge = StoreJudge(vector, vector.data, True, tmp_path)
     for seed in range(40):
         judge.check(Random(seed))
@@ -236,24 +218,22 @@ def test_array_chunks_are_sound_before_they_are_damaged() -> None:
         assert all(at >= 0 for at, _ in array_vectors.plan_fields(plan))
 
 
-def test_the_judge_sees_bytes_of_array_chunks_that_were_not_written(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("module", "judged"),
+    [
+        (array_judge, lambda: array_judge.judge(array_judge.array_chunks()[0][1])),
+        (chunk_judge, lambda: judge(chunks()[0][1], Random(1))),
+    ],
+    ids=["array chunks", "chunks"],
+)
+def test_the_judge_sees_bytes_that_were_not_written(
+    module: ModuleType, judged: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def all_but_one(chunk: bytes, out: memoryview) -> None:
         out[:-1] = bytes(len(out) - 1)
 
-    monkeypatch.setattr(array_judge, "decode_into", all_but_one)
-    faults = array_judge.judge(array_judge.array_chunks()[0][1])
-    assert any("what was in memory before" in fault for fault in faults)
-
-
-def test_the_judge_sees_bytes_that_were_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_but_one(chunk: bytes, out: memoryview) -> None:
-        out[:-1] = bytes(len(out) - 1)
-
-    monkeypatch.setattr(chunk_judge, "decode_into", all_but_one)
-    faults = judge(chunks()[0][1], Random(1))
-    assert any("what was in memory before" in fault for fault in faults)
+    monkeypatch.setattr(module, "decode_into", all_but_one)
+    assert any("what was in memory before" in fault for fault in judged())
 
 
 @pytest.mark.parametrize(
@@ -275,12 +255,7 @@ def test_the_judge_sees_faults(
     vector = next(one for one in load_vectors() if one.name == file)
     assert Judge(vector, vector.data, True, tmp_path).check(Random(1)) == []
 
-    def faulty(*_: object) -> object:
-        if isinstance(stands_for, Exception):
-            raise stands_for
-        return stands_for
-
-    monkeypatch.setattr(f"bloscpack.{name}", faulty)
+    monkeypatch.setattr(f"bloscpack.{name}", faulty(stands_for))
     faults = Judge(vector, vector.data, True, tmp_path).check(Random(1))
     reported = name.removeprefix("Array.")
     assert any(fault.startswith(reported) for fault in faults), faults

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import faulty
 from recording_damage import damaged, damaged_tags
 from recording_judge import RecordingJudge
 from recordings import FILES, RecordingVector, rebuilt, recording_vectors, unpack_tags
@@ -69,15 +70,6 @@ def test_damage_repeats_and_is_of_every_kind() -> None:
     assert isinstance(file_tags, dict)
 
 
-def _faulty(stands_for: Any) -> Any:
-    def call(*_: object, **__: object) -> Any:
-        if isinstance(stands_for, BaseException):
-            raise stands_for
-        return stands_for
-
-    return call
-
-
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
@@ -86,7 +78,7 @@ def _faulty(stands_for: Any) -> Any:
         ("read.recordreader.decode_payload", b"invented", "is another by damage"),
         ("read.record.Record.metadata_blocks", property(lambda _: ({"other": 1},)), "by block"),
         ("stream.Stream.field", np.full(99, 7, "u1"), "field"),
-        ("stream.Stream.counts", property(_faulty(IndexError("no"))), "stream 101-1: IndexError"),
+        ("stream.Stream.counts", property(faulty(IndexError("no"))), "stream 101-1: IndexError"),
         ("recording.Recording.checksum", MemoryError(), "checksum: MemoryError"),
         ("recording.Recording.__reduce__", RecursionError("deep"), "pickle: RecursionError"),
         ("streamclips.StreamClip.__getitem__", np.zeros((9, 8), "u1"), "not the image of its"),
@@ -110,7 +102,7 @@ def test_the_judge_of_recordings_sees_faults(
     if module == "read.scan":
         data[vector.shown[3].offset + 26] = 77  # not a record type
     is_value = isinstance(stands_for, property)
-    monkeypatch.setattr(f"bloscpack.vrs.{where}", stands_for if is_value else _faulty(stands_for))
+    monkeypatch.setattr(f"bloscpack.vrs.{where}", stands_for if is_value else faulty(stands_for))
     judge = RecordingJudge(vector, bytes(data), True, tmp_path)
     for seed in range(200):  # until every check has occurred
         if not any(fault in each for each in judge.faults):
@@ -122,7 +114,7 @@ def test_the_judge_of_recordings_takes_documented_errors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     vector = named("recording")
-    monkeypatch.setattr(vrs, "open", _faulty(FormatError("damaged")))
+    monkeypatch.setattr(vrs, "open", faulty(FormatError("damaged")))
     judge = RecordingJudge(vector, vector.data, True, tmp_path)
     judge.check(Random(1))
     assert judge.faults == []

@@ -1,7 +1,8 @@
 """Faults of bloscpack 0.16 in memory safety and integrity, by number.
 
 The numbers are those of section (e) of the reference. Each file makes the original crash, exhaust
-memory, return wrong data or destroy a file; here it must be refused or be harmless.
+memory, return wrong data or destroy a file; here it must be refused or be harmless. False shapes
+and dtypes (1 to 3) are refused in `tests/array/test_array_hostile.py` and `test_dtype.py`.
 """
 
 import io
@@ -30,8 +31,6 @@ import bloscpack as bp
 from bloscpack.append import append, append_fp
 from bloscpack.exceptions import (
     ChecksumMismatch,
-    FormatError,
-    ObjectNumpyArrayRejection,
     TruncatedError,
 )
 from bloscpack.format.checksum import CHECKSUMS
@@ -53,25 +52,6 @@ def refused(readers: Readers, data: bytes, names: tuple[str, ...] = ()) -> None:
             readers[name](data)
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        {"shape": [3]},
-        {"shape": []},
-        {"shape": [0]},
-        {"dtype": "'|S0'"},
-        {"shape": [1, 1, 3]},
-    ],
-)
-def test_1_shape_or_dtype_smaller_than_the_data(every_reader: Readers, lie: dict) -> None:
-    refused(every_reader, array_file({**ARRAY, **lie}), ARRAY_READERS)
-
-
-def test_1_narrower_dtype_than_the_data(every_reader: Readers) -> None:
-    metadata = {**ARRAY, "dtype": "'<i2'", "shape": [4]}
-    refused(every_reader, array_file(metadata, bytes(32)), ARRAY_READERS)
-
-
 @pytest.mark.parametrize("offsets", [False, True])
 def test_1_chunk_larger_than_its_place(every_reader: Readers, offsets: bool) -> None:
     """One of several chunks decodes to more bytes than its part of the array."""
@@ -79,42 +59,6 @@ def test_1_chunk_larger_than_its_place(every_reader: Readers, offsets: bool) -> 
     meta = section({**ARRAY, "shape": [250]})
     file = file_of(chunks, meta=meta, offsets=offsets, chunk_size=100)
     refused(every_reader, file, ARRAY_READERS)
-
-
-OBJECT_DTYPES = [
-    *("'|O'", "|O", "O", "'O'", "'|O8'", "'<O'", "'>O8'", "'=O'", "'\\x4f'", "'O,O'", "'i4,O'"),
-    *("'object'", "object", "'T'", "'StringDType'", "'(2,)O'"),
-    *("[('a', '|O')]", "[('a', '<i4'), ('b', '|O8')]", "[('a', '|O', (2,))]"),
-    *("[('a', [('b', [('c', 'O')])])]", "[(('t', 'a'), '|O')]", "[('', '|O')]", "[['a', 'O']]"),
-    [["a", "|O"]],
-    [["a", [["b", "|O"]]]],
-    "{'names': ['a'], 'formats': ['O']}",
-    "('O', (1,))",
-    "__import__('os').system('true')",
-]
-
-
-@pytest.mark.parametrize("dtype", OBJECT_DTYPES, ids=str)
-def test_2_object_dtype(every_reader: Readers, dtype: object) -> None:
-    metadata = {**ARRAY, "dtype": dtype, "shape": [1]}
-    for name in ARRAY_READERS:
-        with pytest.raises((ObjectNumpyArrayRejection, FormatError)):
-            every_reader[name](array_file(metadata, b"\x01\x02\x03\x04\x05\x06\x07\x08"))
-
-
-@pytest.mark.parametrize(
-    "logical", ["|O", {"base": "|O", "shape": [1]}, {"base": {"base": "O", "shape": 1}, "shape": 1}]
-)
-def test_2_object_logical_dtype(every_reader: Readers, logical: object) -> None:
-    metadata = {**ARRAY, "dtype": "'|V8'", "shape": [1], "logical_dtype": logical}
-    for name in ARRAY_READERS:
-        with pytest.raises(ObjectNumpyArrayRejection):
-            every_reader[name](array_file(metadata, bytes(8)))
-
-
-@pytest.mark.parametrize("shape", [[5], [4, 2], [2, 3], [1 << 40], [4, 1 << 40]])
-def test_3_shape_larger_than_the_data(every_reader: Readers, shape: list[int]) -> None:
-    refused(every_reader, array_file({**ARRAY, "shape": shape}), ARRAY_READERS)
 
 
 @pytest.mark.parametrize("flags", [0, 0x20, 0x60, ZSTD])
