@@ -24,6 +24,7 @@ from bloscpack.gulp.verify import verify
 from .conftest import frames
 
 Same = Callable[..., Any]
+Damage = Callable[[Path], object]
 
 CHECKS = """
 import importlib, os
@@ -80,95 +81,68 @@ def test_a_file_of_another_size_fails(same: Same, folder: Path, change: int) -> 
     assert {str(damage).partition(":")[0] for damage in report.damage} == {"data_0.gulp"}
 
 
-def damage_meta(folder: Path) -> None:
-    (folder / "meta_0.gmeta").write_bytes((folder / "meta_0.gmeta").read_bytes()[:-9])
+def rewritten(name: str, change: Callable[[bytes], bytes]) -> Damage:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
 
 
-def orphan_data(folder: Path) -> None:
-    (folder / "meta_0.gmeta").unlink()
+def reindexed(change: Callable[[Any], object]) -> Damage:
+    """Damage a value of the index."""
+
+    def apply(data: bytes) -> bytes:
+        items = json.loads(data)
+        change(items)
+        return json.dumps(items).encode()
+
+    return rewritten("meta_0.gmeta", apply)
 
 
-def orphan_meta(folder: Path) -> None:
-    (folder / "data_0.gulp").unlink()
+def with_frame(place: Any) -> Damage:
+    """Change the place of frame 1 of clip a."""
+    return reindexed(lambda items: items["a"]["frame_info"].__setitem__(1, place))
 
 
-def empty_meta(folder: Path) -> None:
-    (folder / "meta_0.gmeta").write_bytes(b"")
+def doubled(number: str) -> Damage:
+    """Copy chunk 0 to another number."""
 
+    def apply(folder: Path) -> None:
+        for name in ("data_{}.gulp", "meta_{}.gmeta"):
+            (folder / name.format(number)).write_bytes((folder / name.format(0)).read_bytes())
 
-def no_object(folder: Path) -> None:
-    (folder / "meta_0.gmeta").write_text("[]")
-
-
-def double_id(folder: Path) -> None:
-    for name in ("data_{}.gulp", "meta_{}.gmeta"):
-        (folder / name.format(5)).write_bytes((folder / name.format(0)).read_bytes())
-
-
-def double_number(folder: Path) -> None:
-    for name in ("data_{}.gulp", "meta_{}.gmeta"):
-        (folder / name.format("00")).write_bytes((folder / name.format(0)).read_bytes())
-
-
-def no_number(folder: Path) -> None:
-    (folder / "data.gulp").touch()
-
-
-def change_meta(folder: Path, change: Callable[[Any], None]) -> None:
-    path = folder / "meta_0.gmeta"
-    items = json.loads(path.read_text())
-    change(items)
-    path.write_text(json.dumps(items))
-
-
-def negative(folder: Path) -> None:
-    change_meta(folder, lambda items: items["a"]["frame_info"].__setitem__(1, [0, 0, -4]))
-
-
-def huge(folder: Path) -> None:
-    change_meta(folder, lambda items: items["a"]["frame_info"].__setitem__(1, [0, 0, 1 << 59]))
-
-
-def no_triplet(folder: Path) -> None:
-    change_meta(folder, lambda items: items["a"]["frame_info"].__setitem__(1, "x"))
-
-
-def no_list(folder: Path) -> None:
-    change_meta(folder, lambda items: items["a"].pop("frame_info"))
-
-
-def no_metadata(folder: Path) -> None:
-    change_meta(folder, lambda items: items["a"].update(meta_data=[]))
-
-
-def no_jpeg(folder: Path) -> None:
-    data = bytearray((folder / "data_0.gulp").read_bytes())
-    data[0] ^= 1
-    (folder / "data_0.gulp").write_bytes(data)
+    return apply
 
 
 @pytest.mark.parametrize(
     ("damage", "name", "text"),
     [
-        (damage_meta, "meta_0.gmeta", "not JSON"),
-        (orphan_data, "data_0.gulp", "no index"),
-        (orphan_meta, "meta_0.gmeta", "no data file"),
-        (empty_meta, "meta_0.gmeta", "not JSON"),
-        (no_object, "meta_0.gmeta", "not a JSON object"),
-        (double_id, "meta_5.gmeta", r"'a' is in .*meta_0\.gmeta too"),
-        (double_number, "data_00.gulp|data_0.gulp", "chunk 0 too"),
-        (no_number, "data.gulp", "number"),
-        (negative, "meta_0.gmeta", "'a', frame 1.*negative"),
-        (huge, "data_0.gulp", "'a', frame 1.*after the end of the file"),
-        (no_triplet, "meta_0.gmeta", "'a', frame 1.*three integers"),
-        (no_list, "meta_0.gmeta", "'a' has no list frame_info"),
-        (no_metadata, "meta_0.gmeta", "'a' has no metadata"),
-        (no_jpeg, "data_0.gulp", "'a', frame 0: no JPEG"),
+        (rewritten("meta_0.gmeta", lambda data: data[:-9]), "meta_0.gmeta", "not JSON"),
+        (lambda folder: (folder / "meta_0.gmeta").unlink(), "data_0.gulp", "no index"),
+        (lambda folder: (folder / "data_0.gulp").unlink(), "meta_0.gmeta", "no data file"),
+        (rewritten("meta_0.gmeta", lambda _: b""), "meta_0.gmeta", "not JSON"),
+        (rewritten("meta_0.gmeta", lambda _: b"[]"), "meta_0.gmeta", "not a JSON object"),
+        (doubled("5"), "meta_5.gmeta", r"'a' is in .*meta_0\.gmeta too"),
+        (doubled("00"), "data_00.gulp|data_0.gulp", "chunk 0 too"),
+        (lambda folder: (folder / "data.gulp").touch(), "data.gulp", "number"),
+        (with_frame([0, 0, -4]), "meta_0.gmeta", "'a', frame 1.*negative"),
+        (with_frame([0, 0, 1 << 59]), "data_0.gulp", "'a', frame 1.*after the end of the file"),
+        (with_frame("x"), "meta_0.gmeta", "'a', frame 1.*three integers"),
+        (
+            reindexed(lambda items: items["a"].pop("frame_info")),
+            "meta_0.gmeta",
+            "'a' has no list frame_info",
+        ),
+        (
+            reindexed(lambda items: items["a"].update(meta_data=[])),
+            "meta_0.gmeta",
+            "'a' has no metadata",
+        ),
+        (
+            rewritten("data_0.gulp", lambda data: bytes([data[0] ^ 1]) + data[1:]),
+            "data_0.gulp",
+            "'a', frame 0: no JPEG",
+        ),
     ],
 )
-def test_each_damage_is_reported(
-    folder: Path, damage: Callable[[Path], None], name: str, text: str
-) -> None:
+def test_each_damage_is_reported(folder: Path, damage: Damage, name: str, text: str) -> None:
     (folder / "data_1.gulp").write_bytes((folder / "data_1.gulp").read_bytes() + b"more")
     damage(folder)
     lines = [str(each) for each in verify(folder).damage]
