@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .array.dtype import Dtype
     from .cli.console.arrayout import Part, Whole
     from .cli.console.description import Description
-    from .cli.console.inputfile import check_input, open_input, readable
+    from .cli.console.inputfile import check_input, each_input, one_input, open_input, readable
     from .cli.console.options import (
         STDIO,
         CommandParser,
@@ -142,11 +142,11 @@ if TYPE_CHECKING:
     )
     from .filetypes.clipcopy import ClipWriter, attrs_of, is_same, leave_out_of_clips
     from .filetypes.copyjob import COPY_DEFAULTS, Conversion, CopyJob, Tally, new_copy, write_copy
-    from .filetypes.identify import identify, refuse_unread_folder
+    from .filetypes.identify import identify_known
     from .filetypes.inventory import Inventory, attribute, attributes, quoted
-    from .filetypes.open import frames_of
+    from .filetypes.open import open_identified
     from .filetypes.picturefolder import FolderSource, ImageClip
-    from .filetypes.table import ARCHIVES, ARRAYS, Command, FileType, Group, Target, on_use
+    from .filetypes.table import ARCHIVES, ARRAYS, Command, FileType, Group, Target, on_use, verbs
     from .filetypes.verify import verify_source
     from .format.bytefield import unpack_fields
     from .format.codec import new_bytes
@@ -375,15 +375,15 @@ else:
         ),
         "filetypes.clipcopy": "ClipWriter attrs_of is_same leave_out_of_clips",
         "filetypes.copyjob": "COPY_DEFAULTS Conversion CopyJob Tally new_copy write_copy",
-        "filetypes.identify": "identify refuse_unread_folder",
+        "filetypes.identify": "identify_known",
         "filetypes.inventory": "Inventory attribute attributes quoted",
-        "filetypes.open": "frames_of",
+        "filetypes.open": "open_identified",
         "filetypes.picturefolder": "FolderSource ImageClip",
-        "filetypes.table": "ARCHIVES ARRAYS Command FileType Group Target on_use",
+        "filetypes.table": "ARCHIVES ARRAYS Command FileType Group Target on_use verbs",
         "filetypes.verify": "verify_source",
         "cli.console.arrayout": "Part Whole",
         "cli.console.description": "Description",
-        "cli.console.inputfile": "check_input open_input readable",
+        "cli.console.inputfile": "check_input each_input one_input open_input readable",
         "cli.console.options": (
             "CommandParser Container STDIO Subparsers add_command add_folder add_force_option "
             "add_json_option byte_size count passed_on positive ranged"

@@ -112,8 +112,9 @@ class Array(StoredArray):
         if mode == "a":
             if isinstance(place, Place) and place.inner:
                 raise ValueError(f"{place.path!r:.200} is an archive: {_ARCHIVE_ADVICE}")
-            refuse_url(path, "appended to")
-            self._open_rows(path, verify, locking)
+            where = place.path if isinstance(place, Place) else place
+            refuse_url(where, "appended to")
+            self._open_rows(where, verify, locking)
             return
         source = _open(place, storage_options) if isinstance(place, Place) else place
         self._container = container = Container.open(source, verify=verify)

@@ -1,6 +1,6 @@
 """Rows of Benzina datasets in the tables of file types and commands."""
 
-from ..plugin import DATASET, VIDEO, Command, FileType, Group, Target, on_use
+from ..plugin import DATASET, VIDEO, Command, FileType, Group, Target, on_use, verbs
 
 FILETYPES = (
     FileType(
@@ -15,10 +15,7 @@ FILETYPES = (
         unit="sample",
         suffixes=(".bzna",),
         dtypes={"dataset": "samples"},
-        about=on_use("benzina.cli.info", "about"),
-        entry=on_use("benzina.cli.ls", "entry"),
-        open_part=on_use("benzina.cli.cat", "open_part"),
-        open_tiles=on_use("benzina.cli.sheet", "open_tiles"),
+        **verbs("benzina.cli", "about", "entry", "open_part", "open_tiles"),
         views={
             "dataset": on_use("benzina.page", "describe"),
             "samples": on_use("benzina.page", "samples"),

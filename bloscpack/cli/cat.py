@@ -13,7 +13,7 @@ from ..storage.url import shown_name
 from .commands import command_module
 from .console.arrayout import IMAGES, Part, add_output_options, check_suffix, form_of, write_part
 from .console.describe import dtype_text
-from .console.inputfile import each_input, open_item
+from .console.inputfile import open_item
 from .console.options import STDIO, add_json_option, count
 from .console.output import Console, print_json
 from .console.outputfile import check_output, open_output
@@ -63,12 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the selection."""
     console = Console(args)
-    take_name(args)
+    places = take_name(args)
     given = [each for each in (args.selection, args.chunk, args.select) if each is not None]
     if len(given) > 1:
         raise UsageError("SELECTION, --chunk and --select cannot be combined")
     parse_selection_text(args.selection)  # refuses a wrong one before the file is opened
-    places = each_input([args.file_])
     if not args.json:
         is_safe = args.text and args.output == STDIO
         check_output(args.output, places, console, force=args.force or is_safe)

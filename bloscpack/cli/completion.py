@@ -18,6 +18,7 @@ from ..archive.reader import Archive
 from ..exceptions import BloscpackError
 from ..filetypes.open import frames_of
 from ..filetypes.table import ARCHIVES
+from ..storage.file import Place
 from .console.inputfile import open_input
 from .console.options import CommandParser, option_strings
 from .console.output import PROG
@@ -132,7 +133,7 @@ def _names(path: str) -> Iterator[str]:
     """Yield the name of each array, clip or stream in a file; URLs are not asked."""
     with suppress(BloscpackError, OSError, ValueError, ImportError):
         if os.path.exists(path):
-            filetype, source = open_input(path)
+            filetype, source = open_input(Place(path))
             with closing(source):
                 names: Iterable[str] = (
                     Archive(source) if filetype is ARCHIVES else frames_of(filetype, source)

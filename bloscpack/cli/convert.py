@@ -11,7 +11,7 @@ from ..filetypes.copyjob import COPY_DEFAULTS, CopyOptions
 from ..filetypes.table import ARRAY_OPTIONS, FILETYPES, TARGETS
 from ..format.codec import CODECS
 from ..storage.url import shown_name
-from .console.inputfile import check_input, readable
+from .console.inputfile import check_input, each_input, readable
 from .console.options import (
     add_force_option,
     add_json_option,
@@ -24,8 +24,9 @@ from .console.options import (
 from .console.output import Console, print_done
 from .console.status import ExitCode, UsageError
 
-# The help of options of arrays.
-_ARRAY_HELPS = {
+# The help of options of types of the core.
+_CORE = {
+    "preset": "for arrays in a frame store (default: fast; small for recordings)",
     "codec": f"for an array: {AUTO} or {', '.join(CODECS)} (default: {DEFAULT_CODEC})",
     "chunks": f"for an array: rows per chunk, shape of a chunk (16,256,256), or {AUTO} (default: "
     "those of SRC)",
@@ -38,7 +39,7 @@ _ARRAY_HELPS = {
 
 
 # The help of each option that a type takes: that of its rows, joined.
-_ROWS = [*(each.options for each in FILETYPES), *(each.options for each in TARGETS), _ARRAY_HELPS]
+_ROWS = [*(each.options for each in FILETYPES), *(each.options for each in TARGETS), _CORE]
 _HELPS = {
     name: "; ".join(row[name] for row in _ROWS if row.get(name))
     for name in CopyOptions.__annotations__
@@ -113,13 +114,14 @@ def run(args: argparse.Namespace) -> int:
     is_array = args.to in array_targets or any(
         value is not None for value in passed_on(args, *ARRAY_OPTIONS).values()
     )
-    if is_array and len(args.sources) > 1:
+    places = each_input(args.sources)
+    if is_array and len(places) > 1:
         raise UsageError("an array is copied from one file")
     console = Console(args)
-    for name in args.sources:
-        check_input(name, "file")
+    for place in places:
+        check_input(place, "file")
     # A list of sources holds paths only: standard input must be the only source.
-    source: Any = args.sources if len(args.sources) > 1 else readable(args.sources[0])
+    source: Any = [*map(str, places)] if len(places) > 1 else readable(places[0])
     with console.progress(unit="clips") as progress:
         copied = convert(
             source,

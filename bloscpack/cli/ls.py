@@ -14,7 +14,7 @@ from ..storage.url import shown_name
 from .commands import command_module
 from .console.describe import array_fields, is_array, shape_text
 from .console.inputfile import each_input, open_item
-from .console.options import add_classic_option, add_files, add_json_option, series
+from .console.options import add_classic_option, add_files, add_json_option
 from .console.output import error, is_for_people, print_json, printable, result, results
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
@@ -35,13 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
         "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes'. "
         "The shape of a frame store is that of all its frames. Each array of an archive has a "
-        "line."
+        "line. Other folders, recordings and datasets have the number of their frames, records or "
+        "samples in place of the shape."
     )
-    if counted := [each.kind.name for each in FILETYPES if each.dtypes]:
-        parser.description += (
-            f" In place of the shape, {series(*counted, last='or')} has the number of its frames, "
-            "records or samples."
-        )
     add_files(parser)
     add_json_option(parser)
     add_classic_option(parser)

@@ -23,7 +23,7 @@ from ..storage.url import shown_name
 from ..types import AnyArray
 from .console import terminal
 from .console.describe import dtype_text
-from .console.inputfile import open_item
+from .console.inputfile import only, open_item
 from .console.options import add_json_option, ranged
 from .console.output import Console, binary_stdout, print_json, printable, results
 from .console.selection import Index, parse_selection_text, strip_brackets, take_name
@@ -81,9 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show it."""
     console = Console(args)
-    take_name(args)
+    place = only(take_name(args), args.file_)
     index = None if args.selection is None else parse_selection_text(args.selection)
-    shown = _read(Place.of(args.file_), index, args.nthreads)
+    shown = _read(place, index, args.nthreads)
     if args.json:
         print_json(
             "show",

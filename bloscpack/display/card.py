@@ -177,14 +177,12 @@ def store_card(store: Any) -> str:
         }
     )
 
-    def clips() -> Markup:
-        return first_rows(("clip", "shape", "dtype", "meta"), store.keys(), row)
-
     def first() -> Markup:
         keys = store.keys()
         return clip_picture(store[keys[0]]) if len(keys) else Markup()
 
-    return joined(table, guarded(clips), guarded(first))
+    clips = guarded(lambda: first_rows(("clip", "shape", "dtype", "meta"), store.keys(), row))
+    return joined(table, clips, guarded(first))
 
 
 def report_card(report: Any) -> str:

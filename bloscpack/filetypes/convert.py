@@ -192,7 +192,7 @@ def convert(
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True, left_out=())
     """
     given = {k: v for k, v in options.items() if v is not None and v != COPY_DEFAULTS.get(k)}
-    place, target = Place.of(src), Place.of(dst)
+    place, target = map(Place.of, (src, dst))
     src, inner, path = place.path, place.inner, target.path
     urls = is_url(path), any(map(is_url, src if isinstance(src, list | tuple) else [src]))
     if to:
@@ -292,7 +292,7 @@ _ZIP_TAIL_NBYTES = 64 << 10
 
 
 @contextmanager
-def open_array(where: Any, *, nthreads: int | None = None) -> Iterator[ArraySource]:
+def open_array(place: Place, *, nthreads: int | None = None) -> Iterator[ArraySource]:
     """Yield the array in a file that `convert` reads one from.
 
     Raises
@@ -302,13 +302,12 @@ def open_array(where: Any, *, nthreads: int | None = None) -> Iterator[ArraySour
     FormatError
         The file is damaged.
     """
-    place = Place.of(where)
     with ExitStack() as stack:
         filetype, source, _ = _identified(place.path, None, stack)
         reader = _reader(filetype, source)
         if reader is None or not reader.is_array or (filetype and not place.inner):
             reader = _named("array")  # its error names the function that reads the file
-        arrays = stack.enter_context(reader.read(source, place.inner, nthreads=nthreads))
+        arrays = stack.enter_context(reader.open(source, place.inner, nthreads=nthreads))
         yield stack.enter_context(
             arrays.open(only(arrays.names, reader.kinds[0].name, source.name))
         )
@@ -345,7 +344,7 @@ def _identified(
     is_source = hasattr(src, "keys") and hasattr(src, "read")
     if is_source or isinstance(src, list | tuple) or is_pattern(src):
         return None, src, storage_options
-    filetype, source = identify(src, storage_options, folders=True)
+    filetype, source = identify(Place(src), storage_options, folders=True)
     stack.callback(source.close)
     return filetype, source, None
 
@@ -365,7 +364,7 @@ def _opened(
         if isinstance(src, list | tuple) and to and _named(to).is_array:
             raise TypeError("an array is copied from one file, not from a list")
         return _opened_clips(filetype, src, stack, job.nthreads, storage_options)
-    found = stack.enter_context(reader.read(src, inner, nthreads=job.nthreads))
+    found = stack.enter_context(reader.open(src, inner, nthreads=job.nthreads))
     if not reader.is_array or found.nbytes is not None:
         return found
     names, is_one = found.names, bool(inner or job.inner)
@@ -391,11 +390,8 @@ def _opened_clips(
         refuse_options(src, storage_options)
         source: FrameSource = src
         return source
-    if (
-        isinstance(src, ListedFolder)
-        and not src.has_latency
-        and not (filetype and filetype.has_part(src.names))
-    ):
+    is_local = isinstance(src, ListedFolder) and not src.has_latency
+    if is_local and not (filetype and filetype.has_part(src.names)):
         with importing:
             from .picturefolder import FolderSource
 
@@ -430,17 +426,12 @@ def _named(to: str) -> Target:
 
 # Suffixes that promise a format that is not written, and what is.
 _PICTURES = "to='images' (--to images) writes a folder of pictures, 'blpk sheet' makes one picture"
+_FOLDER = "to={0.name!r} (--to {0.name}) writes {0.kind.name}, which is a folder of any name"
 _UNWRITTEN = {
     **dict.fromkeys((".bmp", ".webp", ".avif", ".jp2", *IMAGE_SUFFIXES), _PICTURES),
     **dict.fromkeys(set(VIDEO_SUFFIXES) - {".mp4"}, "videos are written as .mp4 or .gif"),
     **dict.fromkeys((".csv", ".tsv", ".txt"), "text is written by 'blpk cat -o FILE.txt'"),
-    **{
-        suffix: f"to={each.name!r} (--to {each.name}) writes {each.kind.name}, which is a folder "
-        "of any name"
-        for each in FILETYPES
-        if each.is_folder
-        for suffix in each.suffixes
-    },
+    **{end: _FOLDER.format(row) for row in FILETYPES if row.is_folder for end in row.suffixes},
     **dict.fromkeys(
         (".bz2", ".gz", ".tbz", ".tgz", ".xz", ".zip", ".zst", ".7z"),
         "this compression is not written; .zarr.zip, .npz and .blp are",

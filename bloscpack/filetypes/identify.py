@@ -17,6 +17,7 @@ from ..format.filekind import (
     FileKind,
     kind_of,
     not_a_file,
+    wrong_kind,
 )
 from ..format.trailer import TRAILER_MAGIC
 from ..storage.file import Place, open_source
@@ -77,6 +78,23 @@ def identify(
     with closed_on_error(source, source.name):
         filetype = _type_of(source)
         return open_member(filetype, source, place.inner) if place.inner else (filetype, source)
+
+
+def identify_known(place: Any) -> tuple[FileType, Any]:
+    """Open a file or folder of a type in the table.
+
+    Raises
+    ------
+    WrongKindError
+        It is of another type; the message names the function that reads it.
+    """
+    filetype, source = identify(place, folders=True)
+    with closed_on_error(source, source.name):
+        refuse_other_folder(filetype, source)
+        if filetype is None:
+            head = source.read_at(0, HEAD_NBYTES)  # type: ignore[union-attr]
+            raise wrong_kind(head, "a Bloscpack file", source.name)
+    return filetype, source
 
 
 def open_member(

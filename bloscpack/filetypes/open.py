@@ -19,7 +19,7 @@ from ..storage.remote.source import HEAD_NBYTES as REMOTE_HEAD_NBYTES
 from ..storage.url import refuse_url
 from ..types import FRAME_DEFAULTS, AnyArray, FrameOptions, Mode, OnLostChunk, explain_keywords
 from .identify import identify, refuse_unread_folder
-from .table import FILETYPES, FileType
+from .table import ARRAYS, FILETYPES, FileType
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
@@ -123,7 +123,7 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     place = Place.of(path)
     if mode == "a" or place.inner:
         return Array(
-            path,
+            place,
             mode,
             verify=verify,
             nthreads=nthreads,
@@ -384,6 +384,17 @@ def frames_of(
             )
         options = {} if filetype.is_folder else {"nthreads": nthreads}
         return filetype.open_frames(source, **options)
+
+
+def open_identified(
+    filetype: FileType, source: ByteSource | ListedFolder, *, nthreads: int | None = None
+) -> Any:
+    """Open an identified file or folder as an array, an archive or clips."""
+    if filetype is ARRAYS:
+        return Array(source, nthreads=nthreads)
+    if filetype.open is not None:
+        return filetype.open(source, nthreads=nthreads)
+    return frames_of(filetype, source, nthreads=nthreads)
 
 
 @known_as("bloscpack.frames", "create")

@@ -37,6 +37,15 @@ def on_use(module: str, name: str) -> Function:
     return call
 
 
+# Modules of functions that commands call, in the folder of the commands of a type.
+_MODULES = {"about": "info", "entry": "ls", "open_part": "cat", "open_tiles": "sheet"}
+
+
+def verbs(folder: str, *names: str) -> dict[str, Any]:
+    """Return functions that commands call, by their names in a row of the table."""
+    return {name: on_use(f"{folder}.{_MODULES.get(name, name)}", name) for name in names}
+
+
 class FileType(NamedTuple):
     """Row of the table.
 
@@ -117,17 +126,11 @@ class Target(NamedTuple):
     kinds: tuple[FileKind, ...] = ()  # kinds of files of other libraries that are read
     # Takes an open source of these kinds, the name of an array or a clip in it, and ``nthreads``.
     # Returns a context manager with `SeveralArrays` or a `FrameSource`.
-    open: Function | None = None
+    open: Any = None
     # Whether a copy has several arrays by name.
     has_names: bool = False
     # Whether a file of one array is a file of several, too, and not copied as an array alone.
     is_mapping: bool = False
-
-    def read(self, source: Any, inner: str, *, nthreads: int | None) -> Any:
-        """Open a source of one of `kinds`; see `open`."""
-        if self.open is None:
-            raise TypeError(f"{self.name!r} is only written")
-        return self.open(source, inner, nthreads=nthreads)
 
 
 class Command(NamedTuple):
@@ -178,23 +181,17 @@ def _rows(table: str) -> list[Any]:
     return [row for module in _LOADED for row in getattr(module, table, ())]
 
 
-_ARRAY_COMMANDS: dict[str, Any] = {
-    "open_part": on_use("cli.array.cat", "open_part"),
-    "open_tiles": on_use("cli.array.sheet", "open_tiles"),
-    "tune": on_use("cli.array.tune", "tune"),
-}
+_ARRAY = verbs("cli.array", "open_part", "open_tiles", "tune") | {"suffixes": (".blp",)}
 ARRAYS = FileType(
     "array",
     (ARRAY, FRAME_STORE),  # a frame store without a whole index is opened for its error
-    suffixes=(".blp",),
     matches=on_use("container.front", "is_bloscpack"),
     about=on_use("cli.array.info", "about"),
-    **_ARRAY_COMMANDS,
+    **_ARRAY,
 )
 ARCHIVES = FileType(
     "archive",
     (ARCHIVE, FRAME_STORE),  # which a damaged header may look like
-    suffixes=(".blp",),
     matches=on_use("container.members", "is_archive"),
     verify=on_use("archive.verify", "verify_archive"),
     recover=on_use("archive.recover", "recover_archive"),
@@ -202,7 +199,7 @@ ARCHIVES = FileType(
     open_member=on_use("container.members", "open_member"),
     repair="recover writes a new archive of the whole arrays",
     about=on_use("cli.archive.info", "about"),
-    **_ARRAY_COMMANDS,
+    **_ARRAY,
 )
 FILETYPES: tuple[FileType, ...] = (
     FileType(
@@ -220,14 +217,11 @@ FILETYPES: tuple[FileType, ...] = (
     *_rows("FILETYPES"),
 )
 
+# `cli/convert.py` has their help.
+_CLIPS = {"preset": ""}
 _BLOSCPACK = dict.fromkeys(("codec", "chunks", "access", "clevel", "shuffle", "keepbits"), "")
 TARGETS: tuple[Target, ...] = (
-    Target(
-        "frames",
-        on_use("filetypes.clipcopy", "copy_to_store"),
-        (".blp",),
-        options={"preset": "for arrays in a frame store (default: fast; small for recordings)"},
-    ),
+    Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",), options=_CLIPS),
     Target(
         "array",
         on_use("filetypes.arraycopy", "copy_to_array"),

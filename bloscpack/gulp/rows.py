@@ -1,6 +1,6 @@
 """Rows of Gulp directories in the tables of file types and commands."""
 
-from ..plugin import GULP_DIRECTORY, Command, FileType, Group, Target, on_use
+from ..plugin import GULP_DIRECTORY, Command, FileType, Group, Target, on_use, verbs
 
 FILETYPES = (
     FileType(
@@ -16,8 +16,7 @@ FILETYPES = (
         is_folder=True,
         suffixes=(".gulp", ".gmeta"),
         dtypes={"gulp": "jpeg"},
-        about=on_use("gulp.cli.info", "about"),
-        entry=on_use("gulp.cli.ls", "entry"),
+        **verbs("gulp.cli", "about", "entry"),
     ),
 )
 TARGETS = (

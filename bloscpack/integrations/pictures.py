@@ -9,14 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from ..archive.reader import Archive
 from ..array.array import Array
 from ..array.attrs import plain
 from ..exceptions import BloscpackError, UnsupportedError
-from ..filetypes.identify import identify, refuse_other_folder
-from ..filetypes.open import frames_of
+from ..filetypes.identify import identify_known
+from ..filetypes.open import open_identified
 from ..filetypes.table import ARCHIVES, ARRAYS
-from ..format.filekind import HEAD_NBYTES, wrong_kind
 from ..notice import notice
 from ..storage.protocol import closed_on_error
 from ..types import AnyArray
@@ -51,21 +49,12 @@ def open_pictures(path: Any) -> tuple[Any, Iterator[Picture]]:
     FormatError, UnsupportedError
         The file is damaged or of an unknown version.
     """
-    filetype, source = identify(path, folders=True)
+    filetype, source = identify_known(path)
     with closed_on_error(source, source.name):
-        refuse_other_folder(filetype, source)
-        if filetype is None:
-            head = source.read_at(0, HEAD_NBYTES)  # type: ignore[union-attr]
-            raise wrong_kind(head, "a Bloscpack file", source.name)
-        opened: Any
+        opened = open_identified(filetype, source)
         if filetype is ARRAYS:
-            opened = Array(source)
             return opened, iter([_array(_stem(source.name), opened)])
-        if filetype is ARCHIVES:
-            opened = Archive(source)
-            return opened, _each(opened, _array)
-        opened = frames_of(filetype, source)
-        return opened, _each(opened, _clip)
+        return opened, _each(opened, _array if filetype is ARCHIVES else _clip)
 
 
 @contextmanager

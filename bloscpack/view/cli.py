@@ -10,8 +10,10 @@ from ..plugin import (
     STDIO,
     Console,
     ExitCode,
+    Place,
     UsageError,
     binary_stdout,
+    each_input,
     exit_code,
     open_input,
     printable,
@@ -61,12 +63,13 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name a file to show, or use --export DIR")
     if STDIO in args.files:
         raise UsageError("standard input cannot be shown: name a file")
-    if len(args.files) > _MAX_FILES:
-        raise UsageError(f"at most {_MAX_FILES} files can be shown, not {len(args.files)}")
-    for name in args.files:
-        _check(name)
+    places = each_input(args.files)
+    if len(places) > _MAX_FILES:
+        raise UsageError(f"at most {_MAX_FILES} files can be shown, not {len(places)}")
+    for place in places:
+        _check(place)
     server_module = _import_server()
-    session = server_module.Session(args.files, nthreads=args.nthreads)
+    session = server_module.Session(places, nthreads=args.nthreads)
     with closing(session):
         server = server_module.PageServer(session, port=args.port)
 
@@ -94,10 +97,10 @@ def _export(args: argparse.Namespace, console: Console) -> int:
     return ExitCode.OK
 
 
-def _check(name: str) -> None:
+def _check(place: Place) -> None:
     """Refuse a file that does not exist or is of another type; a damaged one can be shown."""
     try:
-        open_input(name)[1].close()
+        open_input(place)[1].close()
     except EXPECTED as err:
         if exit_code(err) != ExitCode.DAMAGED:
             raise

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from ..plugin import Archive, Array, Place, Report, is_url, verify_source
+from ..plugin import Archive, Array, Report, is_url, verify_source
 from .protocol import EXPECTED, Answer, Query, Work, document
 from .session import Session, ViewedFile
 from .slices import message
@@ -33,12 +33,12 @@ def _row(file: ViewedFile) -> dict[str, Any]:
 
 
 def _size(file: ViewedFile) -> int | None:
-    if is_url(file.where):
+    path = file.place.path
+    if is_url(path):
         return None
-    place = Place.of(file.where).path
-    if not os.path.isdir(place):
-        return os.path.getsize(place)
-    with os.scandir(place) as entries:
+    if not os.path.isdir(path):
+        return os.path.getsize(path)
+    with os.scandir(path) as entries:
         return sum(entry.stat().st_size for entry in entries if entry.is_file())
 
 

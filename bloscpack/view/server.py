@@ -316,7 +316,7 @@ def _warm_up(session: Session) -> None:
     for file in session.files[:1]:
         with suppress(*EXPECTED):
             _show(file, next(iter(_views_of(file.filetype))), Query({}), Work())
-        if not is_url(file.where):
+        if not is_url(file.place.path):
             with suppress(*EXPECTED):
                 _show(file, "thumbnail", Query({}), Work())
 

@@ -6,19 +6,12 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from ..plugin import (
-    ARCHIVES,
-    ARRAYS,
-    HEAD_NBYTES,
-    Archive,
-    Array,
     FileType,
+    Place,
     Report,
     closed_on_error,
-    frames_of,
-    identify,
-    refuse_unread_folder,
-    shown_name,
-    wrong_kind,
+    identify_known,
+    open_identified,
 )
 
 Value = TypeVar("Value")
@@ -66,10 +59,10 @@ class ViewedFile:
         Result of the last verification.
     """
 
-    def __init__(self, where: Any, ordinal: int, cache: Cache, nthreads: int | None) -> None:
-        self.where = where
+    def __init__(self, place: Place, ordinal: int, cache: Cache, nthreads: int | None) -> None:
+        self.place = place
         self.ordinal = ordinal
-        self.name = shown_name(str(where))
+        self.name = place.shown
         self.nthreads = nthreads
         self.report: Report | None = None
         self._cache = cache
@@ -88,13 +81,7 @@ class ViewedFile:
 
     def identify(self) -> tuple[FileType, Any]:
         """Open the file again and return its type; NotBloscpackError if it is of another type."""
-        filetype, source = identify(self.where, folders=True)
-        with closed_on_error(source, self.name):
-            refuse_unread_folder(filetype, source)
-            if filetype is None:
-                head = source.read_at(0, HEAD_NBYTES)  # type: ignore[union-attr]
-                raise wrong_kind(head, "a Bloscpack file", source.name)
-        return filetype, source
+        return identify_known(self.place)
 
     def open(self) -> Any:
         """Return an `Array`, an `Archive` or a `FrameSource`, opened by the first caller."""
@@ -102,12 +89,7 @@ class ViewedFile:
             if self._opened is None:
                 filetype, source = self.identify()
                 with closed_on_error(source, self.name):
-                    if filetype is ARRAYS:
-                        self._opened = Array(source, nthreads=self.nthreads)
-                    elif filetype is ARCHIVES:
-                        self._opened = Archive(source, nthreads=self.nthreads)
-                    else:
-                        self._opened = frames_of(filetype, source, nthreads=self.nthreads)
+                    self._opened = open_identified(filetype, source, nthreads=self.nthreads)
                 self._filetype = filetype
             return self._opened
 
@@ -129,15 +111,15 @@ class Session:
 
     Parameters
     ----------
-    places : list of str
-        Paths or URLs, as given on the command line.
+    places : list of Place
+        Those that the command line names.
     nthreads : int, optional
         Threads that decode for one request; by default one per processor, at most 8.
     """
 
     MAX_CACHED_NBYTES = 64 << 20
 
-    def __init__(self, places: list[Any], *, nthreads: int | None = None) -> None:
+    def __init__(self, places: list[Place], *, nthreads: int | None = None) -> None:
         cache = Cache(self.MAX_CACHED_NBYTES)
         self.files = [
             ViewedFile(place, ordinal, cache, nthreads) for ordinal, place in enumerate(places)

@@ -48,7 +48,5 @@ def stream_card(stream: Any) -> str:
         }
     )
 
-    def frames() -> Markup:
-        return clip_picture(stream.frames) if stream.has_images else Markup()
-
-    return joined(table, guarded(frames))
+    frames = guarded(lambda: clip_picture(stream.frames) if stream.has_images else Markup())
+    return joined(table, frames)

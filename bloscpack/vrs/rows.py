@@ -1,7 +1,8 @@
 """Rows of VRS recordings in the tables of file types and commands."""
 
-from ..plugin import RECORDING, Command, FileType, Group, Target, on_use
+from ..plugin import RECORDING, Command, FileType, Group, Target, on_use, verbs
 
+_VIEWS = {each: on_use("vrs.page", each) for each in ("timeline", "record", "column", "audio")}
 FILETYPES = (
     FileType(
         "vrs",
@@ -21,16 +22,8 @@ FILETYPES = (
         suffixes=(".vrs",),
         dtypes={"recording": "records"},
         copy=on_use("vrs.convert", "copy_to_store"),
-        about=on_use("vrs.cli.info", "about"),
-        entry=on_use("vrs.cli.ls", "entry"),
-        open_part=on_use("vrs.cli.cat", "open_part"),
-        tune=on_use("vrs.cli.tune", "tune"),
-        views={
-            "recording": on_use("vrs.page", "describe"),
-            **{
-                view: on_use("vrs.page", view) for view in ("timeline", "record", "column", "audio")
-            },
-        },
+        **verbs("vrs.cli", "about", "entry", "open_part", "tune"),
+        views={"recording": on_use("vrs.page", "describe"), **_VIEWS},
     ),
 )
 TARGETS = (

@@ -125,3 +125,12 @@ class TestArrays:
         assert (ended.code, ended.out) == (2, "")
         assert "from one file" in ended.err
         assert sorted(os.listdir()) == ["a.npy"]
+
+
+def test_a_pattern_stands_for_several_stores(blpk: Blpk, tmp_path: Path) -> None:
+    for name in "ba":
+        with bp.frames.create(tmp_path / f"part-{name}.blp") as store:
+            store.append(name, np.zeros((2, 8, 8), "u1"))
+    assert blpk("convert", "part-*.blp", "all.blp").code == 0
+    with bp.frames.open(tmp_path / "all.blp") as store:
+        assert [*store] == ["a", "b"]

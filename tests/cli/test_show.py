@@ -240,3 +240,11 @@ def test_terminals_without_colour_or_answer(tmp_path: Path) -> None:
     assert b"\x1b[38;5;" in run_in_terminal(b"", path, TERM="xterm-256color")
     for environment in ({"TERM": "dumb"}, {"TERM": "xterm", "NO_COLOR": "1"}):
         assert b"\x1b" not in run_in_terminal(b"", path, **environment)
+
+
+def test_a_pattern_stands_for_one_file(blpk: Blpk, ramp: Path) -> None:
+    assert blpk("show", "r*.blp").raw == blpk("show", ramp).raw
+    ramp.with_name("rest.blp").write_bytes(ramp.read_bytes())
+    ended = blpk("show", "r*.blp")
+    assert (ended.code, ended.raw) == (2, b"")
+    assert "'r*.blp' matches 2 files; expected one" in ended.err

@@ -25,6 +25,7 @@ from bloscpack.filetypes import arraycopy
 from bloscpack.filetypes.convert import open_array
 from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
 from bloscpack.format.rounding import ATTRIBUTE
+from bloscpack.storage.file import Place
 
 from ..strategies import AnyArray, chunk_shapes, dtypes, fill, shapes
 
@@ -213,7 +214,7 @@ def test_parts_of_a_npy_file(tmp_path: Path, order: Any) -> None:
     np.save(tmp_path / "a.npy", array)
     step = 1 if order == "C" else -1
     every = slice(None)
-    with open_array(tmp_path / "a.npy") as source:
+    with open_array(Place(tmp_path / "a.npy")) as source:
         rows = source.rows
         for stored in (
             (every, every, every),

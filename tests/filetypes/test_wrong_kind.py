@@ -25,6 +25,7 @@ from bloscpack.filetypes import identify
 from bloscpack.format import filekind
 from bloscpack.format.filekind import DATASET, GULP_DIRECTORY, GULP_FILE, RECORDING, VIDEO, kind_of
 from bloscpack.frames.sampler import ClipSampler
+from bloscpack.storage.file import Place
 
 from ..conftest import needs_exchange
 from ..test_layers import FILE_TYPES
@@ -209,7 +210,7 @@ def test_a_folder_is_refused_without_a_type_of_folders(
     files = tuple(each for each in identify.FILETYPES if not each.is_folder)
     monkeypatch.setattr(identify, "FILETYPES", files)
     folder = folder_with(tmp_path / "vids", "a.mp4")
-    for call in (bp.frames.open, open_input):
+    for call in (bp.frames.open, lambda path: open_input(Place(path))):
         with pytest.raises(IsAFolderError, match=r"vids: a folder, not a file: it holds videos"):
             call(str(folder))
 

@@ -9,6 +9,7 @@ def client() -> Iterator[Callable[..., Any]]:
     """Return a function from paths to a client of their page."""
     for package in ("starlette", "uvicorn"):
         pytest.importorskip(package, reason="starlette and uvicorn are not installed (view)")
+    from bloscpack.storage.file import Place
     from bloscpack.view.server import create_application
     from bloscpack.view.session import Session
 
@@ -17,7 +18,7 @@ def client() -> Iterator[Callable[..., Any]]:
     sessions = []
 
     def make(*places: Any, **options: Any) -> Client:
-        session = Session([str(place) for place in places], nthreads=1)
+        session = Session([*map(Place.of, map(str, places))], nthreads=1)
         sessions.append(session)
         return Client(create_application(session, token=TOKEN, hosts={HOST}), **options)
 

@@ -71,7 +71,7 @@ def test_statistics(cube):
 def test_chunks(cube):
     head, (offsets, cbytes, nbytes, regions) = cube.get("/api/0/chunks?start=3&count=5").packet
     assert head["nchunks"] == 32
-    with bp.open(cube.application._application.state.service.session.files[0].where) as a:
+    with bp.open(cube.application._application.state.service.session.files[0].place) as a:
         assert list(offsets) == [a.chunk_offset(k) for k in range(3, 8)]
         assert [list(map(list, each)) for each in regions] == [
             [[side.start, side.stop] for side in a.chunk_region(k)] for k in range(3, 8)

@@ -44,10 +44,11 @@ class Visit:
     """A page of files in the browser, which collects what goes wrong in it."""
 
     def __init__(self, browser: Any, places: list[Path]) -> None:
+        from bloscpack.storage.file import Place
         from bloscpack.view.server import PageServer
         from bloscpack.view.session import Session
 
-        self.session = Session([str(place) for place in places])
+        self.session = Session([Place(str(place)) for place in places])
         self.server = PageServer(self.session)
         threading.Thread(target=self.server.run, args=(lambda: None,), daemon=True).start()
         self.problems: list[str] = []

@@ -170,10 +170,12 @@ def test_a_bug_is_reported_as_one(page, monkeypatch, caplog):
 WATCH_IMPORTS = """
 import http.client, sys, threading
 from urllib.parse import parse_qs, urlsplit
+from bloscpack.storage.file import Place
 from bloscpack.view.server import PageServer
+from bloscpack.storage.file import Place
 from bloscpack.view.session import Session
 
-server = PageServer(Session(sys.argv[1:2]))
+server = PageServer(Session([Place(sys.argv[1])]))
 ready = threading.Event()
 threading.Thread(target=server.run, args=(ready.set,), daemon=True).start()
 ready.wait()
@@ -211,9 +213,10 @@ def test_the_first_answers_import_nothing(name, views):
 
 @pytest.mark.parametrize("content", [b"blpk" + bytes(60), b"no file of ours", b""])
 def test_a_damaged_file_does_not_keep_the_page_from_starting(tmp_path, content):
+    from bloscpack.storage.file import Place
     from bloscpack.view.server import PageServer
     from bloscpack.view.session import Session
 
     (tmp_path / "a.blp").write_bytes(content)
-    server = PageServer(Session([str(tmp_path / "a.blp")]))
+    server = PageServer(Session([Place(str(tmp_path / "a.blp"))]))
     server.run(server.stop)  # returns: it was ready, and then ended

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ...plugin import ByteSource, Container, errors_at, open_input, parse_range, shown_name
+from ...plugin import (
+    ByteSource,
+    Container,
+    errors_at,
+    one_input,
+    open_input,
+    parse_range,
+    shown_name,
+)
 
 if TYPE_CHECKING:
     from ..dataset import Dataset
@@ -26,7 +34,7 @@ def open_dataset(
     from ..dataset import open as open_file
 
     if source is None:
-        source = open_input(name, ("bzna",))[1]
+        source = open_input(one_input(name), ("bzna",))[1]
     with (
         errors_at(shown_name(name)),
         open_file(source, splits=splits, nthreads=nthreads) as dataset,

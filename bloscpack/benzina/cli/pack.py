@@ -10,6 +10,7 @@ from ...plugin import (
     STATUS_NAMES,
     Console,
     ExitCode,
+    Place,
     UsageError,
     add_force_option,
     add_json_option,
@@ -131,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 def _source(inputs: Sequence[str]) -> Any:
     """Return the name of a folder, or the items of files."""
     for name in inputs:
-        check_input(name, "input")
+        check_input(Place(name), "input")
     if len(inputs) == 1 and Path(inputs[0]).is_dir():
         return inputs[0]
     for name in inputs:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ...storage.url import is_url
-from ..console.inputfile import open_bloscpack
+from ..console.inputfile import one_input, open_bloscpack
 from ..console.options import STDIO
 from ..console.output import Console
 from ..console.outputfile import check_output, open_output
@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     from ...integrations.kerchunk import kerchunk_references
 
     console = Console(args)
-    name = args.file_
+    place = one_input(args.file_)
+    name = str(place)
     if name == STDIO and args.url is None:
         raise UsageError(
             "--url is required for standard input: references contain the location of the file"
@@ -63,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
     source: Any = name
     url = args.url
     if not is_url(name):
-        source = open_bloscpack(name)[1]
+        source = open_bloscpack(place)
         url = os.path.abspath(name) if url is None else url
     # References are text, which may be written to a terminal without --force.
-    check_output(args.output, [name], console, force=args.force or args.output == STDIO)
+    check_output(args.output, [place], console, force=args.force or args.output == STDIO)
     with console.progress(unit="chunks") as progress:
         found = kerchunk_references(
             source,

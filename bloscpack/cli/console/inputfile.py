@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +17,7 @@ from ...format.filekind import HEAD_NBYTES, kind_of, not_a_file, wrong_kind
 from ...storage.file import Place
 from ...storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ...storage.protocol import ByteSource
-from ...storage.url import is_url, shown_name
+from ...storage.url import is_url
 from .options import STDIO
 from .status import UsageError
 
@@ -29,62 +29,60 @@ def each_input(names: Iterable[str]) -> list[Place]:
     """
     found: list[Place] = []
     for place in map(Place.of, names):
-        if not is_pattern(place.path):
-            found.append(place)
-        else:
-            try:
-                matching = expanded(place.path)
-            except FileNotFoundError:  # an error of this one only, when it is opened
-                matching = [place.path]
-            found += [Place(each, place.inner) for each in matching]
+        paths = [place.path]
+        if is_pattern(place.path):
+            with suppress(FileNotFoundError):  # an error of this one only, when it is opened
+                paths = expanded(place.path)
+        found += [Place(each, place.inner) for each in paths]
     return found
 
 
 def one_input(name: str) -> Place:
     """Return the place of the only file that a pattern matches, or that of another name."""
-    found = each_input([name])
-    if len(found) > 1:
-        raise UsageError(f"'{name}' matches {len(found)} files; expected one")
-    return found[0]
+    return only(each_input([name]), name)
 
 
-def check_input(name: str | Place, what: str) -> None:
+def only(places: Sequence[Place], name: str) -> Place:
+    """Return the only one of the places that `name` stands for."""
+    if len(places) > 1:
+        raise UsageError(f"'{name}' matches {len(places)} files; expected one")
+    return places[0]
+
+
+def check_input(place: Place, what: str) -> None:
     """Check that an input exists."""
-    where = Place.of(name).path
+    where = place.path
     # Path("") is the working folder.
     if where != STDIO and not is_url(where) and not (where and Path(where).exists()):
-        raise FileNotFound(f"{what} '{name}' does not exist!")
+        raise FileNotFound(f"{what} '{place}' does not exist!")
 
 
-def readable(name: str | Place) -> Any:
-    """Return what the API opens: a place, path or URL, a seekable stream, or a pipe's bytes."""
-    place = Place.of(name)
-    if place.inner:
+def readable(place: Place) -> Place:
+    """Return what the API opens: the place, that of a seekable stream, or the bytes of a pipe."""
+    if place.inner or is_url(place.path):
         return place
-    where = place.path
-    if where == STDIO:
+    if place.path == STDIO:
         stream = _stdin()
-        return stream if stream.seekable() else stream.read()
-    if is_url(where):
-        return where
-    mode = Path(where).stat().st_mode
+        return Place(stream if stream.seekable() else stream.read())
+    mode = Path(place.path).stat().st_mode
     # For a folder, `open_source` raises an error that names the call that reads it.
-    return where if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(where).read_bytes()
+    is_opened = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    return place if is_opened else Place(Path(place.path).read_bytes())
 
 
-def open_input(name: str | Place, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
+def open_input(place: Place, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
     """Open a file or folder of any type that this package reads, or of the types named `kinds`.
 
     A file with damaged first bytes is recognised by its last ones. FileNotFound if it does not
     exist. WrongKindError if it is of another type, or empty.
     """
-    check_input(name, "file")
-    filetype, source = identify(readable(name), folders=True)
+    check_input(place, "file")
+    filetype, source = identify(readable(place), folders=True)
     wanted = [each for each in FILETYPES if each.name in kinds]
     if not any(each.is_folder for each in wanted):
         refuse_other_folder(filetype, source)
     if filetype is None or (kinds and filetype not in wanted and not _looks_like(source, wanted)):
-        raise refused(name, source, wanted)
+        raise refused(place, source, wanted)
     return filetype, source
 
 
@@ -95,28 +93,26 @@ def _looks_like(source: Any, wanted: Sequence[FileType]) -> bool:
     return kind_of(source.read_at(0, HEAD_NBYTES), source.name) in [each.kind for each in wanted]
 
 
-def open_item(name: str | Place, kinds: Sequence[str] = ()) -> tuple[FileType, Any, str]:
+def open_item(place: Place, kinds: Sequence[str] = ()) -> tuple[FileType, Any, str]:
     """Open a file or folder of any type, and return the name of the clip in it behind ``::/``.
 
     An array of an archive is opened itself. Errors as for `open_input`.
     """
-    place = Place.of(name)
     inner = place.inner
     filetype, source = open_input(place.whole, kinds)
     if not inner or filetype.open_frames is not None:
         return filetype, source, inner
     member, source = open_member(filetype, source, inner)
     if member is None:
-        raise refused(name, source)
+        raise refused(place, source)
     return member, source, ""
 
 
-def open_whole(name: str | Place, done: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
+def open_whole(place: Place, done: str, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
     """Open a file or folder of any type, or an array of an archive; ValueError for a clip.
 
     `done` is the participle of what is to be done, for the message.
     """
-    place = Place.of(name)
     filetype, source, inner = open_item(place, kinds)
     if inner:
         source.close()
@@ -125,20 +121,20 @@ def open_whole(name: str | Place, done: str, kinds: Sequence[str] = ()) -> tuple
     return filetype, source
 
 
-def open_bloscpack(name: str) -> tuple[FileType, ByteSource]:
+def open_bloscpack(place: Place) -> ByteSource:
     """Open a Bloscpack file; errors as for `open_input`."""
-    filetype, source = open_input(name)
+    filetype, source = open_input(place)
     if not filetype.is_bloscpack:
-        raise refused(name, source)
-    return filetype, source
+        raise refused(place, source)
+    return source  # type: ignore[no-any-return]
 
 
-def open_container(name: str) -> Container:
+def open_container(place: Place) -> Container:
     """Open the container in a Bloscpack file; errors as for `open_input`."""
-    return Container.open(open_bloscpack(name)[1])
+    return Container.open(open_bloscpack(place))
 
 
-def refused(name: str | Place, source: Any, wanted: Sequence[FileType] = ()) -> WrongKindError:
+def refused(place: Place, source: Any, wanted: Sequence[FileType] = ()) -> WrongKindError:
     """Close a file that is not of a type, by default a Bloscpack file; return the error for it."""
     what = wanted[0].kind.name if wanted else "a Bloscpack file"
     error: WrongKindError
@@ -147,7 +143,7 @@ def refused(name: str | Place, source: Any, wanted: Sequence[FileType] = ()) -> 
             error = not_a_file(source.names)
         else:
             error = wrong_kind(source.read_at(0, HEAD_NBYTES), what, source.name)
-    return error.at(path=shown_name(str(name)))
+    return error.at(path=place.shown)
 
 
 @contextmanager

@@ -88,9 +88,7 @@ class PassSink:
         """Do nothing."""
 
 
-def check_output(
-    name: str, inputs: Sequence[str | Place], console: Console, *, force: bool
-) -> None:
+def check_output(name: str, inputs: Sequence[Place], console: Console, *, force: bool) -> None:
     """Check that an output may be written.
 
     ValueError if it is one of the inputs, or a URL. Without `force`, FileNotFound if it exists
@@ -120,9 +118,9 @@ def check_output(
         console.verbose(f"overwriting existing file: '{shown_name(name)}'")
 
 
-def is_same_file(source: str | Place, target: str) -> bool:
+def is_same_file(source: Place, target: str) -> bool:
     """Return whether an input and an output are one regular file."""
-    one = _status(Place.of(source).path, is_output=False)
+    one = _status(source.path, is_output=False)
     two = _status(target, is_output=True)
     if one is None or two is None or not stat.S_ISREG(two.st_mode):
         return False

@@ -156,12 +156,8 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
     then they are damaged.
     """
     walked = getattr(args, "walked", ())
-    own = tuple(
-        suffix
-        for each in FILETYPES
-        if not args.kinds or each.name in args.kinds
-        for suffix in each.suffixes
-    )
+    rows = [each for each in FILETYPES if not args.kinds or each.name in args.kinds]
+    own = tuple(suffix for row in rows for suffix in row.suffixes)
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
     nskipped = 0

@@ -25,32 +25,33 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _MAX_PARTS = 3
 
 
-def take_name(args: argparse.Namespace) -> None:
-    """Move a name that stands behind the file into ``FILE::/NAME``.
+def take_name(args: argparse.Namespace) -> list[Place]:
+    """Return the places that FILE stands for; a name behind it is moved into ``FILE::/NAME``.
 
     The only word behind the file is the selection if it can be one, or if the file has no names;
     the commands for one type take it for the name.
     """
     name, args.selection = args.selection, args.second
+    places = each_input([args.file_])
     if name is None:
-        return
-    place = Place.of(args.file_)
-    if args.selection is None and (not args.kinds or place.inner):
+        return places
+    first = places[0]
+    if args.selection is None and (not args.kinds or first.inner):
         try:
             parse_selection_text(name)
         except UsageError:
-            if place.path == STDIO or place.inner or not _has_names(place.path):
+            if first.path == STDIO or first.inner or not _has_names(first):
                 raise
         else:
             args.selection = name
-            return
+            return places
     args.file_ = f"{args.file_}::/{name}"
+    return [Place(str(each), name) for each in places]
 
 
-def _has_names(name: str) -> bool:
-    first = each_input([name])[0]
+def _has_names(place: Place) -> bool:
     try:
-        filetype, source = open_input(first)
+        filetype, source = open_input(place)
     except WrongKindError:
         return False
     source.close()

@@ -8,7 +8,7 @@ from typing import Any
 from ...integrations.loaderspeed import LoaderSpeed, Settings, measure
 from ...parallel.processes import start_methods
 from ...storage.url import shown_name
-from ..console.inputfile import check_input
+from ..console.inputfile import check_input, one_input
 from ..console.options import STDIO, add_json_option, ranged
 from ..console.output import pretty_size, print_json, result
 from ..console.status import ExitCode, UsageError
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure a loader."""
     if args.file_ == STDIO:
         raise UsageError("workers open the source by its path; standard input has none")
-    check_input(args.file_, "file")
+    check_input(one_input(args.file_), "file")
     settings = Settings(
         args.batch, args.length or None, args.stride, args.workers, args.start_method, args.seconds
     )

@@ -5,14 +5,14 @@ import argparse
 from ...filetypes.open import frames_of
 from ...frames.protocol import Clip, FrameSource
 from ...storage.url import shown_name
-from ..console.inputfile import open_input
+from ..console.inputfile import one_input, open_input
 from ..console.selection import parse_selection_text
 from ..console.status import UsageError
 
 
 def open_clips(args: argparse.Namespace) -> FrameSource:
     """Open the source of clips of a command by path or URL, or from standard input."""
-    return frames_of(*open_input(args.file_, args.kinds), nthreads=args.nthreads)
+    return frames_of(*open_input(one_input(args.file_), args.kinds), nthreads=args.nthreads)
 
 
 def only_clip(source: FrameSource, id_: str) -> Clip:

@@ -9,7 +9,6 @@ from shlex import quote
 from typing import Any
 
 from ...filetypes.open import open_frames
-from ...filetypes.table import FILETYPES
 from ...format.filekind import BLOSCPACK_KINDS
 from ...frames import listing
 from ...frames.ingest.ingest import (
@@ -32,7 +31,6 @@ from ..console.options import (
     byte_size,
     passed_on,
     positive,
-    series,
 )
 from ..console.output import Console, message, pretty_size, print_done, printable
 from ..console.outputfile import json_log
@@ -60,6 +58,7 @@ _FILES = {
     "(suffixes K, M, G, T)",
     "resume": "add to an existing store (default)",
 }
+_LISTINGS = {"arrays": listing.arrays, "images": listing.images, "folders": listing.folders}
 _FORMS: dict[str, dict[str, Any]] = {
     "codec": {"short": ("-c",)},
     "quality": {"type": positive},
@@ -71,10 +70,8 @@ _FORMS: dict[str, dict[str, Any]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    folders = (each.kind.name for each in FILETYPES if each.is_folder)
-    inputs = series("images", "videos", "arrays", *folders, last="or")
     parser.description = (
-        f"Make a frame store from {inputs}, or add to one. "
+        "Make a frame store from images, videos, arrays or other clips, or add to one. "
         "Items that are already in it are skipped, so that the same command continues an "
         "interrupted run. The former order, OUT before INPUT, is understood where it is certain: "
         "OUT is a frame store or a new name that ends in .blp, and the last INPUT is neither."
@@ -299,12 +296,8 @@ def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable
         )
     if kind == "videos":
         return listing.videos(name, frame_rate=args.frame_rate, outside=args.outside)
-    if kind == "arrays":
-        return listing.arrays(name, outside=args.outside)
-    if kind == "images":
-        return listing.images(name, outside=args.outside)
-    if kind == "folders":
-        return listing.folders(name, outside=args.outside)
+    if kind in _LISTINGS:
+        return _LISTINGS[kind](name, outside=args.outside)
     return list(listing.clips(stack.enter_context(open_frames(name))))  # a type of file
 
 

@@ -15,6 +15,7 @@ from ...format.header import EXTENSION
 from ...original.append import _rewrite_metadata_fp, append_stream
 from ...original.fileappend import journaled, rewrite_section
 from ...storage import disk
+from ...storage.file import Place
 from ...storage.url import refuse_url, shown_name
 from ..console.describe import read_metadata_file, report_chunks, report_metadata
 from ..console.inputfile import check_input, open_container, open_stream
@@ -60,13 +61,13 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"original file '{original}' does not end with '{EXTENSION}'")
     if not Path(original).exists():
         raise FileNotFound(f"original file '{original}' does not exist!")
-    check_input(args.new_file, "new file")
-    if is_same_file(args.new_file, original):
+    check_input(Place(args.new_file), "new file")
+    if is_same_file(Place(args.new_file), original):
         raise ValueError(f"cannot append '{original}' to itself")
     console.verbose(f"original file is: '{original}'")
     console.verbose(f"new file is: '{shown_name(args.new_file)}'")
     metadata = None if args.metadata is None else read_metadata_file(args.metadata)
-    with open_container(original) as container:
+    with open_container(Place(original)) as container:
         before = container.source.size()
         chunk_size, room = container.chunk_size, container.chunk_size - container.last_chunk
         report_metadata(console, container.front.metadata_header)
@@ -121,7 +122,7 @@ def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
 
 def _check_rewrite(name: str, metadata: Any) -> None:
     """Check that metadata can be replaced, before anything is appended."""
-    with open_container(name) as container:
+    with open_container(Place(name)) as container:
         if container.front.metadata_header is None:
             raise NoMetadataFound("the file has no metadata to replace").at(path=name)
         if container.metadata == metadata:

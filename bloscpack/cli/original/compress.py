@@ -16,7 +16,7 @@ from ...format.filekind import NPY
 from ...format.header import EXTENSION
 from ...original.args import BloscpackArgs, MetadataArgs
 from ...original.pack import pack_stream
-from ...storage.file import kind_at
+from ...storage.file import Place, kind_at
 from ..console.describe import read_metadata_file, report_chunks
 from ..console.inputfile import check_input, open_stream
 from ..console.options import (
@@ -107,8 +107,8 @@ def run(args: argparse.Namespace) -> int:
     console.verbose("getting ready for compression")
     in_file: str = args.in_file
     out_file: str = args.out_file or (STDIO if in_file == STDIO else in_file + EXTENSION)
-    check_input(in_file, "input file")
-    check_output(out_file, [in_file], console, force=args.force)
+    check_input(Place(in_file), "input file")
+    check_output(out_file, [Place(in_file)], console, force=args.force)
     metadata = None if args.metadata is None else read_metadata_file(args.metadata)
     params = None
     if args.dtype is not None:

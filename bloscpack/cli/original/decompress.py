@@ -6,7 +6,7 @@ from ...format.header import EXTENSION
 from ...original.pack import unpack_stream
 from ...storage.url import is_url, shown_name
 from ..console.describe import metadata_text, report_metadata
-from ..console.inputfile import check_input, open_container
+from ..console.inputfile import check_input, one_input, open_container
 from ..console.options import STDIO, keep_prefixes
 from ..console.output import Console, prefixed, pretty_size, results
 from ..console.outputfile import check_output, open_output, regular_nbytes
@@ -40,13 +40,14 @@ def run(args: argparse.Namespace) -> int:
     """Decompress."""
     console = Console(args)
     console.verbose("getting ready for decompression")
-    in_file: str = args.in_file
+    place = one_input(args.in_file)
+    args.in_file = in_file = str(place)
     out_file = _out_file(args)
-    check_input(in_file, "input file")
-    check_output(out_file, [in_file], console, force=args.force)
+    check_input(place, "input file")
+    check_output(out_file, [place], console, force=args.force)
     console.verbose(f"input file is: '{shown_name(in_file)}'")
     console.verbose(f"output file is: '{out_file}'")
-    with open_container(in_file) as container:
+    with open_container(place) as container:
         in_nbytes = container.source.size()
         console.verbose(f"input file size: {pretty_size(in_nbytes)}")
         header = container.front.metadata_header

@@ -75,8 +75,6 @@ def _field(args: argparse.Namespace, stream: "Stream", field: str) -> Part:
 
 def _as_array(column: Any) -> AnyArray:
     """Return a column as an array: rows of different lengths follow each other."""
-    if isinstance(column, np.ndarray):
-        return column
     values = getattr(column, "values", column)
     if isinstance(values, np.ndarray):
         return values

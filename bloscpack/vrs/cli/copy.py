@@ -8,6 +8,7 @@ from ...plugin import (
     STDIO,
     Console,
     ExitCode,
+    Place,
     UsageError,
     add_force_option,
     add_json_option,
@@ -132,7 +133,7 @@ def copy_options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
     if args.target == STDIO:
         raise UsageError("a recording cannot be written to standard output: give a file")
     decimate = _decimation(args.decimate)
-    check_output(args.target, args.sources, console, force=args.force)
+    check_output(args.target, [*map(Place, args.sources)], console, force=args.force)
     # Removed first: a tag that is removed and set has the new value.
     stream_tags: dict[str, dict[str, str | None]] = {}
     for name, key in args.remove_stream_tag:

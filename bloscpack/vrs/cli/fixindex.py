@@ -7,6 +7,7 @@ from ...plugin import (
     STDIO,
     Console,
     ExitCode,
+    Place,
     UsageError,
     add_json_option,
     check_output,
@@ -43,12 +44,13 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     if STDIO in (args.target, args.file_) and (args.target in (None, STDIO)):
         raise UsageError("an index can only be written into a file: give its name, not '-'")
+    place = Place(args.file_)
     if args.file_ != STDIO:
-        open_input(args.file_, args.kinds)[1].close()  # refuses any other file
+        open_input(place, args.kinds)[1].close()  # refuses any other file
     # A file is repaired by its name, and a copy may be made from a pipe.
-    where = args.file_ if args.target is None else readable(args.file_)
+    where = args.file_ if args.target is None else readable(place).path
     if args.target is not None:
-        check_output(args.target, [args.file_], console, force=False)
+        check_output(args.target, [place], console, force=False)
     with console.progress() as progress:
         repair = fix_index(where, args.target, progress=progress)
     for note in repair.notes:

@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...plugin import ByteSource, Console, Container, errors_at, open_input, parse_range, shown_name
+from ...plugin import (
+    ByteSource,
+    Console,
+    Container,
+    errors_at,
+    one_input,
+    open_input,
+    parse_range,
+    shown_name,
+)
 
 if TYPE_CHECKING:
     from ..recording import Recording
@@ -40,7 +49,7 @@ def open_recording(
     from ..recording import open_quietly
 
     if source is None:
-        source = open_input(name, ("vrs",))[1]
+        source = open_input(one_input(name), ("vrs",))[1]
     with errors_at(shown_name(name)):
         recording = open_quietly(source, nthreads=nthreads)
     with recording:
