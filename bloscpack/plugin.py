@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     )
     from .display.colormap import shares_of
     from .display.contactsheet import contact_sheet, sheet_width, spread
+    from .display.framerate import RATE_KEY, RATE_KEYS, is_rate, rate_in, rate_of
     from .display.htmltable import Markup, fields, joined, picture
     from .display.thumbnail import picture_axes
     from .exceptions import (
@@ -201,15 +202,12 @@ if TYPE_CHECKING:
     from .media.image import ORIENTATION_TAG, TURNS, UPRIGHT, encode_jpeg, encode_png, probe, turn
     from .media.pictureitems import Item, PictureFolder, changed_in_rgb, lost_by_decoding
     from .media.picturelist import LISTS, Listing
-    from .media.pictureparts import gif_parts
     from .media.pyav import ffmpeg_message, is_available, restore_scheduling
     from .media.video import VideoFrames, read_video
     from .media.videowriter import (
-        RATE_KEY,
         check_crf,
         gif_length,
         gif_rate,
-        rate_of,
         rgb_frames,
         write_gif,
         write_mp4,
@@ -328,6 +326,7 @@ else:
         "display.card": ("MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail"),
         "display.colormap": "shares_of",
         "display.contactsheet": "contact_sheet sheet_width spread",
+        "display.framerate": "RATE_KEY RATE_KEYS is_rate rate_in rate_of",
         "display.htmltable": "Markup fields joined picture",
         "display.thumbnail": "picture_axes",
         "array.array": "Array",
@@ -345,12 +344,9 @@ else:
         "media.image": "ORIENTATION_TAG TURNS UPRIGHT encode_jpeg encode_png probe turn",
         "media.pictureitems": "Item PictureFolder changed_in_rgb lost_by_decoding",
         "media.picturelist": "LISTS Listing",
-        "media.pictureparts": "gif_parts",
         "media.pyav": "ffmpeg_message is_available restore_scheduling",
         "media.video": "VideoFrames read_video",
-        "media.videowriter": (
-            "RATE_KEY check_crf gif_length gif_rate rate_of rgb_frames write_gif write_mp4"
-        ),
+        "media.videowriter": ("check_crf gif_length gif_rate rgb_frames write_gif write_mp4"),
         "frames.indexing": "DecodedClip",
         "frames.ingest.items": "natural_key",
         "frames.protocol": (

@@ -9,7 +9,7 @@ of closed files, are shown in the page.
 
 import re
 from collections.abc import Callable
-from math import isfinite, prod
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from ..parallel.imports import importing
 from ..types import AnyArray
 from .colormap import colour, colour_range, encode_png
 from .contactsheet import is_cmyk, spread
+from .framerate import DEFAULT_RATE, rate_in
 from .htmltable import ERRORS, cut
 from .lineplot import columns_of
 from .thumbnail import cell_of, picture_axes, window
@@ -134,13 +135,11 @@ class ClipReplies:
 
     def _info(self) -> dict[str, Any]:
         clip = self._clip
-        fps: Any = clip.meta.get("fps")
-        is_rate = type(fps) in (int, float) and isfinite(fps) and 0 < fps <= 1000
         return {
             "widget": "player",
             "title": cut(clip.id),
             "nframes": len(clip),
-            "fps": float(fps) if is_rate else 25.0,
+            "fps": rate_in(clip.meta) or float(DEFAULT_RATE),
         }
 
     def _frame(self, number: int) -> Reply:

@@ -7,15 +7,14 @@ number and the size of its frames alone; ``to="images"`` keeps every pixel.
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from ..plugin import (
-    GIF,
     RATE_KEY,
+    RATE_KEYS,
     AnyArray,
     ByteSource,
     Clips,
@@ -31,11 +30,9 @@ from ..plugin import (
     check_crf,
     clip_id,
     gif_length,
-    gif_parts,
     gif_rate,
     is_images,
     is_same,
-    kind_at,
     leave_out_of_clips,
     open_source,
     rate_of,
@@ -78,8 +75,6 @@ class VideoClip(DecodedClip):
                 raise FormatError(what).at(path=path, whole="")
         if first is None:
             raise FormatError("a video without frames").at(path=path, whole="")
-        content = Path(path).read_bytes() if kind_at(path) is GIF else b""
-        self._parts = tuple(gif_parts(content)) if content else ()
         # An alpha channel that is not used is left away.
         self._channels = slice(3 if self.content.is_opaque and first.ndim == 3 else None)
         self.shape = (count, *self._used(first).shape)
@@ -88,7 +83,7 @@ class VideoClip(DecodedClip):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Contents of the file beside pixels, as short texts."""
-        return (*self.content.left_out, *self._parts)
+        return self.content.left_out
 
     @property
     def is_raw(self) -> bool:
@@ -174,11 +169,11 @@ class VideoWriter:
             )
         self._rate = rate = rate_of(clip.meta)
         written = gif_rate(rate) if write is write_gif else rate
-        is_kept = self.lossless or float(written) == clip.meta.get(RATE_KEY)
+        kept = [key for key in RATE_KEYS if self.lossless or clip.meta.get(key) == float(written)]
         leave_out_of_clips(
             job,
             source,
-            meta=lambda _: (RATE_KEY,) * is_kept,
+            meta=lambda _: kept,
             keeps=lambda channels: self.lossless or channels == (3,),
             decodes=lambda _: True,
             keeps_packets=self.lossless,

@@ -149,6 +149,8 @@ _MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", VIDEO),  # ASF: WMV
     (0, b"\x06\x0e\x2b\x34\x02\x05\x01\x01", VIDEO),  # MXF
     *((0, magic, VIDEO) for magic in (b"YUV4MPEG2", b"DKIF", b"nut/multimedia", b"OggS")),
+    # H.264 and H.265 without a container, from parameters or a delimiter on.
+    *((0, b"\0\0\0\1" + unit, VIDEO) for unit in (b"\x67", b"\x27", b"\x09", b"@\1", b"F\1")),
     *((0, magic, GIF) for magic in (b"GIF87a", b"GIF89a")),
     *(
         (at, magic, FileKind(name, f"bloscpack.save('x.blp', {values}) stores it"))

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ..display.framerate import rate_in
 from ..exceptions import BloscpackError, UnsupportedError, WrongKindError
 from ..parallel.imports import importing
 from .pictures import Picture, check_drawable, native, pictures, whole
@@ -119,14 +120,13 @@ def _log_frames(rr: Any, stream: Any, entity: str, picture: Picture) -> None:
     """Log frames at their numbers, and at their times if the file has them."""
     frames = picture.data
     times = getattr(frames, "timestamps", None)
-    rate: Any = picture.meta.get("fps")
-    is_rate = isinstance(rate, int | float) and not isinstance(rate, bool) and 1e-3 < rate < 1e6
+    rate = rate_in(picture.meta)
     for k in range(len(frames)):
         stream.set_time("frame", sequence=k)
         if times is not None and k < len(times):
             stream.set_time("clip_time", duration=float(times[k]))
-        elif is_rate:
-            stream.set_time("clip_time", duration=k / float(rate))
+        elif rate is not None:
+            stream.set_time("clip_time", duration=k / rate)
         images = frames.read_images([k]) if picture.is_clip else None
         if images is None:
             stream.log(entity, _frame_of(rr, frames[k]))

@@ -44,13 +44,16 @@ def other_parts(data: bytes) -> Iterator[str]:
         size = int.from_bytes(data[4:8], "little")
         end = 8 + size + size % 2
     elif data[:3] == b"GIF":
-        yield from gif_parts(data)
+        end, parts = gif_parts(data)
+        yield from parts
     if end < len(data):
         yield f"{len(data) - end} bytes behind the end"
 
 
-def gif_parts(data: bytes) -> Iterator[str]:
-    """Yield short texts for the loop count of a GIF file, and for bytes behind its end.
+def gif_parts(data: bytes) -> tuple[int, list[str]]:
+    """Return where a GIF file ends, behind its last byte if it is cut, and what it says besides.
+
+    These are short texts for the loop count, and for an end that is cut off.
 
     An animation without end is what `write_gif` writes, so that a copy back to GIF has it, too.
     """
@@ -63,12 +66,10 @@ def gif_parts(data: bytes) -> Iterator[str]:
         while nbytes := data[at] if at < len(data) else 0:  # blocks with their sizes
             at += 1 + nbytes
         at += 1
-    if count and nimages > 1:
-        yield f"loop count of the animation: {count}"
-    if kind != _TRAILER:
-        yield "end of the file, which is cut off"
-    elif at + 1 < len(data):
-        yield f"{len(data) - at - 1} bytes behind the end"
+    parts = [f"loop count of the animation: {count}"] if count and nimages > 1 else []
+    if kind == _TRAILER:
+        return at + 1, parts
+    return max(at, len(data)) + 1, [*parts, "end of the file, which is cut off"]
 
 
 def _table_nbytes(data: bytes, at: int) -> int:

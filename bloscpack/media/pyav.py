@@ -20,6 +20,9 @@ from ..parallel.imports import import_av
 
 # FFmpeg's names of containers.
 MATROSKA, MOV = "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2"
+MXF, IVF, Y4M = "mxf", "ivf", "yuv4mpegpipe"
+# AVFMT_NOTIMESTAMPS in avformat.h.
+_NO_TIMES = 0x80
 # A display matrix has 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
 _MATRIX_NBYTES = 9 * 4
 
@@ -44,11 +47,18 @@ def exact(number: Any) -> Fraction:
 
 def frame_rate_of(stream: Any) -> Fraction:
     """Return the average frames per second of a video stream, or 0 where they are not known."""
+    if not has_times(stream):
+        return exact(stream.codec_context.framerate)
     return exact(stream.average_rate) or exact(stream.guessed_rate)
 
 
-def open_container(file: BinaryIO, name: str) -> Any:
-    """Open a video from a file object, as PyAV could take a name for a URL.
+def has_times(stream: Any) -> bool:
+    """Return whether a file stores times; FFmpeg makes some up for a stream without a container."""
+    return not int(stream.container.format.flags) & _NO_TIMES
+
+
+def open_container(file: BinaryIO, name: str, nbytes: int) -> Any:
+    """Open a video in the first bytes of a file object, as PyAV could take a name for a URL.
 
     Raises
     ------
@@ -61,9 +71,10 @@ def open_container(file: BinaryIO, name: str) -> Any:
     # formats whose streams are found while they are read, such as MPEG program streams.
     options = {"protocol_whitelist": "none"}
     # FFmpeg recognises this format in long files only.
+    file.seek(0)
     form = "mpegts" if is_transport_stream(file.read(HEAD_NBYTES)) else None
     try:
-        return av.open(_Reader(file), format=form, container_options=options)
+        return av.open(_Reader(file, nbytes), format=form, container_options=options)
     except (av.error.FFmpegError, ValueError) as err:
         raise FormatError(f"{name}: not a video that can be read: {ffmpeg_message(err)}") from err
 
@@ -149,16 +160,23 @@ def ffmpeg_message(err: Exception) -> str:
 
 
 class _Reader:
-    """A file for PyAV: seeking before the start returns -1 instead of raising an exception."""
+    """The first bytes of a file for PyAV. Seeking to where nothing is never raises an exception."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, nbytes: int) -> None:
         self._file = file
-        self._size = file.seek(0, os.SEEK_END)
+        self._nbytes = nbytes
         file.seek(0)
-        self.read = file.read
         self.tell = file.tell
+
+    def read(self, nbytes: int) -> bytes:
+        """Return at most this number of bytes."""
+        return self._file.read(max(0, min(nbytes, self._nbytes - self._file.tell())))
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move to a position and return it, or -1 if it is before the start."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._size}[whence]
-        return self._file.seek(base + offset) if base + offset >= 0 else -1
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._nbytes}[whence]
+        if base + offset < 0:
+            return -1
+        # A damaged file may name offsets that no file has.
+        self._file.seek(min(base + offset, self._nbytes))
+        return base + offset

@@ -12,25 +12,32 @@ import os
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Self
+from itertools import chain
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from ..exceptions import UnsupportedError
+from ..exceptions import FormatError, UnsupportedError
 from ..parallel.imports import import_av
 from ..storage.protocol import closed_on_error, errors_at
 from .image import turn
+from .pictureparts import gif_parts
 from .pyav import (
+    IVF,
     MATROSKA,
     MOV,
+    MXF,
+    Y4M,
     best_stream,
     display_matrix,
     exact,
     ffmpeg_message,
     frame_rate_of,
+    has_times,
     open_container,
 )
-from .videocontent import VideoContent
+from .videocontent import VideoContent, beside
+from .videoextent import declared_end
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
@@ -83,6 +90,174 @@ class VideoReport:
             self.messages.append(message)
 
 
+class VideoStream:
+    """The best video stream of an open file: its packets, and the frames that they give.
+
+    All readers of videos use this class, so that each finds the same damage. A context manager,
+    which leaves the file open.
+
+    Attributes
+    ----------
+    report : VideoReport
+        Rotation, counts and damage so far.
+    stream : Any
+        PyAV's stream.
+    others : tuple of str
+        Short texts for everything in the file beside the stream.
+    content : VideoContent
+        Contents besides the pixels of the frames of `frames`.
+
+    Raises
+    ------
+    FormatError
+        The file is not a video, or has no video stream that can be decoded.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._av = import_av()
+        self.report = VideoReport(name)
+        nbytes = file.seek(0, os.SEEK_END)
+        end = declared_end(file)
+        self._nbytes = nbytes if end is None else min(end, nbytes)
+        if end is not None and end > nbytes:
+            self._note_cut(f"it has {nbytes} bytes, and its container needs at least {end}")
+        file.seek(0)
+        magic = file.read(4)
+        parts = gif_parts(magic + file.read())[1] if magic == b"GIF8" else []
+        try:
+            self._container = open_container(file, name, self._nbytes)
+        except FormatError:
+            self.check()  # that it is cut is the better reason
+            raise
+        self.stream = best_stream(self._container, name)
+        self.report.rate = float(frame_rate_of(self.stream))
+        behind = nbytes - self._nbytes
+        self.others = (
+            *beside(self._container, self.stream),
+            *parts,
+            *[f"{behind} bytes behind the video"] * (behind > 0),
+        )
+        self.content = VideoContent(self._container, self.stream, self.others)
+        self._is_turn_known = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close PyAV's container."""
+        self._container.close()
+
+    @property
+    def start(self) -> Fraction:
+        """Time at which the first stream of the file starts, in seconds."""
+        return Fraction(self._container.start_time or 0, self._av.time_base)
+
+    def check(self) -> None:
+        """Raise FormatError if damage has been found so far."""
+        if not self.report.ok:
+            raise FormatError(self.report.describe())
+
+    def time_of(self, frame: Any) -> int | None:
+        """Return the time of a PyAV frame in units of the time base, if the file has one."""
+        time: int | None = frame.pts
+        return time if has_times(self.stream) else None
+
+    def packets(self) -> Iterator[Any]:
+        """Yield the packets of the stream; then compare their end with the declared one."""
+        own = self.stream.index
+        ends: dict[int, float] = {own: 0.0}
+        npackets = position = 0
+        # Of all streams: Matroska declares the end of the longest one only.
+        packets = self._container.demux()
+        while True:
+            try:
+                packet = next(packets, None)
+            except self._av.error.FFmpegError as err:
+                self.report.damaged(f"the rest of the file cannot be read: {ffmpeg_message(err)}")
+                return
+            if packet is None:
+                break
+            index = packet.stream.index
+            time = packet.dts if packet.pts is None else packet.pts
+            if time is not None:
+                end = float((time + (packet.duration or 0)) * exact(packet.time_base))
+                ends[index] = max(ends.get(index, 0.0), end)
+            if index == own and packet.size:
+                npackets, position = npackets + 1, (packet.pos or 0) + packet.size
+                if packet.is_corrupt:
+                    self.report.damaged(
+                        f"after {self.report.ndecoded} frames: a packet is truncated"
+                    )
+                yield packet
+        self._check_end(ends[own], max(ends.values()), npackets, position)
+
+    def _check_end(self, own_end: float, end: float, npackets: int, position: int) -> None:
+        """Report a video whose packets end before the end that its container declares.
+
+        In these containers, truncation may go unnoticed otherwise: by FFmpeg, which reports it in
+        others, and by `declared_end`.
+        """
+        name = self._container.format.name
+        frame = 1 / self.report.rate if self.report.rate else 0.0
+        start, duration = self.stream.start_time or 0, self.stream.duration or 0
+        seconds = float((start + duration) * exact(self.stream.time_base))
+        if name == MATROSKA:
+            seconds = float(Fraction(self._container.duration or 0, self._av.time_base))
+            is_cut = end < seconds - max(_MAX_MISSING_SECONDS, 2 * frame)
+        elif name in (MOV, MXF):
+            is_cut = bool(duration) and own_end < seconds - frame / 2
+        elif name == IVF:  # some programs store the number of frames, others the duration
+            is_cut = npackets < duration and own_end < seconds - frame / 2
+        else:  # FFmpeg ignores the last frame of Y4M if it is not whole
+            is_cut, seconds = name == Y4M and position < self._nbytes, own_end + frame
+        if is_cut:
+            self._note_cut(f"it ends after {own_end:.2f} of {seconds:.2f} seconds")
+
+    def _note_cut(self, message: str) -> None:
+        self.report.is_cut = True
+        self.report.note(message)
+
+    def decode(self, packet: Any) -> list[Any]:
+        """Return PyAV's frames of a packet, or with None the last ones; note damage."""
+        report, is_truncated = self.report, packet is not None and packet.is_corrupt
+        try:
+            frames: list[Any] = self.stream.codec_context.decode(packet)
+        except self._av.error.FFmpegError as err:
+            if not is_truncated:
+                report.damaged(f"after {report.ndecoded} frames: {ffmpeg_message(err)}")
+            return []
+        for frame in frames:
+            if frame.is_corrupt and not is_truncated:
+                report.damaged(f"frame {report.ndecoded} is damaged")
+            report.ndecoded += 1
+        return frames
+
+    def frames(self) -> Iterator[Any]:
+        """Yield all PyAV frames."""
+        for packet in chain(self.packets(), [None]):
+            for frame in self.decode(packet):
+                self.content.add(frame)
+                yield frame
+        if self.report.ok:
+            self.content.end()
+
+    def pixels(self, frame: Any, *, raw: bool = False) -> Frame:
+        """Return the upright pixels of a PyAV frame as a new C-contiguous array."""
+        if not self._is_turn_known:
+            matrix = display_matrix(frame)
+            self.report.rotation, self.report.flipped = turn_of(matrix, self.report.path)
+            self._is_turn_known = True
+        rgb: Frame
+        with errors_at(self.report.path):
+            rgb = self.content.pixels(frame) if raw else self.content.rgb(frame)
+        rgb = turn(rgb, self.report.rotation, flipped=self.report.flipped)
+        # Copy a view of the decoder's own memory, which later frames overwrite.
+        return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
+
+
 class VideoFrames(Iterator[Frame]):
     """The frames of a video, decoded as they are read; created by `read_video`.
 
@@ -97,18 +272,14 @@ class VideoFrames(Iterator[Frame]):
     """
 
     def __init__(self, path: Path, *, frame_rate: float | None = None, raw: bool = False) -> None:
-        self.report = VideoReport(os.fspath(path))
         if frame_rate is not None and not (frame_rate > 0 and math.isfinite(frame_rate)):
             raise ValueError(f"frame_rate must be a positive number, not {frame_rate!r}")
-        self._av = import_av()
+        import_av()  # before the file is opened
         self._file = open(path, "rb")  # noqa: SIM115 - closed by close()
         with closed_on_error(self._file):
-            self._container = open_container(self._file, self.report.path)
-            self._stream = best_stream(self._container, self.report.path)
-        self.report.rate = float(frame_rate_of(self._stream))
-        self.content = VideoContent(self._container, self._stream)
+            self._video = VideoStream(self._file, os.fspath(path))
+        self.report, self.content = self._video.report, self._video.content
         self._is_raw = raw
-        self._is_turn_known = False
         self._frames = self._all_frames() if frame_rate is None else self._at_rate(frame_rate)
 
     def __iter__(self) -> Self:
@@ -130,115 +301,31 @@ class VideoFrames(Iterator[Frame]):
     def close(self) -> None:
         """Close the file; no more frames are returned."""
         self._frames.close()
-        self._container.close()
+        self._video.close()
         self._file.close()
 
-    def _packets(self) -> Iterator[Any]:
-        """Yield the packets of the video, and None at its end."""
-        own = self._stream.index
-        ends: dict[int, float] = {own: 0.0}
-        # Of all streams: Matroska declares the end of the longest one only.
-        packets = self._container.demux()
-        while True:
-            try:
-                packet = next(packets, None)
-            except self._av.error.FFmpegError as err:
-                self.report.damaged(f"the rest of the file cannot be read: {ffmpeg_message(err)}")
-                break
-            if packet is None:
-                break
-            index = packet.stream.index
-            time = packet.dts if packet.pts is None else packet.pts
-            if time is not None:
-                end = float((time + (packet.duration or 0)) * exact(packet.time_base))
-                ends[index] = max(ends.get(index, 0.0), end)
-            if index == own and packet.size:
-                yield packet
-        self._check_end(ends[own], max(ends.values()))
-        yield None
-
-    def _check_end(self, video_end: float, end: float) -> None:
-        """Report a video whose packets end before the declared end.
-
-        In these containers, truncation may go unnoticed otherwise. Other containers either declare
-        no reliable end, or report truncation as an error.
-        """
-        name = self._container.format.name
-        frame = 1 / self.report.rate if self.report.rate else 0.0
-        if name == MATROSKA:
-            if not self._container.duration:
-                return
-            seconds = float(Fraction(self._container.duration, self._av.time_base))
-            tolerance = max(_MAX_MISSING_SECONDS, 2 * frame)
-        elif name == MOV:
-            if not self._stream.duration:
-                return
-            start = self._stream.start_time or 0
-            seconds = float((start + self._stream.duration) * exact(self._stream.time_base))
-            end, tolerance = video_end, frame / 2
-        else:
-            return
-        if end < seconds - tolerance:
-            self.report.is_cut = True
-            self.report.note(f"it ends after {end:.2f} of {seconds:.2f} seconds")
-
-    def _decode(self) -> Iterator[Any]:
-        """Yield PyAV's frames; count packets that cannot be decoded."""
-        codec = self._stream.codec_context
-        for packet in self._packets():
-            is_cut_off = packet is not None and packet.is_corrupt
-            if is_cut_off:
-                self.report.damaged(f"after {self.report.ndecoded} frames: a packet is truncated")
-            try:
-                frames = codec.decode(packet)
-            except self._av.error.FFmpegError as err:
-                if not is_cut_off:
-                    text = ffmpeg_message(err)
-                    self.report.damaged(f"after {self.report.ndecoded} frames: {text}")
-                continue
-            for frame in frames:
-                if frame.is_corrupt and not is_cut_off:
-                    self.report.damaged(f"frame {self.report.ndecoded} is damaged")
-                self.report.ndecoded += 1
-                self.content.add(frame)
-                yield frame
-        if self.report.ok:
-            self.content.end()
-
-    def _array(self, frame: Any) -> Frame:
-        """Return the upright pixels of a PyAV frame as a new C-contiguous array."""
-        if not self._is_turn_known:
-            matrix = display_matrix(frame)
-            self.report.rotation, self.report.flipped = turn_of(matrix, self.report.path)
-            self._is_turn_known = True
-        rgb: Frame
-        with errors_at(self.report.path):
-            rgb = self.content.pixels(frame) if self._is_raw else self.content.rgb(frame)
-        rgb = turn(rgb, self.report.rotation, flipped=self.report.flipped)
-        # Copy a view of the decoder's own memory, which later frames overwrite.
-        return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
-
     def _all_frames(self) -> Generator[Frame, None, None]:
-        for frame in self._decode():
-            self.content.add_time(frame.pts)
-            yield self._array(frame)
+        for frame in self._video.frames():
+            self.content.add_time(self._video.time_of(frame))
+            yield self._video.pixels(frame, raw=self._is_raw)
 
     def _at_rate(self, rate: float) -> Generator[Frame, None, None]:
         """Yield the frames that ``ffmpeg -r rate`` returns, including repeated ones."""
-        time_base = exact(self._stream.time_base)
-        start = Fraction(self._container.start_time or 0, self._av.time_base)
-        clock = _Clock(rate, start, self.report.rate)
+        time_base = exact(self._video.stream.time_base)
+        clock = _Clock(rate, self._video.start, self.report.rate)
         last: Any = None
-        for frame in self._decode():
+        for frame in self._video.frames():
             duration = (frame.duration or 0) * time_base
-            time = None if frame.pts is None else frame.pts * time_base
+            pts = self._video.time_of(frame)
+            time = None if pts is None else pts * time_base
             before, count = clock.copies(time, duration)
             for number in range(count):
                 # Fill a gap before the first frame with that frame.
-                yield self._array(last if number < before and last is not None else frame)
+                chosen = last if number < before and last is not None else frame
+                yield self._video.pixels(chosen, raw=self._is_raw)
             last = frame
         for _ in range(clock.copies_at_end()):
-            yield self._array(last)
+            yield self._video.pixels(last, raw=self._is_raw)
 
 
 def read_video(path: Path, *, frame_rate: float | None = None, raw: bool = False) -> VideoFrames:

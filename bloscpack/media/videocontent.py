@@ -1,5 +1,6 @@
 """Contents of a video: pixels as they are stored, and everything that a file has beside them."""
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
@@ -7,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .pyav import MOV, chapters_of, converted, exact, side_data_names
+from ..display.framerate import DEFAULT_RATE
+from .pyav import MOV, chapters_of, converted, exact, frame_rate_of, side_data_names
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,12 +27,47 @@ _LIMITED_RANGE = 1  # of PyAV's `ColorRange`: 16 is black, and 235 white
 # Side data of a frame that describe its coding, or that its pixels are turned by.
 _CODING = {"DISPLAYMATRIX", "SEI_UNREGISTERED"}
 UNEVEN_TIMES = "times of the frames, which are not even"
-# Different times between frames that are kept to compare them.
-_MAX_STEPS = 1000
+# Part by which the times of frames may differ from those by their rate, which is rounded, too.
+_MAX_DRIFT = 1e-4
+
+
+class FrameTimes:
+    """Times of frames, compared with those that a rate alone says."""
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+        self._last: int | None = None
+        self._nsteps = self._total = 0
+        self._shortest, self._longest = math.inf, -math.inf
+
+    def add(self, time: int | None) -> None:
+        """Add the time of the next frame, or None if it is not known."""
+        if self._first is None:
+            self._first = time
+        elif self._last is not None and time is not None:
+            step = time - self._last
+            self._nsteps, self._total = self._nsteps + 1, self._total + step
+            self._shortest, self._longest = min(self._shortest, step), max(self._longest, step)
+        self._last = time
+
+    def lost(self, rate: Fraction, time_base: Fraction) -> Iterator[str]:
+        """Yield short texts for times that frames of this rate, from 0 on, do not have."""
+        if self._first:
+            yield f"time of the first frame, {float(self._first * time_base):.6g} s"
+        if not self._nsteps:
+            return
+        expected = self._nsteps / (rate * time_base)
+        if self._longest - self._shortest > 1:
+            yield UNEVEN_TIMES
+        elif abs(self._total - expected) > max(1, expected * _MAX_DRIFT):
+            seconds = float(self._total * time_base / self._nsteps)
+            yield f"times of the frames, one each {seconds:.6g} s, not {float(1 / rate):.6g} s"
 
 
 class VideoContent:
     """Reads the pixels of a PyAV stream, and collects everything that they do not have.
+
+    It is created with short texts for everything in the file beside the stream.
 
     Attributes
     ----------
@@ -42,21 +79,18 @@ class VideoContent:
         Contents of the file beside the pixels, as short texts; complete after the last frame.
     """
 
-    def __init__(self, container: Any, stream: Any) -> None:
+    def __init__(self, container: Any, stream: Any, others: tuple[str, ...]) -> None:
         self.is_raw = self.is_opaque = True
-        self._left_out = dict.fromkeys((*beside(container, stream), *properties(stream)))
+        self._left_out = dict.fromkeys((*others, *properties(stream)))
         self._nstored, self._nshown = stored_frames(container, stream), 0
-        self._time: int | None = None
-        self._steps: set[int] = set()
+        self._times = FrameTimes()
+        self._rate = frame_rate_of(stream) or Fraction(DEFAULT_RATE)
+        self._time_base = exact(stream.time_base)
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """See the class."""
-        is_even = not self._steps or max(self._steps) - min(self._steps) <= 1
-        return (
-            *self._left_out,
-            *[UNEVEN_TIMES] * (not is_even),
-        )
+        return (*self._left_out, *self._times.lost(self._rate, self._time_base))
 
     def add(self, frame: Any) -> None:
         """Note what a frame has beside its pixels; called once for each frame."""
@@ -71,9 +105,7 @@ class VideoContent:
 
     def add_time(self, time: int | None) -> None:
         """Note the time of the next frame, if it is not kept."""
-        if self._time is not None and time is not None and len(self._steps) < _MAX_STEPS:
-            self._steps.add(time - self._time)
-        self._time = time
+        self._times.add(time)
 
     def pixels(self, frame: Any) -> Pixels:
         """Return the pixels of a frame.

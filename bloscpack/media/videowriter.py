@@ -11,15 +11,11 @@ import numpy as np
 
 from ..display.colormap import Pixels, colour, colour_range
 from ..display.contactsheet import is_cmyk
+from ..display.framerate import MAX_RATE, MIN_RATE, RATE_KEY, is_rate, rate_of
 from ..parallel.imports import import_av, import_pillow
 from ..storage.sink import open_path
 from ..types import AnyArray
 
-RATE_KEY = "fps"
-"""Metadata of a clip with its frames per second."""
-
-_DEFAULT_RATE = 25
-_MAX_RATE = 1000
 _MAX_CRF = 51
 # Decoded bytes of the frames that are read at once.
 _BATCH_NBYTES = 16 << 20
@@ -35,8 +31,8 @@ def save_video(
     overwrite: bool = False,
 ) -> None:
     """Write a clip to a new video file, "mp4" or "gif"; see `ShownClip.to_mp4`."""
-    if fps is not None and not (isinstance(fps, int | float) and 0 < fps <= _MAX_RATE):
-        raise ValueError(f"fps must be above 0 and at most {_MAX_RATE}, not {fps!r}")
+    if fps is not None and not is_rate(fps):
+        raise ValueError(f"fps must be {MIN_RATE} to {MAX_RATE}, not {fps!r}")
     check_crf(crf)
     if not len(clip):
         raise ValueError(f"clip {clip.id!r:.80} has no frames")
@@ -49,13 +45,6 @@ def check_crf(crf: float) -> None:
     """Raise ValueError for a quality that H.264 does not have."""
     if not (isinstance(crf, int | float) and 0 <= crf <= _MAX_CRF):
         raise ValueError(f"crf must be 0 to {_MAX_CRF}, not {crf!r}")
-
-
-def rate_of(meta: dict[str, Any]) -> Fraction:
-    """Return the frames per second that metadata name, or 25."""
-    rate = meta.get(RATE_KEY, _DEFAULT_RATE)
-    is_valid = isinstance(rate, int | float) and 0 < rate <= _MAX_RATE
-    return Fraction(rate if is_valid else _DEFAULT_RATE).limit_denominator(1001)
 
 
 def batches_of(clip: Any) -> Iterator[AnyArray]:

@@ -13,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ..plugin import AnyArray, Archive, Array, Clip, FrameSource, image, spread
+from ..plugin import (
+    AnyArray,
+    Archive,
+    Array,
+    Clip,
+    FrameSource,
+    image,
+    is_rate,
+    rate_in,
+    spread,
+)
 from .arrays import PictureClip, member_of
 from .protocol import EXPECTED, Answer, Query, QueryError, Work, document, packet
 from .raster import as_numbers, finite_range, sample_step, to_bytes
@@ -30,7 +40,6 @@ _GROUP_NBYTES = 2 << 20
 _MAX_GROUP = 32
 _NSAMPLED = 8  # frames of which the range of values is taken
 _STEPS = 4096  # ids that are searched between looks for the client
-_RATES = ("fps", "frame_rate", "framerate")
 
 
 def clip_list(file: ViewedFile, query: Query, work: Work) -> Answer:
@@ -100,15 +109,11 @@ def describe(file: ViewedFile, query: Query, work: Work) -> Answer:
 
 def _rate(clip: Clip, meta: Any) -> float | None:
     """Return frames per second by the metadata or the time stamps; None if unknown."""
-    for name in _RATES:
-        value = meta.get(name) if isinstance(meta, dict) else None
-        if isinstance(value, int | float) and 0.01 <= value <= 1000:
-            return float(value)
+    rate = rate_in(meta)
     times = getattr(clip, "timestamps", None)
-    if times is not None and len(times) > 1 and times[-1] > times[0]:
+    if rate is None and times is not None and len(times) > 1 and times[-1] > times[0]:
         rate = (len(times) - 1) / float(times[-1] - times[0])
-        return rate if 0.01 <= rate <= 1000 else None
-    return None
+    return rate if is_rate(rate) else None
 
 
 def thumbnail(file: ViewedFile, query: Query, work: Work) -> Answer:

@@ -113,7 +113,7 @@ class TestVideos:
             assert list(store) == ["a", "turned"]
             np.testing.assert_array_equal(store["a"][:], frames)
             np.testing.assert_array_equal(store["turned"][:], frames[:3, ::-1, ::-1])
-            assert store["a"].meta == {"frame_rate": 30.0}
+            assert store["a"].meta == {"fps": 30.0}
         again = ingest(listing.videos(tmp_path / "in"), tmp_path / "a.blp", keep_damaged=True)
         assert (again.nclips, again.npresent) == (1, 2)
         assert [remark.id for remark in again.skipped] == ["none"]
@@ -123,10 +123,10 @@ class TestVideos:
 
     def test_metadata_of_the_item_wins(self, tmp_path: Path) -> None:
         path = write_video(tmp_path / "a.mov", moving(2))
-        item = VideoFile(id="a", path=str(path), meta={"frame_rate": "x", "label": np.int64(3)})
+        item = VideoFile(id="a", path=str(path), meta={"fps": "x", "label": np.int64(3)})
         ingest([item], tmp_path / "a.blp")
         with bp.frames.open(tmp_path / "a.blp") as store:
-            assert store["a"].meta == {"frame_rate": "x", "label": 3}
+            assert store["a"].meta == {"fps": "x", "label": 3}
 
 
 class TestArrays:

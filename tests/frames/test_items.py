@@ -192,7 +192,7 @@ class TestVideos:
         path = write_video(tmp_path / "a.mov", frames, rate=25)
         reading = VideoFile(id="x", path=str(path)).read(KEEP)
         np.testing.assert_array_equal(list(reading.frames), frames)
-        assert (reading.meta, reading.notes) == ({"frame_rate": 25.0}, [])
+        assert (reading.meta, reading.notes) == ({"fps": 25.0}, [])
 
     def test_turned(self, tmp_path: Path) -> None:
         path = write_video(tmp_path / "a.mov", moving(3))
@@ -206,7 +206,7 @@ class TestVideos:
         reading = VideoFile(id="x", path=str(path), frame_rate=10).read(ReadOptions(short_edge=24))
         expected = len(list(read_video(path, frame_rate=10)))
         assert [frame.shape for frame in reading.frames] == [(24, 32, 3)] * expected
-        assert reading.meta == {"frame_rate": 10}
+        assert reading.meta == {"fps": 10}
 
     def test_cut(self, tmp_path: Path) -> None:
         path = write_video(tmp_path / "a.mp4", moving(30), codec="mpeg4", faststart=True)

@@ -355,7 +355,7 @@ class TestIngest:
             (clip,) = store.values()
             assert clip.shape == (20, 16, 20, 3)
             assert np.allclose(clip.times, np.arange(20) / 30)
-            assert clip.meta == {"frame_rate": 30.0}
+            assert clip.meta == {"fps": 30.0}
 
     def test_options_are_checked(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="video='recode'"):

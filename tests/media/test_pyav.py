@@ -49,7 +49,10 @@ def test_rational_numbers_of_every_version_are_fractions(
 
 def test_numbers_of_a_stream_are_exact(tmp_path: Path) -> None:
     path = write_video(tmp_path / "clip.mkv", moving(4), codec="mjpeg", rate=24)
-    with path.open("rb") as file, pyav.open_container(file, "clip") as container:
+    with (
+        path.open("rb") as file,
+        pyav.open_container(file, "clip", path.stat().st_size) as container,
+    ):
         stream = pyav.best_stream(container, "clip")
         assert pyav.frame_rate_of(stream) == 24
         assert pyav.exact(stream.time_base) == Fraction(1, 1000)

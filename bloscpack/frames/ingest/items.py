@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...display.framerate import RATE_KEY
 from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from ...format.filekind import IMAGE_SUFFIXES
 from ...media import image
@@ -235,7 +236,7 @@ class VideoFile(PathItem):
             report = video.report
             rate = self.frame_rate or report.rate
             if rate:
-                reading.meta["frame_rate"] = rate
+                reading.meta[RATE_KEY] = rate
             for frame in _scaled(video, options):
                 yield frame
                 count += 1

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...array.arraylike import as_array
+from ...display.framerate import RATE_KEY, rate_of
 from ...format.metadata import encode_values
 from ...media import image
 from ...parallel.imports import importing
@@ -31,7 +32,6 @@ PRESETS = (*COMPRESSED_PRESETS, "raw")
 ENCODERS = ("h264", "h265", "vp9", "av1")
 _MAX_CRF = 63
 _MAX_GOP = 255
-_RATE_DIGITS = 6
 # Chroma of JPEG, by its resolution next to luma: full, half the width, half the width and height.
 SUBSAMPLINGS = ("444", "422", "420")
 # Decoded bytes per batch when frames come from an iterable or a non-contiguous array. Batches are
@@ -290,12 +290,9 @@ class Encoder:
 
     def _video(self, frames: Iterator[Any]) -> Iterator[tuple[bytes, int]]:
         with importing:
-            from ...media.videowriter import rate_of
             from ..video.format import join_text
             from ..video.videoencoder import encoded, numbered
-        meta = json.loads(self.text)
-        # Frames of video files have another name for their rate.
-        rate = rate_of({"fps": meta.get("fps", meta.get("frame_rate"))})
+        rate = rate_of(json.loads(self.text))
         with encoded(numbered(frames), 1 / rate, **self._options.video) as file:
             video = EncodedVideo(file, None, self._options.gop, has_rate=False)
             yield from video
@@ -377,11 +374,10 @@ class EncodedVideo:
     def text(self) -> bytes:
         """Metadata and the header of the video."""
         with importing:
-            from ...media.videowriter import RATE_KEY
             from ..video.format import join_text
         meta = dict(self._meta or {})
         if self._has_rate and self._copy.rate:
-            meta = {RATE_KEY: round(self._copy.rate, _RATE_DIGITS), **meta}
+            meta = {RATE_KEY: self._copy.rate, **meta}
         return join_text(pack_meta(meta), self.header)
 
     @property
@@ -402,14 +398,13 @@ def recoded(
         The source is damaged, or it is not a video.
     """
     with importing:
-        from ...media.videowriter import RATE_KEY
         from ..video.groupcopy import name_of
         from ..video.videoencoder import encoded, opened_video
     pack_meta(meta)  # raises before the video is decoded
     name = name_of(source)
     with opened_video(source, name) as (frames, time_base, rate, content):
-        named = {RATE_KEY: round(rate, _RATE_DIGITS), **(meta or {})}
-        with encoded(frames, time_base, **options.video) as made:
+        named = {**({RATE_KEY: float(rate)} if rate else {}), **(meta or {})}
+        with encoded(frames, time_base, rate=rate, **options.video) as made:
             lost = content.left_out  # complete, as all frames are encoded
             yield EncodedVideo(made, named, options.gop, name=name, has_rate=False, left_out=lost)
 

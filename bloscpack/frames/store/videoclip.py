@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ...display.framerate import rate_of
 from ...exceptions import FormatError
 from ...media.video import turn_of
-from ...media.videocontent import UNEVEN_TIMES, lost_depth, lost_properties
+from ...media.videocontent import FrameTimes, lost_depth, lost_properties
 from ...parallel.imports import import_av
 from ...storage.batch import Piece, fetch
 from ...storage.protocol import ByteSource, ErrorsAt
@@ -111,12 +112,13 @@ class VideoClip(StoreClip):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Properties of the video that its frames as arrays lack, as short texts."""
-        header, steps = self.header, np.diff(self.header.times)
+        header, times = self.header, FrameTimes()
         lost = [*lost_properties(*header.colour[1:], header.pixel_aspect)]
         with suppress(ValueError):  # a name that this version of PyAV does not know
             lost += lost_depth(import_av().VideoFormat(header.pixel_format))
-        if len(steps) and steps.max() - steps.min() > 1:
-            lost.append(UNEVEN_TIMES)
+        for time in header.times.tolist():
+            times.add(time)
+        lost += times.lost(rate_of(self.meta), header.time_base)
         return tuple(f"clip {self.id!r:.80}: {text}" for text in lost)
 
     @property

@@ -16,16 +16,9 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from ...exceptions import CodecError, FormatError, UnsupportedError
-from ...media.pyav import (
-    best_stream,
-    display_matrix,
-    exact,
-    ffmpeg_message,
-    frame_rate_of,
-    open_container,
-)
+from ...media.pyav import display_matrix, exact, ffmpeg_message
+from ...media.video import VideoStream
 from ...media.videocontent import (
-    beside,
     hidden_frames,
     side_data_of,
     side_data_texts,
@@ -33,7 +26,7 @@ from ...media.videocontent import (
 )
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
-from ...storage.protocol import ErrorsAt
+from ...storage.protocol import ErrorsAt, closed_on_error
 from ...types import AnyArray, BytesLike
 from .format import (
     COST_UNIT,
@@ -147,13 +140,13 @@ class GroupCopy:
         FormatError
             The file is damaged, or it is not a video.
         """
-        with _opened(self._source, self._name) as (stream, others, nstored):
-            yield from self._copy(stream)
+        with _opened(self._source, self._name) as (video, others, nstored):
+            yield from self._copy(video)
             lost = side_data_texts(self._side_data - self._copied_side_data)
             self.left_out = *others, *lost, *hidden_frames(nstored, self.nframes)
 
-    def _copy(self, stream: Any) -> Iterator[Copied]:
-        whole = _WholeDecoder(stream, self._name)
+    def _copy(self, video: VideoStream) -> Iterator[Copied]:
+        whole = _WholeDecoder(video, self._name)
         group: list[Packet] = []
         last_shown: int | None = None
         decoder: GroupDecoder | None = None
@@ -161,7 +154,7 @@ class GroupCopy:
             if packet.is_key or not group:
                 if group:
                     last_shown = self._check_order(group, last_shown)
-                    decoder = decoder or self._start(stream)
+                    decoder = decoder or self._start(video)
                     yield self._copy_group(decoder, group, whole)
                 if not packet.is_key:
                     raise self._refusal("it does not begin with a key frame")
@@ -175,7 +168,7 @@ class GroupCopy:
         if not group:
             raise FormatError(f"{self._name}: the video has no frame")
         self._check_order(group, last_shown)
-        decoder = decoder or self._start(stream)
+        decoder = decoder or self._start(video)
         yield self._copy_group(decoder, group, whole)
         whole.finish()
         if whole.expected:
@@ -186,8 +179,9 @@ class GroupCopy:
         self.shape()
         POOL.give_back(decoder)
 
-    def _start(self, stream: Any) -> GroupDecoder:
+    def _start(self, video: VideoStream) -> GroupDecoder:
         """Return a decoder for single groups, and keep the properties of the stream."""
+        stream = video.stream
         codec = stream.codec_context
         kind = _CODECS[codec.name]
         width, height = codec.width, codec.height
@@ -195,7 +189,7 @@ class GroupCopy:
             raise UnsupportedError(
                 f"{self._name}: {width} x {height} pixels, outside the limit of {MAX_PIXELS}"
             )
-        self.rate = float(frame_rate_of(stream))
+        self.rate = video.report.rate
         self._fields = {
             "codec": kind,
             "width": width,
@@ -268,11 +262,10 @@ class GroupCopy:
 class _WholeDecoder:
     """Decodes a video from its start, and compares its frames with those of single groups."""
 
-    def __init__(self, stream: Any, name: str) -> None:
-        self._av = import_av()
+    def __init__(self, video: VideoStream, name: str) -> None:
         self._name = name
-        self._stream = stream
-        self._codec = stream.codec_context
+        self._video = video
+        self._codec = video.stream.codec_context
         self._seen: dict[int, int] = {}
         self.expected: dict[int, int] = {}
         self.matrix: tuple[int, ...] = ()
@@ -282,20 +275,9 @@ class _WholeDecoder:
 
     def packets(self) -> Iterator[Packet]:
         """Yield the packets, each after it was decoded."""
-        demuxed = self._stream.container.demux(self._stream)
         waiting: list[Packet] = []
         is_start = True
-        while True:
-            try:
-                packet = next(demuxed, None)
-            except self._av.error.FFmpegError as err:
-                raise FormatError(
-                    f"{self._name}: the rest of the file cannot be read: {ffmpeg_message(err)}"
-                ) from err
-            if packet is None:
-                break
-            if not packet.size:
-                continue
+        for packet in self._video.packets():
             copied = self._copy(packet)
             self._decode(packet)
             waiting.append(copied)
@@ -305,12 +287,11 @@ class _WholeDecoder:
             elif not is_start or len(waiting) > MAX_GROUP:
                 raise refusal(self._name, "packets have no times")
             is_start = is_start and packet.dts is None
+        self._video.check()
         if waiting:
             raise refusal(self._name, "packets have no times")
 
     def _copy(self, packet: Any) -> Packet:
-        if packet.is_corrupt:
-            raise FormatError(f"{self._name}: a packet is truncated")
         if packet.is_discard:
             raise refusal(self._name, "it has frames that its edit list hides")
         # PyAV 15 cannot ask.
@@ -325,15 +306,9 @@ class _WholeDecoder:
         return Packet(bytes(packet), pts, dts, packet.duration or 0, packet.is_keyframe)
 
     def _decode(self, packet: Any) -> None:
-        try:
-            frames = self._codec.decode(packet)
-        except self._av.error.FFmpegError as err:
-            raise FormatError(
-                f"{self._name}: a frame cannot be decoded: {ffmpeg_message(err)}"
-            ) from err
+        frames = self._video.decode(packet)
+        self._video.check()
         for frame in frames:
-            if frame.is_corrupt:
-                raise FormatError(f"{self._name}: a frame is damaged")
             if self._is_first:
                 self.matrix, self._is_first = display_matrix(frame), False
             size = frame.width, frame.height
@@ -360,7 +335,7 @@ class _WholeDecoder:
     def _match(self) -> None:
         for pts in self._seen.keys() & self.expected.keys():
             if self._seen.pop(pts) != self.expected.pop(pts):
-                seconds = float(pts * exact(self._stream.time_base))
+                seconds = float(pts * exact(self._video.stream.time_base))
                 raise refusal(
                     self._name,
                     f"the frame at {seconds:.3f} s depends on frames before its group "
@@ -444,26 +419,27 @@ def name_of(source: VideoSource) -> str:
 
 @contextmanager
 def _opened(source: VideoSource, name: str) -> Iterator[Any]:
-    """Yield the video stream of a file, with packets as an mp4 file has them, and its others."""
+    """Yield the video stream of a file, with packets as an mp4 file has them.
+
+    Also yield what the file has beside it, and the number of frames that it stores.
+    """
     with ExitStack() as stack:
-        file = stack.enter_context(opened_file(source))
-        container = stack.enter_context(open_container(file, name))
-        stream = best_stream(container, name)
-        others, nstored = tuple(beside(container, stream)), stored_frames(container, stream)
-        codec = stream.codec_context
+        video = stack.enter_context(VideoStream(stack.enter_context(opened_file(source)), name))
+        others, nstored = video.others, stored_frames(video.stream.container, video.stream)
+        codec = video.stream.codec_context
         kind = _CODECS.get(codec.name)
         if kind is None:
             raise refusal(name, f"they are of {codec.name}, not of H.264, H.265, VP9 or AV1")
+        video.check()
         configured = _CONFIGURED.get(kind)
         if configured is not None and (codec.extradata or b"\0")[0] != configured:
-            mp4: BinaryIO = stack.enter_context(_as_mp4(container, stream, name))
-            container = stack.enter_context(open_container(mp4, name))
-            stream = best_stream(container, name)
-        stream.codec_context.thread_type = "AUTO"
-        yield stream, others, nstored
+            mp4: BinaryIO = stack.enter_context(_as_mp4(video, name))
+            video = stack.enter_context(VideoStream(mp4, name))
+        video.stream.codec_context.thread_type = "AUTO"
+        yield video, others, nstored
 
 
-def _as_mp4(container: Any, stream: Any, name: str) -> Any:
+def _as_mp4(video: VideoStream, name: str) -> Any:
     """Return an open mp4 file with the packets of a stream that has no configuration apart.
 
     A transport stream has start codes between NAL units, an mp4 file their sizes.
@@ -472,21 +448,18 @@ def _as_mp4(container: Any, stream: Any, name: str) -> Any:
     spool = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - closed by the caller
         _SPOOL_NBYTES, dir=temporary_folder()
     )
-    try:
-        options = exact_times(exact(stream.time_base))
-        with av.open(spool, "w", format="mp4", options=options) as output:
-            target = output.add_stream_from_template(stream, opaque=True)
-            for packet in container.demux(stream):
-                if not packet.size:
-                    continue
-                _check_times(packet, name)
-                packet.stream = target
-                output.mux(packet)
-    except (av.error.FFmpegError, ValueError) as err:
-        spool.close()
-        raise FormatError(f"{name}: it cannot be read: {ffmpeg_message(err)}") from err
-    except BaseException:
-        spool.close()
-        raise
+    with closed_on_error(spool):
+        try:
+            options = exact_times(exact(video.stream.time_base))
+            with av.open(spool, "w", format="mp4", options=options) as output:
+                target = output.add_stream_from_template(video.stream, opaque=True)
+                for packet in video.packets():
+                    _check_times(packet, name)
+                    packet.stream = target
+                    output.mux(packet)
+        except (av.error.FFmpegError, ValueError) as err:
+            video.check()  # damage is the better reason
+            raise FormatError(f"{name}: it cannot be read: {ffmpeg_message(err)}") from err
+        video.check()
     spool.seek(0)
     return spool

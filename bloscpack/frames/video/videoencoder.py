@@ -16,27 +16,19 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from ...display.framerate import DEFAULT_RATE
 from ...exceptions import FormatError, UnsupportedError
-from ...media.image import turn
-from ...media.pyav import (
-    best_stream,
-    display_matrix,
-    exact,
-    ffmpeg_message,
-    frame_rate_of,
-    open_container,
-    restore_scheduling,
-)
-from ...media.video import turn_of
+from ...media.pyav import exact, ffmpeg_message, frame_rate_of, restore_scheduling
+from ...media.video import VideoStream
 from ...media.videocontent import VideoContent
 from ...parallel.imports import import_av
 from ...storage.disk import temporary_folder
-from ...storage.protocol import errors_at
 from ...types import AnyArray, BytesLike
 
 _SPOOL_NBYTES = 64 << 20
 _MAX_BFRAMES = 3
-_DEFAULT_RATE = Fraction(25)
+# AV_CODEC_FLAG_FRAME_DURATION in avcodec.h: without it, the last frame is shown for one unit.
+_FRAME_DURATION = 1 << 8
 
 
 class _Library(NamedTuple):
@@ -57,10 +49,11 @@ _LIBRARIES = {
 
 
 class TimedFrame(NamedTuple):
-    """An RGB frame and when it is shown, in units of the time base."""
+    """An RGB frame, when it is shown, and for how long, in units of the time base."""
 
     pixels: AnyArray
     pts: int
+    duration: int = 1
 
 
 def library_of(encoder: str) -> _Library:
@@ -90,12 +83,15 @@ def encoded(
     frames: Iterator[TimedFrame],
     time_base: Fraction,
     *,
+    rate: Fraction | None = None,
     crf: float,
     gop: int,
     encoder: str,
     preset: str = "fast",
 ) -> Iterator[BinaryIO]:
     """Yield an mp4 file of RGB frames of one size, at least one, in groups of `gop` frames.
+
+    `rate` is their average rate, by default one frame for each unit of the time base.
 
     Raises
     ------
@@ -118,7 +114,7 @@ def encoded(
                 restore_scheduling(),
                 av.open(spool, "w", format="mp4", options=exact_times(time_base)) as container,
             ):
-                stream = container.add_stream(library.name, rate=1 / time_base)
+                stream = container.add_stream(library.name, rate=rate or 1 / time_base)
                 codec = stream.codec_context
                 codec.time_base = time_base
                 stream.width, stream.height = width, height
@@ -126,11 +122,12 @@ def encoded(
                 is_odd = library.has_full_chroma and (width % 2 or height % 2)
                 stream.pix_fmt = "yuv444p" if is_odd else "yuv420p"
                 codec.gop_size, codec.thread_count = gop, 1
+                codec.flags |= _FRAME_DURATION
                 stream.options = _options(library.name, crf, gop, preset)
-                for number, (pixels, pts) in enumerate(_chain(first, frames)):
+                for number, (pixels, pts, duration) in enumerate(_chain(first, frames)):
                     _check_frame(pixels, first.pixels, number)
                     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
-                    frame.pts, frame.time_base = pts, time_base
+                    frame.pts, frame.duration, frame.time_base = pts, duration, time_base
                     container.mux(stream.encode(frame))
                 container.mux(stream.encode())
         except av.error.FFmpegError as err:
@@ -214,7 +211,7 @@ class TimedVideo(NamedTuple):
 
     frames: Iterator[TimedFrame]
     time_base: Fraction
-    rate: float  # average frames per second
+    rate: Fraction  # average frames per second, or 0 where they are not known
     content: VideoContent  # of the file beside the pixels and times of the video
 
 
@@ -235,16 +232,13 @@ def opened_video(
     FormatError
         The file is not a video; while iterating, it is damaged.
     """
-    with opened_file(source) as file, open_container(file, name) as container:
-        stream = best_stream(container, name)
-        rate, time_base = frame_rate_of(stream) or _DEFAULT_RATE, exact(stream.time_base)
-        step = max(1, round(1 / (rate * time_base)))
-        content = VideoContent(container, stream)
-        frames = _frames_of(container, stream, content, name, step)
+    with opened_file(source) as file, VideoStream(file, name) as video:
+        rate, time_base = frame_rate_of(video.stream), exact(video.stream.time_base)
+        frames = _frames_of(video, max(1, round(1 / ((rate or DEFAULT_RATE) * time_base))))
         first = next(frames, None)
         if first is None:
             raise FormatError(f"{name}: the video has no frame")
-        yield TimedVideo(_chain(first, frames), time_base, float(rate), content)
+        yield TimedVideo(_chain(first, frames), time_base, rate, video.content)
 
 
 @contextmanager
@@ -259,31 +253,13 @@ def opened_file(source: str | os.PathLike[str] | BytesLike | BinaryIO) -> Iterat
         yield source
 
 
-def _frames_of(
-    container: Any, stream: Any, content: VideoContent, name: str, step: int
-) -> Iterator[TimedFrame]:
-    av = import_av()
-    turned: tuple[int, bool] | None = None
+def _frames_of(video: VideoStream, step: int) -> Iterator[TimedFrame]:
     last: int | None = None
-    frames = container.decode(stream)
-    while True:
-        try:
-            frame = next(frames, None)
-        except av.error.FFmpegError as err:
-            raise FormatError(f"{name}: a frame cannot be decoded: {ffmpeg_message(err)}") from err
-        if frame is None:
-            content.end()
-            return
-        if frame.is_corrupt:
-            raise FormatError(f"{name}: a frame is damaged")
-        if turned is None:
-            turned = turn_of(display_matrix(frame), name)
-        rotation, flipped = turned
-        pts = frame.pts
+    for frame in video.frames():
+        video.check()
+        pts = video.time_of(frame)
         if pts is None or (last is not None and pts <= last):
             pts = 0 if last is None else last + step
         last = pts
-        content.add(frame)
-        with errors_at(name):
-            pixels = content.rgb(frame)
-        yield TimedFrame(turn(pixels, rotation, flipped=flipped), pts)
+        yield TimedFrame(video.pixels(frame), pts, frame.duration or step)
+    video.check()
