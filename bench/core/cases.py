@@ -75,40 +75,28 @@ def _read_bare(descriptor: int, places: list[tuple[int, int]]) -> list[bytes]:
     return [blosc.decompress(os.pread(descriptor, cbytes, at)) for at, cbytes in places]
 
 
-def race_packing(races: Core) -> None:
-    """Pack arrays to bytes."""
+def race_packed(work: str, races: Core) -> None:
+    """Pack arrays to bytes, or unpack them."""
     args = bp.BloscArgs(cname=_CODEC, clevel=_LEVEL)
-    source = races.folder / "array.npy"
     for size, nbytes, is_first in _PACKED:
         array = signal(nbytes, "float64")
         pack = partial(bp.pack_ndarray_to_bytes, array, blosc_args=args)
-        require_equal(bp.unpack_ndarray_from_bytes(pack()), array, OURS, "the array")
-        compress = partial(blosc.compress, array, 8, _LEVEL, blosc.SHUFFLE, _CODEC)
-        require(blosc.decompress(compress()) == array.tobytes(), BARE, "the array")
-        np.save(source, array)
-        title = f"pack {size} float64 {_CODEC}-{_LEVEL}"
-        loops = {OURS: _uncached(pack) if is_first else pack, BARE: compress}
-        original = {"op": "pack", "array": source, "codec": _CODEC, "clevel": _LEVEL}
-        _hold(races, Case(title, title, nbytes), loops, original, array)
-
-
-def race_unpacking(races: Core) -> None:
-    """Unpack arrays from bytes."""
-    args = bp.BloscArgs(cname=_CODEC, clevel=_LEVEL)
-    source = races.folder / "array.blp"
-    for size, nbytes, is_first in _PACKED:
-        array = signal(nbytes, "float64")
-        packed = bp.pack_ndarray_to_bytes(array, blosc_args=args)
-        unpack = partial(bp.unpack_ndarray_from_bytes, packed)
+        compress = partial(blosc.compress, array, array.itemsize, _LEVEL, blosc.SHUFFLE, _CODEC)
+        unpack = partial(bp.unpack_ndarray_from_bytes, packed := pack())
+        decompress = partial(blosc.decompress, compress())
         require_equal(unpack(), array, OURS, "the array")
-        source.write_bytes(packed)
-        ((offset, cbytes),) = chunk_places(source)
-        decompress = partial(blosc.decompress, packed[offset : offset + cbytes])
         require(decompress() == array.tobytes(), BARE, "the array")
-        title = f"unpack {size} float64 {_CODEC}-{_LEVEL}"
-        loops = {OURS: _uncached(unpack) if is_first else unpack, BARE: decompress}
-        original = {"op": "unpack", "packed": source}
-        _hold(races, Case(title, title, nbytes), loops, original, array)
+        if work == "pack":
+            ours, bare, source = pack, compress, races.folder / "array.npy"
+            np.save(source, array)
+            original = {"array": source, "codec": _CODEC, "clevel": _LEVEL}
+        else:
+            ours, bare, source = unpack, decompress, races.folder / "array.blp"
+            source.write_bytes(packed)
+            original = {"packed": source}
+        title = f"{work} {size} float64 {_CODEC}-{_LEVEL}"
+        loops = {OURS: _uncached(ours) if is_first else ours, BARE: bare}
+        _hold(races, Case(title, title, nbytes), loops, {"op": work, **original}, array)
 
 
 def _uncached(call: Call) -> Call:
@@ -137,6 +125,6 @@ def _hold(
 
 BENCHMARK = Benchmark(
     Core,
-    {"chunk": race_chunks, "pack": race_packing, "unpack": race_unpacking},
+    {"chunk": race_chunks, **{work: partial(race_packed, work) for work in ("pack", "unpack")}},
     SETTINGS,
 )
