@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from peers.with_bloscpack import chunk_places
+from peers.formats import chunk_places
 from race.timing import Loop, loop_of
 
 import bloscpack as bp

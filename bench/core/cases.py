@@ -5,7 +5,7 @@ from functools import partial
 
 import blosc
 import numpy as np
-from peers.with_bloscpack import chunk_places
+from peers.formats import chunk_places
 from race.races import Benchmark, Case, Races, require, require_equal
 from race.timing import BARE, OURS, Call, Loop, loop_of, signal
 

@@ -10,7 +10,7 @@ from race.timing import Loop
 
 from peers.contenders import TABLE, Contender
 from peers.data import GENERATOR, SPECS, Spec, field
-from peers.with_bloscpack import Ours, stored_chunks
+from peers.formats import Ours, stored_chunks
 
 
 class Arrays(Races):

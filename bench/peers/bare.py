@@ -21,7 +21,7 @@ from race.timing import NTHREADS
 
 from peers.contenders import Contender
 from peers.data import ROW_NBYTES, ROW_NITEMS, Spec
-from peers.with_bloscpack import Ours, stored_chunks
+from peers.formats import Ours, stored_chunks
 
 _MAX_OVERHEAD = 16  # BLOSC_MAX_OVERHEAD: the most bytes by which a chunk exceeds its content
 _IOV_MAX = 1024

@@ -25,8 +25,8 @@ from peers.data import (
     ZSTD_SMALL,
     Spec,
 )
+from peers.formats import Ours
 from peers.memory import measure_memory
-from peers.with_bloscpack import Ours
 
 _SEED = 7
 _NROWS = 4096  # distinct rows, so that no cache of decoded data can hold them

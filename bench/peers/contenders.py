@@ -16,7 +16,7 @@ Append = Callable[[np.ndarray], object]
 BARE_OWN_BLOCKS = f"{BARE}, its own blocks"
 
 TABLE = {
-    "bloscpack": "peers.with_bloscpack:Ours",
+    "bloscpack": "peers.formats:Ours",
     "blosc2": "peers.formats:Blosc2",
     "zarr": "peers.formats:Zarr",
     "zarr, crc32c": (

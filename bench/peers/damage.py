@@ -26,7 +26,7 @@ import bloscpack as bp
 from peers.arrays import Arrays
 from peers.contenders import Contender, DataExtent
 from peers.data import ZSTD
-from peers.with_bloscpack import Ours
+from peers.formats import Ours
 
 OUTCOMES = ("right", "raised", "wrong", "crashed", "hung")
 REGIONS = ("data", "header")

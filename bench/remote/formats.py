@@ -10,7 +10,7 @@ import fsspec
 import numpy as np
 from peers.data import Spec
 from peers.formats import HDF5_LIBRARIES, Hdf5, Zarr
-from peers.with_bloscpack import Ours as OurFile
+from peers.formats import Ours as OurFile
 
 import bloscpack as bp
 from remote.contenders import CLIP, OPEN, Contender

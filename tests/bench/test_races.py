@@ -179,7 +179,7 @@ def test_means_are_over_measured_arrays_that_a_contender_stored(bench):
 def test_a_crash_counts_and_the_trials_go_on(bench, tmp_path):
     from peers.damage import flip_one
     from peers.data import field
-    from peers.with_bloscpack import Ours
+    from peers.formats import Ours
     from race.worker import HangError, WorkerError
 
     answers = ["right", "raised", WorkerError, "wrong", "raised", HangError, "right"]
