@@ -64,6 +64,8 @@ def as_array(value: Any) -> AnyArray:
     """
     if type(value) is np.ndarray:
         return value
+    if is_dask_array(value):
+        value = value.compute()  # numpy would drop a mask of its blocks
     if not isinstance(value, np.ndarray | np.generic):
         _check_kind(value)
         if not hasattr(value, "__array__"):

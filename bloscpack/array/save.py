@@ -236,7 +236,7 @@ def plan_file(
         if value.mode == "r" and like is None and not _given(options):
             return FilePlan(value.container.data_offset, partial(_copy, value))
         like = value if like is None else like
-    array = as_array(value.compute() if is_dask_array(value) else value)
+    array = as_array(value)
     settings = _settled(options, like)
     if not array.ndim and (several or options.get("chunks") is None):
         settings = settings._replace(chunks=None, access=options.get("access"))

@@ -254,6 +254,26 @@ class TestLibraries:
             bp.save(tmp_path / "x.blp", file["group/a"])
         assert bp.load(tmp_path / "x.blp").tolist() == [0, 1, 2]
 
+    def test_dask(self, tmp_path: Path) -> None:
+        dask = pytest.importorskip("dask.array")
+        lazy = dask.ma.masked_greater(dask.arange(6.0, chunks=2), 3)
+        path = tmp_path / "x.blp"
+        bp.save(path, np.zeros(1))
+        for given in (lazy, [lazy, lazy]):
+            for store in (bp.save, lambda path, given: bp.savez(path, a=given)):
+                with pytest.raises(TypeError, match=r"x\.filled"):
+                    store(tmp_path / "y.blp", given)
+            with bp.open(path, "a") as array, pytest.raises(TypeError, match=r"x\.filled"):
+                array.append(given)
+            with (
+                bp.frames.create(tmp_path / "z.blp", overwrite=True) as store,
+                pytest.raises(TypeError, match=r"x\.filled"),
+            ):
+                store.append("a", given)
+        with bp.open(path, "a") as array:
+            array.append(dask.arange(2.0, chunks=1))
+        assert bp.load(path).tolist() == [0, 0, 1]
+
     def test_pandas(self, tmp_path: Path) -> None:
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame({"a": [1, 2], "b": [3, 4]}, index=["x", "y"])
