@@ -118,7 +118,6 @@ class ArrayTree:
     def __init__(self, what: str, where: str | None) -> None:
         self.inventory = Inventory()
         self.groups: dict[str, Mapping[str, Any]] = {}  # attributes by path; "" is the root
-        self.rest: dict[str, Any] = {}  # attributes of the root that are stored as JSON
         self._what, self._where = what, where
         self._nodes: dict[str, Node] = {}
         self._entries: dict[str, Any] = {}
@@ -146,7 +145,7 @@ class ArrayTree:
         for path, node in self._nodes.items():
             if path not in self._folded and node.rows is None:
                 self.inventory.add(f"array {quoted(path)}: {node.why}")
-        attrs = self._plain("the file", self.groups.get("", {}), self.inventory) | self.rest
+        attrs = self._plain("the file", self.groups.get("", {}), self.inventory)
         nested = [key for key in attrs if key.startswith("/")]
         self.inventory.add(*(attribute(key) for key in nested))
         attrs = {key: value for key, value in attrs.items() if key not in nested}

@@ -96,7 +96,6 @@ class _Reader:
     def read(self) -> None:
         """Add all objects, each by the first hard link to it; no link is followed outside."""
         self._paths[_key(self._file)] = "/"
-        self._tree.rest = _rest(self._file) or {}
         if self._file.userblock_size:
             self._tree.inventory.add(f"user block of {self._file.userblock_size} bytes")
         groups = [self._members("", self._file)]  # a stack, as their depth has no limit
@@ -115,7 +114,7 @@ class _Reader:
     def _members(self, path: str, group: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the objects of a group that no link before has led to."""
         note = self._tree.inventory.add
-        self._tree.groups[path] = _attrs(group, self._is_netcdf)
+        self._tree.groups[path] = _attrs(group, self._is_netcdf) | (_rest(group) or {})
         for name in group:
             if isinstance(name, bytes):
                 above = f" in group {quoted(path)}" if path else ""
@@ -314,6 +313,15 @@ def _fault(dataset: Any) -> str:
         return "its items are arrays; copy them with h5py"
     if dataset.external is not None or dataset.is_virtual:
         return "its items are in other files or datasets; copy them with h5py"
+    plist = dataset.id.get_create_plist()
+    filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
+    missing = [
+        f"{number} {name.decode('utf-8', 'replace')}".strip()
+        for number, _, _, name in filters
+        if not h5py.h5z.filter_avail(number)
+    ]
+    if missing and dataset.id.get_storage_size():
+        return f"filter {', '.join(missing):.80} is missing; 'pip install hdf5plugin' has many"
     return _NO_ITEMS if dtype.hasobject and h5py.check_string_dtype(dtype) is None else ""
 
 

@@ -206,9 +206,12 @@ def _clip(
             if field in fields:
                 offset, nbytes = fields[field].place
                 if nbytes > _MAX_TEXT_NBYTES:
-                    raise ValueError(f"{field} of {nbytes} bytes")
-                data = bytes(source.read_at(offset, nbytes))
-                texts[field] = _value(field, data.decode(), fields[field].text, inventory)
+                    continue  # it stays in the inventory
+                try:
+                    text = bytes(source.read_at(offset, nbytes)).decode()
+                except UnicodeDecodeError:
+                    continue
+                texts[field] = _value(field, text, fields[field].text, inventory)
                 is_object = field == "json" and isinstance(texts[field], dict)
                 meta |= texts[field] if is_object else {field: texts[field]}
         used = [field for field in texts if field == "json" or meta[field] is texts[field]]

@@ -7,10 +7,12 @@ root of its store.
 
 import io
 import json
+import os
+import re
 import struct
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from math import prod
@@ -63,6 +65,8 @@ _DIMS = "_ARRAY_DIMENSIONS"
 _RESERVED = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 # A chunk is decoded in memory, however small it is stored.
 _MAX_CHUNK_NBYTES = 1 << 30
+# Names of chunks, or of the folders that they are in.
+_CHUNK = re.compile(r"c(\.[0-9.]+)?|[0-9.]+")
 # Requests for metadata that wait for their answers at the same time.
 _MAX_TASKS = 32
 # Types of fill values by the kinds of items that have them.
@@ -83,6 +87,8 @@ def open_zarr(
             root = zarr.open(store=store, mode="r")
             if isinstance(root, zarr.Array):
                 tree.add(_node("", root, source.name))
+                if isinstance(source, ListedFolder):
+                    _note_strays(tree, "", source.names)
             else:
                 is_stale = _add_members(tree, store, root, source.name)
             found = tree.arrays(inner)
@@ -139,7 +145,18 @@ async def _walk(tree: ArrayTree, store: Any, root: Any) -> dict[str, Any]:
                 members[path] = zarr.Group(found)
             else:
                 members[path] = zarr.Array(found)
+                # Elsewhere a listing costs a request, of as many chunks as there are.
+                if isinstance(store, LocalStore):
+                    _note_strays(tree, path, os.listdir(store.root / path))
     return members
+
+
+def _note_strays(tree: ArrayTree, path: str, names: Iterable[str]) -> None:
+    """List what is in the folder of an array beside metadata and chunks."""
+    for name in sorted(names):
+        if name not in _RESERVED and not _CHUNK.fullmatch(name):
+            inner = f"{path}/{name}" if path else name
+            tree.inventory.add(f"file or folder {quoted(inner)}")
 
 
 async def _member(group: Any, name: str) -> Any:

@@ -184,6 +184,23 @@ def test_keys_that_json_repeats(tmp_path: Path) -> None:
     assert done.left_out == ("earlier values of keys that member 'a.json' repeats",)
 
 
+def test_text_that_cannot_be_metadata_is_left_out_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webdataset, "_MAX_TEXT_NBYTES", 9)
+    write(
+        tmp_path / "a.tar",
+        ("a.png", PICTURES[1]),
+        ("a.txt", "größe".encode("latin-1")),
+        ("a.json", b'{"b": 1}'),
+        ("c.png", PICTURES[1]),
+        ("c.json", b'{"b": 100}'),
+    )
+    done, _, meta = converted(tmp_path / "a.tar")
+    assert meta == {"a": {"b": 1}, "c": {}}
+    assert done.left_out == ("member 'a.txt'", "member 'c.json'")
+
+
 def test_arrays_that_are_not_frames(tmp_path: Path) -> None:
     """They are left out alone; a sample of another one is whole."""
     arrays = {

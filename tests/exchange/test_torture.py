@@ -391,6 +391,28 @@ def test_zarr_lists_files_that_zarr_does_not_find(
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("path", ["a.zarr", "a.zarr/x"])
+def test_zarr_lists_what_is_in_the_folder_of_an_array(
+    tmp_path: Path, zarr_format: int, path: str
+) -> None:
+    root = zarr.create_group(tmp_path / "a.zarr", zarr_format=zarr_format)
+    root.create_array("x", data=np.arange(24).reshape(4, 6), chunks=(2, 2))
+    for key in ({"name": "v2", "separator": "."}, {"name": "default", "separator": "."}):
+        name = str(key["name"])
+        if zarr_format == 3:
+            root.create_array(name, data=np.arange(4), chunks=(2,), chunk_key_encoding=key)
+    (tmp_path / "a.zarr/x/notes.txt").write_text("mine")
+    zarr.create_array(tmp_path / "a.zarr/x/inner", data=np.arange(4), zarr_format=zarr_format)
+
+    result = bp.convert(tmp_path / path, tmp_path / "a.blp")
+
+    above = "" if path.endswith("x") else "x/"
+    assert result.left_out == tuple(
+        f"file or folder '{above}{name}'" for name in ("inner", "notes.txt")
+    )
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_remote_zarr_store_takes_no_more_requests_than_its_own_listing(
     tmp_path: Path, zarr_format: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -473,6 +495,46 @@ def test_bytes_behind_an_hdf5_file_are_listed(tmp_path: Path, options: Any) -> N
     result = bp.convert(path, tmp_path / "a.blp", overwrite=True)
 
     assert result.left_out == ("4 bytes behind the end of the file", *before)
+
+
+def test_an_array_with_a_missing_filter_stops_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        f["x"] = np.arange(3)
+        options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        options.set_chunk((10,))
+        options.set_filter(32100, h5py.h5z.FLAG_OPTIONAL, (1,))
+        for name in (b"empty", b"full"):
+            space = h5py.h5s.create_simple((20,))
+            h5py.h5d.create(f.id, name, h5py.h5t.NATIVE_INT32, space, dcpl=options)
+        f["full"].id.write_direct_chunk((0,), b"coded")
+
+    result = bp.convert(path, tmp_path / "a.blp")
+
+    why = "filter 32100 is missing; 'pip install hdf5plugin' has many"
+    assert result.left_out == (f"array 'full': {why}",)
+    with bp.open(tmp_path / "a.blp") as found:
+        assert {name: np.asarray(each).sum() for name, each in found.items()} == {
+            "empty": 0,
+            "x": 3,
+        }
+    with pytest.raises(UnsupportedError, match=f"'full': {why}"):
+        bp.convert(f"{path}::/full", tmp_path / "b.blp")
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".nc", ".zarr"])
+def test_attributes_of_groups_that_a_library_does_not_have(tmp_path: Path, suffix: str) -> None:
+    """As PyTables writes them: attributes of dimension scales, and values that are nested."""
+    attrs = {"CLASS": "GROUP", "NAME": "x", "deep": {"a": [None, 1]}, "_NCProperties": "no"}
+    groups = {"/sub": attrs, "/sub/deep": attrs, **attrs}
+    arrays = {"sub/deep/x": np.arange(3), "y": np.arange(2)}
+    bp.savez(tmp_path / "a.blp", arrays, attrs=groups)
+
+    bp.convert(tmp_path / "a.blp", tmp_path / f"b{suffix}", strict=True)
+    bp.convert(tmp_path / f"b{suffix}", tmp_path / "c.blp", strict=True)
+
+    with bp.open(tmp_path / "c.blp") as found:
+        assert found.attrs == groups
 
 
 def test_names_of_hdf5_that_are_not_utf8_are_listed(tmp_path: Path) -> None:

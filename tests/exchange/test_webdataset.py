@@ -150,7 +150,7 @@ def test_hostile(store: Path) -> None:
         (folder / "b.tar").write_bytes(content[:nbytes])
         with pytest.raises(BloscpackError):
             bp.convert(folder / "b.tar", folder / "b.blp")
-    for name, value in (("a.npy", b"junk"), ("a.jpg", b"junk"), ("a.txt", b"\xff"), ("a.npy", b"")):
+    for name, value in (("a.npy", b"junk"), ("a.jpg", b"junk"), ("a.npy", b"")):
         with tarfile.open(folder / "c.tar", "w") as archive:
             add(archive, name, value)
         with pytest.raises(BloscpackError):
