@@ -49,10 +49,16 @@ _FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
 @contextmanager
 def open_netcdf(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
     """Yield all variables of a netCDF file of version 3 that are not coordinates, or one."""
-    if source.read_at(0, 4) == b"CDF\x05":
+    head = bytes(source.read_at(0, 8))
+    if head[:4] == b"CDF\x05":
         raise UnsupportedError(
             "netCDF in the format of 64-bit data (CDF-5) is not read; 'nccopy -k nc4 IN OUT' "
             "copies it to version 4, which is"
+        ).at(path=source.name)
+    if head[4:5] >= b"\x80":  # "streaming" in the format; scipy takes it for none
+        raise UnsupportedError(
+            "netCDF that does not say how many records it has; write the number, four bytes from "
+            "byte 4 on"
         ).at(path=source.name)
     # scipy maps a file to memory, and reads any other stream whole.
     place = source.place()

@@ -593,6 +593,17 @@ def test_groups_of_zarr_may_be_deep(tmp_path: Path) -> None:
         assert [each.tolist() for each in map(np.asarray, found.values())] == [[0, 1, 2]]
 
 
+def test_a_stream_of_netcdf_records_is_not_an_empty_array(tmp_path: Path) -> None:
+    with scipy_io.netcdf_file(tmp_path / "a.nc", "w") as f:
+        f.createDimension("t", None)
+        f.createVariable("x", "i4", ("t",))[:3] = [1, 2, 3]
+    data = (tmp_path / "a.nc").read_bytes()
+    for count in (b"\xff\xff\xff\xff", b"\x80\0\0\0"):
+        (tmp_path / "a.nc").write_bytes(data[:4] + count + data[8:])
+        with pytest.raises(UnsupportedError, match="how many records"):
+            bp.convert(tmp_path / "a.nc", tmp_path / "a.blp")
+
+
 def test_cdf_5_names_the_program_that_converts_it(tmp_path: Path) -> None:
     (tmp_path / "a.nc").write_bytes(b"CDF\x05" + bytes(28))
     with pytest.raises(UnsupportedError, match="nccopy -k nc4"):
