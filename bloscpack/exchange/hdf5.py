@@ -245,15 +245,8 @@ class _Reader:
 
     def _lost(self, dataset: Any, node: Node) -> list[str]:
         """Return what the file has for a dataset besides its items, and a copy has not."""
-        of, lost = quoted(node.path), []
-        kind = dataset.id.get_type()
-        if labels := _enum_labels(dataset.dtype):
-            lost.append(f"labels {', '.join(labels):.80} of the items of {of}")
-        if kind.get_class() == h5py.h5t.BITFIELD:
-            lost.append(f"type bit field of {of}")
-        tag = kind.get_tag() if kind.get_class() == h5py.h5t.OPAQUE else b""
-        if tag and not tag.startswith(b"NUMPY:"):
-            lost.append(f"tag {quoted(tag.decode('utf-8', 'replace'))} of {of}")
+        of = quoted(node.path)
+        lost = list(_lost_of_type(dataset, of))
         if self._is_netcdf:
             if dataset.is_scale and dataset.maxshape == (None,):
                 lost.append(f"unlimited length of dimension {of}")
@@ -267,6 +260,21 @@ class _Reader:
             if fill.tobytes().strip(b"\0") and not _is_equal(fill, node.attrs.get("_FillValue")):
                 lost.append(f"fill value {fill!s:.40} of {of}")
         return lost
+
+
+def _lost_of_type(dataset: Any, of: str) -> Iterator[str]:
+    """Yield short texts for what the type of items has, and a dtype has not."""
+    kind = dataset.id.get_type()
+    if labels := _enum_labels(dataset.dtype):
+        yield f"labels {', '.join(labels):.80} of the items of {of}"
+    if kind.get_class() == h5py.h5t.BITFIELD:
+        yield f"type bit field of {of}"
+    tag = kind.get_tag() if kind.get_class() == h5py.h5t.OPAQUE else b""
+    if tag and not tag.startswith(b"NUMPY:"):
+        yield f"tag {quoted(tag.decode('utf-8', 'replace'))} of {of}"
+    text = h5py.check_string_dtype(dataset.dtype)
+    if text is not None and text.length is not None and text.encoding == "utf-8":
+        yield f"encoding UTF-8 of the text in {of}"
 
 
 def _text(dataset: Any, place: Region, fill: str) -> AnyArray:

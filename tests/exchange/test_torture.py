@@ -497,6 +497,19 @@ def test_bytes_behind_an_hdf5_file_are_listed(tmp_path: Path, options: Any) -> N
     assert result.left_out == ("4 bytes behind the end of the file", *before)
 
 
+def test_the_encoding_of_text_of_one_length_is_listed(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["ascii"] = np.array([b"abc", b""])
+        f.create_dataset("text", data=["größe".encode()], dtype=h5py.string_dtype("utf-8", 7))
+        f["any"] = ["größe"]
+
+    result = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp")
+
+    assert result.left_out == ("encoding UTF-8 of the text in 'text'",)
+    with bp.open(tmp_path / "a.blp") as found:
+        assert np.asarray(found["text"]).tolist() == ["größe".encode()]
+
+
 def test_an_array_with_a_missing_filter_stops_no_other(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as f:
