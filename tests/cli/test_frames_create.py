@@ -103,7 +103,7 @@ def test_inputs_of_all_kinds(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
         "frames", "create", "videos", "array.npy", "images/list.json",
         "images/clip0/f1.jpg", "images", "a.blp", "--workers", "1",
     )  # fmt: skip
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.err) == (0, "blpk: list.json (images/list.json): left out: file\n")
     assert ids("a.blp") == ["v", "array", "listed", "f1", "clip0", "clip1", "clip2"]
     with bp.frames.open("a.blp") as store:
         assert store["listed"].meta == {"label": 3}
