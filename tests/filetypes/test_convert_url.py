@@ -53,9 +53,9 @@ def test_no_folders(array: Path, url: str, tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     with bp.frames.create(tmp_path / "clips.blp") as store:
         store.append("walk", np.zeros((3, 8, 8), "u1"))
-    for source, name in ((array, "b.zarr"), (tmp_path / "clips.blp", "gulped")):
+    for source, name in ((array, "zarr"), (tmp_path / "clips.blp", "images")):
         with pytest.raises(UnsupportedError, match="a type of one file"):
-            bp.convert(source, f"{url}/{name}")
+            bp.convert(source, f"{url}/{name}", to=name)
 
 
 @needs_exchange
