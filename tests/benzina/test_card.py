@@ -5,7 +5,7 @@ import pytest
 from bloscpack import benzina
 
 from ..conftest import SMALL_FORMATS
-from ..display.test_card import checked
+from ..display.test_card import check_clips, checked
 
 
 def test_datasets_and_samples() -> None:
@@ -15,3 +15,8 @@ def test_datasets_and_samples() -> None:
         assert "<img" in html
         assert dataset[0].id in html
         assert "<img" in checked(dataset[0])
+
+
+def test_clips() -> None:
+    pytest.importorskip("av")
+    check_clips(SMALL_FORMATS / "hevc.bzna")

@@ -3,7 +3,7 @@
 from bloscpack import vrs
 
 from ..conftest import SMALL_FORMATS
-from ..display.test_card import checked
+from ..display.test_card import check_clips, checked
 
 
 def test_recordings_and_streams() -> None:
@@ -12,3 +12,7 @@ def test_recordings_and_streams() -> None:
         for id_, stream in recording.streams.items():
             assert f"<td>{id_}</td>" in html
             assert ("<img" in checked(stream)) == stream.has_images
+
+
+def test_clips() -> None:
+    check_clips(SMALL_FORMATS / "recording.vrs")
