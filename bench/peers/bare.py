@@ -93,8 +93,13 @@ class Bare(Contender):
         """Compress into memory that is kept for the next time, and write the chunks."""
         key = array.ctypes.data, len(array), spec
         if self._encoder is None or self._encoder[0] != key:
-            blocksize = _our_blocksize(path, array, spec) if self.has_our_blocks else 0
-            self._encoder = key, BareEncoder(self._library, array, spec, blocksize)
+            wanted = _our_blocksize(path, array, spec) if self.has_our_blocks else 0
+            encoder = BareEncoder(self._library, array, spec, wanted)
+            if wanted and _blocksize(encoder.encode(NTHREADS)[0]) != wanted:
+                # Where C-Blosc splits blocks, it multiplies the size by that of an item.
+                split = wanted // array.itemsize
+                encoder = BareEncoder(self._library, array, spec, split)
+            self._encoder = key, encoder
         self._encoder[1].write(path, NTHREADS)
         self._decoders.pop(path, None)
 
@@ -114,9 +119,13 @@ class Bare(Contender):
 def _our_blocksize(path: Path, array: np.ndarray, spec: Spec) -> int:
     """Return the size of Blosc blocks in our file of an array."""
     ours = path.with_name("blocks of our file")
-    Ours().write(ours, array[: spec.chunk_rows], spec)
-    (chunk,) = stored_chunks(ours)
+    Ours().write(ours, array, spec)  # the whole: the size depends on the number of chunks
+    chunk = stored_chunks(ours)[0]
     ours.unlink()
+    return _blocksize(chunk)
+
+
+def _blocksize(chunk: bytes | memoryview) -> int:
     return int.from_bytes(chunk[8:12], "little")
 
 

@@ -25,7 +25,7 @@ from peers.data import (
     ZSTD_SMALL,
     Spec,
 )
-from peers.formats import Ours
+from peers.formats import Ours, chunk_places
 from peers.memory import measure_memory
 
 _SEED = 7
@@ -48,6 +48,10 @@ def race_whole(races: Arrays) -> None:
         str(spec): {one.name: size_of(races.path_of(one, spec)) for one in races.contenders}
         for spec in SPECS
     }
+    if races.has(BARE):
+        for spec in SPECS:
+            ours = sum(size for _, size in chunk_places(races.path_of(Ours(), spec)))
+            require(races.found["sizes"][str(spec)][BARE] == ours, BARE, "the size of our chunks")
     for spec in (LZ4, ZSTD, LZ4_SMALL):
         _race_write(races, spec, races.memory_folder if races.on_disk else races.folder)
     if NTHREADS > 1:
