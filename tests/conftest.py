@@ -30,7 +30,7 @@ from bloscpack.exceptions import BloscpackWarning
 from . import clientlist, threadlist
 
 if TYPE_CHECKING:
-    from .servers import FileServer
+    from .servers import FileServer, Server
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
@@ -114,6 +114,21 @@ def retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
     monkeypatch.setattr(retry, "sleep", sleep)
+
+
+def server_fixture(kind: "type[Server]") -> Any:
+    """Return a fixture: a server of this kind for all tests of a module."""
+
+    @pytest.fixture(scope="module")
+    def server() -> Iterator[Any]:
+        from .servers import S3Server, running  # on use, as above
+
+        with running(kind()) as started:
+            if isinstance(started, S3Server):
+                started.put("other", b"")  # so that there is a bucket
+            yield started
+
+    return server
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from bloscpack.exceptions import (
 from bloscpack.storage.remote.source import HEAD_NBYTES
 from bloscpack.storage.runs import REMOTE
 
-from ..conftest import SMALL_VECTORS
+from ..conftest import SMALL_VECTORS, server_fixture
 from ..servers import FileServer, S3Server, running
 
 NROWS, ROWS_PER_CHUNK = 30_000, 20
@@ -50,10 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         return Made(data, [*container.stored.offsets(), trailer.offset])
 
 
-@pytest.fixture(scope="module")
-def http() -> Iterator[FileServer]:
-    with running(FileServer()) as server:
-        yield server
+http = server_fixture(FileServer)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from bloscpack.container import growth
 from bloscpack.storage import disk
 from tests.conftest import Some
 
@@ -13,14 +12,9 @@ from .disk import REAL_IDENTITY, installed, without_syncs
 from .operations import OPERATIONS, Operation, check
 from .power import File, Identity, Recorder, after_cut
 
+pytestmark = pytest.mark.usefixtures("soon_on_disk")
+
 SEEDS = 25
-
-
-@pytest.fixture(autouse=True)
-def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "_HELD_NBYTES", 600)
-    monkeypatch.setattr(growth, "RESERVED_ENTRIES", 2)
-    monkeypatch.setattr(growth, "_TABLE_GROWTH", 1)
 
 
 def laid_out(folder: Path, files: dict[str, File], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container import front, growth
+from bloscpack.container import front
 from bloscpack.container.chunk import StoredChunks
 from bloscpack.container.front import Front
 from bloscpack.exceptions import FormatError
@@ -29,15 +29,10 @@ from .operations import (
     state_of,
 )
 
+pytestmark = pytest.mark.usefixtures("soon_on_disk")
+
 # Others replay a journal or replace the content, so that readers do not find a prefix.
 GROWING = [each for each in OPERATIONS if each.name.startswith(("append", "outgrow", "attrs"))]
-
-
-@pytest.fixture(autouse=True)
-def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "_HELD_NBYTES", 600)
-    monkeypatch.setattr(growth, "RESERVED_ENTRIES", 2)
-    monkeypatch.setattr(growth, "_TABLE_GROWTH", 1)
 
 
 def check_handle(a: bp.Array) -> None:

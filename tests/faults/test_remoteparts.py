@@ -1,6 +1,6 @@
 """Parts behind URLs while each request fails in turn: the old object, the new one or none."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from bloscpack.array.parts import PartsJob
 from bloscpack.container.chunkparts import PartRecord
 from bloscpack.exceptions import RemoteError
 
-from ..conftest import Warned
-from ..servers import Answer, cut_range, running
+from ..conftest import Warned, server_fixture
+from ..servers import Answer, cut_range
 from ..storage.copying import CopyingServer
 
 # Incompressible: two parts of 6 kB.
@@ -21,11 +21,7 @@ URL = "s3://box/a.blp"
 LEAST = 3000
 
 
-@pytest.fixture(scope="module")
-def running_s3() -> Iterator[CopyingServer]:
-    with running(CopyingServer()) as server:
-        server.put("other", b"")
-        yield server
+running_s3 = server_fixture(CopyingServer)
 
 
 @pytest.fixture

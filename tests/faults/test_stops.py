@@ -4,20 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bloscpack.container import growth
-
 from .disk import Crash, StoppingDisk, installed, without_syncs
 from .operations import OPERATIONS, Operation, check
 
+pytestmark = pytest.mark.usefixtures("soon_on_disk")
+
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-
-
-@pytest.fixture(autouse=True)
-def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write new files to disk after 600 bytes and reserve few entries, so that small files do."""
-    monkeypatch.setattr(growth, "_HELD_NBYTES", 600)
-    monkeypatch.setattr(growth, "RESERVED_ENTRIES", 2)
-    monkeypatch.setattr(growth, "_TABLE_GROWTH", 1)
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -96,13 +96,17 @@ def archives_case() -> Case:
     return run_case
 
 
+def in_a_folder(run_case: Callable[[Random, Path], tuple[str, list[str], int]]) -> Case:
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    return lambda rng: run_case(rng, folder)
+
+
 def stores_case() -> Case:
     from store_judge import run_case
     from store_vectors import store_vectors
 
     store_vectors()
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-    return lambda rng: run_case(rng, folder)
+    return in_a_folder(run_case)
 
 
 def recordings_case() -> Case:
@@ -110,8 +114,7 @@ def recordings_case() -> Case:
     from recordings import recording_vectors
 
     recording_vectors()
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-    return lambda rng: run_case(rng, folder)
+    return in_a_folder(run_case)
 
 
 def datasets_case() -> Case:
@@ -119,8 +122,7 @@ def datasets_case() -> Case:
     from dataset_vectors import dataset_vectors
 
     dataset_vectors()
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-    return lambda rng: run_case(rng, folder)
+    return in_a_folder(run_case)
 
 
 def main(kind: str, seed: str, first: int, count: int, progress: str | None = None) -> None:

@@ -52,10 +52,14 @@ SOUND = {
 
 
 def decode(data: bytes, nbytes: int) -> bytes:
-    """Decode the whole chunk into the middle of a guarded buffer."""
+    return guarded(nbytes, lambda out: decode_into(data, out))
+
+
+def guarded(nbytes: int, decode_to: Callable[[memoryview], None]) -> bytes:
+    """Return what is decoded into the middle of a buffer, after a check of its ends."""
     buffer = bytearray(GUARD + bytes(nbytes) + GUARD)
     try:
-        decode_into(data, memoryview(buffer)[len(GUARD) : len(GUARD) + nbytes])
+        decode_to(memoryview(buffer)[len(GUARD) : len(GUARD) + nbytes])
     finally:
         assert buffer[: len(GUARD)] == GUARD
         assert buffer[len(GUARD) + nbytes :] == GUARD
@@ -75,13 +79,7 @@ def test_a_block_of_4_gib_is_not_decoded_to_unwritten_memory(codec: int, nbytes:
 
 
 def decode_range(data: bytes, start: int, nbytes: int) -> bytes:
-    buffer = bytearray(GUARD + bytes(nbytes) + GUARD)
-    try:
-        decode_range_into(data, start, memoryview(buffer)[len(GUARD) : len(GUARD) + nbytes])
-    finally:
-        assert buffer[: len(GUARD)] == GUARD
-        assert buffer[len(GUARD) + nbytes :] == GUARD
-    return bytes(buffer[len(GUARD) : len(GUARD) + nbytes])
+    return guarded(nbytes, lambda out: decode_range_into(data, start, out))
 
 
 def patched(data: bytes, at: int, value: int, layout: str = "<i") -> bytes:

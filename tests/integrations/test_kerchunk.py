@@ -3,7 +3,6 @@
 import json
 import os
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from bloscpack.format.metadata import pack_section
 from bloscpack.storage.remote.source import HEAD_NBYTES
 
 from ..arrayfiles import array_file, uneven_file
-from ..conftest import Vectors
+from ..conftest import Vectors, server_fixture
 from ..reference.file import assemble
-from ..servers import FileServer, running
+from ..servers import FileServer
 from .arrays import DTYPES, RECORDS, UNSUPPORTED, array_of, check_equal
 
 zarr = pytest.importorskip("zarr")
@@ -316,10 +315,7 @@ class TestUrls:
         check_equal(read(url), RAMP)
 
 
-@pytest.fixture(scope="module")
-def http() -> Iterator[FileServer]:
-    with running(FileServer()) as server:
-        yield server
+http = server_fixture(FileServer)
 
 
 def memory_url(data: bytes) -> str:

@@ -4,7 +4,6 @@ import io
 import pickle
 import struct
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ from bloscpack.exceptions import (
 )
 
 from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk, uneven_file
-from ..conftest import SMALL_VECTORS, Vectors
-from ..servers import FileServer, running
+from ..conftest import SMALL_VECTORS, Vectors, server_fixture
+from ..servers import FileServer
 from .arrays import DTYPES, RECORDS, SHAPE, UNSUPPORTED, array_of, check_equal
 
 zarr = pytest.importorskip("zarr")
@@ -39,10 +38,7 @@ def ramp(tmp_path: Path) -> Path:
     return tmp_path / "ramp.blp"
 
 
-@pytest.fixture(scope="module")
-def http() -> Iterator[FileServer]:
-    with running(FileServer()) as server:
-        yield server
+http = server_fixture(FileServer)
 
 
 def in_order(array: Any, order: str) -> Any:

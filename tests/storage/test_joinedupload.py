@@ -1,7 +1,6 @@
 """Requests to S3 when parts become an object: few of them, and few bytes."""
 
 import os
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from bloscpack.storage.remote import s3join
 from bloscpack.storage.remote.partobjects import part_objects
 from bloscpack.storage.remote.s3join import JoinedUpload
 
-from ..servers import running
+from ..conftest import server_fixture
 from .copying import CopyingServer
 
 MIB = 1 << 20
@@ -21,11 +20,7 @@ FOLDER = "s3://box/in/.folder"
 ROWS = np.random.default_rng(2).integers(0, 256, (26, MIB), "u1")
 
 
-@pytest.fixture(scope="module")
-def running_s3() -> Iterator[CopyingServer]:
-    with running(CopyingServer()) as server:
-        server.put("other", b"")
-        yield server
+running_s3 = server_fixture(CopyingServer)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Secrets in URLs and storage options, which must not appear in any message."""
 
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from bloscpack.exceptions import RemoteError
 from bloscpack.storage.remote.source import RemoteSource
 from bloscpack.storage.url import shown, without_secrets
 
-from ..servers import Answer, FileServer, running
+from ..conftest import server_fixture
+from ..servers import Answer, FileServer
 
 OPTIONS = {"headers": {"X-Token": "hush"}}
 ROWS = np.arange(60_000, dtype="u4").reshape(600, 100)
@@ -26,10 +26,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@pytest.fixture(scope="module")
-def running_http() -> Iterator[FileServer]:
-    with running(FileServer()) as server:
-        yield server
+running_http = server_fixture(FileServer)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from bloscpack.exceptions import (
     UnsupportedError,
 )
 
-from ..servers import running
+from ..conftest import server_fixture
 from ..strategies import AnyArray
 from .copying import CopyingServer
 
@@ -33,11 +33,7 @@ ARRAY = np.random.default_rng(1).integers(0, 200, (23, 1000), "u1")
 LEAST = 4000
 
 
-@pytest.fixture(scope="module")
-def running_s3() -> Iterator[CopyingServer]:
-    with running(CopyingServer()) as server:
-        server.put("other", b"")
-        yield server
+running_s3 = server_fixture(CopyingServer)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +17,8 @@ from bloscpack.storage.remote.s3 import Bucket
 from bloscpack.storage.remote.s3upload import MultipartUpload, PartsUpload
 from bloscpack.storage.sink import open_sink
 
-from ..conftest import Warned
-from ..servers import Answer, S3Server, running
+from ..conftest import Warned, server_fixture
+from ..servers import Answer, S3Server
 
 # Smallest part that S3 and moto accept.
 PART_NBYTES = 5 << 20
@@ -33,11 +32,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bloscpack.storage.remote.s3upload._PART_NBYTES", PART_NBYTES)
 
 
-@pytest.fixture(scope="module")
-def running_s3() -> Iterator[S3Server]:
-    with running(S3Server()) as server:
-        server.put("other", b"")
-        yield server
+running_s3 = server_fixture(S3Server)
 
 
 @pytest.fixture

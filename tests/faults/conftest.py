@@ -1,0 +1,13 @@
+"""Fixtures of several tests of faults."""
+
+import pytest
+
+from bloscpack.container import growth
+
+
+@pytest.fixture
+def soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write new files to disk after 600 bytes and reserve few entries, so that small files do."""
+    monkeypatch.setattr(growth, "_HELD_NBYTES", 600)
+    monkeypatch.setattr(growth, "RESERVED_ENTRIES", 2)
+    monkeypatch.setattr(growth, "_TABLE_GROWTH", 1)
