@@ -27,8 +27,6 @@ from ...types import AnyArray, BytesLike
 
 _SPOOL_NBYTES = 64 << 20
 _MAX_BFRAMES = 3
-# AV_CODEC_FLAG_FRAME_DURATION in avcodec.h: without it, the last frame is shown for one unit.
-_FRAME_DURATION = 1 << 8
 
 
 class _Library(NamedTuple):
@@ -49,11 +47,10 @@ _LIBRARIES = {
 
 
 class TimedFrame(NamedTuple):
-    """An RGB frame, when it is shown, and for how long, in units of the time base."""
+    """An RGB frame and when it is shown, in units of the time base."""
 
     pixels: AnyArray
     pts: int
-    duration: int = 1
 
 
 def library_of(encoder: str) -> _Library:
@@ -122,12 +119,11 @@ def encoded(
                 is_odd = library.has_full_chroma and (width % 2 or height % 2)
                 stream.pix_fmt = "yuv444p" if is_odd else "yuv420p"
                 codec.gop_size, codec.thread_count = gop, 1
-                codec.flags |= _FRAME_DURATION
                 stream.options = _options(library.name, crf, gop, preset)
-                for number, (pixels, pts, duration) in enumerate(_chain(first, frames)):
+                for number, (pixels, pts) in enumerate(_chain(first, frames)):
                     _check_frame(pixels, first.pixels, number)
                     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
-                    frame.pts, frame.duration, frame.time_base = pts, duration, time_base
+                    frame.pts, frame.time_base = pts, time_base
                     container.mux(stream.encode(frame))
                 container.mux(stream.encode())
         except av.error.FFmpegError as err:
@@ -261,5 +257,5 @@ def _frames_of(video: VideoStream, step: int) -> Iterator[TimedFrame]:
         if pts is None or (last is not None and pts <= last):
             pts = 0 if last is None else last + step
         last = pts
-        yield TimedFrame(video.pixels(frame), pts, frame.duration or step)
+        yield TimedFrame(video.pixels(frame), pts)
     video.check()
