@@ -53,7 +53,10 @@ def race_whole(races: Arrays) -> None:
             ours = sum(size for _, size in chunk_places(races.path_of(Ours(), spec)))
             require(races.found["sizes"][str(spec)][BARE] == ours, BARE, "the size of our chunks")
     for spec in (LZ4, ZSTD, LZ4_SMALL):
-        _race_write(races, spec, races.memory_folder if races.on_disk else races.folder)
+        _race_write(races, spec, in_memory=True)
+    if races.on_disk:
+        for spec in (LZ4, ZSTD):
+            _race_write(races, spec, in_memory=False)
     if NTHREADS > 1:
         for spec in (LZ4, ZSTD):
             _race_threads(races, spec)
@@ -73,10 +76,13 @@ def _race_read(races: Arrays, spec: Spec) -> None:
     races.race(case, prepare, original, is_plain=spec.chunk_rows == SMALL)
 
 
-def _race_write(races: Arrays, spec: Spec, folder: Path) -> None:
+def _race_write(races: Arrays, spec: Spec, *, in_memory: bool) -> None:
     """Write all to a new file."""
     array = races.array
-    case = Case(f"write/{spec}", f"whole write in memory, {spec}", array.nbytes)
+    where = "in memory" if in_memory else "to the disk"
+    folder = races.memory_folder if in_memory and races.on_disk else races.folder
+    name = f"write/{spec}" if in_memory else f"write/disk, {spec}"
+    case = Case(name, f"whole write {where}, {spec}", array.nbytes)
 
     def prepare(contender: Contender) -> dict[str, Loop]:
         path = folder / f"write, {contender.name}"
