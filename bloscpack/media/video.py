@@ -208,7 +208,9 @@ class VideoStream:
             seconds = float(Fraction(self._container.duration or 0, self._av.time_base))
             is_cut = end < seconds - max(_MAX_MISSING_SECONDS, 2 * frame)
         elif name in (MOV, MXF):
-            is_cut = bool(duration) and own_end < seconds - frame / 2
+            # The last packet of a whole file may have no duration.
+            is_whole = npackets >= (self.stream.frames or math.inf)
+            is_cut = bool(duration) and not is_whole and own_end < seconds - frame / 2
         elif name == IVF:  # some programs store the number of frames, others the duration
             is_cut = npackets < duration and own_end < seconds - frame / 2
         else:  # FFmpeg ignores the last frame of Y4M if it is not whole

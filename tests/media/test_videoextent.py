@@ -75,7 +75,7 @@ def test_a_cut_video_is_never_taken_for_a_whole_one(suffix: str, tmp_path: Path)
                 count = sum(1 for _ in video)
         except ValueError:
             continue
-        assert not video.report.ok or count == 6, place
+        assert not video.report.ok or count in (0, 6), place
 
 
 def test_a_cut_mxf_file_whose_start_does_not_say_where_its_end_is(tmp_path: Path) -> None:
