@@ -18,6 +18,8 @@ WHEEL := .venv-wheel
 # This bytecode must then be kept: tests start many processes, each of which would compile all again.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+# One more than processors, as some tests wait for other processes.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 
 # Make an environment with bloscpack and a dependency group of pyproject.toml.
@@ -36,11 +38,11 @@ demo: $(DEMO)/.ready
 
 # A file of tests stays with one worker, so that shared fixtures are made once.
 test: $(TEST)/.ready
-	$(TEST)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
+	$(TEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 # Everything: long tests, torch, Dask, Zarr and S3, and other programs to compare with.
 test-all: $(ALL)/.ready
-	$(ALL)/bin/python -m pytest --all -ra -n auto --dist loadfile $(ARGS)
+	$(ALL)/bin/python -m pytest --all -ra -n $(WORKERS) --dist loadfile $(ARGS)
 
 # Kernel, fuzz and hostile tests on kernels that abort at the first bad access (gcc, Linux).
 sanitize: $(ALL)/.ready
