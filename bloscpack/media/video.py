@@ -21,7 +21,6 @@ from ..exceptions import FormatError, UnsupportedError
 from ..parallel.imports import import_av
 from ..storage.protocol import closed_on_error, errors_at
 from .image import turn
-from .pictureparts import gif_parts
 from .pyav import (
     IVF,
     MATROSKA,
@@ -37,7 +36,7 @@ from .pyav import (
     open_container,
 )
 from .videocontent import VideoContent, beside
-from .videoextent import declared_end
+from .videoextent import read_extent
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
@@ -117,13 +116,10 @@ class VideoStream:
         self._av = import_av()
         self.report = VideoReport(name)
         nbytes = file.seek(0, os.SEEK_END)
-        end = declared_end(file)
+        end, parts = read_extent(file)
         self._nbytes = nbytes if end is None else min(end, nbytes)
         if end is not None and end > nbytes:
             self._note_cut(f"it has {nbytes} bytes, and its container needs at least {end}")
-        file.seek(0)
-        magic = file.read(4)
-        parts = gif_parts(magic + file.read())[1] if magic == b"GIF8" else []
         try:
             self._container = open_container(file, name, self._nbytes)
         except FormatError:
@@ -198,7 +194,7 @@ class VideoStream:
         """Report a video whose packets end before the end that its container declares.
 
         In these containers, truncation may go unnoticed otherwise: by FFmpeg, which reports it in
-        others, and by `declared_end`.
+        others, and by `read_extent`.
         """
         name = self._container.format.name
         frame = 1 / self.report.rate if self.report.rate else 0.0

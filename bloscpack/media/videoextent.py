@@ -38,12 +38,20 @@ _OGG_LAST = 4  # flag of the last page of a stream
 _NPACKETS = 4096  # of a transport stream, read at once
 
 
-def declared_end(file: BinaryIO) -> int | None:
-    """Return where the video in a file ends, or None if the file does not say so.
+def read_extent(file: BinaryIO) -> tuple[int | None, list[str]]:
+    """Return where the video in a file ends, and short texts for what its structure says besides.
 
-    It is behind the end of a file that was cut, and before the end of one that has more than the
-    video, such as a second one.
+    The end is None if the file does not say so. It is behind the end of a file that was cut, and
+    before the end of one that has more than the video, such as a second one.
     """
+    file.seek(0)
+    if file.read(6) in (b"GIF87a", b"GIF89a"):
+        file.seek(0)
+        return gif_parts(file.read())
+    return _declared_end(file), []
+
+
+def _declared_end(file: BinaryIO) -> int | None:
     nbytes = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(HEAD_NBYTES)
@@ -58,9 +66,6 @@ def declared_end(file: BinaryIO) -> int | None:
         return _walk(file, _little(head[6:8]), 4, _ivf_frame) or None
     if head.startswith(b"OggS"):
         return _end_of_ogg(file, nbytes)
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        file.seek(0)
-        return gif_parts(file.read())[0]
     if head.startswith(_MXF) and len(head) > 16:
         return max(_walk(file, 0, 16 + 1 + 8, _klv), _mxf_footer(head) + 1)
     return _end_of_packets(file, head, nbytes) if is_transport_stream(head) else None

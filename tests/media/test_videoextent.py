@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bloscpack.media.video import read_video
-from bloscpack.media.videoextent import declared_end
+from bloscpack.media.videoextent import read_extent
 
 from ..videofiles import moving
 
@@ -39,7 +39,7 @@ def write(path: Path, count: int = 6) -> bytes:
 
 
 def end_of(data: bytes) -> int | None:
-    return declared_end(io.BytesIO(data))
+    return read_extent(io.BytesIO(data))[0]
 
 
 @pytest.mark.parametrize("suffix", KINDS)
