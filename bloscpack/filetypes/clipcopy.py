@@ -48,8 +48,9 @@ class ClipWriter:
         if clip.is_upright == self.is_upright or not is_images(clip):
             return
         with _named(clip, self._source.name):
-            turns = {image.probe(data, upright=True).turn for data in data_of(clip)}
-        if turns - {image.UPRIGHT}:
+            turns = (image.probe(data, upright=True).turn for data in data_of(clip))
+            is_turned = any(turn != image.UPRIGHT for turn in turns)
+        if is_turned:
             self.lossless = False
             what = "turns upright" if self.is_upright else "does not turn upright"
             self._job.leave_out(

@@ -192,7 +192,7 @@ def convert(
     Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True, left_out=())
     """
     given = {k: v for k, v in options.items() if v is not None and v != COPY_DEFAULTS.get(k)}
-    place, target = map(Place.of, (src, dst))
+    place, target = Place.of(src), Place.of(dst)
     src, inner, path = place.path, place.inner, target.path
     urls = is_url(path), any(map(is_url, src if isinstance(src, list | tuple) else [src]))
     if to:
@@ -307,7 +307,7 @@ def open_array(place: Place, *, nthreads: int | None = None) -> Iterator[ArraySo
         reader = _reader(filetype, source)
         if reader is None or not reader.is_array or (filetype and not place.inner):
             reader = _named("array")  # its error names the function that reads the file
-        arrays = stack.enter_context(reader.open(source, place.inner, nthreads=nthreads))
+        arrays = stack.enter_context(reader.read(source, place.inner, nthreads=nthreads))
         yield stack.enter_context(
             arrays.open(only(arrays.names, reader.kinds[0].name, source.name))
         )
@@ -364,7 +364,7 @@ def _opened(
         if isinstance(src, list | tuple) and to and _named(to).is_array:
             raise TypeError("an array is copied from one file, not from a list")
         return _opened_clips(filetype, src, stack, job.nthreads, storage_options)
-    found = stack.enter_context(reader.open(src, inner, nthreads=job.nthreads))
+    found = stack.enter_context(reader.read(src, inner, nthreads=job.nthreads))
     if not reader.is_array or found.nbytes is not None:
         return found
     names, is_one = found.names, bool(inner or job.inner)

@@ -126,11 +126,17 @@ class Target(NamedTuple):
     kinds: tuple[FileKind, ...] = ()  # kinds of files of other libraries that are read
     # Takes an open source of these kinds, the name of an array or a clip in it, and ``nthreads``.
     # Returns a context manager with `SeveralArrays` or a `FrameSource`.
-    open: Any = None
+    open: Function | None = None
     # Whether a copy has several arrays by name.
     has_names: bool = False
     # Whether a file of one array is a file of several, too, and not copied as an array alone.
     is_mapping: bool = False
+
+    def read(self, source: Any, inner: str, *, nthreads: int | None) -> Any:
+        """Open a source of one of `kinds`; see `open`."""
+        if self.open is None:
+            raise TypeError(f"{self.name!r} is only written")
+        return self.open(source, inner, nthreads=nthreads)
 
 
 class Command(NamedTuple):
