@@ -44,6 +44,7 @@ _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SINGLE_SCAN_FRAMES = frozenset((0xC0, 0xC1, 0xC9))  # baseline, extended; the same, arithmetic
 _EOI, _SOS, _APP1, _APP2 = 0xD9, 0xDA, 0xE1, 0xE2
 _JPEG_DATA, JPEG_END = b"\xff\xda", b"\xff\xd9"
+_END_AS_NUMBER = int.from_bytes(JPEG_END, "little")
 _JPEG_SHAPES: dict[int, tuple[int, ...]] = {1: (), 3: (3,), 4: (4,)}
 _JPEG_COLORS = {2: "GRAY", 3: "RGB", 4: "CMYK"}  # colour space to decode to, by the last axis
 _MAX_JPEG_SIDE = 65500  # libjpeg's own limit
@@ -141,9 +142,20 @@ def inspect(data: BytesLike) -> tuple[ImageInfo, str]:
         if not view.endswith(JPEG_END) and view.rfind(JPEG_END) <= view.rfind(_JPEG_DATA):
             # A truncated file has no end marker, except that of an embedded thumbnail.
             raise FormatError("JPEG: the file is truncated")
-        npages = 1 + max(is_mpo, view.count(JPEG_END + _JPEG_MAGIC))
+        npages = 1 + max(is_mpo, _count_followers(view))
     more = f"{npages - 1} more pages, which are kept in its bytes only"
     return info, more if npages > 1 else ""
+
+
+def _count_followers(data: bytes) -> int:
+    """Return how many JPEG images begin right behind the end of another one."""
+    # Nearly all files have one end marker, their last bytes. numpy finds that out in half of the
+    # time that `bytes.count` takes, which is most of the time of storing an image as it is.
+    nends = 0
+    for start in (0, 1):
+        pairs = np.frombuffer(data, "<u2", (len(data) - start) // 2, start)
+        nends += int(np.count_nonzero(pairs == _END_AS_NUMBER))
+    return data.count(JPEG_END + _JPEG_MAGIC) if nends > data.endswith(JPEG_END) else 0
 
 
 def check(data: BytesLike) -> None:
