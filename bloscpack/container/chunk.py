@@ -149,6 +149,13 @@ class StoredChunks:
         Whether a chunk that a writer has replaced since is found in the current state of the file.
     """
 
+    # A byte for each chunk whose checksum was compared. Every entry can be set again, so there need
+    # not be a lock.
+    _checked: bytearray | None = None
+    # Index and content of the last chunk as it was when the file was opened; set after a writer has
+    # extended it. Of the last row of a grid, the chunk that was read last.
+    _old_last: tuple[int, StoredChunk] | None = None
+
     def __init__(
         self, front: Front, source: ByteSource, verify: Verify, *, follows_writers: bool = True
     ) -> None:
@@ -158,12 +165,6 @@ class StoredChunks:
         self._follows_writers = follows_writers
         self._table = front.table
         self._uses_table = front.header.offsets
-        # A byte for each chunk whose checksum was compared. Every entry can be set again, so there
-        # need not be a lock.
-        self._checked: bytearray | None = None
-        # Index and content of the last chunk as it was when the file was opened; set after a writer
-        # has extended it. Of the last row of a grid, the chunk that was read last.
-        self._old_last: tuple[int, StoredChunk] | None = None
 
     def needs_no_check(self, index: int) -> bool:
         """Return whether chunk `index` may be read without comparing its checksum (again)."""

@@ -28,6 +28,14 @@ class ChunkTable:
     is given if it describes the current state of the file.
     """
 
+    # Defaults of the class, as a table is made for each file, and not all read more than one chunk.
+    # Whether a table that fits one window leads to the last chunk; None if not checked yet.
+    _is_whole: bool | None = None
+    # First index and entries of the last window fetched.
+    _window: tuple[int, tuple[int, ...]] = (0, ())
+    # Last page of digests fetched; empty if it is damaged.
+    _digests: tuple[int, BytesLike] = (-1, b"")
+
     def __init__(
         self, source: ByteSource, header: Header, offset: int, trailer: Trailer | None = None
     ) -> None:
@@ -38,12 +46,6 @@ class ChunkTable:
         self._last_chunk = header.last_chunk
         self._offset = offset
         self._data_offset = offset + header.table_size
-        # Whether a table that fits one window leads to the last chunk; None if not checked yet.
-        self._is_whole: bool | None = None
-        # First index and entries of the last window fetched.
-        self._window: tuple[int, tuple[int, ...]] = (0, ())
-        # Last page of digests fetched; empty if it is damaged.
-        self._digests: tuple[int, BytesLike] = (-1, b"")
         # Offsets of chunks 0, 1, ... as far as the headers have been followed. There need not be a
         # lock, which a forked child might inherit locked: all threads find the same offsets.
         self._chain = [self._data_offset]
