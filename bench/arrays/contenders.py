@@ -17,6 +17,13 @@ BLOSC2, ZARR, PCODEC, JPEGXL = "blosc2", "zarr", "pcodec 8", "JPEG XL e3"
 CUBE = "cube"  # the work of those that have chunks along every axis
 
 _FORMATS = "arrays.formats"
+
+
+def _blosc(codec: str, chunks: str) -> dict[str, Any]:
+    note = f"{codec} with byte shuffle and zstd-5{chunks}"
+    return {"has_blosc": True, "works": (CUBE,), "note": note}
+
+
 TABLE = {
     OURS: f"{_FORMATS}:Ours",
     AUTO: (
@@ -27,11 +34,17 @@ TABLE = {
         },
     ),
     BLOSC2: f"{_FORMATS}:Blosc2",
-    "blosc2, bytedelta": f"{_FORMATS}:ByteDelta",
+    "blosc2, bytedelta": (
+        f"{_FORMATS}:Blosc2",
+        {"has_filters": True, "note": "the filters byte shuffle and bytedelta, zstd-9"},
+    ),
     ZARR: f"{_FORMATS}:Zarr",
-    "zarr, Blosc": f"{_FORMATS}:ZarrBlosc",
+    "zarr, Blosc": (f"{_FORMATS}:Zarr", _blosc("its Blosc codec", "")),
     "h5py, gzip": f"{_FORMATS}:Hdf5",
-    "h5py, Blosc": f"{_FORMATS}:Hdf5Blosc",
+    "h5py, Blosc": (
+        f"{_FORMATS}:Hdf5",
+        _blosc("the Blosc filter of hdf5plugin", "; chunks of its choice"),
+    ),
     PCODEC: f"{_FORMATS}:PCodec",
     "pcodec 12": (f"{_FORMATS}:PCodec", {"level": 12, "note": "pcodec at its highest level"}),
     "OpenZL": f"{_FORMATS}:OpenZL",
@@ -55,10 +68,6 @@ class Contender(races.Contender):
     def suited(self, sample: Sample) -> np.ndarray | None:
         """Return the array as the library takes it; None if it does not."""
         return sample.plain if sample.array.itemsize in self.itemsizes else None
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that differ from the defaults."""
-        return {}
 
     def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
         """Write an array to a new path, in chunks of that shape or by default of its choice."""

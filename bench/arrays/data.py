@@ -30,7 +30,7 @@ _KINDS = {
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
 
-
+# How much is done: in a full run, and in a try.
 SETTINGS = {
     "nmeasured": (None, 2),  # measured arrays to take; None: all
     "nmade": (1 << 19, 1 << 13),  # items of an array that is made
@@ -41,7 +41,6 @@ SETTINGS = {
     "tile": (256, 64),
     "nplaces": (97, 5),  # distinct tiles, series, or rows
 }
-"""How much is done, in a full run and in a try."""
 
 
 @dataclass(frozen=True, slots=True)

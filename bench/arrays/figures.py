@@ -1,7 +1,6 @@
 """Page docs/benchmarks-arrays.md: its tables."""
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
@@ -108,7 +107,7 @@ def _summary(run: Run) -> Lines:
 PAGES = (
     Page(
         "benchmarks-arrays.md",
-        Path(__file__).with_name("page.md"),
+        "arrays/page.md",
         _summary,
         {
             "contenders": lambda run: Figures(run).contenders(),

@@ -50,9 +50,14 @@ class Blosc2(Contender):
     note = "`blosc2.asarray` with its defaults, byte shuffle and zstd-5"
     libraries = "blosc2 {blosc2}"
     modules = ("blosc2",)
+    has_filters = False
 
     def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
-        cparams = self.lib.CParams(nthreads=1, **self.options())
+        options = {}
+        if self.has_filters:
+            filters = [self.lib.Filter.SHUFFLE, self.lib.Filter.BYTEDELTA]
+            options = {"clevel": 9, "filters": filters, "filters_meta": [0, 0]}
+        cparams = self.lib.CParams(nthreads=1, **options)
         self.lib.asarray(array, chunks=chunks, urlpath=str(path), mode="w", cparams=cparams)
 
     @contextmanager
@@ -63,21 +68,17 @@ class Blosc2(Contender):
         return int(self.lib.open(str(path), mode="r").schunk.cbytes)
 
 
-class ByteDelta(Blosc2):
-    note = "the filters byte shuffle and bytedelta, zstd-9"
-
-    def options(self) -> dict[str, Any]:
-        filters = [self.lib.Filter.SHUFFLE, self.lib.Filter.BYTEDELTA]
-        return {"clevel": 9, "filters": filters, "filters_meta": [0, 0]}
-
-
 class Zarr(Contender):
     note = "format 3 with its defaults: Zstandard at level 0, no shuffle, chunks of its choice"
     libraries = "zarr {zarr}"
     modules = ("zarr",)
+    has_blosc = False
 
     def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
-        options = {"chunks": chunks or "auto", **self.options()}
+        options = {"chunks": chunks or "auto"}
+        if self.has_blosc:
+            blosc = self.lib.codecs.BloscCodec(cname="zstd", clevel=5, shuffle="shuffle")
+            options["compressors"] = [blosc]
         self.lib.create_array(str(path), data=array, **options)
 
     @contextmanager
@@ -88,26 +89,18 @@ class Zarr(Contender):
         return sum(entry.stat().st_size for entry in path.glob("c/**/*") if entry.is_file())
 
 
-class ZarrBlosc(Zarr):
-    note = "its Blosc codec with byte shuffle and zstd-5"
-    works = (CUBE,)
-
-    def options(self) -> dict[str, Any]:
-        blosc = self.lib.codecs.BloscCodec(cname="zstd", clevel=5, shuffle="shuffle")
-        return {"compressors": [blosc]}
-
-
 class Hdf5(Contender):
     note = "byte shuffle and gzip-4, which every HDF5 has; chunks of its choice"
     libraries = "h5py {h5py}, hdf5plugin {hdf5plugin}"
     modules = ("h5py", "hdf5plugin")
-
-    def options(self) -> Any:
-        return {"compression": "gzip", "shuffle": True}
+    has_blosc = False
 
     def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
+        options = {"compression": "gzip", "shuffle": True}
+        if self.has_blosc:
+            options = import_module("hdf5plugin").Blosc(cname="zstd", clevel=5, shuffle=1)
         with self.lib.File(path, "w") as file:
-            file.create_dataset("array", data=array, chunks=chunks, **self.options())
+            file.create_dataset("array", data=array, chunks=chunks, **options)
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
@@ -117,14 +110,6 @@ class Hdf5(Contender):
     def cbytes(self, path: Path) -> int:
         with self.open(path) as dataset:
             return int(dataset.id.get_storage_size())
-
-
-class Hdf5Blosc(Hdf5):
-    note = "the Blosc filter of hdf5plugin with byte shuffle and zstd-5; chunks of its choice"
-    works = (CUBE,)
-
-    def options(self) -> Any:
-        return import_module("hdf5plugin").Blosc(cname="zstd", clevel=5, shuffle=1)
 
 
 class Vortex(Contender):

@@ -23,7 +23,7 @@ ABOUT = {
 }
 """Sources of the pictures, by name."""
 
-
+# How much is done: in a full run, and in a try.
 SETTINGS = {
     "npictures": (96, 6),  # distinct ones
     "nsamples": (960, 12),  # of the dataset that is loaded: the pictures again and again
@@ -37,7 +37,6 @@ SETTINGS = {
     "nindexed": (1_431_167, 1_000),  # samples of the index that is opened
     "nrounds": (9, 2),
 }
-"""How much is done, in a full run and in a try."""
 
 
 def make_pictures(setting: Setting) -> tuple[list[np.ndarray], dict[str, str]]:

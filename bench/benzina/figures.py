@@ -1,8 +1,6 @@
 """Page docs/benchmarks-benzina.md: its tables and targets."""
 
 from functools import partial
-from operator import ge
-from pathlib import Path
 
 from race.page import (
     Lines,
@@ -10,12 +8,11 @@ from race.page import (
     Run,
     Target,
     at_least,
+    at_most,
     cases_of,
-    chosen_targets,
-    figures,
-    judge,
     raced,
     ratio_of,
+    unit,
     with_ratio,
 )
 from race.races import Case
@@ -30,14 +27,6 @@ _PARSING = 8e-6  # seconds
 
 def _per_second(case: Case, seconds: float) -> str:
     return f"{1 / seconds:,.0f}" if seconds < 0.01 else f"{1 / seconds:,.1f}"
-
-
-def _milliseconds(case: Case, seconds: float) -> str:
-    return f"{seconds * 1e3:.2f}"
-
-
-def _microseconds(case: Case, seconds: float) -> str:
-    return f"{seconds * 1e6:,.2f}"
 
 
 def _sizes(run: Run) -> Lines:
@@ -55,12 +44,20 @@ def targets_of(run: Run) -> list[Target]:
     for case in loading:
         targets += at_least(run, f"loader, {case.title}", case.key, OURS, BARE, _LOADING)
     for case in cases_of(run, "index/tables"):
-        opened = figures(run, case.key, lambda case: ratio_of(case, BYTES, OURS))
-        work, goal = f"open with {case.title}", f"<= {_TIMES:g} times numpy.fromfile"
-        targets += judge(work, goal, opened, partial(ge, _TIMES))
-    parsed = figures(run, "sample/parse", lambda case: case.median(OURS))
-    goal, shown = f"<= {_PARSING * 1e6:g} us", lambda seconds: f"{seconds * 1e6:.2f} us"
-    targets += judge("parse a sample", goal, parsed, partial(ge, _PARSING), shown)
+        times, goal = (
+            partial(ratio_of, ours=BYTES, other=OURS),
+            f"<= {_TIMES:g} times numpy.fromfile",
+        )
+        targets += at_most(run, f"open with {case.title}", case.key, times, _TIMES, goal)
+    targets += at_most(
+        run,
+        "parse a sample",
+        "sample/parse",
+        lambda case: case.median(OURS),
+        _PARSING,
+        f"<= {_PARSING * 1e6:g} us",
+        lambda seconds: f"{seconds * 1e6:.2f} us",
+    )
     for case in cases_of(run, "pack"):
         targets += at_least(run, f"packing, {case.title}", case.key, OURS, BARE, _PACKING)
     for case in loading:
@@ -73,19 +70,12 @@ def targets_of(run: Run) -> list[Target]:
 PAGES = (
     Page(
         "benchmarks-benzina.md",
-        Path(__file__).with_name("page.md"),
-        chosen_targets(
-            targets_of,
-            ("loader, 2", ""),
-            ("open with", ""),
-            ("parse a", ""),
-            ("packing", ""),
-            (f"loader next to {PILLOW}, 2", ""),
-        ),
+        "benzina/page.md",
+        ("loader, 2", "open with", "parse a", "packing", f"loader next to {PILLOW}, 2"),
         {
             "load": raced("load/", with_ratio(_per_second, BARE)),
-            "index": raced("index/", with_ratio(_milliseconds, BYTES, is_longer=True)),
-            "sample": raced("sample/", with_ratio(_microseconds, OURS)),
+            "index": raced("index/", with_ratio(unit(1e3, ".2f"), BYTES, is_longer=True)),
+            "sample": raced("sample/", with_ratio(unit(1e6, ",.2f"), OURS)),
             "pack": raced("pack", with_ratio(_per_second, BARE)),
             "sizes": _sizes,
         },

@@ -23,11 +23,11 @@ _PACKED = (
     ("80 KB", 80_000, False),
 )
 
+# How much is done: in a full run, and in a try.
 SETTINGS = {
     "nbytes": (128_000_000, 4_000_000),  # of the large arrays
     "nrounds": (9, 2),
 }
-"""How much is done, in a full run and in a try."""
 
 
 class Core(Races):

@@ -1,7 +1,6 @@
 """Page docs/benchmarks.md: its tables."""
 
 from functools import partial
-from pathlib import Path
 
 from race.page import Lines, Page, Run, cases_of, duration, speed
 from race.races import Case
@@ -42,7 +41,7 @@ def _summary(run: Run) -> Lines:
 PAGES = (
     Page(
         "benchmarks.md",
-        Path(__file__).with_name("page.md"),
+        "core/page.md",
         _summary,
         {work: partial(_table, work) for work in BENCHMARK.work},
         lists=(),

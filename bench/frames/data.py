@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("BLOSCPACK_DATA") or ROOT.parent / "shared" / "data")
 _SEED = 3
 
-
+# How much is done: in a full run, and in a try.
 SETTINGS = {
     "nclips": (12, 3),  # of a store
     "nframes": (64, 16),  # of a clip
@@ -36,7 +36,6 @@ SETTINGS = {
     # Ways to start the workers of a loader. All contenders use the first.
     "methods": (("fork", "spawn", "forkserver"), ("fork",)),
 }
-"""How much is done, in a full run and in a try."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 from operator import ge, le
-from pathlib import Path
 
 from race.page import (
     Cell,
@@ -12,87 +11,69 @@ from race.page import (
     Run,
     Target,
     at_least,
+    at_most,
     cases_of,
-    chosen_targets,
     figures,
     grid,
     judge,
-    microseconds,
     raced,
     ratio_of,
+    unit,
     with_ratio,
 )
 from race.races import Case
 
+from frames import contenders as who
 from frames.cases import BARE, JPEG_420
 from frames.codecs import FAST, PNG_CV2, PNG_PILLOW, SMALL
-from frames.contenders import (
-    BARE_JPEG,
-    FFV1,
-    GULP_SOURCE,
-    GULPIO2,
-    GULPIO2_STACKED,
-    LITDATA_JPEG,
-    MEMMAP,
-    ONE_THREAD,
-    PNG,
-    PYAV,
-    STORE_FAST,
-    STORE_JPEG,
-    STORE_RAW,
-    STORE_SMALL,
-    STORE_VIDEO,
-    STORES,
-    TORCHCODEC,
-)
 from frames.ingesting import OURS_GULP, OURS_STORE
 from frames.opening import OURS
 
-VIDEO = STORE_VIDEO + ONE_THREAD
+VIDEO = who.STORE_VIDEO + who.ONE_THREAD
 _OTHERS = ("depth, uint16", "mask, uint8", "mask, bool")
 # Label, contender, and how many times GulpIO2's frames per second it is to read.
 _CLIPS = (
-    ("Gulp directory", GULP_SOURCE, 2.0),
-    ("store of the same JPEG bytes", STORE_JPEG, 2.1),
-    ("store, lossless, fast, all processors", STORE_FAST, 10.0),
-    ("store, lossless, fast, 1 thread", STORE_FAST + ONE_THREAD, 4.5),
-    ("store, lossless, small", STORE_SMALL, 4.0),
-    ("store, lossless, small, 1 thread", STORE_SMALL + ONE_THREAD, 2.0),
+    ("Gulp directory", who.GULP_SOURCE, 2.0),
+    ("store of the same JPEG bytes", who.STORE_JPEG, 2.1),
+    ("store, lossless, fast, all processors", who.STORE_FAST, 10.0),
+    ("store, lossless, fast, 1 thread", who.STORE_FAST + who.ONE_THREAD, 4.5),
+    ("store, lossless, small", who.STORE_SMALL, 4.0),
+    ("store, lossless, small, 1 thread", who.STORE_SMALL + who.ONE_THREAD, 2.0),
 )
 # Store, clip, and the largest share of the bytes of PNG.
 _SIZES = (
-    (STORE_SMALL, "animation", 0.8),
-    (STORE_SMALL, "static camera", 0.5),
-    (STORE_SMALL, "moving camera", 1.0),
-    (STORE_FAST, "animation", 1.0),
-    (STORE_FAST, "static camera", 1.0),
+    (who.STORE_SMALL, "animation", 0.8),
+    (who.STORE_SMALL, "static camera", 0.5),
+    (who.STORE_SMALL, "moving camera", 1.0),
+    (who.STORE_FAST, "animation", 1.0),
+    (who.STORE_FAST, "static camera", 1.0),
 )
-_DECODING = ((SMALL, PNG_CV2, 6.0), (SMALL, FFV1, 30.0), (FAST, PNG_CV2, 13.0))
+_DECODING = ((SMALL, PNG_CV2, 6.0), (SMALL, who.FFV1, 30.0), (FAST, PNG_CV2, 13.0))
 _SINGLE = 30e-6  # seconds
 # Processor time: work, races, contender, other, and the largest share of the other's.
 _PROCESSOR = (
-    ("clips", "clip/", STORE_RAW, MEMMAP, 1.3),
-    ("single frame", "single/", STORE_RAW, MEMMAP, 1.3),
-    ("batch", "batch/", STORE_RAW, MEMMAP, 1.3),
-    ("clips", "clip/", VIDEO, TORCHCODEC, 0.9),
-    ("clips", "clip/", VIDEO, PYAV, 0.6),
-    ("single frame", "single/", VIDEO, TORCHCODEC, 1.0),
+    ("clips", "clip/", who.STORE_RAW, who.MEMMAP, 1.3),
+    ("single frame", "single/", who.STORE_RAW, who.MEMMAP, 1.3),
+    ("batch", "batch/", who.STORE_RAW, who.MEMMAP, 1.3),
+    ("clips", "clip/", VIDEO, who.TORCHCODEC, 0.9),
+    ("clips", "clip/", VIDEO, who.PYAV, 0.6),
+    ("single frame", "single/", VIDEO, who.TORCHCODEC, 1.0),
 )
 # The largest share of the bytes of an mp4 file, and of JPEG of the same PSNR.
-_VIDEO_SIZES = ((TORCHCODEC, "the mp4 files", 1.03), (JPEG_420, JPEG_420, 0.22))
+_VIDEO_SIZES = ((who.TORCHCODEC, "the mp4 files", 1.03), (JPEG_420, JPEG_420, 0.22))
 _INGEST = ((OURS_STORE, 3.0), (OURS_GULP, 3.0))
 # Loaders: contender, other, and how many times its frames per second.
 _LOADERS = (
-    *((name, GULPIO2, 2.0) for name in STORES),
-    (STORE_FAST, MEMMAP, 1.5),
-    (STORE_JPEG, LITDATA_JPEG, 1.3),
+    *((name, who.GULPIO2, 2.0) for name in who.STORES),
+    (who.STORE_FAST, who.MEMMAP, 1.5),
+    (who.STORE_JPEG, who.LITDATA_JPEG, 1.3),
 )
 _OPEN, _RESIDENT = 0.020, 64e6  # seconds, bytes
 
 
 def _with_processor(base: str | None) -> Cell:
     """Return a cell of the median with its ratio to another's, and the processor time."""
-    shown = with_ratio(microseconds, base)
+    shown = with_ratio(unit(1e6), base)
 
     def cell(case: Case, name: str) -> str:
         seconds = case.processor.get(name)
@@ -142,22 +123,22 @@ def targets_of(run: Run) -> list[Target]:
     """Return a line for each target of reading whose work was run."""
     targets = [target for row in _CLIPS for target in _clip(run, *row)]
     targets += [target for row in _SIZES for target in _size(run, *row)]
-    for name in STORES:
-        found = figures(run, "single/", partial(_more_than_bare, name))
+    for name in who.STORES:
         goal = f"within {_SINGLE * 1e6:g} us of bare decoding"
         show = lambda seconds: f"{seconds * 1e6:+.1f} us"  # noqa: E731 - a format
-        targets += judge(f"single frame, {name}", goal, found, partial(ge, _SINGLE), show)
+        more = partial(_more_than_bare, name)
+        targets += at_most(run, f"single frame, {name}", "single/", more, _SINGLE, goal, show)
     for what, start, name, other, limit in _PROCESSOR:
-        found = figures(run, start, partial(_processor_share, name, other))
         goal = f"<= {limit:g} of the processor time of {other}"
-        targets += judge(f"{what}, {name}", goal, found, partial(ge, limit))
+        share = partial(_processor_share, name, other)
+        targets += at_most(run, f"{what}, {name}", start, share, limit, goal)
     for other, files, limit in _VIDEO_SIZES:
         found = {
-            clip: sizes[STORE_VIDEO] / sizes[other]
+            clip: sizes[who.STORE_VIDEO] / sizes[other]
             for clip, sizes in run.get("sizes", {}).items()
-            if {STORE_VIDEO, other} <= sizes.keys()
+            if {who.STORE_VIDEO, other} <= sizes.keys()
         }
-        work, goal = f"size of {STORE_VIDEO}", f"<= {limit:g} of {files}"
+        work, goal = f"size of {who.STORE_VIDEO}", f"<= {limit:g} of {files}"
         targets += judge(work, goal, found, partial(ge, limit), "{:.3f}".format)
     return targets
 
@@ -172,24 +153,25 @@ def _loading_targets(run: Run) -> list[Target]:
         targets += judge(work, goal, found, partial(le, times))
     targets += [*_other_pixels(run), *_opening(run)]
     for name, times in _INGEST:
-        targets += at_least(run, f"ingest of JPEG images, {name}", "ingest", name, GULPIO2, times)
+        targets += at_least(
+            run, f"ingest of JPEG images, {name}", "ingest", name, who.GULPIO2, times
+        )
     for name, other, times in _LOADERS:
-        found = figures(run, "loading/", partial(ratio_of, ours=name, other=other))
-        goal = f">= {times:g} times the same over {other}"
-        targets += judge(f"DataLoader, {name}", goal, found, partial(le, times))
+        work, goal = f"DataLoader, {name}", f"the same over {other}"
+        targets += at_least(run, work, "loading/", name, other, times, goal)
     return targets + _stuck(run)
 
 
 def _clip(run: Run, word: str, name: str, times: float) -> list[Target]:
     """Compare with GulpIO2; in brackets with arrays made of its lists, and bare decoding."""
-    beside = {"of arrays": (name, GULPIO2_STACKED)}
-    if name in (GULP_SOURCE, STORE_JPEG):
-        beside["bare decoding"] = (BARE_JPEG, GULPIO2)
+    beside = {"of arrays": (name, who.GULPIO2_STACKED)}
+    if name in (who.GULP_SOURCE, who.STORE_JPEG):
+        beside["bare decoding"] = (who.BARE_JPEG, who.GULPIO2)
     texts = []
     for what, (ours, other) in beside.items():
         found = figures(run, "clip/", partial(ratio_of, ours=ours, other=other))
         texts += [f"{what}: {', '.join(map('{:.2f}'.format, found.values()))}"] if found else []
-    targets = at_least(run, f"clips, {word}", "clip/", name, GULPIO2, times)
+    targets = at_least(run, f"clips, {word}", "clip/", name, who.GULPIO2, times)
     return [
         replace(one, found=f"{one.found} ({'; '.join(texts)})") if texts else one for one in targets
     ]
@@ -197,9 +179,9 @@ def _clip(run: Run, word: str, name: str, times: float) -> list[Target]:
 
 def _size(run: Run, name: str, clip: str, share: float) -> list[Target]:
     sizes, pillow = run.get("sizes", {}).get(clip, {}), run.get("coded", {}).get(clip, {})
-    if not {name, PNG} <= sizes.keys():
+    if not {name, who.PNG} <= sizes.keys():
         return []
-    found = sizes[name] / sizes[PNG]
+    found = sizes[name] / sizes[who.PNG]
     text = f"{found:.3f}"
     if PNG_PILLOW in pillow:
         text += f" ({sizes[name] / pillow[PNG_PILLOW]:.3f} of Pillow's)"
@@ -235,15 +217,17 @@ def _other_pixels(run: Run) -> list[Target]:
 
 def _opening(run: Run) -> list[Target]:
     opening, targets = run.get("opening", {}), []
-    work = f"open a store of {100 * run['setting']['nindexed']:,} frames"
-    for goal, unit, key, limit in (
-        (f"<= {_OPEN * 1e3:g} ms", "ms", "seconds", _OPEN),
-        (f"<= {_RESIDENT / 1e6:g} MB in all", "MB", "resident", _RESIDENT),
+    store = f"a store of {100 * run['setting']['nindexed']:,} frames"
+    for work, goal, suffix, key, limit in (
+        (f"open {store}", f"<= {_OPEN * 1e3:g} ms", "ms", "seconds", _OPEN),
+        (f"memory with {store}", f"<= {_RESIDENT / 1e6:g} MB in all", "MB", "resident", _RESIDENT),
     ):
         factor = _OPENING[key][1]
-        shown = {name: f"{one[key] * factor:.1f} {unit}" for name, one in opening.items()}
+        shown = {name: f"{one[key] * factor:.1f} {suffix}" for name, one in opening.items()}
         if OURS in opening:
-            found = shown[OURS] + (f" ({GULPIO2}: {shown[GULPIO2]})" if GULPIO2 in shown else "")
+            found = shown[OURS] + (
+                f" ({who.GULPIO2}: {shown[who.GULPIO2]})" if who.GULPIO2 in shown else ""
+            )
             targets.append(Target.judged(work, goal, found, opening[OURS][key] <= limit))
     return targets
 
@@ -262,37 +246,35 @@ def _stuck(run: Run) -> list[Target]:
     return [Target.judged("DataLoader, ways to start workers", "no hang", text, not stuck)]
 
 
-_BESIDE_PNG, _BESIDE_GULPIO2 = (with_ratio(microseconds, base) for base in (PNG_CV2, GULPIO2))
+_BESIDE_PNG, _BESIDE_GULPIO2 = (with_ratio(unit(1e6), base) for base in (PNG_CV2, who.GULPIO2))
 PAGES = (
     Page(
         "benchmarks-frames.md",
-        Path(__file__).with_name("page.md"),
-        chosen_targets(
-            targets_of,
-            ("clips, store, lossless, fast, all", ""),
-            ("clips, store of the same JPEG", ""),
-            (f"size of {STORE_SMALL}, animation", ""),
-            (f"single frame, {STORE_FAST}", ""),
-            (f"clips, {VIDEO}", "<= 0.9"),
+        "frames/page.md",
+        (
+            "clips, store, lossless, fast, all",
+            "clips, store of the same JPEG",
+            f"size of {who.STORE_SMALL}, animation",
+            f"single frame, {who.STORE_FAST}",
+            f"clips, {VIDEO}: <= 0.9",
         ),
         {
-            "clip": raced("clip/", _with_processor(GULPIO2)),
+            "clip": raced("clip/", _with_processor(who.GULPIO2)),
             "single": raced("single/", _with_processor(None)),
-            "sizes": partial(_size_lines, "sizes", PNG),
+            "sizes": partial(_size_lines, "sizes", who.PNG),
         },
         targets_of,
         ("clips", "notes"),
     ),
     Page(
         "benchmarks-loading.md",
-        Path(__file__).with_name("loading.md"),
-        chosen_targets(
-            _loading_targets,
-            (f"decoding on one thread, {FAST}", ""),
-            ("open a store", "<= 20"),
-            (f"ingest of JPEG images, {OURS_STORE}", ""),
-            (f"DataLoader, {STORE_FAST}", ">= 2"),
-            ("DataLoader, ways", ""),
+        "frames/loading.md",
+        (
+            f"decoding on one thread, {FAST}",
+            "open a store of",
+            f"ingest of JPEG images, {OURS_STORE}",
+            f"DataLoader, {who.STORE_FAST}: >= 2",
+            "DataLoader, ways",
         ),
         {
             "decode": raced("decode/", _BESIDE_PNG),
@@ -301,8 +283,8 @@ PAGES = (
             "opening": _opening_lines,
             "psnr": _qualities,
             "ingest": raced("ingest", _BESIDE_GULPIO2),
-            "batch": raced("batch/", _with_processor(MEMMAP)),
-            "loading": raced("loading/", _with_processor(GULPIO2)),
+            "batch": raced("batch/", _with_processor(who.MEMMAP)),
+            "loading": raced("loading/", _with_processor(who.GULPIO2)),
             "memory": _memory,
         },
         _loading_targets,

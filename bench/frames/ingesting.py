@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from race.races import Case, remove, require_equal
-from race.timing import Loop, timed_loop
+from race.timing import timed_loop
 
 import bloscpack as bp
 from bloscpack.frames import listing
@@ -45,11 +47,12 @@ def race_ingest(races: "Clips") -> None:
     again = jpeg_pixels(np.stack([image.decode(data, fast=False) for data in images]))
     ways: dict[str, tuple[Ingest, np.ndarray]] = {}
     if races.has(GULPIO2):
-        ways[GULPIO2] = (lambda target: by_gulpio2(table, root, target), again)
-    ways[OURS_STORE] = (lambda target: to_store(root, target), once)
+        ways[GULPIO2] = (partial(to_gulp, "gulpio2", table, root), again)
+    ways[OURS_STORE] = (partial(to_store, root), once)
     if races.has(GULP_SOURCE):
-        ways[OURS_GULP] = (lambda target: to_gulp(table, root, target, keep=True), once)
-        ways[OURS_GULP_AGAIN] = (lambda target: to_gulp(table, root, target, keep=False), again)
+        ours = partial(to_gulp, "bloscpack.gulp", table, root)
+        ways[OURS_GULP] = (partial(ours, keep_jpegs=True), once)
+        ways[OURS_GULP_AGAIN] = (partial(ours, keep_jpegs=False), again)
     for name, (ingest, wanted) in ways.items():
         target = races.folder / f"ingested by {name}"
         ingest(target)
@@ -58,32 +61,23 @@ def race_ingest(races: "Clips") -> None:
                 require_equal(source[key].read(), wanted, name, f"{key} after ingest")
         remove(target)
     case = Case("ingest", f"ingest of {len(ids)} clips of {len(images)} JPEG images", 0)
-    loops = {name: _loop(races.folder / "ingested", ingest) for name, (ingest, _) in ways.items()}
+    target = races.folder / "ingested"
+    loops = {
+        name: timed_loop(partial(ingest, target), after=partial(remove, target))
+        for name, (ingest, _) in ways.items()
+    }
     races.hold(case, loops, len(ids) * len(images), min(5, races.setting.nrounds))
     remove(root)
 
 
-def _loop(target: Path, ingest: Ingest) -> Loop:
-    return timed_loop(lambda: ingest(target), after=lambda: remove(target))
-
-
-def by_gulpio2(table: Path, root: Path, target: Path) -> None:
-    from gulpio2 import GulpIngestor as Ingestor
-    from gulpio2.adapters import Custom20BNCsvJpegAdapter as Adapter
-
+def to_gulp(library: str, table: Path, root: Path, target: Path, **options: bool) -> None:
+    """Ingest with GulpIO2, or with our module of its names, which takes more options."""
     target.mkdir()
-    adapter = Adapter(str(table), str(root), str(target))
+    make_adapter = import_module(f"{library}.adapters").Custom20BNCsvJpegAdapter
+    adapter = make_adapter(str(table), str(root), str(target), **options)
+    ingest = import_module(library).GulpIngestor(adapter, str(target), _ITEMS_PER_CHUNK, WORKERS)
     with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere), redirect_stdout(nowhere):
-        Ingestor(adapter, str(target), _ITEMS_PER_CHUNK, WORKERS)()
-
-
-def to_gulp(table: Path, root: Path, target: Path, *, keep: bool) -> None:
-    from bloscpack.gulp import GulpIngestor
-    from bloscpack.gulp.adapters import Custom20BNCsvJpegAdapter
-
-    target.mkdir()
-    adapter = Custom20BNCsvJpegAdapter(str(table), str(root), str(target), keep_jpegs=keep)
-    GulpIngestor(adapter, target, _ITEMS_PER_CHUNK, WORKERS)()
+        ingest()
 
 
 def to_store(root: Path, target: Path) -> None:

@@ -38,7 +38,7 @@ LZ4_SMALL = Spec("lz4", 5, SMALL, "64 KB")
 ZSTD_SMALL = Spec("zstd", 3, SMALL, "64 KB")
 SPECS = (LZ4, ZSTD, LZ4_SMALL, ZSTD_SMALL)
 
-
+# How much is done: in a full run, and in a try.
 SETTINGS = {
     "nrows": (32_000, 2_200),
     "nrounds": (9, 2),  # of a race with whole arrays or files
@@ -46,7 +46,6 @@ SETTINGS = {
     "ntiny": (1_000_000, 3_000),  # chunks in the file of very many
     "nflips": (500, 20),  # trials per format and region of the file
 }
-"""How much is done, in a full run and in a try."""
 
 
 def field(nrows: int) -> np.ndarray:

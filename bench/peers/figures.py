@@ -2,20 +2,16 @@
 
 from collections.abc import Iterator
 from functools import partial
-from operator import ge
-from pathlib import Path
 
 from race.page import (
     Lines,
     Page,
     Run,
     Target,
+    at_most,
     cases_of,
-    chosen_targets,
     duration,
-    figures,
     grid,
-    judge,
     ratio_of,
     timings,
 )
@@ -109,14 +105,14 @@ def targets_of(run: Run) -> list[Target]:
     targets += _sizes(run)
     for key, other, limit in _SHARES:
         for case in cases_of(run, key):
-            shares = figures(run, key, partial(ratio_of, ours=other, other=OURS))
+            share = partial(ratio_of, ours=other, other=OURS)
             whole = ", the whole chunk" if key.startswith("first/") else ""
             goal = f"<= {limit:g} of the time of {other}{whole}"
-            targets += judge(case.title, goal, shares, partial(ge, limit))
+            targets += at_most(run, case.title, key, share, limit, goal)
     ntiny = run["setting"]["ntiny"]
-    slower = figures(run, "open", partial(ratio_of, ours=OURS, other=tiny_name(ntiny)))
+    times = partial(ratio_of, ours=OURS, other=tiny_name(ntiny))
     work, goal = f"open a file of {ntiny:,} chunks", "<= 3 times that of the smaller file"
-    targets += judge(work, goal, slower, partial(ge, 3))
+    targets += at_most(run, work, "open", times, 3, goal)
     return [*targets, *_memory(run), *_flips(run), *_truncation(run)]
 
 
@@ -210,14 +206,13 @@ def _truncation(run: Run) -> Iterator[Target]:
 PAGES = (
     Page(
         "benchmarks-peers.md",
-        Path(__file__).with_name("page.md"),
-        chosen_targets(
-            targets_of,
-            (f"whole read, {LZ4}", ">="),
-            (f"whole read, {LZ4}", "ahead"),
-            (f"whole write, {LZ4}", ">="),
-            (f"random row of 4000 bytes, {ZSTD}", ""),
-            ("bit flips in the data", ""),
+        "peers/page.md",
+        (
+            f"whole read, {LZ4}: >=",
+            f"whole read, {LZ4}: ahead",
+            f"whole write, {LZ4}: >=",
+            f"random row of 4000 bytes, {ZSTD}",
+            "bit flips in the data",
         ),
         {
             **{table: partial(_timings, starts) for table, starts in _RACES.items()},

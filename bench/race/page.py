@@ -4,14 +4,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import le
+from itertools import chain
+from operator import ge, le
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Self
 
 from race.races import Case
+from race.worker import BENCH
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = BENCH.parent / "docs"
 
 Run = dict[str, Any]
 Lines = list[tuple[str, ...]]
@@ -69,17 +71,25 @@ def judge(
     return [Target(work, target, shown, met)]
 
 
-def at_least(run: Run, work: str, start: str, ours: str, other: str, times: float) -> list[Target]:
+def at_least(
+    run: Run, work: str, start: str, ours: str, other: str, times: float, goal: str = ""
+) -> list[Target]:
     """Return the target to be `times` as fast as another in the races that both took part in."""
     found = figures(run, start, lambda case: ratio_of(case, ours, other))
-    return judge(work, f">= {times:g} times {other}", found, partial(le, times))
+    return judge(work, f">= {times:g} times {goal or other}", found, partial(le, times))
 
 
-def timings(cases: Sequence[Case], cell: Cell) -> Lines:
-    """Return a column for each race and a line for each contender."""
-    names = dict.fromkeys(name for case in cases for name in case.seconds)
-    lines: Lines = [("contender", *(case.title for case in cases))]
-    return lines + [(name, *(cell(case, name) for case in cases)) for name in names]
+def at_most(
+    run: Run,
+    work: str,
+    start: str,
+    figure: Callable[[Case], float | None],
+    limit: float,
+    goal: str,
+    show: Callable[[float], str] = "{:.2f}".format,
+) -> list[Target]:
+    """Return the target that a figure of the races whose keys begin with `start` has a limit."""
+    return judge(work, goal, figures(run, start, figure), partial(ge, limit), show)
 
 
 def by_case(head: str, cases: Sequence[Case], cell: Cell) -> Lines:
@@ -87,6 +97,11 @@ def by_case(head: str, cases: Sequence[Case], cell: Cell) -> Lines:
     names = [*dict.fromkeys(name for case in cases for name in case.seconds)]
     lines: Lines = [(head, *names)]
     return lines + [(case.title, *(cell(case, name) for name in names)) for case in cases]
+
+
+def timings(cases: Sequence[Case], cell: Cell) -> Lines:
+    """Return a column for each race and a line for each contender."""
+    return [*zip(*by_case("contender", cases, cell), strict=True)]
 
 
 def grid(head: str, columns: dict[str, Any], cell: Callable[[Any, str], str]) -> Lines:
@@ -134,9 +149,9 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"
 
 
-def microseconds(case: Case, seconds: float) -> str:
-    """Return a time in microseconds."""
-    return f"{seconds * 1e6:.1f}"
+def unit(factor: float, form: str = ".1f") -> Callable[[Case, float], str]:
+    """Return what shows a time times `factor`; microseconds with 1e6."""
+    return lambda case, seconds: format(seconds * factor, form)
 
 
 def speed(case: Case, seconds: float) -> str:
@@ -176,10 +191,11 @@ class Page:
     ----------
     file : str
         Name of the page in docs/.
-    template : Path
-        The template.
-    summary : callable
-        Returns the table that the page starts with, at most five lines and a head.
+    template : str
+        Path of the template, from bench/.
+    summary : callable or tuple of str
+        Returns the table that the page starts with, at most five lines and a head; or how the
+        targets in it begin, each as "work: target".
     tables : dict of str to callable
         Return the tables of a run.
     targets : callable
@@ -189,8 +205,8 @@ class Page:
     """
 
     file: str
-    template: Path
-    summary: Callable[[Run], Lines]
+    template: str
+    summary: Callable[[Run], Lines] | tuple[str, ...]
     tables: dict[str, Callable[[Run], Lines]]
     targets: Callable[[Run], list[Target]] = lambda run: []
     lists: tuple[str, ...] = ("notes",)
@@ -198,13 +214,21 @@ class Page:
     def render(self, run: Run, show: Callable[[Lines], list[str]]) -> str:
         """Return the page of a run, its tables as `show` has them."""
         about = {name: text for name, text in run["about"].items() if name != "date"}
-        summary = self.summary(run)
-        targets = [line for line in target_lines(self.targets(run)) if line not in summary[1:]]
+        head, *targets = target_lines(self.targets(run))
+        if isinstance(self.summary, tuple):
+            chosen = (
+                [line for line in targets if ": ".join(line).startswith(start)]
+                for start in self.summary
+            )
+            summary = [head, *chain.from_iterable(chosen)]
+        else:
+            summary = self.summary(run)
+        targets = [head, *(line for line in targets if line not in summary)]
         tables = {name: make(run) for name, make in self.tables.items()}
         tables |= {"summary": summary, "targets": targets}
         blocks = {name: show(lines) for name, lines in tables.items() if len(lines) > 1}
         blocks |= {name: items(run[name]) for name in self.lists} | {"about": items(about)}
-        text = self.template.read_text("utf-8")
+        text = (BENCH / self.template).read_text("utf-8")
         text = text.format(**run["setting"], date=run["about"]["date"])
         sections = []
         for section in text.split("\n## "):
@@ -228,23 +252,6 @@ def target_lines(targets: Iterable[Target]) -> Lines:
     """Return the targets as lines, the head first."""
     lines: Lines = [("work", "target", "found", "met")]
     return lines + [(one.work, one.target, one.found, one.met) for one in targets]
-
-
-def chosen_targets(
-    targets: Callable[[Run], list[Target]], *chosen: tuple[str, str]
-) -> Callable[[Run], Lines]:
-    """Return the summary of those targets whose work and target begin with these texts."""
-
-    def summary(run: Run) -> Lines:
-        found = targets(run)
-        return target_lines(
-            one
-            for work, target in chosen
-            for one in found
-            if one.work.startswith(work) and one.target.startswith(target)
-        )
-
-    return summary
 
 
 def markdown_table(lines: Lines) -> list[str]:

@@ -7,10 +7,9 @@ the same. Results are compared before anything is timed.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
@@ -24,48 +23,51 @@ from race.timing import NTHREADS, loop_of
 from bloscpack.integrations.dask import from_bloscpack, save
 from remote.contenders import OURS, ZARR
 
-ZARR_CHECKED = "zarr, crc32c"
 ROW_NBYTES = 4096
 LEVELS = {"zstd": 3, "lz4": 5}
-NOTES = {
-    OURS: "`integrations.dask.save` and `from_bloscpack`: one file, its checksums made and "
-    "compared; writing ends with fsync",
-    ZARR: "`to_zarr` and `from_zarr`: a file for each chunk, without checksums, the default; "
-    "nothing is synced",
-    ZARR_CHECKED: "the same with its crc32c codec",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """A contender: it writes a Dask array to a path, and reads one by blocks of rows."""
+class Blocks(NamedTuple):
+    """How a library writes a Dask array to a path, and reads one by blocks of rows."""
 
-    name: str
     write: Callable[[Any, Path, Spec], object]
     read: Callable[[Path, int], Any]
+    note: str
 
 
-def write_ours(x: Any, path: Path, spec: Spec) -> object:
+def _write_ours(x: Any, path: Path, spec: Spec) -> object:
     return save(x, path, chunks=spec.chunk_rows, codec=spec.codec, clevel=spec.clevel)
 
 
-def read_ours(path: Path, rows: int) -> Any:
+def _read_ours(path: Path, rows: int) -> Any:
     return from_bloscpack(path, rows * ROW_NBYTES)
 
 
-def write_zarr(x: Any, path: Path, spec: Spec, is_variant: bool = False) -> object:
+def _write_zarr(x: Any, path: Path, spec: Spec, is_variant: bool = False) -> object:
     return x.to_zarr(Zarr(is_variant=is_variant).create(path, x, spec, overwrite=True))
 
 
-def read_zarr(path: Path, rows: int) -> Any:
+def _read_zarr(path: Path, rows: int) -> Any:
     return da.from_zarr(str(path), chunks=(rows, -1))
 
 
-CONTENDERS = (
-    Contender(OURS, write_ours, read_ours),
-    Contender(ZARR, write_zarr, read_zarr),
-    Contender(ZARR_CHECKED, partial(write_zarr, is_variant=True), read_zarr),
-)
+CONTENDERS = {
+    OURS: Blocks(
+        _write_ours,
+        _read_ours,
+        "`integrations.dask.save` and `from_bloscpack`: one file, its checksums made and "
+        "compared; writing ends with fsync",
+    ),
+    ZARR: Blocks(
+        _write_zarr,
+        _read_zarr,
+        "`to_zarr` and `from_zarr`: a file for each chunk, without checksums, the default; "
+        "nothing is synced",
+    ),
+    "zarr, crc32c": Blocks(
+        partial(_write_zarr, is_variant=True), _read_zarr, "the same with its crc32c codec"
+    ),
+}
 
 
 def race(races: Races, source: Path, codec: str, where: str) -> None:
@@ -79,18 +81,18 @@ def race(races: Races, source: Path, codec: str, where: str) -> None:
     spec = Spec(codec, LEVELS[codec], chunk_rows, f"{chunk_rows} rows")
     x, nbytes = _blocks(source, rows), setting.dask_nbytes
     writes, reads = {}, {}
-    for one in CONTENDERS:
-        path = folder / one.name
+    for name, one in CONTENDERS.items():
+        path = folder / name
         one.write(x, path, spec)
         is_equal = np.array_equal(one.read(path, rows).compute(), np.load(source, mmap_mode="r"))
-        require(is_equal, one.name, "the array that Dask reads")
-        writes[one.name] = loop_of(lambda one=one, path=path: one.write(x, path, spec))
-        reads[one.name] = loop_of(lambda one=one, path=path: _ends_of(one.read(path, rows)))
+        require(is_equal, name, "the array that Dask reads")
+        writes[name] = loop_of(lambda one=one, path=path: one.write(x, path, spec))
+        reads[name] = loop_of(lambda one=one, path=path: _ends_of(one.read(path, rows)))
     for what, loops in (("write", writes), ("read", reads)):
         case = Case(f"dask/{what}/{codec}/{where}", f"{what}, {codec}, {where}", nbytes)
         races.hold(case, loops, 1, setting.ndask_rounds)
-    for one in CONTENDERS:
-        remove(folder / one.name)
+    for name in CONTENDERS:
+        remove(folder / name)
 
 
 def _blocks(source: Path, rows: int) -> Any:

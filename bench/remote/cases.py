@@ -9,17 +9,7 @@ from race.races import Benchmark, Case, Races, Setting, Task, file_system, size_
 from race.timing import signal
 
 from remote import blocks
-from remote.contenders import (
-    CLIP,
-    ITERATE,
-    OPEN,
-    ROW,
-    ROWS,
-    STRIDED,
-    TABLE,
-    WORK,
-    Contender,
-)
+from remote.contenders import OPEN, TABLE, WORK, Contender
 from remote.data import ABOUT, SETTINGS, make_frames, pick_rows
 from remote.serving import S3, publish, serving
 
@@ -45,7 +35,7 @@ class Arrays(Races):
 
     def make_data(self) -> None:
         setting = self.setting
-        self.found["dask_notes"] = blocks.NOTES
+        self.found["dask_notes"] = {name: one.note for name, one in blocks.CONTENDERS.items()}
         self.servers: dict[str, Any] = self.closing.enter_context(serving())
         self.array = make_frames(setting)
         self._wanted = self.memory_folder / "wanted.npy"
@@ -121,14 +111,15 @@ def title_of(work: str, setting: Setting, *, is_timed: bool = False) -> str:
     """Return a task in words."""
     npicked = setting.nfew if is_timed else setting.npicked
     niterated = setting.nnear if is_timed else setting.nrows
-    return {
-        OPEN: "open",
-        ROW: "one row",
-        ROWS: f"{npicked:,} rows at random",
-        STRIDED: f"every {setting.step}th row",
-        CLIP: f"{setting.nclip} rows in turn",
-        ITERATE: f"iteration over {niterated:,} rows",
-    }[work]
+    titles = (
+        "open",
+        "one row",
+        f"{npicked:,} rows at random",
+        f"every {setting.step}th row",
+        f"{setting.nclip} rows in turn",
+        f"iteration over {niterated:,} rows",
+    )
+    return dict(zip(WORK, titles, strict=True))[work]
 
 
 def count_requests(races: Arrays) -> None:

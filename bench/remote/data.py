@@ -12,7 +12,7 @@ ABOUT = (
     "the side when they come again"
 )
 
-
+# How much is done: in a full run, and in a try.
 SETTINGS = {
     "nrows": (2048, 256),  # of the array of frames, uint8 (nrows, height, width, 3)
     "height": (120, 60),
@@ -32,7 +32,6 @@ SETTINGS = {
     "schedulers": (("threads", "2 processes"), ("threads",)),
     "ndask_rounds": (7, 2),
 }
-"""How much is done, in a full run and in a try."""
 
 
 def make_frames(setting: Setting) -> np.ndarray:

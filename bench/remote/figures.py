@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from operator import eq
-from pathlib import Path
 from typing import Any
 
 from race.page import (
@@ -14,7 +13,6 @@ from race.page import (
     at_least,
     by_case,
     cases_of,
-    chosen_targets,
     grid,
     judge,
     raced,
@@ -78,14 +76,13 @@ def _request(
 PAGES = (
     Page(
         "benchmarks-remote.md",
-        Path(__file__).with_name("page.md"),
-        chosen_targets(
-            targets_of,
-            (f"{OURS}, open, S3", ""),
-            (f"{OURS}, one row, S3", ""),
-            (f"{STORE}, open, S3", ""),
-            ("Dask, write, zstd, threads", ""),
-            ("Dask, read, zstd, threads", ""),
+        "remote/page.md",
+        (
+            f"{OURS}, open, S3",
+            f"{OURS}, one row, S3",
+            f"{STORE}, open, S3",
+            "Dask, write, zstd, threads",
+            "Dask, read, zstd, threads",
         ),
         {
             **{server: _requests(server) for server in (S3, HTTP)},

@@ -16,10 +16,10 @@ preset
     Compression of a file that is written.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from race import races
@@ -50,31 +50,13 @@ Write = Callable[[Path], object]
 """Writes a new file."""
 
 
-class Handle(Protocol):
-    """A file that is open for reading; a contender implements the methods of its `works`."""
-
-    def __len__(self) -> int: ...
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Read every record of the motion sensor, in order."""
-
-    def record(self, index: int) -> dict[str, Any]: ...
-
-    def field(self, name: str) -> np.ndarray:
-        """Return one field of all records."""
-
-    def frames(self) -> Iterator[np.ndarray]:
-        """Read all frames in order, single ones or arrays of `PER_ARRAY`."""
-
-    def frame(self, index: int) -> np.ndarray: ...
-
-
 class Contender(races.Contender):
     """A way to keep records; contenders with the same `files` read the same ones."""
 
     files = "vrs"
 
-    def open(self, path: Path) -> AbstractContextManager[Handle]:
+    def open(self, path: Path) -> AbstractContextManager[Any]:
+        """Open for reading; the handle has a length and methods as `formats.Ported`."""
         raise NotImplementedError
 
     def motion_writer(self, rows: np.ndarray, preset: str) -> Write:

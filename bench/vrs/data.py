@@ -21,7 +21,7 @@ MOTION = np.dtype(
 """The payload of a record of the motion sensor."""
 FIELD = "accelerometer"
 
-
+# How much is done: in a full run, and in a try.
 SETTINGS = {
     "nrecords": (100_000, 500),  # of the motion sensor
     "nframes": (300, 40),  # of the camera
@@ -29,7 +29,6 @@ SETTINGS = {
     "width": (640, 64),
     "nrounds": (7, 2),
 }
-"""How much is done, in a full run and in a try."""
 
 
 def make_motion(setting: Setting) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from functools import partial
 from operator import le
-from pathlib import Path
 
 from race.page import (
     Lines,
@@ -10,7 +9,6 @@ from race.page import (
     Run,
     Target,
     at_least,
-    chosen_targets,
     figures,
     grid,
     judge,
@@ -81,14 +79,13 @@ def targets_of(run: Run) -> list[Target]:
 PAGES = (
     Page(
         "benchmarks-vrs.md",
-        Path(__file__).with_name("page.md"),
-        chosen_targets(
-            targets_of,
-            ("all records", ""),
-            ("raw frames", ""),
-            (f"frames of {PRESETS['zfast']}", ""),
-            ("write raw frames", ""),
-            ("size of a store", ""),
+        "vrs/page.md",
+        (
+            "all records",
+            "raw frames",
+            f"frames of {PRESETS['zfast']}",
+            "write raw frames",
+            "size of a store",
         ),
         {
             "records": raced("records/", with_ratio(_microseconds, WHEEL)),

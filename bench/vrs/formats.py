@@ -35,6 +35,7 @@ class Ported:
         return islice(self._reader, 1, None)
 
     def records(self) -> Iterator[dict[str, Any]]:
+        """Read every record of the motion sensor, in order."""
         for record in self._data():
             yield record.metadata_blocks[0]
 
@@ -42,10 +43,12 @@ class Ported:
         return self._reader[1 + index].metadata_blocks[0]
 
     def field(self, name: str) -> np.ndarray:
+        """Return one field of all records."""
         values = [record.metadata_blocks[0][name] for record in self._data()]
         return np.array(values, np.float32)
 
     def frames(self) -> Iterator[np.ndarray]:
+        """Read all frames in order, single ones or arrays of `PER_ARRAY`."""
         for record in self._data():
             yield record.image_blocks[0]
 

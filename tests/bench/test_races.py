@@ -127,7 +127,7 @@ def test_a_section_without_figures_is_left_out(bench, tmp_path):
     template.write_text("# {title}\n\n<!-- about -->\n\n## A\n\n<!-- a -->\n\n## B\n\n<!-- b -->\n")
     lines = [("name", "b"), ("x", "1")]
     tables = {"a": lambda run: lines[:1], "b": lambda run: lines}
-    page = Page("page.md", template, lambda run: lines, tables, lists=())
+    page = Page("page.md", str(template), lambda run: lines, tables, lists=())
     run = {
         "about": {"date": "2020-01-01", "machine": "fast"},
         "setting": {"title": "T"},
