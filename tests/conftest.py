@@ -10,7 +10,9 @@ loops (`some`) and more examples of properties, and installs the programs that o
 with (``tests/oracle.py``). The last line of a run counts what was left out.
 """
 
+import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
@@ -219,10 +221,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+_NLEFT_OUT = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(tryfirst=True)  # other plugins look at the rest only
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long tests: to skip one costs as much as to run a short one."""
+    config.stash[_NLEFT_OUT] = 0
     if config.getoption("--all"):
         return
-    skip = pytest.mark.skip(reason="takes long: run by make test-all (--all)")
+    kept, left_out = [], []
     ncases: Counter[object] = Counter()
     for item in items:
         values = getattr(item, "callspec", None)
@@ -233,8 +241,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             test = (item.parent, getattr(item, "originalname", None))
             is_long = is_long or ncases[test] % sampled.args[0]
             ncases[test] += 1
-        if is_long or item.get_closest_marker("slow"):
-            item.add_marker(skip)
+        is_long = is_long or item.get_closest_marker("slow")
+        (left_out if is_long else kept).append(item)
+    items[:] = kept
+    config.stash[_NLEFT_OUT] = len(left_out)
+    config.hook.pytest_deselected(items=left_out)
 
 
 Some = Callable[[Iterable[Any], int], list[Any]]
@@ -255,16 +266,52 @@ def some(pytestconfig: pytest.Config) -> Some:
     return chosen
 
 
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """Collect no garbage while tests are found: it takes a third of the time, and finds little."""
     gc.disable()
+    _import_share(session.config)
+
+
+def _import_share(config: pytest.Config) -> None:
+    """Import every n-th module of tests first in each of n workers of pytest-xdist.
+
+    All of them import all modules. In the same order, each would compile all of them to bytecode
+    at the same time; so each compiles its share, and finds that of the others.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        return
+    found = {
+        path.relative_to(REPOSITORY).with_suffix("")
+        for each in config.args
+        for path in (REPOSITORY / each).rglob("test_*.py")
+        if (path.parent / "__init__.py").exists()
+    }
+    first = int(worker["workerid"].removeprefix("gw"))
+    for path in sorted(found)[first :: worker["workercount"]]:
+        # Errors are reported where the module is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.parts))
 
 
 def pytest_collection_finish() -> None:
     """Take the collected tests, millions of objects, out of every later garbage collection."""
     gc.enable()
-    gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Report the number of tests left out to the main process of pytest-xdist."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left out"] = session.config.stash.get(_NLEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the number from a worker: each of them collects all tests."""
+    if hasattr(node, "workeroutput"):  # it did not crash
+        node.config.stash[_NLEFT_OUT] = node.workeroutput["left out"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -274,6 +321,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         "files" if _NO_REFERENCE in why or _NO_PARAMETERS in why else "other"
         for why in (str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
     )
+    reasons["other"] += config.stash.get(_NLEFT_OUT, 0)
     sentences = []
     if reasons["other"]:
         how = "ARGS=-rs lists why" if config.getoption("--all") else "make test-all"

@@ -9,6 +9,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 
 import pytest
@@ -89,13 +90,18 @@ UNGUARDED = {
     "parallel.": "loaded already: by a pool of multiprocessing, or a running event loop",
 }
 MODULES = {
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): ast.parse(path.read_text("utf-8"))
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
     for path in PACKAGE.rglob("*.py")
 }
 OURS = {f"bloscpack.{module}" for module in MODULES}
 STORAGE = "".join(path.read_text("utf-8") for path in (PACKAGE / "storage").rglob("*.py"))
 SOURCES = {*re.findall(r"(?m)^class (?!ByteSource)(\w+(?:Source|Place|File))\b", STORAGE)}
 ALWAYS_THERE = sys.stdlib_module_names | {"numpy", "xxhash"}
+
+
+@cache  # not parsed at import: every worker of pytest imports this module, and one runs the tests
+def parsed(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text("utf-8"))
 
 
 def is_below(name: str, *places: str) -> bool:
@@ -159,7 +165,7 @@ def imports_foreign_library(module: str, tree: ast.Module) -> Iterator[str]:
 
 
 def is_pure(module: str) -> bool:
-    text = ast.get_docstring(MODULES[module]) if module in MODULES else None
+    text = ast.get_docstring(parsed(module)) if module in MODULES else None
     says_so = re.search(r"\bPure[:.]", text or "")
     return bool(says_so) or is_below(module, *PURE) or module.endswith(".format")
 
@@ -223,7 +229,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
 
 @pytest.mark.parametrize("rule", dict.fromkeys(rule for rule, _, _ in PLANTED))
 def test_every_module_keeps(rule: Rule) -> None:
-    wrong = [f"{module}: {each}" for module in MODULES for each in rule(module, MODULES[module])]
+    wrong = [f"{module}: {each}" for module in MODULES for each in rule(module, parsed(module))]
     assert not wrong, "\n".join(sorted(wrong))
 
 
@@ -233,7 +239,7 @@ def test_a_planted_fault_is_found(rule: Rule, module: str, code: str) -> None:
 
 
 def test_no_circle_of_modules_or_of_folders_of_a_room() -> None:
-    modules = {each: {name for name, _ in own_imports(each, MODULES[each])} for each in MODULES}
+    modules = {each: {name for name, _ in own_imports(each, parsed(each))} for each in MODULES}
     folders = defaultdict[str, set[str]](set)
     for module, names in modules.items():
         for name in names:

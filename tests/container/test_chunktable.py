@@ -1,5 +1,6 @@
 """Location of chunks: the offset table is used if it is correct, and otherwise ignored."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError
 from bloscpack.storage.file import open_source
 from bloscpack.storage.memory import MemorySource
 
-from ..reference.file import take_apart
+from ..reference.file import Parts, take_apart
 from .files import CONTENTS, SIZE, NotingSource, make, open_bytes
 
 STARTS = take_apart(make()).starts
@@ -136,41 +137,48 @@ class TestOffsets:
             container.stored.offsets()
 
 
+@cache  # not at import: every worker of pytest imports this module, and one runs the tests
+def file_of_many() -> bytes:
+    return make(MANY)
+
+
+@cache
+def parts_of_many() -> Parts:
+    return take_apart(file_of_many())
+
+
 class TestReads:
     """Number and places of reads: with the table, a chunk is read without the others."""
 
-    DATA = make(MANY)
-    PARTS = take_apart(DATA)
-
     def extent(self, index: int) -> range:
-        starts = [*self.PARTS.starts, len(self.DATA)]
+        starts = [*parts_of_many().starts, len(file_of_many())]
         return range(starts[index], starts[index + 1])
 
     @pytest.mark.parametrize("index", [0, 1, 5000, 4094, 4095, 4096, 8187, 8188, 9998])
     def test_one_chunk_takes_two_reads_at_most(self, index: int) -> None:
-        source = NotingSource(self.DATA)
+        source = NotingSource(file_of_many())
         container = Container.open(source)
         assert [nbytes for _, nbytes in source.reads] == [4096, 8192]  # front and end of the file
         source.reads.clear()
         assert container.read_chunk(index) == MANY[index]
         assert len(source.reads) <= 2
-        table = range(32, self.PARTS.starts[0])
+        table = range(32, parts_of_many().starts[0])
         for offset, nbytes in source.reads:
             extent = self.extent(index) if offset >= table.stop else table
             assert extent.start <= offset <= offset + nbytes <= extent.stop
 
     def test_last_chunk_reads_nothing_before_it(self) -> None:
-        source = NotingSource(self.DATA)
+        source = NotingSource(file_of_many())
         container = Container.open(source)
         source.reads.clear()
         assert container.read_chunk(9999) == MANY[9999]
         assert all(
-            offset + nbytes <= self.PARTS.starts[0] or offset >= self.extent(9999).start
+            offset + nbytes <= parts_of_many().starts[0] or offset >= self.extent(9999).start
             for offset, nbytes in source.reads
         )
 
     def test_once_the_table_is_there_a_chunk_is_one_read(self) -> None:
-        source = NotingSource(self.DATA)
+        source = NotingSource(file_of_many())
         container = Container.open(source)
         container.read_chunk(5000)
         source.reads.clear()
@@ -179,7 +187,7 @@ class TestReads:
         assert source.reads == [(extent.start, len(extent))]
 
     def test_windows_of_the_table_agree(self) -> None:
-        container = Container.open(NotingSource(self.DATA))
+        container = Container.open(NotingSource(file_of_many()))
         for index in [*range(4080, 4110), *range(8180, 8200), 3, 9999, 0]:
             assert container.read_chunk(index) == MANY[index]
 

@@ -67,7 +67,7 @@ def assemble(
     nchunks = len(chunks) if nchunks is None else nchunks
     table_size = 8 * (nchunks + spare) if offsets else 0
     position = 32 + len(section) + table_size
-    right, body = [], b""
+    right, body = [], bytearray()
     for chunk in chunks:
         right.append(position + len(body))
         body += chunk + digest(checksum, chunk)
@@ -125,7 +125,7 @@ def take_apart(file: bytes) -> Parts:
         position += 8 * (nchunks + spare)
     chunks, starts = [], []
     for _ in range(nchunks):
-        size = parse(file[position:]).cbytes
+        size = parse(file[position : position + 16]).cbytes
         chunk = file[position : position + size]
         end = position + size + SIZES[checksum]
         assert digest(NAMES[checksum], chunk) == file[position + size : end]
