@@ -28,8 +28,7 @@ async function describe(task) {
   const source = task.url ? await HttpSource.open(task.url) : await BlobSource.open(await openAsBlob(task.path));
   const store = await openStore(source), opened = source.nrequests;
   if (task.read) {
-    const frames = await store.readFrames(...task.read);
-    const found = frames.map((each) => sha256(each.bytes ?? new Uint8Array(each.buffer, each.byteOffset, each.byteLength)));
+    const frames = await store.readBytes(...task.read), found = frames.map((each) => sha256(each.bytes ?? each));
     return { opened, nrequests: source.nrequests, type: frames[0]?.type ?? frames[0]?.constructor.name, frames: found };
   }
   const clips = [];

@@ -79,25 +79,15 @@ def test_a_url_is_opened_by_two_requests_and_read_by_one(tmp_path: Path, codec: 
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize(
-    ("dtype", "name"),
-    [
-        ("u1", "Uint8Array"),
-        (">i2", "Int16Array"),
-        ("<u8", "BigUint64Array"),
-        (">f8", "Float64Array"),
-    ],
-)
+@pytest.mark.parametrize("dtype", ["u1", ">i2", "<u8", ">f8"])
 @pytest.mark.parametrize("preset", ["fast", "small", "raw"])
-def test_frames_are_typed_arrays(tmp_path: Path, dtype: str, name: str, preset: Any) -> None:
+def test_frames_keep_the_bytes_of_their_dtype(tmp_path: Path, dtype: str, preset: Any) -> None:
     ramp = np.cumsum(np.random.default_rng(5).integers(0, 9, (20, 17, 19, 4)), axis=2)
     path, frames = tmp_path / "s.blp", ramp.astype(dtype)
     with bp.frames.create(path, preset=preset) as store:
         store.append("a", frames)
     (found,) = read_stores([{"path": str(path), "read": ["a", 1, 19, 3]}])
-    native = frames.astype(frames.dtype.newbyteorder("="))
-    assert found["frames"] == [sha256(each) for each in native[1:19:3]], found
-    assert found["type"] == name
+    assert found["frames"] == [sha256(each) for each in frames[1:19:3]], found
 
 
 def test_damage_gives_an_error_or_the_right_frames(tmp_path: Path) -> None:

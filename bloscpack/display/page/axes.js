@@ -25,8 +25,8 @@ export function axisControls(view, turned, moved) {
 
 function axisPicker(view, axis, moved) {
   const attributes = { min: 0, max: view.shape[axis] - 1, step: 1 };
-  const box = el("input", { type: "number", ...attributes });
-  const slider = el("input", { type: "range", ...attributes, ariaLabel: `Slice along axis ${axis}` });
+  const box = el("input", { type: "number", ...attributes, onchange: () => pick(box.value) });
+  const slider = el("input", { type: "range", ...attributes, ariaLabel: `Slice along axis ${axis}`, oninput: () => pick(slider.value) });
   box.value = slider.value = view.index[axis];
   const pick = (text) => {
     const value = Math.min(attributes.max, Math.max(0, Math.trunc(Number(text) || 0)));
@@ -34,7 +34,5 @@ function axisPicker(view, axis, moved) {
     box.value = slider.value = value;
     moved();
   };
-  slider.addEventListener("input", () => pick(slider.value));
-  box.addEventListener("change", () => pick(box.value));
   return el("span", { className: "control" }, labelled(`Axis ${axis}`, box), slider);
 }

@@ -79,10 +79,6 @@ export function number(value) {
   return String(Number(value.toPrecision(7)));
 }
 
-export function say(text) {
-  document.getElementById("status").textContent = text;
-}
-
 export function problem(error) {
   return el("p", { className: "problem", role: "alert" }, error.message ?? String(error));
 }

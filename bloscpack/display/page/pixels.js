@@ -21,21 +21,15 @@ function toPixels({ channels, data }, pixels) {
     pixels.set(data);
     return;
   }
-  const count = pixels.length / 4;
-  for (let k = 0; k < count; k++) {
-    const at = channels * k;
-    pixels[4 * k] = data[at];
-    pixels[4 * k + 1] = data[channels === 3 ? at + 1 : at];
-    pixels[4 * k + 2] = data[channels === 3 ? at + 2 : at];
-    pixels[4 * k + 3] = 255;
+  pixels.fill(255);
+  for (let at = 0, k = 0; at < pixels.length; at += 4, k += channels) {
+    for (let c = 0; c < 3; c++) pixels[at + c] = data[channels === 3 ? k + c : k];
   }
 }
 
 export function drawPixels(canvas, width, height, write) {
   canvas.width = width;
   canvas.height = height;
-  // Pixels of small pictures stay visible; large ones are scaled smoothly.
-  canvas.classList.toggle("large", width > SHARP_WIDTH);
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
   write(image.data);
@@ -65,6 +59,8 @@ function blend(pixels, { width, height }, { frame: overlay, mode, opacity }) {
 
 // Draws a frame, and over it `{ frame, mode, opacity }` or nothing.
 export function drawFrame(canvas, frame, overlay = null) {
+  // Pixels of small pictures stay visible; large ones are scaled smoothly.
+  canvas.classList.toggle("large", frame.width > SHARP_WIDTH);
   drawPixels(canvas, frame.width, frame.height, (pixels) => {
     toPixels(frame, pixels);
     if (overlay) blend(pixels, frame, overlay);

@@ -73,8 +73,8 @@ class Screen {
     this.latest = new Latest();
     this.canvas = el("canvas", { className: "frame", role: "img", ariaLabel: `Clip ${clip.id}` });
     this.text = el("p", { className: "quiet" });
-    const opacity = el("input", { type: "range", min: 0, max: 1, step: 0.05, value: 0.5 });
-    opacity.addEventListener("input", () => { this.opacity = Number(opacity.value); changed(); });
+    const setOpacity = () => { this.opacity = Number(opacity.value); changed(); };
+    const opacity = el("input", { type: "range", min: 0, max: 1, step: 0.05, value: 0.5, oninput: setOpacity });
     const choices = [["", "none"], ...others.map((each) => [String(each.ordinal), each.id])];
     const asControl = labelled("as", select([["labels", "labels"], ["values", "values"]],
       (value) => { this.mode = value; setOverlay(); }));
@@ -159,23 +159,22 @@ export class Player {
     this.isPlaying = false;
     this.isLooping = true;
     this.playButton = button("Play", () => this.toggle());
-    this.slider = el("input", { type: "range", min: 0, max: this.nframes - 1, step: 1, value: 0 });
-    this.slider.addEventListener("input", () => this.seek(Number(this.slider.value)));
-    const loop = el("input", { type: "checkbox", checked: true });
-    loop.addEventListener("change", () => (this.isLooping = loop.checked));
+    this.slider = el("input", { type: "range", min: 0, max: this.nframes - 1, step: 1, value: 0,
+      oninput: () => this.seek(Number(this.slider.value)) });
+    const loop = el("input", { type: "checkbox", checked: true, onchange: () => (this.isLooping = loop.checked) });
     const speeds = [["0.25", "¼"], ["0.5", "½"], ["1", "1"], ["2", "2"], ["4", "4"]];
     const frameControl = labelled("Frame", this.slider);
     frameControl.classList.add("wide");
-    this.element = el("div", { className: "player", tabIndex: 0, role: "group", ariaLabel: "Player" },
+    const attributes = { className: "player", tabIndex: 0, role: "group", ariaLabel: "Player", onkeydown: (event) => this.key(event) };
+    this.element = el("div", attributes,
       el("div", { className: "players" }, ...this.screens.map((screen) => screen.element)),
       el("div", { className: "controls" }, this.playButton,
         button("‹", () => this.seek(this.index - 1), { ariaLabel: "One frame back" }),
         button("›", () => this.seek(this.index + 1), { ariaLabel: "One frame on" }),
         frameControl,
-        labelled("Speed", select(speeds, (value) => { this.speed = Number(value); this.restart(); }, "1")),
+        labelled("Speed", select(speeds, (value) => this.setSpeed(Number(value)), "1")),
         labelled("Loop", loop)),
       el("p", { className: "quiet" }, "Space plays and stops; the arrow keys step, with Shift by ten; Home and End."));
-    this.element.addEventListener("keydown", (event) => this.key(event));
     body.append(this.element);
     this.seek(0);
   }
@@ -218,7 +217,8 @@ export class Player {
     this.frame = requestAnimationFrame((now) => this.tick(now));
   }
 
-  restart() {
+  setSpeed(speed) {
+    this.speed = speed;
     if (this.isPlaying) this.seek(this.index);
   }
 
@@ -234,9 +234,8 @@ export class Player {
     const index = Math.min(wanted, this.nframes - 1);
     const ready = this.screens.map((screen) => screen.play(index));
     if (ready.some(Boolean)) this.place(index);
-    if (wanted < this.nframes) return;
     const isDone = this.screens.every((screen) => screen.feed.ended && !screen.feed.queue.length);
-    if (!isDone) return;
+    if (wanted < this.nframes || !isDone) return;
     this.pause();
     if (this.isLooping) {
       this.place(0);
@@ -249,9 +248,5 @@ export class Player {
     this.playButton.textContent = "Play";
     cancelAnimationFrame(this.frame);
     for (const screen of this.screens) screen.stop();
-  }
-
-  close() {
-    this.pause();
   }
 }

@@ -83,29 +83,29 @@ export class Plot {
       height - MARGIN.bottom - ((y - y0) / (y1 - y0)) * (height - MARGIN.top - MARGIN.bottom);
     this.toValue = (px) =>
       x0 + ((px - MARGIN.left) / (width - MARGIN.left - MARGIN.right)) * (x1 - x0);
+    const rule = (...ends) => {
+      context.beginPath();
+      for (const end of ends) context.lineTo(...end);
+      context.stroke();
+    };
+    const write = (text, x, y, textAlign, textBaseline) => {
+      Object.assign(context, { textAlign, textBaseline });
+      context.fillText(text, x, y);
+    };
     context.font = "13px system-ui, sans-serif";
     context.fillStyle = color("--quiet");
     context.strokeStyle = color("--border");
     context.lineWidth = 1;
-    context.textAlign = "right";
-    context.textBaseline = "middle";
     const down = ticks(y0, y1, 4);
     const across = ticks(x0, x1, 7);
     const [downTexts, acrossTexts] = [labels(down), labels(across)];
     for (const [k, y] of down.entries()) {
-      context.beginPath();
-      context.moveTo(MARGIN.left, toY(y));
-      context.lineTo(width - MARGIN.right, toY(y));
-      context.stroke();
-      context.fillText(downTexts[k], MARGIN.left - 6, toY(y));
+      rule([MARGIN.left, toY(y)], [width - MARGIN.right, toY(y)]);
+      write(downTexts[k], MARGIN.left - 6, toY(y), "right", "middle");
     }
-    context.textAlign = "center";
-    context.textBaseline = "top";
-    for (const [k, x] of across.entries()) {
-      context.fillText(acrossTexts[k], toX(x), height - MARGIN.bottom + 6);
-    }
-    this.lines.forEach(({ x, low, high }, at) => {
-      context.strokeStyle = context.fillStyle = color(COLORS[at % COLORS.length]);
+    for (const [k, x] of across.entries()) write(acrossTexts[k], toX(x), height - MARGIN.bottom + 6, "center", "top");
+    this.lines.forEach(({ x, low, high }, number) => {
+      context.strokeStyle = context.fillStyle = color(COLORS[number % COLORS.length]);
       context.lineWidth = 1.5;
       if (this.options.bars) {
         for (let k = 0; k < low.length; k++) {
@@ -131,23 +131,15 @@ export class Plot {
       context.stroke();
       if (low.length === 1) context.fillRect(toX(x[0]) - 2, toY(low[0]) - 2, 4, 4);
     });
-    const names = this.lines.map(({ name }) => name ?? "");
-    if (names.some(Boolean)) {
-      context.textAlign = "left";
-      context.textBaseline = "top";
-      let at = MARGIN.left + 6;
-      names.forEach((name, k) => {
-        context.fillStyle = color(COLORS[k % COLORS.length]);
-        context.fillText(name, at, 0);
-        at += context.measureText(name).width + 12;
-      });
-    }
+    let at = MARGIN.left + 6;
+    this.lines.forEach(({ name = "" }, k) => {
+      context.fillStyle = color(COLORS[k % COLORS.length]);
+      write(name, at, 0, "left", "top");
+      at += context.measureText(name).width + 12;
+    });
     if (this.cursor !== null) {
       context.strokeStyle = color("--line-2");
-      context.beginPath();
-      context.moveTo(toX(this.cursor), 0);
-      context.lineTo(toX(this.cursor), height - MARGIN.bottom);
-      context.stroke();
+      rule([toX(this.cursor), 0], [toX(this.cursor), height - MARGIN.bottom]);
     }
   }
 

@@ -65,11 +65,7 @@ async function* getBlocks(path, query, signal, options = {}) {
   const response = await ask(path, query, { ...options, signal });
   const reader = response.body.getReader();
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      yield value;
-    }
+    for (let block; !(block = await reader.read()).done;) yield block.value;
   } finally {
     reader.cancel().catch(() => {});
   }

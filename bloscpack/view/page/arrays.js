@@ -4,6 +4,7 @@ import { framesOf, getJson, getPacket } from "./api.js";
 import { axisControls, axisOptions } from "./axes.js";
 import { NAMES, paint } from "./colors.js";
 import { button, el, facts, labelled, Latest, number, problem, section, select, size } from "./dom.js";
+import { drawPixels } from "./pixels.js";
 import { Player } from "./player.js";
 import { lineOf, Plot } from "./plot.js";
 
@@ -13,35 +14,30 @@ const CELLS = 20;
 const ROUNDED = "Numbers beyond 2^53 are drawn rounded; as text, the items are exact.";
 
 export function showArray(body, file) {
-  const parts = { member: 0 };
   const content = el("div");
-  let view = null;
   const latest = new Latest();
+  let view = null;
 
-  async function open() {
+  function open(member) {
     view?.close();
-    await latest.run(async (signal) => {
-      const about = await getJson(`${file.ordinal}/array`, { member: parts.member }, signal);
-      const chooser = about.members ? memberChooser(about) : null;
-      content.replaceChildren(...(chooser ? [chooser] : []));
+    latest.run(async (signal) => {
+      const about = await getJson(`${file.ordinal}/array`, { member }, signal);
+      content.replaceChildren(...(about.members ? [memberChooser(about, member)] : []));
       if (about.error) content.append(problem(about.error));
-      else if (about.shape) view = new ArrayView(content, file, parts.member, about);
+      else if (about.shape) view = new ArrayView(content, file, member, about);
       else content.append(el("p", { className: "quiet" }, "The archive has no arrays."));
     }, (error) => content.replaceChildren(problem(error)));
   }
 
-  function memberChooser(about) {
-    const names = about.members.map((name, at) => [String(at), name]);
-    const chooser = select(names, (value) => {
-      parts.member = Number(value);
-      open();
-    }, String(parts.member));
+  function memberChooser({ members, nmembers }, member) {
+    const names = members.map((name, at) => [String(at), name]);
+    const chooser = select(names, (value) => open(Number(value)), String(member));
     return el("div", { className: "controls" }, labelled("Array", chooser),
-      el("span", { className: "quiet" }, `${about.nmembers} arrays`));
+      el("span", { className: "quiet" }, `${nmembers} arrays`));
   }
 
   body.append(content);
-  open();
+  open(0);
   return () => {
     latest.stop();
     view?.close();
@@ -112,14 +108,14 @@ class ArrayView {
     if (!this.isShown) {
       this.controls.append(el("span", { className: "quiet" }, `Items of ${this.about.dtype} are not numbers: they are listed, not drawn.`));
     }
-    if (this.about.fields.length) {
-      this.controls.append(labelled("Field", select(this.about.fields.map((name) => [name, name]),
-        (value) => { this.field = value; this.range = null; this.refresh(); }, this.field)));
-    }
-    if (this.about.complex) {
-      this.controls.append(labelled("Part", select(PARTS,
-        (value) => { this.part = value; this.range = null; this.refresh(); }, this.part)));
-    }
+    const choose = (name) => (value) => {
+      this[name] = value;
+      this.range = null;
+      this.refresh();
+    };
+    const fields = this.about.fields.map((name) => [name, name]);
+    if (fields.length) this.controls.append(labelled("Field", select(fields, choose("field"), this.field)));
+    if (this.about.complex) this.controls.append(labelled("Part", select(PARTS, choose("part"), this.part)));
     const turned = () => {
       this.window = null;
       this.makeControls();
@@ -139,18 +135,15 @@ class ArrayView {
   }
 
   heatSection() {
-    this.heat = el("canvas", { className: "heat", role: "img", tabIndex: 0 });
-    this.heat.addEventListener("click", (event) => this.pointAt(event));
-    this.heat.addEventListener("keydown", (event) => this.heatKey(event));
+    this.heat = el("canvas", { className: "heat", role: "img", tabIndex: 0,
+      onclick: (event) => this.pointAt(event), onkeydown: (event) => this.heatKey(event) });
     this.bar = el("canvas", { className: "bar", width: 256, height: 1, role: "presentation" });
-    this.lowBox = el("input", { type: "number", step: "any" });
-    this.highBox = el("input", { type: "number", step: "any" });
     const setRange = () => {
       this.range = [Number(this.lowBox.value), Number(this.highBox.value)];
       this.paint();
     };
-    this.lowBox.addEventListener("change", setRange);
-    this.highBox.addEventListener("change", setRange);
+    this.lowBox = el("input", { type: "number", step: "any", onchange: setRange });
+    this.highBox = el("input", { type: "number", step: "any", onchange: setRange });
     this.cursorText = el("p", { className: "quiet", ariaLive: "polite" });
     this.heatNote = el("p", { className: "quiet" });
     return section("Heat map", el("div", { className: "controls" },
@@ -247,16 +240,9 @@ class ArrayView {
     const [low, high] = this.range ?? [this.plane.low ?? 0, this.plane.high ?? 1];
     this.lowBox.value = number(low);
     this.highBox.value = number(high);
-    this.heat.width = width;
-    this.heat.height = height;
-    const context = this.heat.getContext("2d");
-    const image = context.createImageData(width, height);
-    paint(data, low, high, this.colors, image.data);
-    context.putImageData(image, 0, 0);
-    const bar = this.bar.getContext("2d");
-    const ramp = bar.createImageData(256, 1);
-    paint(Float32Array.from({ length: 256 }, (_, k) => k), 0, 255, this.colors, ramp.data);
-    bar.putImageData(ramp, 0, 0);
+    const ramp = Float32Array.from({ length: 256 }, (_, k) => k);
+    drawPixels(this.heat, width, height, (pixels) => paint(data, low, high, this.colors, pixels));
+    drawPixels(this.bar, 256, 1, (pixels) => paint(ramp, 0, 255, this.colors, pixels));
     const { rows, cols } = this.plane;
     this.heatNote.textContent = [rows.step * cols.step > 1
       ? `Every ${rows.step} of axis ${rows.axis}, every ${cols.step} of axis ${cols.axis} is shown.` : "",
@@ -304,10 +290,9 @@ class ArrayView {
     this.moveTo(rows.start + row * rows.step, cols.start + col * cols.step);
   }
 
-  moveTo(row, col) {
+  moveTo(...place) {
     const { rows, cols } = this.plane;
-    this.index[rows.axis] = Math.min(this.shape[rows.axis] - 1, Math.max(0, row));
-    this.index[cols.axis] = Math.min(this.shape[cols.axis] - 1, Math.max(0, col));
+    [rows, cols].forEach(({ axis }, k) => (this.index[axis] = Math.min(this.shape[axis] - 1, Math.max(0, place[k]))));
     this.showCursor();
     this.loadLine();
     if (this.markCell() === null) this.loadTable();
@@ -334,9 +319,8 @@ class ArrayView {
       const low = Math.max(0, Math.min(first, this.shape[axis] - length));
       return [low, Math.min(this.shape[axis], low + length)];
     };
-    const whole = { rows: [0, this.shape[this.rows]], cols: [0, this.shape[this.cols]] };
-    const window = this.window ?? whole;
-    this.window = { rows: around(this.rows, window.rows), cols: around(this.cols, window.cols) };
+    const { rows = [0, this.shape[this.rows]], cols = [0, this.shape[this.cols]] } = this.window ?? {};
+    this.window = { rows: around(this.rows, rows), cols: around(this.cols, cols) };
     this.loadPlane();
   }
 
@@ -425,11 +409,9 @@ class ArrayView {
             return `${regions.data[at]}:${regions.data[at + 1]}`;
           }).join(", ") : "";
         const text = `Chunk ${index}${region ? ` [${region}]` : ""}: ${decoded.data[k]} bytes as ${cbytes} at offset ${offsets.data[k]}${damage ? `. Damaged: ${damage}` : ""}`;
-        const cell = button("", () => (this.chunkText.textContent = text),
-          { className: damage ? "bad" : "", title: text, ariaLabel: text });
-        cell.addEventListener("focus", () => (this.chunkText.textContent = text));
-        if (!damage) cell.style.opacity = String(0.25 + (0.75 * cbytes) / largest);
-        if (!damage) cell.style.background = "var(--accent)";
+        const show = () => (this.chunkText.textContent = text);
+        const cell = button("", show, { className: damage ? "bad" : "", title: text, ariaLabel: text, onfocus: show });
+        if (!damage) Object.assign(cell.style, { opacity: 0.25 + (0.75 * cbytes) / largest, background: "var(--accent)" });
         this.chunkGrid.append(cell);
       });
       const bad = Object.keys(found.damage).length;

@@ -7,7 +7,7 @@ export function showFile(body, file) {
   const latest = new Latest();
   const about = section("About this file", el("p", { className: "quiet" }, "Reading …"));
   const result = el("div", { ariaLive: "polite" });
-  const start = button("Verify", () => verify());
+  const start = button("Verify", verify);
   const stop = button("Stop", () => latest.stop(), { disabled: true });
   body.append(about, section("Verification",
     el("p", { className: "quiet" }, "Reads the whole file, and compares checksums. Nothing is changed."),

@@ -2,7 +2,7 @@
 // that draw (axes, colors, dom, pixels, player, plot) are in bloscpack/display/page, and served beside this one.
 
 import { getJson } from "./api.js";
-import { button, el, problem, say, size } from "./dom.js";
+import { button, el, problem, size } from "./dom.js";
 import { showArray } from "./arrays.js";
 import { showClips } from "./clips.js";
 import { showGallery } from "./gallery.js";
@@ -32,10 +32,9 @@ function shortName(name) {
 function listFiles(current) {
   const list = el("ul");
   for (const file of files) {
-    const link = el("a", { href: `#/${file.ordinal}`, title: file.name }, shortName(file.name),
-      el("small", {}, [KINDS[file.kind] ?? file.kind, size(file.size)].filter(Boolean).join(", ")));
-    if (file.ordinal === current) link.setAttribute("aria-current", "page");
-    list.append(el("li", {}, link));
+    const attributes = { href: `#/${file.ordinal}`, title: file.name, ariaCurrent: file.ordinal === current ? "page" : null };
+    const about = [KINDS[file.kind] ?? file.kind, size(file.size)].filter(Boolean).join(", ");
+    list.append(el("li", {}, el("a", attributes, shortName(file.name), el("small", {}, about))));
   }
   nav.replaceChildren(list);
 }
@@ -77,7 +76,6 @@ async function load() {
     return;
   }
   show();
-  say("");
 }
 
 addEventListener("hashchange", () => {

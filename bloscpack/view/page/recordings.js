@@ -53,21 +53,21 @@ class RecordingView {
 
   timeSection(about) {
     const { start, stop } = this.line;
-    this.slider = el("input", { type: "range", min: start, max: stop, step: (stop - start) / 1000 || 1, value: start, ariaLabel: "Time" });
-    this.slider.addEventListener("input", () => this.seek(Number(this.slider.value)));
+    this.slider = el("input", { type: "range", min: start, max: stop, step: (stop - start) / 1000 || 1, value: start,
+      ariaLabel: "Time", oninput: () => this.seek(Number(this.slider.value)) });
     this.text = el("span", { ariaLive: "polite" });
     this.canvas = el("canvas", { className: "timeline", role: "img", ariaLabel: "Records of each stream over time" });
     this.cursor = el("div", { className: "cursor" });
-    const track = el("div", { className: "track" }, this.canvas, this.cursor);
     const point = (event) => {
       const box = track.getBoundingClientRect();
       this.seek(start + ((event.clientX - box.left) / box.width) * (stop - start));
     };
-    track.addEventListener("pointerdown", (event) => {
+    const grab = (event) => {
       track.setPointerCapture(event.pointerId);
       point(event);
-    });
-    track.addEventListener("pointermove", (event) => event.buttons && point(event));
+    };
+    const drag = (event) => event.buttons && point(event);
+    const track = el("div", { className: "track", onpointerdown: grab, onpointermove: drag }, this.canvas, this.cursor);
     const names = el("div", { className: "names" }, ...about.streams.map((each) =>
       el("span", { title: `${each.name} ${each.id}` }, `${each.name} ${each.id}`)));
     track.style.height = names.style.height = `${Math.max(1, about.streams.length) * LANE}px`;
@@ -108,7 +108,7 @@ class RecordingView {
     this.playButton.textContent = "Stop";
     this.timer = setInterval(() => {
       const time = from + (performance.now() - began) / 1000;
-      if (time < this.line.stop && this.panels.some((panel) => panel.isBusy)) return;
+      if (time < this.line.stop && this.panels.some((panel) => panel.pending)) return;
       this.show(time);
       if (time >= this.line.stop) this.pause();
     }, 40);
@@ -143,7 +143,8 @@ class RecordingView {
 
 class StreamPanel {
   constructor(view, stream, at) {
-    Object.assign(this, { view, stream, at });
+    // The requests for an image or a record that are still on their way are pending.
+    Object.assign(this, { view, stream, at, pending: 0 });
     this.types = ["data", "configuration", "state"].filter((type) => stream.records[type] > 0);
     this.type = this.types[0] ?? "data";
     this.records = view.latest();
@@ -206,18 +207,13 @@ class StreamPanel {
     }, (error) => (this.note.textContent = error.message));
   }
 
-  // Whether the image or the record of the last moment is still on its way.
-  get isBusy() {
-    return this.pending > 0;
-  }
-
   seek(time) {
     if (this.plot?.range) {
       this.plot.cursor = time;
       this.plot.draw();
     }
     if (!this.stream.records[this.type]) return;
-    this.pending = (this.pending ?? 0) + 1;
+    this.pending += 1;
     this.records.run(async (signal) => {
       const found = await getJson(`${this.view.file}/record`, { stream: this.at, type: this.type, time }, signal);
       const { record } = found;

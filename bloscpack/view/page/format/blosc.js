@@ -59,7 +59,7 @@ function unshuffle(block, typesize, out) {
   out.set(block.subarray(n * typesize), n * typesize);
 }
 
-function unshuffleBits(block, typesize, out) {
+export function unshuffleBits(block, typesize, out) {
   const n = Math.floor(block.length / typesize);
   if (!n || n % 8) return out.set(block);
   const stride = n / 8;

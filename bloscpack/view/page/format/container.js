@@ -156,6 +156,12 @@ export class Container {
     return { wanted, extents };
   }
 
+  // Returns the decoded size of a chunk of a file that is not an array.
+  chunkNbytes(number) {
+    const { sizes, header } = this;
+    return sizes?.[number] ?? (number === this.nchunks - 1 ? header.lastChunk : header.chunkSize);
+  }
+
   // Returns how many bytes `chunks` fetches, in how many requests.
   costOf(numbers, nbytesOf) {
     return this.source.costOf(this.extentsOf(numbers, nbytesOf).extents);

@@ -1,6 +1,7 @@
 // Filters of the pixels of lossless frames: docs/formats/frames.md, "Filters". Items of 8 bytes are
 // BigInt, all others Number; typed arrays wrap both as the format requires.
 
+import { unshuffleBits } from "./blosc.js";
 import { need } from "./errors.js";
 
 const PLANES = 1, UP = 2, LEFT = 4, ZIGZAG = 8, BITS = 0x20;
@@ -80,7 +81,7 @@ function unpack(data, rows, length, count) {
 
 function undoPlane(stored, filters, row, depth) {
   const isWide = stored instanceof BigUint64Array, n = stored.length;
-  const v = filters & BITS ? undoBits(stored, isWide) : stored;
+  const v = filters & BITS ? undoBits(stored) : stored;
   if (filters & ZIGZAG) for (let i = 0; i < n; i++) v[i] = isWide ? (v[i] >> 1n) ^ -(v[i] & 1n) : (v[i] >>> 1) ^ -(v[i] & 1);
   if (filters & LEFT) {
     for (let start = 0; start < n; start += row) for (let i = start + depth; i < start + row; i++) v[i] += v[i - depth];
@@ -89,20 +90,10 @@ function undoPlane(stored, filters, row, depth) {
   return v;
 }
 
-function undoBits(stored, isWide) {
-  const whole = stored.length - stored.length % 8, stride = whole / 8, out = stored.slice();
-  const bits = new Uint8Array(stored.buffer, stored.byteOffset, stored.byteLength), nbits = 8 * stored.BYTES_PER_ELEMENT;
-  for (let j = 0; j < whole; j++) {
-    const at = j >> 3, shift = j & 7;
-    if (isWide) {
-      let value = 0n;
-      for (let bit = 0; bit < nbits; bit++) value |= BigInt(bits[bit * stride + at] >> shift & 1) << BigInt(bit);
-      out[j] = value;
-    } else {
-      let value = 0;
-      for (let bit = 0; bit < nbits; bit++) value |= (bits[bit * stride + at] >> shift & 1) << bit;
-      out[j] = value;
-    }
-  }
+// Returns the items; those behind a multiple of eight are stored as they are.
+function undoBits(stored) {
+  const out = stored.slice(), itemsize = stored.BYTES_PER_ELEMENT, nbytes = (stored.length - stored.length % 8) * itemsize;
+  const [from, to] = [stored, out].map((each) => new Uint8Array(each.buffer, each.byteOffset, nbytes));
+  unshuffleBits(from, itemsize, to);
   return out;
 }

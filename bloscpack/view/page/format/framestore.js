@@ -1,22 +1,19 @@
 // Frame stores: clips of frames by id. docs/formats/frames.md.
 //
 //   const store = await openStore(await HttpSource.open(url));   // or BlobSource.open(file)
-//   store.ids               ids in the order of the clips
-//   store.attrs             the user's object; store.metadata has the codec and preset, too
+//   store.metadata          the user's object, the codec and the preset
 //   store.notices           set of texts: what could not be compared or read
 //   store.clips             list of clips; store.clip(id) returns one
 //   clip.codec              "lossless", "image" or "raw"
 //   clip.nframes, clip.shape, clip.frameShape, clip.dtype {text, kind, order, itemsize}, clip.meta
-//   await store.readFrames(id, start, stop, step)   list of typed arrays in C order, one a frame;
+//   await store.readBytes(id, start, stop, step)   list of frames as stored by numpy, in bytes;
 //                           or of {type: "image/jpeg", bytes} for the browser to decode
-//   await store.readBytes(id, start, stop, step)    the same frames as stored by numpy, in bytes
 //
 // Opening takes two requests as long as the index is in the last 256 KiB. A read joins neighbouring
 // frames into one request. All functions throw a ReadError for damaged or unsupported files.
 
 import { arrayHeader, decodeArrayChunk } from "./arraychunk.js";
 import { bloscHeader, decodeBlosc } from "./blosc.js";
-import { numbersOf } from "./dtype.js";
 import { isEqual, need, ReadError } from "./errors.js";
 import { ARRAY, isPacked, referenceOf, TIME, undoFilters } from "./framefilters.js";
 import { readIndex } from "./frameindex.js";
@@ -25,9 +22,6 @@ import { xxh3Digest } from "./xxh3.js";
 
 const MAX_SELECTION = 2 ** 28, MAX_FRAMES = 2 ** 20;
 const IMAGES = ["image/jpeg", "image/png"];
-const EXACT = { b1: Uint8Array, u1: Uint8Array, i1: Int8Array, u2: Uint16Array, i2: Int16Array, u4: Uint32Array, i4: Int32Array,
-  u8: BigUint64Array, i8: BigInt64Array, m8: BigInt64Array, M8: BigInt64Array, f4: Float32Array, f8: Float64Array,
-  c8: Float32Array, c16: Float64Array };
 
 export async function openStore(source) {
   const store = new FrameStore();
@@ -48,23 +42,10 @@ export async function openStore(source) {
 }
 
 class FrameStore {
-  get ids() {
-    return this.clips.map((clip) => clip.id);
-  }
-
-  get attrs() {
-    return this.metadata?.attrs ?? {};
-  }
-
   clip(id) {
     const clip = this.byId.get(id);
     need(clip, "format", `there is no clip ${id}`);
     return clip;
-  }
-
-  async readFrames(id, start, stop, step) {
-    const { codec, dtype } = this.clip(id), frames = await this.readBytes(id, start, stop, step);
-    return codec === "image" ? frames : frames.map((bytes) => itemsOf(bytes, dtype));
   }
 
   async readBytes(id, start = 0, stop = this.clip(id).nframes, step = 1) {
@@ -139,14 +120,4 @@ class FrameStore {
     decoded.set(chunk, bytes);
     return bytes;
   }
-}
-
-// Returns a typed array of the items; complex items are pairs. Halves become singles, and items that
-// JavaScript has no number for stay bytes.
-function itemsOf(bytes, dtype) {
-  const { itemsize, kind, order } = dtype, Type = EXACT[kind + itemsize];
-  if (!Type) return numbersOf(bytes, dtype) ?? bytes;
-  const own = bytes.slice(), size = Type.BYTES_PER_ELEMENT;
-  if (order === ">") for (let at = 0; at < own.length; at += size) own.subarray(at, at + size).reverse();
-  return new Type(own.buffer);
 }

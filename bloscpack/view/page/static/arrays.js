@@ -2,7 +2,7 @@
 
 import { bigOf, isBig } from "../format/dtype.js";
 import { need, ReadError } from "../format/errors.js";
-import { arrayOf, chunkNbytes } from "./files.js";
+import { arrayOf } from "./files.js";
 import { histogram, limits } from "./numbers.js";
 import * as clips from "./clips.js";
 import { countOf as pictureCount, storeOf } from "./pictures.js";
@@ -232,15 +232,15 @@ async function table({ array }, query) {
   return { cells, rows: starts[rows], cols: starts[cols] };
 }
 
-function chunks(target, query, { archive, report }) {
-  const { array, file, source } = target, member = archive?.members[query.member ?? 0].name;
+function chunks({ array, file, source }, query, { archive, report }) {
+  const member = archive?.members[query.member ?? 0].name;
   const start = integer(query, "start", 0, 0, Math.max(0, file.nchunks - 1));
   const stop = Math.min(file.nchunks, start + integer(query, "count", 512, 1, 2048));
   const offsets = [], stored = [], decoded = [], regions = [];
   for (let k = start; k < stop; k++) {
     offsets.push(file.starts[k]);
     stored.push((file.starts[k + 1] ?? file.end ?? source.size) - file.starts[k]);
-    decoded.push(chunkNbytes(target, k));
+    decoded.push(array.chunkNbytes(k));
     const box = array.chunks ? array.box(k).map(([at, length]) => [at, at + length]) : [];
     regions.push(...(array.isFortran ? box.reverse() : box).flat());
   }

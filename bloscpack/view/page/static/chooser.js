@@ -13,11 +13,10 @@ export function chooser(problems, add) {
       errors.append(problem(error));
     }
   };
-  const url = el("input", { type: "url", placeholder: "https://host/file.blp" });
   const open = () => tryAdd(url.value ? [url.value] : []);
-  url.addEventListener("keydown", (event) => event.key === "Enter" && open());
-  const file = el("input", { type: "file", multiple: true });
-  file.addEventListener("change", () => tryAdd([...file.files]));
+  const onkeydown = (event) => event.key === "Enter" && open();
+  const url = el("input", { type: "url", placeholder: "https://host/file.blp", onkeydown });
+  const file = el("input", { type: "file", multiple: true, onchange: () => tryAdd([...file.files]) });
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
     event.preventDefault();

@@ -15,25 +15,22 @@ const EXPLAINED = "The host must allow this page to read it: see Access-Control-
 // Returns what the views need: {kind, kindName, source, about, and the array, archive or store}.
 export async function openFile(place) {
   const source = typeof place === "string" ? await openUrl(place) : await BlobSource.open(place);
-  const header = readHeader(await source.read(0, Math.min(64, source.size)));
-  if (header.features & FRAMES) {
-    const store = await openStore(source);
-    return { kind: "frames", kindName: "a frame store", source, store, about: {
-      content: `${store.clips.length} clips`, header: { version: header.version, checksum: NAMES[header.checksum] },
-      metadata: store.metadata, notices: [...store.notices] } };
+  const { features, version, checksum } = readHeader(await source.read(0, Math.min(64, source.size)));
+  const header = { version, checksum: NAMES[checksum] };
+  if (features & FRAMES) {
+    const store = await openStore(source), about = { header, content: `${store.clips.length} clips`, metadata: store.metadata };
+    return { kind: "frames", kindName: "a frame store", source, store, about };
   }
-  if (header.features & ARCHIVE) {
-    const archive = await Archive.open(source), { metadata, notices } = archive;
-    return { kind: "archive", kindName: "an archive", source, archive, opened: new Map(), about: {
-      content: `${archive.members.length} arrays`, header: { version: header.version, checksum: NAMES[header.checksum] },
-      metadata, notices: [...notices] } };
+  if (features & ARCHIVE) {
+    const archive = await Archive.open(source), { members, metadata } = archive;
+    const about = { header, content: `${members.length} arrays`, metadata };
+    return { kind: "archive", kindName: "an archive", source, archive, opened: new Map(), about };
   }
-  const file = await Container.open(source), array = BlpArray.of(file);
-  const about = { nchunks: file.nchunks, trailer: file.trailer, metadata: file.metadata,
-    header: { version: file.header.version, checksum: NAMES[file.header.checksum] } };
+  const file = await Container.open(source), array = BlpArray.of(file), { nchunks, trailer, metadata } = file;
+  const about = { header, nchunks, trailer, metadata };
   if (!array) return { kind: "bytes", kindName: "bytes", source, file, about };
-  return { kind: "array", kindName: "an array", source, file, array,
-    about: { ...about, nbytes: array.nbytes, content: `${array.dtype.text} (${array.shape.join(", ")})` } };
+  Object.assign(about, { nbytes: array.nbytes, content: `${array.dtype.text} (${array.shape.join(", ")})` });
+  return { kind: "array", kindName: "an array", source, file, array, about };
 }
 
 async function openUrl(url) {
@@ -60,12 +57,6 @@ export async function arrayOf(opened, number = 0) {
   return members.get(number);
 }
 
-export function chunkNbytes({ file, array }, number) {
-  if (array?.chunks) return array.gridNbytes(number);
-  const { header } = file;
-  return file.sizes?.[number] ?? (number === file.nchunks - 1 ? header.lastChunk : header.chunkSize);
-}
-
 // Yields {done, total}, and last {report}.
 export async function* verify(opened) {
   const damage = [], report = { damage, nchunks: 0, nbytes: opened.source.size };
@@ -81,7 +72,7 @@ export async function* verify(opened) {
       const steps = opened.store ? [...framesOf(opened.store)] : [...chunksOf(target)];
       for (const [done, step] of steps.entries()) {
         yield { done: place + done / steps.length, total: parts.length };
-        report.nchunks += step.count;
+        report.nchunks++;
         await step.read().catch((error) => note(error, part.name, step.index));
       }
       if (target.file) for (const notice of target.file.notices) notices.add(notice);
@@ -92,9 +83,9 @@ export async function* verify(opened) {
   yield { report: { ...report, ok: !damage.length, trailer: opened.file?.trailer, notices: [...notices] } };
 }
 
-function* chunksOf(target) {
-  for (let index = 0; index < target.file.nchunks; index++) {
-    yield { index, count: 1, read: () => target.file.chunks([index], (k) => chunkNbytes(target, k)) };
+function* chunksOf({ file, array }) {
+  for (let index = 0; index < file.nchunks; index++) {
+    yield { index, read: () => file.chunks([index], (k) => (array ?? file).chunkNbytes(k)) };
   }
 }
 
@@ -102,7 +93,7 @@ function* framesOf(store) {
   for (const clip of store.clips) {
     for (let start = 0; start < clip.nframes; start += clip.group) {
       const stop = Math.min(clip.nframes, start + clip.group);
-      yield { count: 1, read: () => store.readBytes(clip.id, start, stop, 1) };
+      yield { read: () => store.readBytes(clip.id, start, stop, 1) };
     }
   }
 }
