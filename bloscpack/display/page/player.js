@@ -249,4 +249,8 @@ export class Player {
     cancelAnimationFrame(this.frame);
     for (const screen of this.screens) screen.stop();
   }
+
+  close() {
+    this.pause();
+  }
 }

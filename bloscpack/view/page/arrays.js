@@ -81,10 +81,9 @@ class ArrayView {
     if (this.isShown && this.shape.length > 0) (hasPlane ? right : left).append(this.lineSection());
     if (this.isShown) right.append(this.statisticsSection());
     left.append(this.tableSection());
-    const attrs = section("Attributes", facts(Object.entries(about.attrs)));
-    if (!Object.keys(about.attrs).length) attrs.append(el("p", { className: "quiet" }, "none"));
     (hasPlane ? left : right).append(this.chunkSection());
-    right.append(attrs);
+    const attrs = Object.entries(about.attrs);
+    right.append(section("Attributes", attrs.length ? facts(attrs) : el("p", { className: "quiet" }, "none")));
     this.makeControls();
     this.refresh();
   }
@@ -190,10 +189,8 @@ class ArrayView {
       this.chunkStart = Math.max(0, Math.min(this.chunkStart + by, this.about.nchunks - 1));
       this.loadChunks();
     };
-    const pages = this.about.nchunks > 512
-      ? el("div", { className: "controls" }, button("Previous chunks", turn(-512)), button("Next chunks", turn(512)))
-      : null;
-    return section("Chunks", ...(pages ? [pages] : []), this.chunkGrid, this.chunkText);
+    const pages = el("div", { className: "controls" }, button("Previous chunks", turn(-512)), button("Next chunks", turn(512)));
+    return section("Chunks", this.about.nchunks > 512 ? pages : null, this.chunkGrid, this.chunkText);
   }
 
   refresh() {

@@ -51,7 +51,7 @@ export function showClips(body, file) {
       }
       for (const clip of about) {
         stage.append(el("details", { open: about.length === 1 }, el("summary", {}, `About ${clip.id}`),
-          ...(clip.error ? [problem(clip.error)] : []),
+          clip.error ? problem(clip.error) : null,
           facts([["Frames", clip.nframes], ["Shape", clip.shape.slice(1).join(" x ")], ["Items", clip.dtype],
             ["Frames per second", clip.fps], ...Object.entries(clip.meta ?? {})])));
       }

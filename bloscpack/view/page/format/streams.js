@@ -116,13 +116,7 @@ export async function zlib(stream, limit) {
     reader.cancel().catch(() => {});
     throw error instanceof ReadError ? error : new ReadError("codec", `zlib: ${error.message}`);
   }
-  const out = new Uint8Array(total);
-  let at = 0;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length;
-  }
-  return out;
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
 // fzstd allocates what a frame's header declares, so it gets a header with our own bound.

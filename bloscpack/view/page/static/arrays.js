@@ -192,8 +192,7 @@ async function sample(values) {
     for (let k = 0; k < count; k++) own.set(bytes.subarray(first + k * step, first + k * step + itemsize), k * itemsize);
     return own;
   });
-  const own = new Uint8Array(parts.reduce((sum, each) => sum + each.length, 0));
-  parts.reduce((at, each) => (own.set(each, at), at + each.length), 0);
+  const own = new Uint8Array(await new Blob(parts).arrayBuffer());
   return { ...summary(values.of(own), values.dtype, false), sampled: `${chosen.length} of ${nchunks} chunks` };
 }
 
@@ -255,18 +254,18 @@ function chunks({ array, file, source }, query, { archive, report }) {
 }
 
 // An array of pictures as a clip, whose number is that of the member.
-async function picturesOf(opened, query) {
-  const { array } = await arrayOf(opened, Number(query.clip ?? 0));
-  return { store: storeOf(array, opened.archive?.members[query.clip ?? 0].name ?? "array") };
+async function picturesOf(opened, number) {
+  const { array } = await arrayOf(opened, number);
+  return { store: storeOf(array, opened.archive?.members[number].name ?? "array") };
 }
 
 async function clip(opened, query) {
-  const found = clips.VIEWS.clip(await picturesOf(opened, query), { clip: 0 });
-  return { ...found, ordinal: Number(query.clip ?? 0) };
+  const ordinal = Number(query.clip ?? 0);
+  return { ...clips.VIEWS.clip(await picturesOf(opened, ordinal), { clip: 0 }), ordinal };
 }
 
 export async function* frames(opened, query) {
-  yield* clips.frames(await picturesOf(opened, query), { ...query, clip: 0 });
+  yield* clips.frames(await picturesOf(opened, Number(query.clip ?? 0)), { ...query, clip: 0 });
 }
 
 export const VIEWS = { clip, array: describe, ...Object.fromEntries(
