@@ -237,10 +237,11 @@ def test_playing_keeps_the_rate_of_the_clip(visit: Any, tmp_path: Path) -> None:
         store.append("slow", CLIP, {"fps": 24})
     found = visit(tmp_path / "f.blp")
     script = """async (speed) => {
+        const { framesOf } = await import("./api.js");
         const { Player } = await import("./player.js");
         window.requestAnimationFrame = () => 0;
         const clip = { ordinal: 0, id: "slow", nframes: 12, fps: 24 };
-        const player = new Player(document.getElementById("main"), 0, [clip], []);
+        const player = new Player(document.getElementById("main"), framesOf(0), [clip], []);
         Object.assign(player, { speed, isLooping: false });
         player.start();
         while (!player.screens[0].feed.ended) await new Promise((next) => setTimeout(next, 5));
