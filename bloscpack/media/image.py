@@ -16,7 +16,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -126,6 +126,8 @@ def inspect(data: BytesLike) -> tuple[ImageInfo, str]:
     FormatError if the image is truncated, or a checksum of PNG is wrong; its content is not
     decoded, as `check` does.
     """
+    if isinstance(data, Inspected):
+        return data.found
     info = probe(data, upright=True)
     if info.kind == "png":
         if fault := _png_fault(data):
@@ -145,6 +147,18 @@ def inspect(data: BytesLike) -> tuple[ImageInfo, str]:
         npages = 1 + max(is_mpo, _count_followers(view))
     more = f"{npages - 1} more pages, which are kept in its bytes only"
     return info, more if npages > 1 else ""
+
+
+class Inspected(bytes):
+    """Bytes of an image with the result of `inspect`, which searches them only once."""
+
+    found: tuple[ImageInfo, str]
+
+    def __new__(cls, data: BytesLike) -> Self:
+        """Inspect an image; raises as `inspect` does."""
+        inspected = super().__new__(cls, data)
+        inspected.found = inspect(bytes(data))
+        return inspected
 
 
 def _count_followers(data: bytes) -> int:

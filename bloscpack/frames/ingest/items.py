@@ -339,10 +339,10 @@ def _images(
             if not is_upright and image.probe(data, upright=True).turn != image.UPRIGHT:
                 found.append("images are turned upright by their EXIF data, not as in the source")
             if options.keep and options.short_edge is None:
-                image.inspect(data)
+                inspected = image.Inspected(data)
                 if options.check:
                     image.decode(data)
-                yield data
+                yield inspected
             else:
                 found += [f"left out: {text}" for text in lost_by_decoding(data)]
                 yield _resized(image.decode(data, upright=True), options)

@@ -301,7 +301,8 @@ class Encoder:
             self.text = join_text(self.text, self.header)
 
     def _images(self, images: Iterable[Any]) -> Iterator[tuple[bytes, int]]:
-        for stored in map(bytes, images):
+        for frame in images:
+            stored = frame if isinstance(frame, bytes) else bytes(frame)
             with ErrorsAt(lambda: (f"frame {self.nframes}",)):
                 info, note = image.inspect(stored)
             if not self.nframes:
