@@ -1,36 +1,42 @@
 """Mutation tests: change one thing in a function of the package, and see whether a test fails.
 
-``python -m tests.mutations`` runs the tests once, to learn which of them call which function. Then
-it plants each fault in a forked copy of the process, and runs the tests that call the changed
-function until one fails. It prints the number of faults found in each folder, and the faults that
-no test found. The same seed makes the same choice as long as the package is the same; the shares of
-two versions can be compared, as the faults are of the same kinds and spread in the same way.
+``python -m tests.mutations`` chooses faults, and runs the tests once to learn which of them reach
+the statements of those. Then it plants each fault in a forked copy of the process, and runs tests
+that reach it until one fails. It prints the outcome of each fault, and the number of those found in
+each folder.
+
+The faults are the first in an order that depends on the text of their functions, so that a function
+that is the same in two versions of the package gets the same faults in both: their shares can be
+compared.
 
 Code that runs in other programs, such as processes that a test spawns, is not changed in them.
 """
 
 import argparse
 import ast
-import cProfile
+import builtins
 import functools
 import gc
+import hashlib
+import importlib
 import mmap
 import os
-import random
 import signal
 import sys
-import threading
+import tempfile
 import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "bloscpack"
+_REACHED = "_faults_reached"  # a set among the builtins, so that all modules see it
 
 _COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -51,6 +57,7 @@ class Fault(NamedTuple):
     line: int
     name: str  # of the function
     what: str
+    rank: str  # for the choice; depends on nothing but the function and the change
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(PACKAGE)}:{self.line} {self.name}: {self.what}"
@@ -58,33 +65,73 @@ class Fault(NamedTuple):
     def code(self) -> CodeType:
         """Return the changed function, compiled."""
         tree = ast.parse(self.path.read_text("utf-8"))
-        function, _, _, change = list(_changes(tree))[self.number]
-        change()
-        return _code_of(compile(tree, str(self.path), "exec", dont_inherit=True), function)
+        change = list(_changes(tree))[self.number]
+        change.make()
+        return _code_of(compile(tree, str(self.path), "exec", dont_inherit=True), change.function)
 
 
-def faults(path: Path) -> list[Fault]:
+def faults(path: Path, seed: int) -> list[Fault]:
     """Return every fault that can be planted in a module."""
+    found: list[Fault] = []
     changes = _changes(ast.parse(path.read_text("utf-8")))
-    return [
-        Fault(path, number, line, function.name, what)
-        for number, (function, line, what, _) in enumerate(changes)
-    ]
+    for number, (function, node, what, _) in enumerate(changes):
+        same = sum(each.name == function.name and each.what == what for each in found)
+        rank = hashlib.sha256(f"{seed} {same} {what} {ast.unparse(function)}".encode()).hexdigest()
+        line = getattr(node, "lineno", function.lineno)
+        found.append(Fault(path, number, line, function.name, what, rank))
+    return found
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[Any, int, str, Callable[[], object]]]:
-    """Yield (function, line, description, function that makes the change) of each change."""
+def probes(chosen: list[Fault]) -> Iterator[tuple[Fault, CodeType]]:
+    """Yield the functions of faults with code that adds to `_REACHED` what it comes to."""
+    for path in {fault.path for fault in chosen}:
+        tree = ast.parse(path.read_text("utf-8"))
+        changes = list(_changes(tree))
+        statements = dict(_statements(tree))
+        here = [fault for fault in chosen if fault.path == path]
+        for fault in here:
+            statement, siblings = statements[changes[fault.number].node]
+            probe = ast.parse(f"{_REACHED}.add({fault.rank!r})").body[0]
+            for node in ast.walk(probe):
+                ast.copy_location(node, statement)
+            siblings.insert(siblings.index(statement), probe)
+        module = compile(tree, str(path), "exec", dont_inherit=True)
+        for fault in here:
+            yield fault, _code_of(module, changes[fault.number].function)
+
+
+def _statements(node: ast.AST) -> Iterator[tuple[ast.AST, tuple[ast.AST, list[Any]]]]:
+    """Yield each node with the statement that it is part of, and the list that holds that."""
+    for _, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.stmt):
+                inner = dict(_statements(child))
+                for each in ast.walk(child):
+                    yield each, inner.get(each, (child, value))
+            elif isinstance(child, ast.AST):
+                yield from _statements(child)
+
+
+class _Change(NamedTuple):
+    function: Any
+    node: ast.AST
+    what: str
+    make: Callable[[], object]
+
+
+def _changes(tree: ast.Module) -> Iterator[_Change]:
     for function in _functions(tree):
         for parent in _nodes(function):
-            for child, what, change in _changes_of(parent):
-                yield function, getattr(child, "lineno", function.lineno), what, change
+            for child, what, make in _changes_of(parent):
+                yield _Change(function, child, what, make)
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all below it that decide what a function does, without texts of errors."""
+    """Yield a node and all below it that decide what its code does, without texts of errors."""
     yield node
     for name, value in ast.iter_fields(node):
-        if name in ("decorator_list", "returns", "annotation"):
+        # Defaults of arguments are not part of the code.
+        if name in ("decorator_list", "returns", "annotation") or isinstance(value, ast.arguments):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not isinstance(child, ast.Raise | ast.JoinedStr):
@@ -168,32 +215,47 @@ def _code_of(module: CodeType, function: Any) -> CodeType:
     raise LookupError(f"{function.name} at line {first}")
 
 
+def _replace(changed: list[tuple[Fault, CodeType]]) -> int:
+    """Put codes in the places of those of functions; return how many functions have a new one."""
+    for path in {fault.path for fault, _ in changed}:
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        with suppress(ImportError):  # of a library that is not there: no test reaches it
+            importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    new = {(str(fault.path), code.co_firstlineno, code.co_name): code for fault, code in changed}
+    replaced = 0
+    gc.unfreeze()  # of objects that were frozen, the collector returns none
+    for each in gc.get_objects():
+        # Not isinstance, which asks objects for their class, and some warn.
+        if type(each) is FunctionType:
+            code = each.__code__
+            place = code.co_filename, code.co_firstlineno, code.co_name
+            if place in new:
+                each.__code__ = new[place]
+                replaced += 1
+        elif type(each) is functools._lru_cache_wrapper:
+            each.cache_clear()  # results of the sound function
+    return replaced
+
+
 class Plugin:
-    """Runs the tests once, and then those that call each changed function."""
+    """Runs the tests once, and then those that reach each fault."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._seconds: dict[pytest.Item, float] = {}
-        self._callers: dict[CodeType, list[pytest.Item]] = defaultdict(list)
-        self._codes: set[CodeType] = set()
+        self._reaching: dict[str, list[pytest.Item]] = defaultdict(list)  # by rank of the fault
+        self._sound: set[pytest.Item] = set()  # pass in a forked process without a fault
         self._outcomes: list[str] = []  # of the steps of the test that runs
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run everything, in place of pytest's own loop."""
         items = [each for each in session.items if not each.get_closest_marker("slow")]
         session.config.pluginmanager.unregister(name="terminalreporter")
-        threading.setprofile(self._in_thread)
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            self._learn(item, following)
-        threading.setprofile(None)  # type: ignore[arg-type]
         chosen = self._choose()
+        self._learn(items, chosen)
         print(f"{len(self._seconds)} tests, {len(chosen)} faults", flush=True)
         self._plant_all(chosen)
         return True
-
-    def _in_thread(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            self._codes.add(frame.f_code)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._outcomes.append(report.outcome)
@@ -204,110 +266,117 @@ class Plugin:
         item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
         return self._outcomes
 
-    def _learn(self, item: pytest.Item, following: pytest.Item | None) -> None:
-        """Run a test on the sound package, and remember the functions that it calls."""
-        profile = cProfile.Profile(builtins=False)
-        self._codes.clear()
-        began = time.perf_counter()
-        profile.enable()
-        outcomes = self._outcomes_of(item, following)
-        profile.disable()
-        if set(outcomes) != {"passed"}:
-            if "failed" in outcomes:
+    def _learn(self, items: list[pytest.Item], chosen: list[Fault]) -> None:
+        """Run the tests on the sound package, and remember which of them reach which fault."""
+        _replace(list(probes(chosen)))
+        reached: set[str] = set()
+        setattr(builtins, _REACHED, reached)
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            reached.clear()
+            began = time.perf_counter()
+            outcomes = self._outcomes_of(item, following)
+            if set(outcomes) == {"passed"}:
+                self._seconds[item] = time.perf_counter() - began
+                for rank in reached:
+                    self._reaching[rank].append(item)
+            elif "failed" in outcomes:
                 print(f"fails without a fault: {item.nodeid}", flush=True)
-            return
-        self._seconds[item] = time.perf_counter() - began
-        called = {each.code for each in profile.getstats() if not isinstance(each.code, str)}
-        for code in called | self._codes:
-            if code.co_filename.startswith(str(PACKAGE)):
-                self._callers[code].append(item)
 
     def _choose(self) -> list[Fault]:
         """Choose faults in all modules, more in the larger ones."""
-        generator = random.Random(self._options.seed)
         paths = sorted((PACKAGE / self._options.folder).rglob("*.py"))
-        sizes = [path.stat().st_size for path in paths]
-        chosen: dict[str, Fault] = {}
-        found: dict[Path, list[Fault]] = {}
-        while len(chosen) < self._options.count:
-            path = generator.choices(paths, sizes)[0]
-            if path not in found:
-                found[path] = faults(path)
-            if found[path]:
-                fault = generator.choice(found[path])
-                chosen[str(fault)] = fault
-        return list(chosen.values())
+        found = [fault for path in paths for fault in faults(path, self._options.seed)]
+        return sorted(found, key=lambda each: each.rank)[: self._options.count]
 
     def _plant_all(self, chosen: list[Fault]) -> None:
-        codes = {(c.co_filename, c.co_firstlineno, c.co_name): c for c in self._callers}
         counts: dict[str, Counter[str]] = defaultdict(Counter)
-        for fault in chosen:
-            new = fault.code()
-            code = codes.get((str(fault.path), new.co_firstlineno, new.co_name))
-            items = [each for each in self._callers[code] if each in self._seconds] if code else []
-            items.sort(key=self._seconds.__getitem__)
-            outcome = self._plant(code, new, items) if code else "not called"
-            counts[fault.path.relative_to(PACKAGE).parts[0]][outcome] += 1
-            if outcome != "found":
+        try:
+            for fault in chosen:
+                outcome = self._plant(fault)
+                counts[fault.path.relative_to(PACKAGE).parts[0]][outcome] += 1
                 print(f"{outcome}: {fault}", flush=True)
-        for room, each in sorted(counts.items()):
-            print(f"{room:14} {each['found']:4} of {each.total():4}")
-        total = sum(counts.values(), Counter[str]())
-        print(f"{'all':14} {total['found']:4} of {total.total():4}  {dict(total)}", flush=True)
+        finally:
+            for room, each in sorted(counts.items()):
+                print(f"{room:14} {each['found']:4} of {each.total():4}")
+            total = sum(counts.values(), Counter[str]())
+            print(f"{'all':14} {total['found']:4} of {total.total():4}  {dict(total)}", flush=True)
 
-    def _plant(self, code: CodeType, new: CodeType, items: list[pytest.Item]) -> str:
+    def _plant(self, fault: Fault) -> str:
         """Return whether a test finds a fault, and passes without it in a process like that."""
-        with mmap.mmap(-1, 8) as failed:
-            outcome = self._run(code, new, items, failed)
-            if outcome == "found":
-                item = items[int.from_bytes(failed[:8], "little")]
-                if self._run(code, code, [item], failed) != "not found":
-                    self._seconds.pop(item, None)
-                    print(f"fails in a forked process without a fault: {item.nodeid}", flush=True)
-                    return self._plant(code, new, [each for each in items if each is not item])
-        return outcome
+        items = self._tests_of(fault)
+        if not items:
+            return "not reached"
+        with mmap.mmap(-1, 8) as current:
+            while items and not self._passes(fault, items, current):
+                item = items[int.from_bytes(current[:8], "little")]
+                if item in self._sound or self._passes(None, [item], current):
+                    self._sound.add(item)
+                    return "found"
+                print(f"fails in a forked process without a fault: {item.nodeid}", flush=True)
+                self._seconds.pop(item, None)
+                items.remove(item)
+        return "not found"
 
-    def _run(
-        self, code: CodeType, new: CodeType, items: list[pytest.Item], failed: mmap.mmap
-    ) -> str:
-        """Run tests in a process of their own, and store the number of the one that fails."""
+    def _tests_of(self, fault: Fault) -> list[pytest.Item]:
+        """Return tests that reach a fault: short ones of its folder first, few cases of each."""
+        room = f"tests/{fault.path.relative_to(PACKAGE).parts[0]}/"
+        cases: Counter[str] = Counter()
+        costs = {}
+        for item in self._reaching[fault.rank]:
+            if item in self._seconds:
+                test = item.nodeid.partition("[")[0]
+                cases[test] += 1
+                distance = 1 if test.startswith(room) else 10
+                costs[item] = self._seconds[item] * cases[test] * distance
+        chosen: list[pytest.Item] = []
+        left = self._options.seconds
+        for item in sorted(costs, key=costs.__getitem__):
+            left -= self._seconds[item]
+            if left < 0 and chosen:
+                break
+            chosen.append(item)
+        return chosen
+
+    def _passes(self, fault: Fault | None, items: list[pytest.Item], current: mmap.mmap) -> bool:
+        """Run tests in a process of their own, which stores the number of the current one.
+
+        Tests that hang do not pass.
+        """
+        deadline = time.monotonic() + 15 + 3 * sum(self._seconds[item] for item in items)
         pid = os.fork()
         if pid == 0:
             os.setsid()
             status = 2
             try:
-                status = self._run_in_child(code, new, items, failed)
+                status = self._run_in_child(fault, items, current)
             except BaseException:
                 traceback.print_exc()
                 raise
             finally:
                 os._exit(status)
-        deadline = time.monotonic() + self._options.seconds
         ended, status = 0, 0
         while not ended and time.monotonic() < deadline:
             time.sleep(0.01)
             ended, status = os.waitpid(pid, os.WNOHANG)
-        if not ended:  # it hangs, or the tests take too long
+        with suppress(ProcessLookupError):  # they have ended, in most cases
             os.killpg(pid, signal.SIGKILL)
+        if not ended:
             os.waitpid(pid, 0)
-            return "time"
+            return False
         if os.waitstatus_to_exitcode(status) == 2:
             raise RuntimeError("the fault was not planted: see the traceback above")
-        return "not found" if status == 0 else "found"
+        return status == 0
 
     def _run_in_child(
-        self, code: CodeType, new: CodeType, items: list[pytest.Item], failed: mmap.mmap
+        self, fault: Fault | None, items: list[pytest.Item], current: mmap.mmap
     ) -> int:
-        gc.unfreeze()  # of objects that were frozen, the collector returns none
-        for each in gc.get_referrers(code):
-            if type(each) is FunctionType:
-                each.__code__ = new
-        for each in gc.get_objects():  # results of the sound function
-            # Not isinstance, which asks objects for their class, and some warn.
-            if type(each) is functools._lru_cache_wrapper:
-                each.cache_clear()
+        if fault and not _replace([(fault, fault.code())]):
+            raise LookupError(f"no function {fault}")
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
         for number, (item, following) in enumerate(zip(items, [*items[1:], None], strict=True)):
-            failed[:8] = number.to_bytes(8, "little")
+            current[:8] = number.to_bytes(8, "little")
             if "failed" in self._outcomes_of(item, following):
                 return 1
         return 0
@@ -319,11 +388,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="number of faults")
     parser.add_argument("--folder", default="", help="change only modules of this folder")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60, help="limit for each fault")
+    parser.add_argument("--seconds", type=float, default=6, help="time of tests for each fault")
     parser.add_argument("tests", nargs="*", default=["tests"], help="files or folders of tests")
     options = parser.parse_args()
     arguments = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", *options.tests]
-    return int(pytest.main(arguments, plugins=[Plugin(options)]))
+    # Forked processes do not remove the old folders that pytest makes by default.
+    with tempfile.TemporaryDirectory() as folder:
+        arguments.append(f"--basetemp={folder}/tests")
+        return int(pytest.main(arguments, plugins=[Plugin(options)]))
 
 
 if __name__ == "__main__":
