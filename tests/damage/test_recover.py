@@ -197,6 +197,14 @@ def test_other_content_and_its_metadata() -> None:
     assert [(one.first, one.last, one.rows) for one in report.damage] == [(SIZE, 2 * SIZE, None)]
 
 
+def test_damaged_metadata_without_a_checksum_come_from_the_trailer() -> None:
+    plain = bp.MetadataArgs(meta_checksum="None")
+    _, data = recovered(bp.pack_bytes_to_bytes(CONTENT, metadata=["anything"], metadata_args=plain))
+    report, new = recovered(data.replace(b"anything", b"anyth1ng", 1))
+    assert "restored" in report.notices[0]
+    assert new == data
+
+
 def test_lost_metadata_leave_bytes() -> None:
     data = bytearray(bp.pack_ndarray_to_bytes(ARRAY))
     data[32 + 34] ^= 1

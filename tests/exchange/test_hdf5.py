@@ -124,6 +124,18 @@ def test_coordinates_with_the_name_of_another_array(other: str, tmp_path: Path) 
         assert np.array_equal(file[other], np.arange(3))
 
 
+def test_axes_with_the_name_of_another_array(tmp_path: Path) -> None:
+    """It is attached to them only if it is a scale of their length."""
+    for name, array, dims in (("x", np.arange(3), "x"), ("z", np.zeros((2, 3, 3)), "xyz")):
+        bp.save(tmp_path / f"{name}.blp", array, attrs={"dims": list(dims)})
+    with bp.open(tmp_path / "x.blp") as x, bp.open(tmp_path / "z.blp") as z:
+        bp.savez(tmp_path / "a.blp", {"x": x, "y": np.arange(3), "a": z})
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert [len(axis) for axis in file["a"].dims] == [0, 0, 1]
+        assert file["x"].is_scale
+
+
 def test_a_file_of_another_program(tmp_path: Path) -> None:
     """Two datasets in groups, chunked and compressed, big-endian, with labels and attributes."""
     array = fill(np.dtype(">i2"), (50, 40, 30), 1)

@@ -77,6 +77,15 @@ def test_labels(tmp_path: Path) -> None:
         assert_same_labelled(found, xr.open_dataarray(tmp_path / "a.blp"))
 
 
+def test_coordinates_are_listed_in_the_file_only(tmp_path: Path) -> None:
+    labels = {"dims": ["y", "x"], "coords": {"height": {"dims": ["y", "x"], "data": [[1], [2]]}}}
+    bp.save(tmp_path / "a.blp", np.zeros((2, 1)), attrs=labels)
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.nc")
+    bp.convert(tmp_path / "a.nc", tmp_path / "b.blp")
+    with bp.open(tmp_path / "b.blp") as b:
+        assert (*b.attrs["coords"], "coordinates" in b.attrs) == ("height", False)
+
+
 @pytest.fixture
 def dataset() -> Any:
     pandas = pytest.importorskip("pandas")

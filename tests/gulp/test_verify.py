@@ -158,6 +158,7 @@ def test_frames_that_do_not_decode_are_found_if_asked_for(folder: Path) -> None:
     assert verify(folder).ok
     (found,) = verify(folder, decode=True, nthreads=2).damage
     assert str(found).startswith("data_0.gulp: item 'a', frame 0: ")
+    assert (found.clip, found.frames) == ("a", (0, 1))
 
 
 def test_many_problems_of_a_file_are_summed_up(tmp_path: Path) -> None:
