@@ -333,6 +333,11 @@ def state_of(path: Path) -> State:
     return found
 
 
+def contents_of(folder: Path) -> tuple[tuple[str, bytes], ...]:
+    """Return names and contents of all files: most steps leave those of another step."""
+    return tuple(sorted((each.name, each.read_bytes()) for each in folder.iterdir()))
+
+
 def check(path: Path, allowed: list[State], repairs: bool = False) -> State:
     """Check that the file is sound, in one of the states, and can be appended to."""
     with without_syncs():
