@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .array.save import save
     from .array.writer import Writer
     from .damage.report import Damage, Report
+    from .filetypes.compact import compact
     from .filetypes.convert import convert
     from .filetypes.copyjob import Conversion
     from .filetypes.open import load, open  # noqa: A004
@@ -75,6 +76,7 @@ __all__ = [
     "append",
     "args",
     "benzina",
+    "compact",
     "convert",
     "exceptions",
     "frames",
@@ -124,6 +126,7 @@ def __getattr__(name: str) -> Any:
         "array.save": ("save",),
         "array.writer": ("Writer",),
         "damage.report": ("Damage", "Report"),
+        "filetypes.compact": ("compact",),
         "filetypes.convert": ("convert",),
         "filetypes.copyjob": ("Conversion",),
         "filetypes.open": ("load", "open"),

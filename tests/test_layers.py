@@ -70,8 +70,8 @@ IMPURE_LIBRARIES = {"logging", "os", "pathlib", "socket", "subprocess", "tempfil
 # What functions may import, beside optional libraries and guests: it loads slowly, and most
 # programs never need it.
 IMPORTED_ON_USE = (
-    *("asyncio", "hashlib", "html", "multiprocessing", "random", "shutil", "tempfile"),
-    *("termios", "traceback", "tty"),
+    *("asyncio", "ctypes", "hashlib", "html", "multiprocessing", "random", "shutil"),
+    *("tempfile", "termios", "traceback", "tty"),
     *(f"bloscpack.{room}" for room in ("archive", "cli", "display", "filetypes", "integrations")),
     *(f"bloscpack.array.{module}" for module in ("axislabels", "chunkcodec", "concat")),
     *("bloscpack.array.daskparts", "bloscpack.array.rowappender", "bloscpack.container.members"),

@@ -63,6 +63,12 @@ class FileType(NamedTuple):
     open_frames: "Callable[..., FrameSource] | None" = None
     # Takes the source, ``nthreads`` and ``progress``.
     verify: "Callable[..., Report]" = on_use("damage.verify", "verify")
+    # Takes the path and ``progress``, and writes the smallest file of the same content in its
+    # place; None if there is nothing that can be left out.
+    compact: Function | None = None
+    # Takes the path, and returns a context manager: a mapping of the parts of the file, from which
+    # they can be deleted, and which has a method ``rename(old, new)``.
+    open_parts: Function | None = None
     # Takes the source, the destination, ``nthreads`` and ``progress``.
     recover: "Callable[..., Report]" = on_use("damage.recover", "recover")
     # What to do about damage that ``verify(fix=True)`` cannot repair; empty if it can.
@@ -216,6 +222,8 @@ FILETYPES: tuple[FileType, ...] = (
         open_frames=on_use("frames.store.framestore", "FrameStore"),
         verify=on_use("frames.store.verify", "verify_store"),
         recover=on_use("frames.store.recoverstore", "recover_store"),
+        compact=on_use("frames.store.recoverstore", "compact_store"),
+        open_parts=on_use("frames.store.framestore", "open_parts"),
         repair="recover writes a new store of the whole clips",
     ),
     ARCHIVES,

@@ -49,8 +49,9 @@ def read_only_meta(values: Values) -> Values:
     """Return JSON values, the metadata of a clip, as a copy that refuses to be changed."""
     return read_only(
         values,
-        "metadata are given with the frames of a clip, as in append(id, frames, meta); "
-        "copy.deepcopy(meta) returns a copy that can be changed",
+        "metadata are given with the frames of a clip, as in append(id, frames, meta), or assigned "
+        "as a whole, as in clip.meta = {...} in a store opened with mode 'a'; copy.deepcopy(meta) "
+        "returns a copy that can be changed",
     )
 
 

@@ -7,6 +7,8 @@ Every write goes through this module, so that tests can stop, shorten or lose it
 import errno
 import fcntl
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
@@ -19,6 +21,8 @@ _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 # The file system does not implement the call.
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTTY)
 _COPY_NBYTES = 1 << 20
+# Modes of fallocate, and the size of a block of most file systems.
+_KEEP_SIZE, _PUNCH_HOLE, _BLOCK_NBYTES = 1, 2, 4096
 # Buffers per pwritev: Linux and macOS take 1024; POSIX guarantees 16.
 _MAX_PARTS = 16
 
@@ -124,6 +128,23 @@ def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes
 def truncate(fd: int, size: int) -> None:
     """Set the size of a file in bytes."""
     os.ftruncate(fd, size)
+
+
+def punch(fd: int, offset: int, nbytes: int) -> None:
+    """Give the space of whole blocks back to the file system, if it can: they become zeros."""
+    first = -(-offset // _BLOCK_NBYTES) * _BLOCK_NBYTES
+    stop = (offset + nbytes) // _BLOCK_NBYTES * _BLOCK_NBYTES
+    if stop <= first or sys.platform != "linux":
+        return
+    with importing:  # on use: Python has no call for it
+        import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    start, count = ctypes.c_int64(first), ctypes.c_int64(stop - first)
+    if libc.fallocate64(fd, _PUNCH_HOLE | _KEEP_SIZE, start, count):
+        error = ctypes.get_errno()
+        if error not in _UNSUPPORTED:
+            raise OSError(error, os.strerror(error))
 
 
 def set_mode(fd: int, mode: int) -> None:
@@ -328,6 +349,24 @@ def try_lock_for_writing(fd: int, name: str | None) -> bool:
             f"--no-locking on the command line, or set {LOCKING_VARIABLE}=0",
             name,
         ) from err
+
+
+def is_only_opened(fd: int) -> bool:
+    """Return whether no other descriptor or map of the file exists; False if nothing proves it.
+
+    Linux grants a lease for writing only then. It ends at once.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        # A process that opens the file at the same time makes the system send this signal to us. It
+        # is ignored by default; the one sent without this call would end the process.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError:
+        return False
+    return True
 
 
 def unlock(fd: int) -> None:

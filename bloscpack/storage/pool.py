@@ -5,6 +5,7 @@ after a check that it is still the same file.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 
 from ..exceptions import FileChangedError
@@ -61,9 +62,11 @@ class PooledSource(FileSource):
     def __init__(self, path: str | os.PathLike[str], pool: FilePool) -> None:
         self._pool = pool
         self._is_closed = False
+        self._check: Callable[[], None] | None = None
         super().__init__(path)
         status = os.fstat(self._open_descriptor())
         self._file = status.st_dev, status.st_ino
+        self._size = status.st_size
         pool.note_open(self)
 
     def _open_descriptor(self) -> Descriptor:
@@ -78,7 +81,26 @@ class PooledSource(FileSource):
             )
         self._descriptor = descriptor
         self._pool.note_open(self)
+        if self._check is not None and status.st_size > self._size:
+            try:
+                self._check()
+            except BaseException:
+                self.release()
+                raise
+            self._size = status.st_size
         return descriptor
+
+    def check_when_grown(self, check: Callable[[], None]) -> None:
+        """Call `check` when the file is opened again and has grown."""
+        self._check = check
+
+    def replacement(self) -> FileSource | None:
+        """Return a source for another file at the path; the caller reads the file as it is now."""
+        check, self._check = self._check, None
+        try:
+            return super().replacement()
+        finally:
+            self._check = check
 
     def release(self) -> None:
         """Close the file until the next read."""

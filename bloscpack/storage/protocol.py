@@ -138,6 +138,9 @@ class ByteSource(ABC):
         """Return whether the file was written to since it was opened, or is being written to."""
         return False
 
+    def check_when_grown(self, check: Callable[[], None]) -> None:  # noqa: B027 - most never do
+        """Call `check` when a file that was closed and opened again has grown; it may raise."""
+
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
         """Return the (start, stop) of each run of data between holes; None if they are not known.
 

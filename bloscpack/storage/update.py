@@ -183,6 +183,15 @@ class UpdateFile(ByteSource):
         with disk.naming(self.name):
             disk.truncate(self._own(), size)
 
+    def punch(self, offset: int, nbytes: int) -> None:
+        """Give the space of bytes that nothing needs back to the file system."""
+        with disk.naming(self.name):
+            disk.punch(self._own(), offset, nbytes)
+
+    def is_only_opened(self) -> bool:
+        """Return whether nothing else in any process reads the file; False if that is unknown."""
+        return disk.is_only_opened(self._own())
+
     def sync(self) -> None:
         """Make all writes durable."""
         with disk.naming(self.name):

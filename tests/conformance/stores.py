@@ -134,6 +134,36 @@ def changed(data: bytes, place: int) -> bytes:
     return data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
 
 
+def with_changes(count: int) -> bytes:
+    """Return a store of which clips were removed, replaced, renamed and given other metadata."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        path.write_bytes(many(count))
+        # A reader that has the file open keeps the chunks of removed clips.
+        with bp.frames.open(path) as reader, bp.frames.open(path, "a", nthreads=1) as store:
+            first, second, third, fourth, *_ = reader
+            del store[first]
+            store.replace(second, moving(4, (5, 6), "<u2"), {"is": "new"})
+            store.rename(third, "renamed")
+            store[fourth].meta = {"label": 4}
+            store.flush()
+            store.append("last", moving(5, (5, 6), "u1"))
+            store["renamed"].meta = {"label": 5}
+        return path.read_bytes()
+
+
+def changed_once(data: bytes) -> bytes:
+    """Return a store with a segment of changes that is too small to be merged."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        path.write_bytes(data)
+        with bp.frames.open(path) as reader, bp.frames.open(path, "a", nthreads=1) as store:
+            first, second, *_ = reader
+            del store[first]
+            store.rename(second, "renamed")
+        return path.read_bytes()
+
+
 def damaged_segment() -> bytes:
     """Return a store whose merged segment has a damaged section of chunks."""
     data = many(12, 6)
@@ -218,6 +248,8 @@ def add_all(add: Callable[..., None]) -> None:
     add("frames_video", video, vp9="vp9")
     add("frames_merged_index", many, 26)
     add("frames_torn_append", lambda: many(4)[:-40])
+    add("frames_changed", lambda: changed_once(many(12)))
+    add("frames_changed_merged", with_changes, 4)
     add("frames_damaged_segment", damaged_segment)
     add("frames_damaged_frame", lambda: changed(forced({"a": (long, int(Filter.TIME))}), 400))
     add("frames_damaged_metadata", lambda: changed(many(2), 100))

@@ -19,6 +19,7 @@ CALLS = (
     "write_at",
     "copy_range",
     "truncate",
+    "punch",
     "set_mode",
     "sync",
     "sync_folder",

@@ -60,6 +60,9 @@ class Recorder:
             source, source_offset, target, offset, nbytes = args
             data = os.pread(source, nbytes, source_offset)
             self.events.append(("write", self._number(target), offset, data))
+        elif name == "punch":  # of whole blocks only, which the content of a test may not depend on
+            fd, offset, nbytes = args
+            self.events.append(("write", self._number(fd), offset, bytes(nbytes)))
         elif name == "truncate":
             self.events.append(("truncate", self._number(args[0]), args[1]))
         elif name == "sync":

@@ -38,10 +38,10 @@ class Segment:
     previous: int
     clips: bytes
     places: tuple[tuple[int, int, int, bytes, int], ...]
-
-    @property
-    def total(self) -> int:
-        return self.first + self.nclips
+    total: int
+    ordinals: list[int]
+    ranks: list[int]
+    removed: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,17 @@ class Store:
         need(self.header.features == 1, "format", "not a frame store")
         need((self.header.options, self.header.checksum) == (2, 9), "format", "header")
         self.chain = find_index(file)
-        self.clips = [clip for segment in self.chain for clip in _clips_of(file, segment)]
+        removed = {ordinal for segment in self.chain for ordinal in segment.removed}
+        found = [
+            (rank, ordinal, clip)
+            for segment in self.chain
+            for rank, ordinal, clip in zip(
+                segment.ranks, segment.ordinals, _clips_of(file, segment), strict=True
+            )
+            if ordinal not in removed
+        ]
+        self.clips = [clip for _, _, clip in sorted(found, key=lambda each: each[0])]
+        self.by_ordinal = {ordinal: clip for _, ordinal, clip in found}
 
     def metadata(self) -> Any:
         return read_metadata(self.file, 64, 10)[0]
@@ -92,8 +102,9 @@ class Store:
                 number = int(order[place])
                 ids = segment.clips[36 * segment.nclips + 64 * segment.nformats :]
                 start = int(ends[number - 1]) if number else 0
-                if ids[start : int(ends[number])] == key:
-                    return self.clips[segment.first + number]
+                clip = self.by_ordinal.get(segment.ordinals[number])
+                if ids[start : int(ends[number])] == key and clip is not None:
+                    return clip
                 place += 1
         return None
 
@@ -282,8 +293,11 @@ def _segment(file: bytes, end: int) -> Segment | None:
         return None
     version, flags, nformats, *rest = struct.unpack_from("<HHI6Q", tail, 8)
     nclips, nchunks, first, start, nbytes, previous = rest
-    need(version == 1 and not flags, "unsupported", f"a segment of version {version}")
+    need(version == 1 and flags <= 1, "unsupported", f"a segment of version {version}")
+    extra = int.from_bytes(tail[139:144], "little") if flags else 0
+    total = first + nclips + extra
     places, at, fits = [], start, start + nbytes == end and previous <= start
+    fits = fits and (extra > 0) == (flags == 1)
     for number in range(3):
         stored, decoded, digest = struct.unpack_from("<QQ8s", tail, 64 + 24 * number)
         how = tail[136 + number]
@@ -297,13 +311,34 @@ def _segment(file: bytes, end: int) -> Segment | None:
         return None
     try:
         clips, _, _ = (_section(file, place) for place in places)
-        segment = Segment(
-            first, nclips, nchunks, nformats, start, end, previous, clips, tuple(places)
-        )
+        ordinals = ranks = list(range(first, first + nclips))
+        removed: list[int] = []
+        if flags:
+            ordinals, ranks, removed, clips = _changes(clips, first, nclips, nformats, total)
+        fields = nclips, nchunks, nformats, start, end, previous, clips, tuple(places)
+        segment = Segment(first, *fields, total, ordinals, ranks, removed)
         _check_clips(segment)
     except RefusedError:
         return None
     return segment
+
+
+def _changes(
+    clips: bytes, first: int, nclips: int, nformats: int, total: int
+) -> tuple[list[int], list[int], list[int], bytes]:
+    """Return the ordinals and ranks of the clips, those removed, and the rest of the section."""
+    room = len(clips) - 16 - 52 * nclips - 64 * nformats
+    need(room >= 0, "format", "changes")
+    nremoved, _ = struct.unpack_from("<QQ", clips)
+    need(8 * nremoved <= room, "format", "changes")
+    numbers = struct.unpack_from(f"<{2 * nclips + nremoved}Q", clips, 16)
+    ordinals, ranks = list(numbers[:nclips]), list(numbers[nclips : 2 * nclips])
+    removed = list(numbers[2 * nclips :])
+    for low, part in ((first, ordinals), (0, removed)):
+        need(part == sorted(set(part)), "format", "order of ordinals")
+        need(all(low <= each < total for each in part), "format", "ordinals")
+    need(all(a <= b for a, b in zip(ranks, ordinals, strict=True)), "format", "ranks")
+    return ordinals, ranks, removed, clips[16 + 8 * len(numbers) :]
 
 
 def _section(file: bytes, place: tuple[int, int, int, bytes, int]) -> bytes:

@@ -15,6 +15,7 @@ from .clips import clip_nbytes, kept_as
 FORMAT_VERSION = 4
 CHECKSUM = "xxh3_64"
 _SHOWN_FORMATS = 10
+_MAX_RUNS = 1 << 16
 
 
 def about_clip(
@@ -46,11 +47,22 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
     """Describe a frame store, and the kinds of its frames."""
     with FrameStore(source) as store:
         document, summary, video = _document(store), store.summary(), store._video_summary()
+        runs = source.data_runs(_MAX_RUNS) if summary.dead else None
+        holes = 0 if runs is None else store.cbytes - sum(stop - start for start, stop in runs)
+        document["dead_nbytes"] = summary.dead
+        document["freed_nbytes"] = min(holes, summary.dead)
     fields = (
         ("kind", "frame store"),
         *((name, document[f"n{name}"]) for name in ("clips", "frames", "chunks")),
         ("decoded", exact_size_text(document["nbytes"])),
         ("stored", exact_size_text(document["cbytes"])),
+        (
+            "removed",
+            None
+            if not document["dead_nbytes"]
+            else f"{exact_size_text(document['dead_nbytes'])} of clips, of which "
+            f"{exact_size_text(document['freed_nbytes'])} were given back",
+        ),
         ("ratio", f"{document['ratio']:.2f}"),
         *((name, document[name]) for name in ("codec", "preset", "quality", "subsampling")),
         (

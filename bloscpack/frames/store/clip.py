@@ -6,7 +6,7 @@ to earlier ones, the referenced frames are fetched and decoded, too, once per gr
 
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -61,6 +61,9 @@ class Store(Protocol):
 
     def _check_open(self) -> None:
         """Raise if the store is closed."""
+
+    def _set_meta(self, id: str, meta: Mapping[str, Any]) -> int:  # noqa: A002
+        """Replace the metadata of a clip, and return its new ordinal."""
 
 
 class StoreClip(ShownClip):
@@ -132,7 +135,10 @@ class StoreClip(ShownClip):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Metadata of the clip, read-only; parsed at each access.
+        """Metadata of the clip, parsed at each access.
+
+        Assign a mapping to replace them, if the store is open for appending; see the notes of
+        `FrameStore.replace`. The value itself is read-only.
 
         Raises
         ------
@@ -150,6 +156,10 @@ class StoreClip(ShownClip):
         if not isinstance(value, dict):
             raise FormatError("it is not a JSON object").at(*where)
         return read_only_meta(value)
+
+    @meta.setter
+    def meta(self, value: Mapping[str, Any]) -> None:
+        self._ordinal = self._store._set_meta(self.id, value)
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Frames are read in batches, the way users read them, so every clip that passes c
 a batch fails are its chunks read one by one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -109,6 +109,9 @@ class _Store:
 
     def _check_open(self) -> None:
         """Do nothing: the file stays open while clips are verified."""
+
+    def _set_meta(self, id: str, meta: Mapping[str, Any]) -> int:  # noqa: A002
+        raise NotImplementedError  # clips are only read here
 
 
 class ClipVerifier:

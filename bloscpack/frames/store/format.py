@@ -8,12 +8,13 @@
     segment = clips, chunks, metas (the sections), tail(152)
 
 A file only grows. The chunks of a clip are followed by a segment for that clip, and now and then by
-a segment that stands for several clips. The last segment leads to the earlier ones. Pure: converts
-bytes to values and back, checks fields against the number of bytes, and reads nothing.
+a segment that stands for several clips. A segment may also remove clips of earlier ones. The last
+segment leads to the earlier ones. Pure: converts bytes to values and back, checks fields against
+the number of bytes, and reads nothing.
 docs/formats/frames.md describes every field.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from math import prod
@@ -46,7 +47,8 @@ _VERSION = 1
 # magic, version, flags, formats, clips, chunks, first clip, offset, size, end of previous segment
 _TAIL = Struct("<8sHHI6Q")
 _SECTION = Struct("<QQ8s")  # stored size, decoded size, digest of the stored bytes
-_HOW = Struct("<3B5x")
+_HOW = Struct("<3B5s")  # how each section is stored, and `Tail.extra`
+_CHANGES = Struct("<QQ")  # number of removed clips, and `Changes.dead`
 NSECTIONS = 3
 TAIL_SIZE = (8 + 2 + 2 + 4 + 6 * 8) + NSECTIONS * (8 + 8 + 8) + 8 + DIGEST_SIZE
 CLIP_SIZE = 8 + 4 + 4 + 8 + 8 + 4  # per clip in the section of clips, without its id
@@ -99,6 +101,7 @@ class How(IntEnum):
 
 
 _FLAG_VARIES = 0x01  # of a format: the images of the clip differ in shape
+_FLAG_CHANGED = 0x01  # of a segment: its section of clips begins with `Changes`
 
 
 def group_of(frame_nbytes: int) -> int:
@@ -276,13 +279,14 @@ class Tail(NamedTuple):
     nformats: int
     nclips: int
     nchunks: int
-    first_clip: int  # number of clips in earlier segments of the chain
+    first_clip: int  # number of ordinals in earlier segments of the chain
     # Absolute position and size of the whole segment.
     offset: int
     nbytes: int
     previous: int  # absolute end of the previous segment in the chain; 0 for the first
     # Sections of clips, chunks and metas, which follow each other from `offset` on.
     sections: tuple[Section, ...]
+    extra: int = 0  # number of ordinals beside those of its clips; 0 if nothing was removed
 
     @property
     def end(self) -> int:
@@ -291,8 +295,8 @@ class Tail(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Number of clips in the chain up to and including this segment."""
-        return self.first_clip + self.nclips
+        """Number of ordinals in the chain up to and including this segment."""
+        return self.first_clip + self.nclips + self.extra
 
     def section_offset(self, number: int) -> int:
         """Return the absolute position of a section."""
@@ -300,9 +304,11 @@ class Tail(NamedTuple):
 
     def pack(self) -> bytes:
         """Return the bytes."""
-        parts = [_TAIL.pack(SEGMENT_MAGIC, _VERSION, 0, *self[:7])]
+        flags = _FLAG_CHANGED if self.extra else 0
+        parts = [_TAIL.pack(SEGMENT_MAGIC, _VERSION, flags, *self[:7])]
         parts += [_SECTION.pack(*section[:3]) for section in self.sections]
-        parts.append(_HOW.pack(*(section.how for section in self.sections)))
+        how = (section.how for section in self.sections)
+        parts.append(_HOW.pack(*how, self.extra.to_bytes(5, "little")))
         packed = b"".join(parts)
         return packed + xxh3_64_digest(packed)
 
@@ -323,16 +329,19 @@ class Tail(NamedTuple):
         packed, digest = view[:-DIGEST_SIZE], bytes(view[-DIGEST_SIZE:])
         if magic != SEGMENT_MAGIC or xxh3_64_digest(packed) != digest:
             raise FormatError(f"index: no whole segment ends at byte {end}", offset=end)
-        if version != _VERSION or flags:
+        if version != _VERSION or flags & ~_FLAG_CHANGED:
             raise UnsupportedError(
                 f"index: version {version} with flags {flags:#x} is not supported here"
             )
-        how = _HOW.unpack_from(view, TAIL_SIZE - DIGEST_SIZE - _HOW.size)
+        *how, extra = _HOW.unpack_from(view, TAIL_SIZE - DIGEST_SIZE - _HOW.size)
         sections = []
         for number in range(NSECTIONS):
             sizes = _SECTION.unpack_from(view, _TAIL.size + number * _SECTION.size)
             sections.append(Section(sizes[0], sizes[1], sizes[2], how[number]))
-        self = cls._make((*fields, tuple(sections)))
+        nextra = int.from_bytes(extra, "little") if flags else 0
+        self = cls._make((*fields, tuple(sections), nextra))
+        if flags and not self.extra:
+            raise FormatError("index: a segment of changes has none", offset=end)
         self._check(end)
         return self
 
@@ -393,6 +402,52 @@ def unpack_section(stored: BytesLike, section: Section, what: str) -> BytesLike:
     return decoded
 
 
+class Changes(NamedTuple):
+    """Changes to earlier clips: the beginning of the section of clips of a segment that has any."""
+
+    # int64: ordinal of each clip of the segment, ascending, as those of dropped clips are missing;
+    # and the ordinal whose place among all clips it has, which is its own or that of a clip that it
+    # replaced.
+    ordinals: IntArray
+    places: IntArray
+    removed: IntArray  # int64: ordinals of clips that were removed, ascending
+    dead: int  # bytes of the chunks of all clips removed so far
+
+    def pack(self) -> bytes:
+        """Return the bytes."""
+        columns = (self.ordinals, self.places, self.removed)
+        packed = (column.astype("<u8").tobytes() for column in columns)
+        return b"".join((_CHANGES.pack(len(self.removed), self.dead), *packed))
+
+    @classmethod
+    def unpack(cls, view: BytesLike, tail: Tail) -> tuple[Self, int]:
+        """Unpack the changes of a segment; also return where they end.
+
+        Raises
+        ------
+        FormatError
+            A field is out of its range.
+        """
+        error = FormatError("index: a field of the changes is out of its range", offset=tail.offset)
+        nclips, room = tail.nclips, len(view) - tail.nformats * FORMAT_SIZE - _CHANGES.size
+        if room < 0:
+            raise error
+        nremoved, dead = _CHANGES.unpack_from(view)
+        if room < nclips * (CLIP_SIZE + 16) + 8 * nremoved or tail.total >= 2**63:
+            raise error
+        columns = np.frombuffer(view, "<u8", 2 * nclips + nremoved, _CHANGES.size)
+        # Numbers over 2^63 become negative, and are refused.
+        ordinals, places, removed = np.split(columns.astype(np.int64), [nclips, 2 * nclips])
+        if not (
+            (np.diff(ordinals, prepend=tail.first_clip - 1, append=tail.total) > 0).all()
+            and (np.diff(removed, prepend=-1, append=tail.total) > 0).all()
+            and ((places >= 0) & (places <= ordinals)).all()
+            and dead <= tail.offset
+        ):
+            raise error
+        return cls(ordinals, places, removed, dead), _CHANGES.size + columns.nbytes
+
+
 @dataclass(frozen=True, slots=True)
 class Clips:
     """Section of clips: one column per field."""
@@ -407,6 +462,7 @@ class Clips:
     order: IntArray
     rows: list[bytes]  # packed formats
     ids: BytesLike  # concatenated ids in UTF-8; lone surrogates are encoded like other characters
+    changes: Changes | None = None  # None if the segment follows no change
 
     @classmethod
     def of(
@@ -417,6 +473,7 @@ class Clips:
         ids: Sequence[BytesLike],
         rows: list[bytes],
         hashes: IntArray | None = None,
+        changes: Changes | None = None,
     ) -> Self:
         """Return the columns; `hashes`, in the order of the clips, are computed if missing."""
         if hashes is None:
@@ -431,12 +488,14 @@ class Clips:
             order,
             rows,
             b"".join(ids),
+            changes,
         )
 
     def pack(self) -> bytes:
         """Return the section."""
         columns = (self.offsets, self.nframes, self.formats, self.id_ends, self.hashes, self.order)
-        return b"".join((*(column.tobytes() for column in columns), *self.rows, self.ids))
+        changes = b"" if self.changes is None else self.changes.pack()
+        return b"".join((changes, *(column.tobytes() for column in columns), *self.rows, self.ids))
 
     @classmethod
     def unpack(cls, view: BytesLike, tail: Tail) -> Self:
@@ -448,6 +507,9 @@ class Clips:
             A field is out of its range.
         """
         nclips, position = tail.nclips, 0
+        changes = None
+        if tail.extra:
+            changes, position = Changes.unpack(view, tail)
         columns = []
         for dtype in ("<u8", "<u4", "<u4", "<u8", "<u8", "<u4"):
             column = np.frombuffer(view, dtype, nclips, position)
@@ -457,7 +519,7 @@ class Clips:
         end = position + tail.nformats * FORMAT_SIZE
         packed, ids = bytes(view[position:end]), view[end:]
         rows = [packed[at : at + FORMAT_SIZE] for at in range(0, len(packed), FORMAT_SIZE)]
-        self = cls(offsets, nframes, formats, id_ends, hashes, order, rows, ids)
+        self = cls(offsets, nframes, formats, id_ends, hashes, order, rows, ids, changes)
         if nclips and not (
             (formats < tail.nformats).all()
             and (order < nclips).all()
@@ -474,16 +536,15 @@ class Clips:
         start = int(self.id_ends[number - 1]) if number else 0
         return bytes(self.ids[start : int(self.id_ends[number])])
 
-    def find(self, id_: bytes, hash_: int) -> int:
-        """Return the clip with this id, or -1."""
+    def find(self, id_: bytes, hash_: int) -> Iterator[int]:
+        """Yield the clip with this id; also those that had it before they were removed."""
         hashes = self.hashes
         place = int(np.searchsorted(hashes, np.uint64(hash_)))
         while place < len(hashes) and hashes[place] == hash_:
             number = int(self.order[place])
             if self.id_bytes(number) == id_:
-                return number
+                yield number
             place += 1
-        return -1
 
     def first_chunks(self) -> IntArray:
         """Return the ordinal of each clip's first chunk in the segment, then the total."""
@@ -565,9 +626,12 @@ class Content(NamedTuple):
 
 
 def pack_segment(
-    content: Content, *, offset: int, first_clip: int, previous: int, compress: bool
+    content: Content, *, offset: int, first_clip: int, previous: int, compress: bool, total: int = 0
 ) -> tuple[Tail, bytes]:
-    """Return a segment for the offset `offset`, and its tail; other arguments as in `Tail`."""
+    """Return a segment for the offset `offset`, and its tail; other arguments as in `Tail`.
+
+    `total` is given if the content has changes.
+    """
     stored, sections = [], []
     for data in (content.clips.pack(), content.chunks, content.metas):
         part, how = bytes(data), How.RAW
@@ -578,15 +642,17 @@ def pack_segment(
                 part, how = packed, How.BLOSC
         stored.append(part)
         sections.append(Section(len(part), len(data), xxh3_64_digest(part), how))
+    nclips = len(content.clips.nframes)
     tail = Tail(
         len(content.clips.rows),
-        len(content.clips.nframes),
+        nclips,
         len(content.chunks) // CHUNK_SIZE,
         first_clip,
         offset,
         TAIL_SIZE + sum(map(len, stored)),
         previous,
         tuple(sections),
+        total - first_clip - nclips if content.clips.changes else 0,
     )
     return tail, b"".join((*stored, tail.pack()))
 

@@ -66,31 +66,30 @@ _CODEC_OF = {
 class Ids(Sequence[str]):
     """Ids of a store, in order; each is decoded on access."""
 
-    __slots__ = ("_index", "_nclips")
+    __slots__ = ("_index", "_ordinals", "_total")
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._nclips = index.nclips
+        self._ordinals, self._total = index.ordinals, index.total
 
     def __len__(self) -> int:
-        return self._nclips
+        return len(self._ordinals)
 
     def __getitem__(self, index: Any) -> Any:
         """Return an id, or a list of ids."""
         if isinstance(index, slice):
-            return [self._index.id(number) for number in range(*index.indices(self._nclips))]
-        number = range(self._nclips)[index]
-        return self._index.id(number)
+            return [self._index.id(ordinal) for ordinal in self._ordinals[index]]
+        return self._index.id(self._ordinals[index])
 
     def __iter__(self) -> Iterator[str]:
-        for number in range(self._nclips):
-            yield self._index.id(number)
+        for ordinal in self._ordinals:
+            yield self._index.id(ordinal)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and 0 <= self._index.find(key) < self._nclips
+        return isinstance(key, str) and 0 <= self._index.find(key) < self._total
 
     def __repr__(self) -> str:
-        return f"<{self._nclips} ids>"
+        return f"<{len(self)} ids>"
 
 
 class FrameStore(ClipMapping[StoreClip]):
@@ -103,7 +102,7 @@ class FrameStore(ClipMapping[StoreClip]):
     name : str or None
         The path as it was given; None for bytes.
     mode : {"r", "a"}
-        Whether clips can be appended.
+        Whether clips can be appended, replaced and removed.
     attrs : dict
         JSON values stored with the store.
     verify : bool
@@ -234,10 +233,19 @@ class FrameStore(ClipMapping[StoreClip]):
         with closed_on_error(source, self.name):
             if state is not None:
                 self._front, self._index = _as_of(source, *state)
+                if source.size() > self._index.end:
+                    self._check_kept()
                 return
             finder = Finder(source, source.size())
             self._front = Front(source, finder.read_at(0, FRONT_NBYTES))
             self._index = finder.find()
+
+    def _check_kept(self) -> None:
+        """Raise FileChangedError if the file may have lost clips that this state of it has."""
+        if Finder(self._source, self._source.size()).find().dead > self._index.dead:
+            raise FileChangedError(
+                "clips were removed since the file was opened; call refresh, or open it again"
+            ).at(path=self.name)
 
     @property
     def _state(self) -> tuple[int, bytes]:
@@ -422,6 +430,85 @@ class FrameStore(ClipMapping[StoreClip]):
         When this returns, every process that opens the file sees the clip, and it survives a crash
         of this process. It is durable, safe from power loss, after `flush` or `close`.
         """
+        self._put(id, frames, meta, options, replaces=False)
+
+    @explain_keywords()
+    def replace(
+        self,
+        id: str,  # noqa: A002
+        frames: Any,
+        meta: Mapping[str, Any] | None = None,
+        **options: Unpack[FrameOptions],
+    ) -> None:
+        """Replace a clip by another with the same id, in the same place.
+
+        Parameters
+        ----------
+        id : str
+            Name of the clip.
+        frames : array_like, iterable or clip
+            As for `append`.
+        meta : mapping, optional
+            JSON values to store with the clip; those of the old one are not kept.
+        codec, preset, quality, subsampling, crf, gop, encoder : optional
+            As in `create`, for this clip only.
+
+        Raises
+        ------
+        NotFoundError
+            No clip has this id.
+        TypeError, ValueError, FormatError, UnsupportedError, OSError, LockedError
+            As for `append`.
+
+        Notes
+        -----
+        Changes, and clips that are appended after one, are written by `flush` and `close`, all of
+        them at once. If a ``with`` block ends by an exception, the changes since the last `flush`
+        are forgotten. Readers see the old clips until they `refresh`.
+        """
+        self._put(id, frames, meta, options, replaces=True)
+        self._clips.pop(id, None)
+
+    def __delitem__(self, key: str) -> None:
+        """Remove a clip; see the notes of `replace`. The others keep their order.
+
+        `close` gives its bytes back to the file system, if no other handle has the file open;
+        `bloscpack.compact` does so in any case.
+
+        Raises
+        ------
+        NotFoundError
+            No clip has this id.
+        """
+        self._open_writer().remove(key)
+        self._clips.pop(key, None)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a clip another id; it keeps its place. See the notes of `replace`.
+
+        Raises
+        ------
+        NotFoundError
+            No clip has the id `old`.
+        ValueError
+            A clip has the id `new`.
+        """
+        self._open_writer().change(old, rename=new)
+        self._clips.pop(old, None)
+
+    def _set_meta(self, id: str, meta: Mapping[str, Any]) -> int:  # noqa: A002
+        """Replace the metadata of a clip, and return its new ordinal."""
+        return self._open_writer().change(id, meta=meta)
+
+    def _put(
+        self,
+        id: str,  # noqa: A002
+        frames: Any,
+        meta: Mapping[str, Any] | None,
+        options: FrameOptions,
+        *,
+        replaces: bool,
+    ) -> None:
         writer = self._open_writer()
         encoding = self._options().replace(**options)
         for name, needed in _CODEC_OF.items():
@@ -430,9 +517,10 @@ class FrameStore(ClipMapping[StoreClip]):
         if brought := meta_of(frames):
             meta = {**brought, **(meta or {})}
         if is_clip(frames):
-            self._append_clip(id, frames, meta, encoding, Kept.of(**options))
+            kept = Kept.of(**options)
+            self._append_clip(id, frames, meta, encoding, kept, replaces=replaces)
         else:
-            writer.append(id, frames, meta, encoding, self.nthreads)
+            writer.append(id, frames, meta, encoding, self.nthreads, replaces=replaces)
 
     def _append_clip(
         self,
@@ -441,15 +529,18 @@ class FrameStore(ClipMapping[StoreClip]):
         meta: Mapping[str, Any] | None,
         options: Options | None = None,
         kept: Kept = ALL_KEPT,
+        *,
+        replaces: bool = False,
     ) -> None:
         """Append a clip of any source, encoded as it is where that is `kept`."""
         writer = self._open_writer()
         video = as_video(clip) if kept.video else None
         if video is not None:
-            writer.append_encoded(id, video._stored(meta or {}))
+            writer.append_encoded(id, video._stored(meta or {}), replaces=replaces)
             return
         frames = frames_of(clip, keep=kept.images)
-        writer.append(id, frames, meta, options or self._options(), self.nthreads)
+        options = options or self._options()
+        writer.append(id, frames, meta, options, self.nthreads, replaces=replaces)
 
     def append_video(
         self,
@@ -520,7 +611,7 @@ class FrameStore(ClipMapping[StoreClip]):
         self._open_writer().append_encoded(id, clip)
 
     def flush(self) -> None:
-        """Make all appended clips durable, and merge the index segments.
+        """Write all changes, make them and all appended clips durable, and merge the index.
 
         Raises
         ------
@@ -533,7 +624,9 @@ class FrameStore(ClipMapping[StoreClip]):
         writer.flush()
 
     def refresh(self) -> None:
-        """Make clips visible that were appended since the store was opened.
+        """Read the current state of the file: clips appended, replaced and removed since.
+
+        Clips that were obtained before read the state of the store that they are of.
 
         Raises
         ------
@@ -577,6 +670,8 @@ class FrameStore(ClipMapping[StoreClip]):
             self._upload = None
         if self._writer is not None and self._writer.is_late and any(exc):
             self._writer.abandon()  # the store that was to be replaced stays
+        if self._writer is not None and any(exc):
+            self._writer.rollback()
         # A clip is appended whole or not at all, so the clips in the file stay.
         self.close()
 
@@ -587,6 +682,8 @@ class FrameStore(ClipMapping[StoreClip]):
         if writer is None or not self._is_open or not writer.is_mine:
             return
         outcome = "its clips are in the file, but were not synced"
+        if writer.has_changes:
+            outcome = "its changes are lost"
         if self._upload is not None or writer.is_late:
             outcome = "nothing was sent" if self._upload is not None else "nothing was replaced"
         try:
@@ -633,6 +730,11 @@ class FrameStore(ClipMapping[StoreClip]):
         return self._writer
 
 
+def open_parts(path: Path) -> FrameStore:
+    """Open a store to remove and rename its clips."""
+    return FrameStore(path, "a")
+
+
 def check_exact(exact: object) -> None:
     """Raise TypeError unless the option is a bool."""
     if not isinstance(exact, bool):
@@ -653,7 +755,7 @@ def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
     if version := source.identity():
         parts.append(version.encode())  # more reliable, and needs no request
     elif index.nclips:
-        places = (index.offset_of(ordinal) for ordinal in (0, index.nclips - 1))
+        places = (index.offset_of(index.ordinals[number]) for number in (0, -1))
         parts += [bytes(source.read_at(place, _LOOK_NBYTES)) for place in places]
     return xxh3_128_digest(b"".join(parts))
 
@@ -680,7 +782,7 @@ def _continued(
     front, before = _as_of(source, index.end, _identity_of(opened, front, index))
     later = Finder(source, source.size()).find()
     # If a later index is damaged, the last intact one may be older than that of the open store.
-    return front, later if later.nclips >= before.nclips else before
+    return front, later if later.total >= before.total else before
 
 
 def _reopen(

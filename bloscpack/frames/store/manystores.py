@@ -153,6 +153,7 @@ class ManyStores(ClipMapping[StoreClip]):
                 nthreads=self.nthreads,
                 exact=self.exact,
             )
+            source.check_when_grown(opened[number]._check_kept)
 
         try:
             nthreads = MAX_REQUESTS if any(map(may_wait, self._places)) else 1
@@ -228,7 +229,7 @@ class ManyStores(ClipMapping[StoreClip]):
         return read_batch(clips, out=out, nthreads=nthreads)
 
     def refresh(self) -> None:
-        """Make clips visible that were appended to any of the files since they were opened.
+        """Read the current state of all files, as `FrameStore.refresh` does.
 
         Raises
         ------

@@ -7,6 +7,7 @@ segments that were merged into it are found instead. Chunks are copied in stored
 
 from array import array
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,22 @@ from xxhash import xxh3_64_digest
 from ...damage.report import Damage, Report, damage_of, message_of
 from ...exceptions import BloscpackError, FileChangedError, FormatError, UnsupportedError
 from ...format.header import MAX_HEADER_SIZE
-from ...storage.file import Holes
+from ...storage import disk
+from ...storage.file import FileSource, Holes
+from ...storage.journal import replacing
 from ...storage.protocol import ByteSink, ByteSource
 from ...storage.sink import open_sink
-from ...types import Progress
-from .clipverifier import ClipVerifier, Place, id_text, place_of, stored_chunks
+from ...types import Path, Progress
+from .clipverifier import (
+    ClipVerifier,
+    Place,
+    id_text,
+    place_of,
+    split_overlapping,
+    stored_chunks,
+)
 from .format import (
+    RAW_ALIGNMENT,
     SEGMENT_MAGIC,
     TAIL_SIZE,
     Chunks,
@@ -34,7 +45,15 @@ from .format import (
     store_header,
 )
 from .frameencoding import DEFAULT
-from .segments import MAX_CHUNKS, MAX_CLIPS, MAX_METAS_NBYTES, Finder, Index, Segment
+from .segments import (
+    MAX_CHUNKS,
+    MAX_CLIPS,
+    MAX_METAS_NBYTES,
+    Finder,
+    Index,
+    Segment,
+    has_magic,
+)
 from .storefront import Front, pack_front
 from .verify import standard_front, whole_segment
 
@@ -104,6 +123,22 @@ def recover_store(
     )
 
 
+def compact_store(path: Path, *, progress: Progress | None = None) -> None:
+    """Write a store again with its clips alone, and put it in the place of the old one.
+
+    FormatError if the store is damaged, LockedError if a writer has it open; it is unchanged then.
+    """
+    # The lock keeps writers away, but lets the new file replace this one.
+    with replacing(disk.target_of(path)), closing(FileSource(path)) as source:
+        index = Finder(source, source.size()).find()
+        head, damage = _front_bytes(source)
+        if damage or has_magic(source, index.end, source.size()):
+            raise FormatError("the store is damaged; recover writes a new one of its whole clips")
+        clips = [FoundClip(index, place_of(index, ordinal)) for ordinal in index.ordinals]
+        with open_sink(path) as sink:
+            _write(sink, source, head, clips, progress)
+
+
 def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
     """Return the front of the new store, with the old metadata if undamaged, and the damage."""
     damage = []
@@ -126,8 +161,8 @@ def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
 class Salvage:
     """Clips that the intact segments of a store describe.
 
-    `clips` are in file order; their ids differ, and none overlap. `nclips` is the number that the
-    store had, as far as it is known; `is_damaged` is whether segments are missing.
+    `clips` are in the order of the store; their ids differ, and none overlap. `nclips` is the
+    number that the store had, as far as it is known; `is_damaged` is whether segments are missing.
     """
 
     def __init__(self, source: ByteSource) -> None:
@@ -135,26 +170,45 @@ class Salvage:
         self._holes = Holes(source)
         self._finder = Finder(source, source.size())
         self._ids: set[bytes] = set()
+        # Ordinals that intact segments account for, as ranges; and those of removed clips.
+        self._covered: list[tuple[int, int]] = []
+        self._removed: set[int] = set()
+        self._total = 0
         self._vain = _MAX_VAIN * source.size() + _BLOCK_NBYTES
         self._lost: dict[int, Damage] = {}
         self.clips: list[FoundClip] = []
-        self.nclips = 0
         self.has_index = self.is_damaged = False
         self.notices: list[str] = []
         self._search()
-        self.clips.reverse()
+        apart, overlapping = split_overlapping(clip.place for clip in self.clips)
+        for place, _ in overlapping:
+            self._lost[place.ordinal] = Damage("a clip that overlaps another", None, place.start)
+        kept = {place.ordinal for place in apart}
+        self.clips = [clip for clip in self.clips if clip.place.ordinal in kept]
+        self.clips.sort(key=lambda clip: clip.index.place_of(clip.place.ordinal))
+        if self.notices or self._total > self._ncovered:
+            what = "clips that were replaced or removed in lost parts of the index are saved again"
+            self.notices.append(what)
+
+    @property
+    def nclips(self) -> int:
+        """Number of clips of the store."""
+        return len(self.clips) + len(self._lost) + self._total - self._ncovered
+
+    @property
+    def _ncovered(self) -> int:
+        return sum(stop - start for start, stop in self._covered)
 
     def missing(self) -> Iterator[Damage]:
         """Yield damage for the clips that no intact segment describes."""
         yield from self._lost.values()
-        known = {clip.place.ordinal for clip in self.clips} | self._lost.keys()
         expected = 0
-        for ordinal in (*sorted(known), self.nclips):
-            if ordinal > expected:
-                one = ordinal == expected + 1
-                names = f"clip {expected}" if one else f"clips {expected} to {ordinal - 1}"
-                yield Damage(f"{names} of {self.nclips}: no whole index locates them")
-            expected = max(expected, ordinal + 1)
+        for start, stop in (*sorted(self._covered), (self._total, self._total)):
+            if start > expected:
+                one = start == expected + 1
+                names = f"clip {expected}" if one else f"clips {expected} to {start - 1}"
+                yield Damage(f"{names} of {self._total}: no whole index locates them")
+            expected = max(expected, stop)
 
     def _search(self) -> None:
         size = end = self._source.size()
@@ -163,26 +217,52 @@ class Salvage:
             if not self.has_index and tail.end < size:
                 self.notices.append(f"{size - tail.end} bytes after the last index were dropped")
             self.has_index = True
-            self.nclips = max(self.nclips, tail.total)
+            self._total = max(self._total, tail.total)
             end = self._take(segment)
 
     def _take(self, segment: Segment) -> int:
-        """Add the clips of a segment, and return the end of the data before them."""
-        end, first = segment.tail.offset, segment.tail.first_clip
+        """Add the clips of a segment, and return the end of the data before them.
+
+        Later segments were seen before: they know better what became of their ordinals.
+        """
+        end = segment.tail.offset
+        self._removed.update(segment.removed)
         index = Index(self._finder, [segment])
-        for ordinal in reversed(range(first, segment.tail.total)):
-            id_ = index.id_bytes(ordinal)
+        for ordinal in reversed(segment.ordinals.tolist()):
+            is_known = ordinal in self._removed or self._is_covered(ordinal)
             try:
                 place = place_of(index, ordinal)
             except BloscpackError as err:
-                what = f"clip {id_text(index, ordinal)!r:.80}: {err}"
-                self._lost[ordinal] = Damage(what, clip=id_text(index, ordinal))
+                if not is_known:
+                    what = f"clip {id_text(index, ordinal)!r:.80}: {err}"
+                    self._lost[ordinal] = Damage(what, clip=id_text(index, ordinal))
                 continue
-            if place.end <= end and id_ not in self._ids:
+            # Clips that were changed may be anywhere before the segment.
+            is_apart = segment.clips.changes is not None or place.end <= end
+            id_ = index.id_bytes(ordinal)
+            if is_apart and not is_known and id_ not in self._ids:
                 self._ids.add(id_)
                 self.clips.append(FoundClip(index, place))
-                end = place.start
+            elif not is_known:
+                what = f"clip {id_text(index, ordinal)!r:.80}: its id or its chunks are another's"
+                self._lost[ordinal] = Damage(what, clip=id_text(index, ordinal))
+            if is_apart and (segment.clips.changes is None or end - place.end < RAW_ALIGNMENT):
+                end = min(end, place.start)
+        self._cover(segment.tail.first_clip, segment.tail.total)
         return end
+
+    def _is_covered(self, ordinal: int) -> bool:
+        return any(start <= ordinal < stop for start, stop in self._covered)
+
+    def _cover(self, start: int, stop: int) -> None:
+        """Add a range of ordinals, joined with those that it touches."""
+        apart = []
+        for low, high in self._covered:
+            if low <= stop and start <= high:
+                start, stop = min(low, start), max(high, stop)
+            else:
+                apart.append((low, high))
+        self._covered = [*apart, (start, stop)]
 
     def _segment_before(self, end: int) -> Segment | None:
         """Return the last intact segment up to `end`; it nearly always ends there."""
@@ -214,7 +294,7 @@ class Salvage:
         if segment is None:
             self._vain -= tail.nbytes + sum(section.decoded for section in tail.sections)
             self.is_damaged = True
-            self.nclips = max(self.nclips, tail.total)
+            self._total = max(self._total, tail.total)
         return segment
 
 
@@ -325,7 +405,7 @@ def _checked_parts(source: ByteSource, clip: FoundClip) -> Iterator[bytes]:
     digests = []
     for stored, digest, _ in stored_chunks(source, clip.index.chunks_of(clip.place.ordinal)):
         if xxh3_64_digest(stored) != digest:
-            raise FileChangedError("the file was changed while it was recovered; nothing was made")
+            raise FileChangedError("a chunk was changed or is damaged; nothing was made")
         if is_raw:
             yield bytes(stored)
             digests.append(digest)

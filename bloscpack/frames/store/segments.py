@@ -5,23 +5,28 @@ append. A damaged segment is replaced by the segments that were merged into it: 
 lead to the same number of clips.
 
 Opening a store reads only the clips section of each segment; the others are read on first use.
+
+Each clip has an ordinal that never changes: how many clips were appended and removed before it. So
+a merged segment and those it stands for agree on the ordinals of their clips, and two chains with
+the same number of ordinals describe the same state.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ...exceptions import CodecError, FormatError
+from ...exceptions import CodecError, FileChangedError, FormatError
 from ...notice import notice
 from ...storage.file import Holes
 from ...storage.protocol import ByteSource
-from ...types import BytesLike, IntArray
+from ...types import AnyArray, BytesLike, IntArray
 from .format import (
     DIGEST_SIZE,
     RAW_ALIGNMENT,
     SEGMENT_MAGIC,
     TAIL_SIZE,
+    Changes,
     Chunks,
     Clips,
     Codec,
@@ -72,14 +77,22 @@ class ClipChunks(NamedTuple):
 
 
 class Segment:
-    """Segment of the index; its sections of chunks and metadata are read on first use."""
+    """Segment of the index; its sections of chunks and metadata are read on first use.
 
-    __slots__ = ("_chunks", "_first_chunks", "_formats", "_metas", "_source", "clips", "tail")
+    `content` is that of a segment which is not in the file.
+    """
 
-    def __init__(self, source: ByteSource, tail: Tail, clips: Clips) -> None:
+    __slots__ = (
+        "_chunks", "_content", "_first_chunks", "_formats", "_metas", "_source", "clips", "tail"
+    )  # fmt: skip
+
+    def __init__(
+        self, source: ByteSource, tail: Tail, clips: Clips, content: Content | None = None
+    ) -> None:
         self.tail = tail
         self.clips = clips
         self._source = source
+        self._content = content
         self._first_chunks = clips.first_chunks()
         if self._first_chunks[-1] != tail.nchunks:
             raise FormatError(
@@ -95,6 +108,32 @@ class Segment:
         """Read the clips of a segment."""
         return cls(source, tail, Clips.unpack(read_section(source, tail, 0), tail))
 
+    @property
+    def ordinals(self) -> IntArray:
+        """Ordinals of the clips, ascending."""
+        if (changes := self.clips.changes) is not None:
+            return changes.ordinals
+        return np.arange(self.tail.first_clip, self.tail.total)
+
+    @property
+    def places(self) -> IntArray:
+        """Ordinals whose places the clips have."""
+        return self.ordinals if self.clips.changes is None else self.clips.changes.places
+
+    @property
+    def removed(self) -> list[int]:
+        """Ordinals of clips that the segment removes, here or in earlier segments."""
+        return [] if self.clips.changes is None else self.clips.changes.removed.tolist()
+
+    def number_of(self, ordinal: int) -> int:
+        """Return the number of a clip in the segment, or -1 if it is not there."""
+        number = ordinal - self.tail.first_clip
+        if (changes := self.clips.changes) is not None:
+            number = int(np.searchsorted(changes.ordinals, ordinal))
+            is_there = number < self.tail.nclips and changes.ordinals[number] == ordinal
+            return number if is_there else -1
+        return number if number < self.tail.nclips else -1
+
     def row(self, number: int) -> ClipRow:
         """Return the row of a clip."""
         clips = self.clips
@@ -107,32 +146,41 @@ class Segment:
     def chunks(self) -> Chunks:
         """Return the section of chunks."""
         if self._chunks is None:
-            self._chunks = Chunks(read_section(self._source, self.tail, 1))
+            self._chunks = Chunks(self._section(1))
         return self._chunks
 
     def metas(self) -> Metas:
         """Return the section of metadata."""
         if self._metas is None:
-            self._metas = Metas(read_section(self._source, self.tail, 2), self.tail.nclips)
+            self._metas = Metas(self._section(2), self.tail.nclips)
         return self._metas
 
     def chunk_range(self, number: int) -> tuple[int, int]:
         """Return the first and last (exclusive) chunk of a clip, as ordinals in the segment."""
         return int(self._first_chunks[number]), int(self._first_chunks[number + 1])
 
+    def nchunks(self, live: AnyArray | slice) -> int:
+        """Return the number of chunks of some clips."""
+        return int(np.diff(self._first_chunks)[live].sum())
+
     def content(self) -> Content:
         """Return all sections, decoded."""
-        chunks, metas = (read_section(self._source, self.tail, number) for number in (1, 2))
-        return Content(self.clips, chunks, metas)
+        return self._content or Content(self.clips, self._section(1), self._section(2))
+
+    def _section(self, number: int) -> BytesLike:
+        if self._content is not None:
+            return self._content[number]  # type: ignore[return-value]  # not that of clips
+        return read_section(self._source, self.tail, number)
 
 
-def _ordinals_of(segments: Iterable[Segment]) -> dict[bytes, int]:
+def _ordinals_of(segments: Iterable[Segment], removed: Collection[int]) -> dict[bytes, int]:
     """Return the ordinals of the clips in small segments, by id."""
     return {
-        segment.clips.id_bytes(number): segment.tail.first_clip + number
+        segment.clips.id_bytes(number): ordinal
         for segment in segments
         if segment.tail.nclips < _FEW_CLIPS
-        for number in range(segment.tail.nclips)
+        for number, ordinal in enumerate(segment.ordinals.tolist())
+        if ordinal not in removed
     }
 
 
@@ -157,33 +205,87 @@ class Index:
     def __init__(self, finder: "Finder", segments: list[Segment]) -> None:
         self._finder = finder
         self.size = finder.size
-        self.segments = tuple(segments)
         # Chunks of raw clips whose digests were compared, by the ordinal of the clip. They are kept
         # here because a store keeps the index longer than its clips.
         self._verified: dict[int, bytearray] = {}
-        self.few = _ordinals_of(segments)
+        self.set(tuple(segments))
+
+    def set(self, segments: tuple[Segment, ...], gone: frozenset[int] = frozenset()) -> None:
+        """Set the segments; `gone` are ordinals of clips that are removed, but not in the file."""
+        removed = gone.union(*(each.removed for each in segments))
+        self._set(segments, gone, removed, _ordinals_of(segments, removed))
+
+    def _set(
+        self,
+        segments: tuple[Segment, ...],
+        gone: frozenset[int],
+        removed: frozenset[int],
+        few: dict[bytes, int],
+    ) -> None:
+        # Python raises KeyboardInterrupt at calls, so that all are replaced, or none.
+        self.segments, self.gone, self.removed, self.few = segments, gone, removed, few
+        self._ordinals: Sequence[int] | None = None
+
+    @property
+    def total(self) -> int:
+        """Number of ordinals."""
+        return self.segments[-1].tail.total
+
+    @property
+    def ordinals(self) -> Sequence[int]:
+        """Ordinals of the clips, in the order of the store."""
+        found = self._ordinals
+        if found is None:
+            found = range(self.total)
+            if self.removed or any(each.clips.changes for each in self.segments):
+                numbers = np.concatenate([each.ordinals for each in self.segments])
+                places = np.concatenate([each.places for each in self.segments])
+                live = np.isin(numbers, [*self.removed], invert=True)
+                found = numbers[live][np.argsort(places[live], kind="stable")].tolist()
+            self._ordinals = found
+        return found
 
     @property
     def nclips(self) -> int:
         """Number of clips."""
-        return self.segments[-1].tail.total
+        return len(self.ordinals)
+
+    def live(self, segment: Segment) -> AnyArray | slice:
+        """Return which clips of a segment were not removed, as an index of its columns."""
+        if not self.removed:
+            return slice(None)
+        return np.isin(segment.ordinals, [*self.removed], invert=True)
 
     @property
     def nframes(self) -> int:
         """Number of frames in all clips."""
-        return sum(int(each.clips.nframes.sum(dtype=np.int64)) for each in self.segments)
+        return sum(
+            int(each.clips.nframes[self.live(each)].sum(dtype=np.int64)) for each in self.segments
+        )
+
+    @property
+    def dead(self) -> int:
+        """Bytes of the chunks of clips that were removed."""
+        changes = [each.clips.changes for each in self.segments]
+        return max((each.dead for each in changes if each is not None), default=0)
 
     @property
     def end(self) -> int:
         """Absolute offset after the last segment."""
         return self.segments[-1].tail.end
 
-    def add(self, segment: Segment, replaced: int) -> None:
-        """Add a segment at the end, replacing the last `replaced` segments."""
-        segments = (*self.segments[: len(self.segments) - replaced], segment)
-        few = _ordinals_of(segments) if replaced else self.few | _ordinals_of([segment])
-        # Python raises KeyboardInterrupt at calls, so that both are replaced, or none.
-        self.segments, self.few = segments, few
+    def update(
+        self, added: Sequence[Segment], replaced: int = 0, removes: Collection[int] = ()
+    ) -> None:
+        """Add segments at the end, replacing the last `replaced` ones, and remove clips."""
+        segments = (*self.segments[: len(self.segments) - replaced], *added)
+        gone = self.gone.union(removes)
+        if replaced or any(each.removed for each in added):
+            self.set(segments, gone)
+            return
+        few = {id_: ordinal for id_, ordinal in self.few.items() if ordinal not in removes}
+        removed = self.removed.union(removes) if removes else self.removed
+        self._set(segments, gone, removed, few | _ordinals_of(added, ()))
 
     def find(self, id_: str) -> int:
         """Return the ordinal of a clip, or -1 if no clip has this id."""
@@ -194,32 +296,45 @@ class Index:
         hash_ = hash_of(data)
         for segment in reversed(self.segments):
             if segment.tail.nclips >= _FEW_CLIPS:
-                number = segment.clips.find(data, hash_)
-                if number >= 0:
-                    return segment.tail.first_clip + number
+                for number in segment.clips.find(data, hash_):
+                    ordinal = int(segment.ordinals[number])
+                    if ordinal not in self.removed:
+                        return ordinal
         return -1
 
     def hashes(self) -> IntArray:
         """Return the hash of each id, as uint64, unordered."""
-        return np.concatenate([segment.clips.hashes for segment in self.segments])
+        if not self.removed:
+            return np.concatenate([segment.clips.hashes for segment in self.segments])
+        removed, parts = [*self.removed], []
+        for segment in self.segments:
+            live = np.isin(segment.ordinals[segment.clips.order], removed, invert=True)
+            parts.append(segment.clips.hashes[live])
+        return np.concatenate(parts)
 
     def ids_with(self, hash_: int) -> list[str]:
         """Return the ids with this hash, nearly always one."""
         found = []
-        for clips in (segment.clips for segment in self.segments):
+        for segment in self.segments:
+            clips = segment.clips
             start, stop = (
                 int(np.searchsorted(clips.hashes, np.uint64(hash_), side))
                 for side in ("left", "right")
             )
-            found += [unpack_id(clips.id_bytes(int(n))) for n in clips.order[start:stop]]
+            for number in clips.order[start:stop].tolist():
+                if int(segment.ordinals[number]) not in self.removed:
+                    found.append(unpack_id(clips.id_bytes(number)))
         return found
 
     def _locate(self, ordinal: int) -> tuple[Segment, int]:
-        """Return the segment of a clip, and its ordinal there."""
+        """Return the segment of a clip, and its number there."""
         for segment in reversed(self.segments):
             if segment.tail.first_clip <= ordinal:
-                return segment, ordinal - segment.tail.first_clip
-        raise IndexError(f"clip {ordinal} of {self.nclips}")
+                number = segment.number_of(ordinal)
+                if number >= 0:
+                    return segment, number
+                break
+        raise FileChangedError("the clip was removed; read what replaced it from the store again")
 
     def id(self, ordinal: int) -> str:
         """Return the id of a clip."""
@@ -245,11 +360,10 @@ class Index:
         segment, number = self._locate(ordinal)
         return int(segment.clips.nframes[number])
 
-    def ids(self) -> Iterator[str]:
-        """Yield the ids in order."""
-        for segment in self.segments:
-            for number in range(segment.tail.nclips):
-                yield unpack_id(segment.clips.id_bytes(number))
+    def place_of(self, ordinal: int) -> int:
+        """Return the ordinal whose place a clip has."""
+        segment, number = self._locate(ordinal)
+        return int(segment.places[number])
 
     def row(self, ordinal: int) -> ClipRow:
         """Return the row of a clip."""
@@ -333,8 +447,8 @@ class Index:
             raise err
         notice("%s: %s; the segments before it are used", self._finder.name, err.args[0])
         following = [each for each in self.segments if each.tail.first_clip >= segment.tail.total]
-        later = Index(self._finder, [*found, *(each for each in following if each is not segment)])
-        self.segments, self.few = later.segments, later.few
+        later = [each for each in following if each is not segment]
+        self.set((*found, *later), self.gone)
 
 
 class Finder:
@@ -433,7 +547,7 @@ class Finder:
         return None
 
     def _chain_of(self, before: int, total: int) -> list[Segment] | None:
-        """Return a chain of `total` clips that ends at `before` or earlier."""
+        """Return a chain of `total` ordinals that ends at `before` or earlier."""
         while (segment := self._segment_before(before, total)) is not None:
             chain = self._chain(segment.tail)
             if chain is not None:
@@ -444,9 +558,9 @@ class Finder:
         return self._segment(tail) if tail is not None and tail.total == total else None
 
     def _segment_before(self, end: int, total: int) -> Segment | None:
-        """Return the last intact segment up to `end` whose chain has `total` clips.
+        """Return the last intact segment up to `end` whose chain has `total` ordinals.
 
-        A segment whose chain has fewer clips ends the search: those before it have even fewer.
+        A segment whose chain has fewer ends the search: those before it have even fewer.
         """
         for tail in self._tails_before(end):
             if tail.total < total:
@@ -497,8 +611,12 @@ class _Near(ByteSource):
         return self._finder.read_at(offset, nbytes)
 
 
-def has_magic(source: ByteSource, start: int, stop: int) -> bool:
-    """Return whether there is a segment magic between two offsets of a file."""
+def has_magic(source: ByteSource, start: int, end: int) -> bool:
+    """Return whether a magic is between two offsets of a file, with enough bytes for its tail.
+
+    With fewer bytes, the segment was not written to its end.
+    """
+    stop = end - TAIL_SIZE + len(SEGMENT_MAGIC)
     holes = Holes(source)
     rest = b""
     position = start
@@ -514,27 +632,46 @@ def has_magic(source: ByteSource, start: int, stop: int) -> bool:
     return False
 
 
-def merged(parts: list[Content]) -> Content:
-    """Merge the content of consecutive segments into one."""
+def merged(
+    segments: Sequence[Segment],
+    contents: Iterable[Content],
+    dropped: Collection[int] = (),
+    removed: Collection[int] = (),
+    dead: int = 0,
+) -> Content:
+    """Merge the content of consecutive segments into one, without the `dropped` ordinals.
+
+    `removed` are the ordinals that it removes, and `dead` as in `Changes`.
+    """
     rows: dict[bytes, int] = {}
-    formats, hashes, ids, texts = [], [], [], []
-    for clips, _, metas in parts:
-        places = [rows.setdefault(row, len(rows)) for row in clips.rows]
-        formats.append(np.array(places, "<u4")[clips.formats])
-        own = np.empty(len(clips.order), "<u8")
-        own[clips.order] = clips.hashes
-        hashes.append(own)
-        nclips = len(clips.nframes)
-        ids += [clips.id_bytes(number) for number in range(nclips)]
-        reader = Metas(metas, nclips)
-        texts += [reader.text(number) for number in range(nclips)]
-    tables = [np.frombuffer(part.chunks, "u1").reshape(5, -1) for part in parts]
-    clips = Clips.of(
-        np.concatenate([part.clips.offsets for part in parts]),
-        np.concatenate([part.clips.nframes for part in parts]),
-        np.concatenate(formats),
-        ids,
-        list(rows),
-        np.concatenate(hashes),
-    )
+    # Each begins with an empty array, as there may be no segment.
+    columns: list[list[IntArray]] = [[np.zeros(0, dtype)] for dtype in ("<u8", "<u4", "<u4", "<u8")]
+    numbers, tables = [np.zeros((2, 0), np.int64)], [np.zeros((5, 0), "u1")]
+    ids, texts = [], []
+    for segment, (clips, chunks, metas) in zip(segments, contents, strict=True):
+        live = np.isin(segment.ordinals, [*dropped], invert=True)
+        formats = clips.formats[live]
+        places = np.zeros(len(clips.rows), "<u4")
+        for which in np.unique(formats).tolist():
+            places[which] = rows.setdefault(clips.rows[which], len(rows))
+        hashes = np.empty(len(clips.order), "<u8")
+        hashes[clips.order] = clips.hashes
+        parts = (clips.offsets[live], clips.nframes[live], places[formats], hashes[live])
+        for column, part in zip(columns, parts, strict=True):
+            column.append(part)
+        reader = Metas(metas, len(live))
+        for number in np.flatnonzero(live).tolist():
+            ids.append(clips.id_bytes(number))
+            texts.append(reader.text(number))
+        numbers.append(np.stack((segment.ordinals, segment.places))[:, live])
+        listed = np.repeat(live, np.diff(clips.first_chunks()))
+        tables.append(np.frombuffer(chunks, "u1").reshape(5, -1)[:, listed])
+    offsets, nframes, formats, hashes = map(np.concatenate, columns)
+    changes = None
+    has_fewer = len(ids) < sum(each.tail.nclips for each in segments)
+    if removed or has_fewer or any(each.clips.changes for each in segments):
+        gone = np.array(sorted(removed), np.int64)
+        ordinals, ranks = np.concatenate(numbers, axis=1)
+        changes = Changes(ordinals, ranks, gone, dead)
+    clips = Clips.of(offsets, nframes, formats, ids, list(rows), hashes, changes)
     return Content(clips, np.concatenate(tables, axis=1).tobytes(), Metas.pack(texts))

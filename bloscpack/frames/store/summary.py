@@ -21,6 +21,7 @@ class Summary(NamedTuple):
     nbytes: int
     # Each frame format with its number of clips and frames, the most frequent first.
     formats: list[tuple[FrameFormat, int, int]]
+    dead: int = 0  # stored bytes of the frames of clips that were removed
 
 
 class VideoSummary(NamedTuple):
@@ -46,11 +47,12 @@ def summarize_video(index: Index) -> VideoSummary | None:
         if not segment.tail.nclips:
             continue
         is_video = np.array([row[0] == Codec.VIDEO for row in segment.clips.rows], bool)
-        numbers: list[int] = np.flatnonzero(is_video[segment.clips.formats]).tolist()
-        for number in numbers[: _MAX_HEADERS - count]:
+        ordinals: list[int] = segment.ordinals[is_video[segment.clips.formats]].tolist()
+        live = [each for each in ordinals if each not in index.removed]
+        for ordinal in live[: _MAX_HEADERS - count]:
             count += 1
-            row = segment.row(number)
-            text = index.meta(segment.tail.first_clip + number)
+            row = index.row(ordinal)
+            text = index.meta(ordinal)
             header = VideoHeader.unpack(split_text(text)[1], row.nframes)
             codecs.add(header.codec.label)
             longest = max(longest, row.format.group)
@@ -64,12 +66,15 @@ def summarize(index: Index) -> Summary:
     counts: dict[bytes, tuple[int, int]] = {}
     nchunks = 0
     for segment in index.segments:
-        clips = segment.clips
-        nchunks += segment.tail.nchunks
-        nclips = np.bincount(clips.formats, minlength=len(clips.rows))
+        clips, live = segment.clips, index.live(segment)
+        which = clips.formats[live]
+        nchunks += segment.nchunks(live)
+        nclips = np.bincount(which, minlength=len(clips.rows))
         nframes = np.zeros(len(clips.rows), np.int64)
-        np.add.at(nframes, clips.formats, clips.nframes.astype(np.int64))
+        np.add.at(nframes, which, clips.nframes[live].astype(np.int64))
         for row, some, frames in zip(clips.rows, nclips.tolist(), nframes.tolist(), strict=True):
+            if not some:
+                continue
             before = counts.get(row, (0, 0))
             counts[row] = before[0] + some, before[1] + frames
     nbytes, formats = 0, []
@@ -80,4 +85,4 @@ def summarize(index: Index) -> Summary:
             continue
         nbytes += frames * form.nbytes
         formats.append((form, some, frames))
-    return Summary(index.nclips, index.nframes, nchunks, nbytes, formats)
+    return Summary(index.nclips, index.nframes, nchunks, nbytes, formats, index.dead)

@@ -1,8 +1,11 @@
 """Verify a frame store from front to end: find damaged frames and index segments.
 
 Every byte of a store belongs to its front, to a chunk or to a segment, so a flipped bit is found
-anywhere, even in segments that have been merged and are no longer read.
+anywhere, even in segments that have been merged and are no longer read. Only the chunks of removed
+clips are not read: they may have been given back to the file system, and are zeros then.
 """
+
+from contextlib import suppress
 
 from ...damage.report import Damage, Report, damage_of
 from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError, WrongKindError
@@ -13,7 +16,6 @@ from .clipverifier import ClipVerifier, Place, id_text, place_of, split_overlapp
 from .format import (
     DIGEST_SIZE,
     RAW_ALIGNMENT,
-    SEGMENT_MAGIC,
     TAIL_SIZE,
     Metas,
     Tail,
@@ -72,12 +74,14 @@ class _StoreVerification:
         self._notices: list[str] = []
         self._summary = Summary(0, 0, 0, 0, [])
         self._done = 0
+        # Start of the chunks of each removed clip, by their end.
+        self._removed: dict[int, int] = {}
 
     def run(self, nthreads: int | None, progress: Progress | None) -> Report:
         data_offset = self._verify_front()
         frames: list[Damage] = []
         state = "absent"
-        finder = Finder(self._source, self._source.size())
+        self._finder = finder = Finder(self._source, self._source.size())
         try:
             index = finder.find()
         except FormatError as err:
@@ -86,6 +90,9 @@ class _StoreVerification:
             self._summary = summarize(index)
             frames = self._verify_clips(index, data_offset, nthreads, progress)
             self._verify_rest(index.end, finder)
+            if index.dead:
+                what = f"{index.dead} bytes of removed clips, which compact gives back"
+                self._notices.append(what)
             state = "damaged" if self._index_damage else "valid"
         damage = [*self._front, *frames, *self._index_damage]
         return Report(
@@ -130,7 +137,7 @@ class _StoreVerification:
 
         verifier = ClipVerifier(self._source, nthreads, done)
         places: list[Place] = []
-        for ordinal in range(index.nclips):
+        for ordinal in index.ordinals:
             try:
                 places.append(place_of(index, ordinal))
             except BloscpackError as err:
@@ -152,7 +159,7 @@ class _StoreVerification:
 
     def _verify_ids(self, index: Index, verifier: ClipVerifier) -> None:
         """Verify that each clip is found by its id."""
-        for ordinal in range(index.nclips):
+        for ordinal in index.ordinals:
             if ordinal in verifier.bad:
                 continue
             found = index.find(index.id(ordinal))
@@ -167,39 +174,57 @@ class _StoreVerification:
         if start is not None and start > first:
             what = "metadata: they end after the start of the first clip"
             self._front.append(Damage(what, None, MAX_HEADER_SIZE, first))
+        gaps = []
         for place in places:
             if start is not None and place.start > start:
-                self._verify_gap(start, place.start)
+                gaps.append((start, place.start))
             start = max(start or 0, place.end)
-        if start is not None and end > start:
-            self._verify_gap(start, end)
-        elif start is None:
-            self._verify_gap(index.segments[0].tail.offset, end)
+        gaps.append((index.segments[0].tail.offset if start is None else start, end))
+        live = {(place.start, place.end) for place in places}
+        for gap in reversed(gaps):  # a segment follows the clips that it describes
+            self._verify_gap(index, *gap, live)
 
-    def _verify_gap(self, start: int, end: int) -> None:
-        """Verify that bytes between clips are segments, or padding before raw frames."""
-        if end > start and not raw_padding(end):
-            end = self._before_padding(start, end)
+    def _verify_gap(self, index: Index, start: int, end: int, live: set[tuple[int, int]]) -> None:
+        """Verify that bytes between clips are segments, removed clips, or padding of raw frames."""
         while end > start:
             tail = _tail_at(self._source, end)
-            if tail is None or tail.offset < start or whole_segment(self._source, tail) is None:
+            if tail is not None and tail.offset >= start:
+                segment = whole_segment(self._source, tail)
+                before = None if segment is None else tail.offset
+                if segment is not None and index.dead:
+                    self._note_removed(segment, live)
+            else:
+                before = self._removed.get(end) or self._before_padding(start, end)
+            if before is None or before < start:
                 what = "index: no whole segment"
                 self._index_damage.append(Damage(what, None, start, end))
                 return
-            end = tail.offset
+            end = before
 
-    def _before_padding(self, start: int, end: int) -> int:
-        """Return the end of the segment before the zero bytes that end at `end`; at least `start`.
+    def _note_removed(self, segment: Segment, live: set[tuple[int, int]]) -> None:
+        """Note where the chunks of a segment's clips are that are not `live` any more."""
+        index = Index(self._finder, [segment])
+        for ordinal in segment.ordinals.tolist():
+            with suppress(FormatError):
+                _, start, end = place_of(index, ordinal)
+                if start < end and (start, end) not in live:
+                    self._removed[end] = start
 
-        The segment may itself end with zeros, but not all bytes of its digest are.
+    def _before_padding(self, start: int, end: int) -> int | None:
+        """Return what the zero bytes that end at `end` follow: a segment, a clip or `start`.
+
+        The segment may itself end with zeros, but not all bytes of its digest are. All bytes of a
+        removed clip may be zeros.
         """
+        if raw_padding(end):
+            return None
         nbytes = min(end - start, RAW_ALIGNMENT - 1)
         block = bytes(self._source.read_at(end - nbytes, nbytes))
         position = end - nbytes + len(block.rstrip(b"\0"))
-        for tail_end in range(position, min(position + DIGEST_SIZE, end) + 1):
+        for tail_end in range(position, min(position + DIGEST_SIZE + 1, end)):
             if tail_end == start or _tail_at(self._source, tail_end) is not None:
                 return tail_end
-        return end
+        return max((each for each in self._removed if position <= each < end), default=None)
 
     def _verify_rest(self, end: int, finder: Finder) -> None:
         """Distinguish damaged segments after the last intact one from an unfinished append."""
@@ -208,8 +233,7 @@ class _StoreVerification:
             return
         # The end of a segment is written last.
         tail = bytes(finder.read_at(max(end, size - TAIL_SIZE), TAIL_SIZE))
-        stop = size - TAIL_SIZE + len(SEGMENT_MAGIC)
-        if has_magic(self._source, end, stop) or _resembles_tail(tail, size):
+        if has_magic(self._source, end, size) or _resembles_tail(tail, size):
             what = "index: damaged; clips may be missing that recover finds"
             self._index_damage.append(Damage(what, None, end, size))
         else:

@@ -4,6 +4,10 @@ Valid data are never overwritten, so no crash and no failed write damages existi
 after the last intact segment belong to no clip. A clip is part of the store as soon as its segment
 is written, and is durable after `flush`.
 
+A change to existing clips is kept in memory, and so are the segments of all clips that are appended
+after it, until `flush` writes one segment with all of them. Its removed clips are given back to the
+file system when the writer is closed, if no other handle could still read them.
+
 The segment of a single clip leads to the previous one. To keep the chain short, segments are merged
 now and then: all of the last ones that hold at most twice as much as what has been merged so far. A
 chain of n clips then has about log n segments, and n clips cost n log n bytes of index.
@@ -11,14 +15,15 @@ chain of n clips then has about log n segments, and n clips cost n log n bytes o
 
 import os
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from threading import RLock
 from typing import Any, Self
 
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from ...exceptions import CodecError, FormatError
+from ...exceptions import CodecError, FormatError, NotFoundError
 from ...notice import notice
 from ...storage import disk
 from ...storage.file import FileSource
@@ -28,6 +33,7 @@ from ...storage.update import UpdateFile, forked_error
 from .format import (
     DIGEST_SIZE,
     MAX_FRAMES,
+    Changes,
     Chunks,
     Clips,
     Content,
@@ -68,6 +74,14 @@ class StoreWriter:
         self._end = index.end
         self._single = sum(each.tail.nclips == 1 for each in index.segments)
         self._is_dirty = False
+        # Segments, and the end of the data, before the first change that is not in the file; None
+        # without such a change.
+        self._before: tuple[tuple[Segment, ...], int] | None = None
+        # Ordinals of clips that were changed again before they were in the file, with the same
+        # chunks; and the extents of the chunks of removed clips, those since `_before` apart.
+        self._superseded: set[int] = set()
+        self._leaving: list[tuple[int, int]] = []
+        self._left: list[tuple[int, int]] = []
         self._has_rest = False  # whether bytes of a failed write may follow `_end`
         self._is_broken = False
         self._is_open = True
@@ -158,8 +172,10 @@ class StoreWriter:
         meta: Mapping[str, Any] | None,
         options: Options,
         nthreads: int | None,
+        *,
+        replaces: bool = False,
     ) -> None:
-        """Write a clip; see `FrameStore.append`."""
+        """Write a clip; see `FrameStore.append` and `FrameStore.replace`."""
         text = pack_meta(meta)
         notes: list[str] = []
 
@@ -168,39 +184,121 @@ class StoreWriter:
             encoder.notes = notes
             return encoder
 
-        self._append(id_, start)
+        self._append(id_, start, replaces=replaces)
         for note in notes:
             notice("%s: clip %.80r: %s", self.name, id_, note)
 
-    def append_encoded(self, id_: str, clip: EncodedClip) -> None:
+    def append_encoded(self, id_: str, clip: EncodedClip, *, replaces: bool = False) -> None:
         """Write a clip that was encoded elsewhere."""
-        self._append(id_, lambda: clip)
+        self._append(id_, lambda: clip, replaces=replaces)
 
-    def _append(self, id_: str, start: Callable[[], EncodedClip]) -> None:
+    def _append(self, id_: str, start: Callable[[], EncodedClip], *, replaces: bool) -> None:
         self._check_process()
-        if not isinstance(id_, str):
-            raise TypeError(f"an id must be a str, not {type(id_).__name__}")
         with self._lock:
             self._check_usable()
             self._cut_rest()
-            if self.index.find(id_) >= 0:
-                raise ValueError(f"there is a clip {id_!r:.80} already")
+            replaced = self._ordinal_of(id_) if replaces else self._check_free(id_)
+            if replaces:
+                self._begin()
             self._is_busy = True
             try:
-                self._write_clip(id_, start())
+                self._write_clip(id_, start(), replaced)
             except BaseException:
                 self._cut()
                 raise
             finally:
                 self._is_busy = False
-            self._single += 1
-            if self._single >= _MAX_SINGLE:
-                try:
-                    self._merge()
-                except OSError as err:  # the clip is in the file; the next flush tries again
-                    notice("%s: the index could not be merged: %s", self.name, err)
+            self._tidy()
 
-    def _write_clip(self, id_: str, encoder: EncodedClip) -> None:
+    def _tidy(self) -> None:
+        """Merge segments if there are too many."""
+        self._single += 1
+        if self._single >= _MAX_SINGLE:
+            try:
+                if self._before is None:
+                    self._merge()
+                else:
+                    self._gather()
+            except OSError as err:  # the clip is in the file; the next flush tries again
+                notice("%s: the index could not be merged: %s", self.name, err)
+
+    def remove(self, id_: str) -> None:
+        """Remove a clip."""
+        self._check_process()
+        with self._lock:
+            self._check_usable()
+            ordinal = self._ordinal_of(id_)
+            extents = self._extents_of(ordinal)
+            self._begin()
+            self.index.update((), removes=(ordinal,))
+            self._leaving += extents
+
+    def change(
+        self, id_: str, *, rename: str | None = None, meta: Mapping[str, Any] | None = None
+    ) -> int:
+        """Give a clip another id or other metadata, and return its new ordinal."""
+        self._check_process()
+        with self._lock:
+            self._check_usable()
+            self._cut_rest()
+            index, ordinal = self.index, self._ordinal_of(id_)
+            if rename is not None:
+                self._check_free(rename)
+            text = index.meta(ordinal)
+            if meta is not None:
+                # The header of a video follows its metadata.
+                text = b"".join((pack_meta(meta), *text.partition(b"\0")[1:]))
+            chunks = index.chunks_of(ordinal)
+            self._begin()
+            clips = self._clips_of(
+                id_ if rename is None else rename,
+                index.offset_of(ordinal),
+                index.nframes_of(ordinal),
+                index.format_bytes(ordinal),
+                ordinal,
+            )
+            packed = Chunks.pack(chunks.cbytes, chunks.filters)
+            content = Content(clips, packed, Metas.pack([text]))
+            self._add_clip(content, self._end, (), ordinal)
+            if ordinal >= self._first:
+                self._superseded.add(ordinal)
+            self._tidy()
+            return self.index.total - 1
+
+    def _ordinal_of(self, id_: str) -> int:
+        """Return the ordinal of a clip, which must exist."""
+        ordinal = self.index.find(_checked_id(id_))
+        if ordinal < 0:
+            raise NotFoundError(f"no clip {id_!r:.80} among {self.index.nclips}").at(path=self.name)
+        return ordinal
+
+    def _check_free(self, id_: str) -> int:
+        """Check that no clip has an id, and return -1."""
+        if self.index.find(_checked_id(id_)) >= 0:
+            raise ValueError(f"there is a clip {id_!r:.80} already")
+        return -1
+
+    def _extents_of(self, ordinal: int) -> list[tuple[int, int]]:
+        chunks = self.index.chunks_of(ordinal)
+        return [(chunks.start, chunks.end)] if chunks.end > chunks.start else []
+
+    def _clips_of(self, id_: str, offset: int, nframes: int, row: bytes, replaced: int) -> Clips:
+        """Return the section of a clip, which has the place of the one that it replaces."""
+        changes = None
+        if replaced >= 0:
+            own = np.array([self.index.total], np.int64)
+            place = np.array([self.index.place_of(replaced)], np.int64)
+            changes = Changes(own, place, own[:0], 0)
+        return Clips.of(
+            np.array([offset], "<u8"),
+            np.array([nframes], "<u4"),
+            np.zeros(1, "<u4"),
+            [pack_id(id_)],
+            [row],
+            changes=changes,
+        )
+
+    def _write_clip(self, id_: str, encoder: EncodedClip, replaced: int) -> None:
         position = start = self._end
         parts: list[bytes] = []
         waiting = 0
@@ -229,46 +327,114 @@ class StoreWriter:
         if encoder.nframes > MAX_FRAMES:
             raise ValueError(f"a clip has at most {MAX_FRAMES} frames, not {encoder.nframes}")
         parts.append(bytes(digests))
-        waiting += len(digests)
-        id_bytes = pack_id(id_)
-        clips = Clips.of(
-            np.array([start], "<u8"),
-            np.array([encoder.nframes], "<u4"),
-            np.zeros(1, "<u4"),
-            [id_bytes],
-            [encoder.format.pack()],
-        )
+        row = encoder.format.pack()
+        clips = self._clips_of(id_, start, encoder.nframes, row, replaced)
         chunks = Chunks.pack(np.array(cbytes, "<u4"), filters)
+        content = Content(clips, chunks, Metas.pack([encoder.text]))
+        extents = self._extents_of(replaced) if replaced >= 0 else []
+        self._add_clip(content, position, parts, replaced)
+        self._leaving += extents
+
+    def _add_clip(
+        self, content: Content, position: int, parts: Sequence[bytes], replaced: int
+    ) -> None:
+        """Write the last bytes of a clip, and its segment unless a change is not in the file."""
         last = self.index.segments[-1].tail
         tail, segment = pack_segment(
-            Content(clips, chunks, Metas.pack([encoder.text])),
-            offset=position + waiting,
+            content,
+            offset=position + sum(map(len, parts)),
             first_clip=last.total,
             previous=last.end if last.total else 0,
             compress=False,
+            total=last.total + 1,
         )
-        made = Segment(self.source, tail, clips)
+        is_kept = self._before is not None
+        made = Segment(self.source, tail, content.clips, content if is_kept else None)
+        data = b"".join(parts if is_kept else (*parts, segment))
         # The segment of an empty store leads nowhere.
-        replaced = 0 if self.index.nclips else 1
-        self._add_segment(position, b"".join((*parts, segment)), made, replaced)
+        removes = (replaced,) if replaced >= 0 else ()
+        self._add_segment(position, data, made, 0 if last.total else 1, removes)
 
-    def _add_segment(self, position: int, data: bytes, made: Segment, replaced: int) -> None:
-        """Write data that end with a segment, and add it to the index: both, or neither.
+    def _add_segment(
+        self,
+        position: int,
+        data: bytes,
+        made: Segment,
+        replaced: int,
+        removes: Collection[int] = (),
+        *,
+        commits: bool = False,
+    ) -> None:
+        """Write data, of which a segment is the end, and add it to the index: both, or neither.
 
         Python may raise KeyboardInterrupt at any call. An index with a clip behind `_end` would let
         the next write overwrite the clip.
         """
         index = self.index
-        before = index.segments, index.few
+        segments, gone = index.segments, index.gone
         self._is_dirty = self._has_rest = True
         try:
             self._file.write_at(position, data)
-            index.add(made, replaced)
-            self._end, self._has_rest = made.tail.end, False
+            if commits:
+                index.set((*segments[: len(segments) - replaced], made))
+            else:
+                index.update([made], replaced, removes)
+            self._end, self._has_rest = position + len(data), False
         except BaseException:
-            index.segments, index.few = before
+            index.set(segments, gone)
             self._cut(durably=True)
             raise
+
+    def _begin(self) -> None:
+        """Note the state in the file before its first change."""
+        if self._before is None:
+            self._before = self.index.segments, self._end
+
+    @property
+    def _first(self) -> int:
+        """First ordinal of the clips that are not in the file."""
+        return self.index.total if self._before is None else self._before[0][-1].tail.total
+
+    def rollback(self) -> None:
+        """Forget all changes since the last flush, and clips that were appended after the first."""
+        with self._lock:
+            if self._before is None:
+                return
+            segments, self._end = self._before
+            self.index.set(segments)
+            self._forget()
+            self._cut()
+
+    def _forget(self) -> None:
+        self._before, self._single = None, 0
+        self._superseded, self._leaving = set(), []
+
+    def _gather(self, *, commits: bool = False) -> None:
+        """Merge the segments that are not in the file into one; with `commits`, write that."""
+        if self._before is None:
+            return
+        index, before = self.index, self._before[0]
+        # The segment of an empty store leads nowhere, and is replaced by the first one.
+        kept = before if before[-1].tail.total else ()
+        segments = index.segments[len(kept) :]
+        removed = index.gone - self._superseded if commits else frozenset[int]()
+        if not segments and not removed:
+            return
+        dead = index.dead + sum(stop - start for start, stop in self._leaving)
+        contents = [index.content(each) for each in segments]
+        content = merged(segments, contents, self._superseded, removed, dead)
+        tail, packed = pack_segment(
+            content,
+            offset=self._end,
+            first_clip=self._first,
+            previous=kept[-1].tail.end if kept else 0,
+            compress=commits,
+            total=index.total + len(removed),
+        )
+        made = Segment(self.source, tail, content.clips, None if commits else content)
+        data = packed if commits else b""
+        self._add_segment(self._end, data, made, len(segments), commits=commits)
+        self._single = 0
 
     def _cut(self, *, durably: bool = False) -> None:
         """Cut off the bytes that a failed append has written.
@@ -300,6 +466,12 @@ class StoreWriter:
 
     def _flush(self) -> None:
         self._cut_rest()
+        if self._before is not None:
+            # The new chunks must be on disk before the segment that removes the old ones.
+            self._file.sync()
+            self._gather(commits=True)
+            self._left += self._leaving
+            self._forget()
         if self._is_dirty:
             # A merged segment must not be on disk before the segments it leads to.
             self._file.sync()
@@ -314,8 +486,11 @@ class StoreWriter:
             if len(segments) < 2:
                 self._single = 0
                 return False
+            first = segments[0].tail
+            removed = {n for each in segments for n in each.removed if n < first.first_clip}
             try:
-                content = merged([self.index.content(each) for each in segments])
+                contents = [self.index.content(each) for each in segments]
+                content = merged(segments, contents, self.index.removed, removed, self.index.dead)
             except (FormatError, CodecError):
                 # If a segment is damaged, replaced or not, the chain stays unchanged.
                 if segments == self._mergeable():
@@ -323,13 +498,13 @@ class StoreWriter:
                     return False
                 continue
             break
-        first = segments[0].tail
         tail, packed = pack_segment(
             content,
             offset=self._end,
             first_clip=first.first_clip,
             previous=first.previous,
             compress=True,
+            total=self.index.total,
         )
         made = Segment(self.source, tail, content.clips)
         self._add_segment(self._end, packed, made, len(segments))
@@ -342,12 +517,13 @@ class StoreWriter:
         nclips = nchunks = nbytes = 0
         for segment in reversed(self.index.segments):
             tail = segment.tail
-            nclips += tail.nclips
+            own = tail.nclips + len(segment.removed)
+            nclips += own
             nchunks += tail.nchunks
             nbytes += tail.sections[2].decoded
             if taken and (
-                tail.nclips > 2 * (nclips - tail.nclips)
-                or not tail.nclips
+                own > 2 * (nclips - own)
+                or not tail.total
                 or nclips > MAX_CLIPS
                 or nchunks > MAX_CHUNKS
                 or nbytes > MAX_METAS_NBYTES
@@ -368,8 +544,21 @@ class StoreWriter:
                     self._flush()
                     if self._target:
                         self._file.publish(self._target, self._replaced)
+                    self._free()
             finally:
                 self._close_files()
+
+    def _free(self) -> None:
+        """Give the chunks of removed clips back to the file system.
+
+        No reader of an earlier state may find them to be zeros, so they stay if another handle, a
+        map or a forked process has the file open. A handle opened later reads the new state.
+        """
+        self.source.close()
+        with suppress(OSError):  # all changes are in the file
+            if self._left and self._file.is_only_opened():
+                for start, stop in self._left:
+                    self._file.punch(start, stop - start)
 
     @property
     def is_mine(self) -> bool:
@@ -385,6 +574,11 @@ class StoreWriter:
         """Release the lock without syncing anything; a file that is late does not appear."""
         self._is_open = False
         self._close_files()
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there are changes that are not in the file."""
+        return self._before is not None
 
     def _close_files(self) -> None:
         self._file.close()
@@ -409,6 +603,13 @@ class StoreWriter:
                 f"{self.name}: an append failed, and what it wrote could not be cut off; "
                 "close the store and open it again"
             )
+
+
+def _checked_id(id_: str) -> str:
+    """Return an id; TypeError if it is not a str."""
+    if not isinstance(id_, str):
+        raise TypeError(f"an id must be a str, not {type(id_).__name__}")
+    return id_
 
 
 def _locked(target: str, *, locking: bool) -> UpdateFile | None:

@@ -42,6 +42,7 @@ class Index {
     // A segment that is intact but lists invalid clips is an error: none replaces it.
     for (const segment of segments) {
       segment.clips = clipsOf(segment);
+      segment.changes = segment.columns.changes;
       segment.sections = segment.columns = null;
     }
     return segments.reverse();
@@ -103,10 +104,11 @@ class Index {
     const tail = block.subarray(-TAIL), view = viewOf(tail);
     if (!MAGIC.every((byte, k) => tail[k] === byte)) return null;
     if (!isEqual(xxh3Digest(tail.subarray(0, 144)), tail.subarray(144))) return null;
-    need(view.getUint16(8, true) === 1 && !view.getUint16(10, true), "unsupported", "a segment of a later version");
+    const isChanged = view.getUint16(10, true) === 1, extra = isChanged ? view.getUint32(139, true) + tail[143] * 2 ** 32 : 0;
+    need(view.getUint16(8, true) === 1 && view.getUint16(10, true) <= 1, "unsupported", "a segment of a later version");
     const nformats = view.getUint32(12, true);
     const [nclips, nchunks, first, start, nbytes, previous] = [16, 24, 32, 40, 48, 56].map((field) => u64(view, field));
-    if (start + nbytes !== end || previous > start || first > 2 ** 52) return null;
+    if (start + nbytes !== end || previous > start || first > 2 ** 52 || isChanged !== extra > 0) return null;
     const places = [];
     let place = start;
     for (let k = 0; k < 3; k++) {
@@ -130,7 +132,7 @@ class Index {
         need(each.decoded <= MAX_SECTION, "unsupported", "a section of the index is too large for this reader");
         sections.push(await section(block.subarray(each.at - at, each.at - at + each.stored), each));
       }
-      const segment = { first, nclips, nchunks, nformats, start, end, previous, total: first + nclips };
+      const segment = { first, nclips, nchunks, nformats, start, end, previous, isChanged, total: first + nclips + extra };
       return Object.assign(segment, { sections, columns: columnsOf(segment, sections[0]) });
     } catch (error) {
       if (error instanceof ReadError && error.kind !== "unsupported") return null;
@@ -151,7 +153,22 @@ const listOf = (count, get) => Array.from({ length: count }, (_, i) => get(i));
 // Groups of video differ in length, so the format has their number.
 const chunksOf = (row, nframes) => row[0] === VIDEO ? viewOf(row).getUint32(56, true) : Math.ceil(nframes / row[1]);
 
-function columnsOf({ nclips, nchunks, nformats, start }, clips) {
+// Returns the ordinals of the clips, those whose places they have, and those of removed clips.
+function changesOf({ first, nclips, nformats, total, isChanged }, clips) {
+  const own = listOf(nclips, (i) => first + i);
+  if (!isChanged) return { ordinals: own, ranks: own, removed: [], at: 0 };
+  const view = viewOf(clips), room = clips.length - 16 - 52 * nclips - 64 * nformats;
+  const nremoved = room >= 0 ? u64(view, 0) : Infinity, at = 16 + 16 * nclips + 8 * nremoved;
+  need(8 * nremoved <= room, "format", "changes of clips");
+  const numbers = listOf(2 * nclips + nremoved, (i) => u64(view, 16 + 8 * i));
+  const ordinals = numbers.slice(0, nclips), ranks = numbers.slice(nclips, 2 * nclips), removed = numbers.slice(2 * nclips);
+  const isValid = (list, low) => list.every((each, i) => each >= (i ? list[i - 1] + 1 : low) && each < total);
+  need(isValid(ordinals, first) && isValid(removed, 0) && ranks.every((each, i) => each <= ordinals[i]), "format", "changes of clips");
+  return { ordinals, ranks, removed, at };
+}
+
+function columnsOf(segment, section) {
+  const { nclips, nchunks, nformats, start } = segment, changes = changesOf(segment, section), clips = section.subarray(changes.at);
   const view = viewOf(clips), base = 36 * nclips, u32 = (at) => listOf(nclips, (i) => view.getUint32(at * nclips + 4 * i, true));
   const offsets = listOf(nclips, (i) => u64(view, 8 * i)), nframes = u32(8), formats = u32(12), order = u32(32);
   const ends = listOf(nclips, (i) => u64(view, 16 * nclips + 8 * i));
@@ -163,7 +180,7 @@ function columnsOf({ nclips, nchunks, nformats, start }, clips) {
   need(rows.every((row) => row[1]), "format", "frames per chunk");
   const counts = nframes.map((each, i) => chunksOf(rows[formats[i]], each));
   need(counts.reduce((sum, each) => sum + each, 0) === nchunks, "format", "the clips have another number of chunks");
-  return { offsets, nframes, formats, ends, rows, ids, counts };
+  return { offsets, nframes, formats, ends, rows, ids, counts, changes };
 }
 
 function clipsOf({ nclips, nchunks, start, columns, sections: [, chunks, metas] }) {
@@ -267,7 +284,11 @@ function textOf(bytes) {
   }
 }
 
-// Returns the segments of a store in the order of their clips.
+// Returns the segments of a store, and its clips in order.
 export async function readIndex(source) {
-  return new Index(source).find();
+  const segments = await new Index(source).find(), removed = new Set(segments.flatMap((each) => each.changes.removed));
+  const found = segments.flatMap(({ clips, changes: { ordinals, ranks } }) =>
+    clips.map((clip, i) => ({ clip, ordinal: ordinals[i], rank: ranks[i] })));
+  const live = found.filter((each) => !removed.has(each.ordinal)).sort((a, b) => a.rank - b.rank);
+  return { segments, clips: live.map((each) => each.clip) };
 }

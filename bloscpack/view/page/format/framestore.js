@@ -35,8 +35,7 @@ export async function openStore(source) {
     if (!(error instanceof ReadError)) throw error;
     store.notices.add(`The attributes of the store cannot be read: ${error.message}`);
   }
-  store.segments = await readIndex(source);
-  store.clips = store.segments.flatMap((segment) => segment.clips);
+  Object.assign(store, await readIndex(source));
   store.byId = new Map(store.clips.map((clip) => [clip.id, clip]));
   return store;
 }

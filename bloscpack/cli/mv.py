@@ -1,0 +1,24 @@
+"""``blpk mv``: rename a part of a file."""
+
+import argparse
+
+from ..filetypes.compact import open_parts
+from .console.inputfile import check_input, one_input
+from .console.status import ExitCode, UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Give a clip of a frame store another id; it keeps its place."
+    parser.add_argument("part", metavar="FILE::/OLD", help="clip of a frame store")
+    parser.add_argument("name", metavar="NEW", help="new id, which no other clip may have")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rename."""
+    place = one_input(args.part)
+    if not place.inner:
+        raise UsageError(f"expected FILE::/OLD, not '{place}': mv does not rename whole files")
+    check_input(place.whole, "file")
+    with open_parts(place.path) as store:
+        store.rename(place.inner, args.name)
+    return ExitCode.OK
