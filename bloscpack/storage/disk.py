@@ -140,8 +140,10 @@ def punch(fd: int, offset: int, nbytes: int) -> None:
         import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
+    # glibc has both, and only this one takes 64 bits on every machine; musl has only the other.
+    fallocate = getattr(libc, "fallocate64", libc.fallocate)
     start, count = ctypes.c_int64(first), ctypes.c_int64(stop - first)
-    if libc.fallocate64(fd, _PUNCH_HOLE | _KEEP_SIZE, start, count):
+    if fallocate(fd, _PUNCH_HOLE | _KEEP_SIZE, start, count):
         error = ctypes.get_errno()
         if error not in _UNSUPPORTED:
             raise OSError(error, os.strerror(error))
