@@ -4,13 +4,10 @@ Rows are stored one after the other, along the first axis in C order and along t
 Fortran order. So appending rows means appending their bytes and updating the shape.
 """
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
-from threading import RLock
 from typing import Any, Self
 
 import numpy as np
@@ -20,16 +17,12 @@ from ..container.front import Verify
 from ..container.reader import Container
 from ..exceptions import NotANumpyArray
 from ..format.chunkgrid import ChunkGrid
-from ..format.header import FEATURE_ARRAY_CHUNKS
-from ..format.metadata import encode_values, json_values
-from ..format.rounding import Rounding
-from ..notice import warn_unclosed
 from ..storage.protocol import closed_on_error
-from ..types import AnyArray, BytesLike
-from .arraylike import as_array
-from .arraymetadata import Description, check_nbytes, stored_view, unpack_array_metadata
-from .dtype import Dtype, cast_exactly
-from .layout import cut_grid, item_encoder
+from ..types import BytesLike
+from .arraymetadata import Description, check_nbytes, unpack_array_metadata
+from .dtype import Dtype
+from .layout import cut_grid
+from .writable import WritableArray
 
 
 class GridRows:
@@ -75,39 +68,28 @@ def _grid_rows(grid: ChunkGrid, metadata: Any) -> GridRows:
     return GridRows(grid)
 
 
-class RowAppender:
+class RowAppender(WritableArray):
     """Array in a file to which rows are appended; takes ownership of `appender`.
 
     `description` is (dtype, shape, is_fortran) of the array before appending; `metadata` are those
-    of the file, with or without those of an array. `committed_attrs` are as of the last flush.
+    of the file, with or without those of an array.
     """
 
     def __init__(
         self, appender: Appender, description: Description, metadata: Any, name: str
     ) -> None:
-        self.dtype, shape, self._is_fortran = description
+        shape = description[1]
         if not shape:
             raise ValueError("an array without dimensions has no rows to append to")
-        self._row_shape = shape[:-1] if self._is_fortran else shape[1:]
-        self._row_nbytes = prod(self._row_shape) * self.dtype.itemsize
+        super().__init__(appender.growth, description, metadata, name, appender.chunk_size)
         if not self._row_nbytes:
+            self._is_open = False
             raise ValueError(
                 f"rows of shape {self._row_shape} and {self.dtype} have zero bytes to append"
             )
         self._appender = appender
-        self._name = name
-        self._metadata = metadata
-        self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
-        self._rounding = Rounding.stored(metadata, self.dtype, appender.chunk_size)
-        items = None
-        if appender.growth.header.features & FEATURE_ARRAY_CHUNKS:
-            hint = metadata.get("access") if self._is_array else None
-            items = item_encoder(description, hint if hint == "series" else None)
-        appender.encode_with(self._rounding, items)
-        self._committed = self._encoded_attrs()
-        self.committed_attrs = json.loads(self._committed)
-        self._lock = RLock()
-        self._is_open = True
+        features = appender.growth.header.features
+        appender.encode_with(self._rounding, self._item_encoder(features, shape))
 
     @classmethod
     def open(
@@ -134,23 +116,10 @@ class RowAppender:
             return cls(appender, description, metadata, os.fspath(path))
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         """Shape of the array, including appended rows."""
         nrows = self._appender.nbytes // self._row_nbytes
         return (*self._row_shape, nrows) if self._is_fortran else (nrows, *self._row_shape)
-
-    @property
-    def keeps_attrs(self) -> bool:
-        """Whether the file can store attrs."""
-        return isinstance(self._metadata, dict)
-
-    @property
-    def attrs(self) -> dict[str, Any]:
-        """User's part of the metadata; may be changed in place until it is committed."""
-        if not self._is_array:
-            return self._metadata if isinstance(self._metadata, dict) else {}
-        attrs: dict[str, Any] = self._metadata.setdefault("attrs", {})
-        return attrs
 
     def append(self, rows: Any) -> None:
         """Append rows, or one row. The caller may reuse their memory when this returns."""
@@ -158,157 +127,26 @@ class RowAppender:
         with self._alone():
             self._appender.append(content)
 
-    def update_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Set some of the attrs, which must be JSON values."""
-        attrs = json_values(dict(attrs), "attrs")  # raises before any change
-        with self._alone():
-            if self._metadata is None:
-                raise ValueError("the file cannot store attrs: it has no metadata section")
-            if not self._is_array and not isinstance(self._metadata, dict):
-                raise ValueError(
-                    "the file cannot store attrs: its metadata are a "
-                    f"{type(self._metadata).__name__}, not a mapping"
-                )
-            self._check_attrs(attrs)
-            self.attrs.update(attrs)
-
-    def replace_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Replace all attrs."""
-        attrs = json_values(dict(attrs), "attrs")
-        with self._alone():
-            if not self.keeps_attrs:
-                raise ValueError("the file cannot store attrs: it has no metadata section")
-            self._check_attrs(attrs)
-            if self._is_array:
-                self._metadata["attrs"] = dict(attrs)
-            else:
-                self._metadata = dict(attrs)
-
-    def flush(self) -> None:
-        """Make appended rows durable; does nothing if nothing was appended."""
-        with self._alone():
-            if self._rounding is not None:
-                self._rounding.record(self.attrs)
-            encoded = self._encoded_attrs()
-            self._appender.commit(self._described(), is_changed=encoded != self._committed)
-            self._committed, self.committed_attrs = encoded, json.loads(encoded)
-
     def view(self, *, verify: Verify) -> Container:
         """Return a container that reads the file, including appended rows."""
         with self._alone():
             metadata = self._described() if self._appender.has_grid else None
             return Container.open(self._appender.view(metadata), verify=verify)
 
-    def abandon(self) -> None:
-        """Close without flushing: rows appended since the last flush are discarded."""
-        with self._lock if self._appender.growth.is_mine else nullcontext():  # see `_alone`
-            self._is_open = False
-            self._appender.close()
-
-    def close(self) -> None:
-        """Flush and close; idempotent.
-
-        If flushing fails, rows appended since the last flush are discarded. In a forked child
-        nothing is written, since the file belongs to the parent.
-        """
-        if not self._appender.growth.is_mine:
-            self.abandon()
-            return
-        with self._lock:
-            if not self._is_open:
-                return
-            try:
-                if not self._appender.is_broken:
-                    self.flush()
-            finally:
-                self.abandon()
-
-    def __del__(self) -> None:
-        # If __init__ failed, the attributes may be missing.
-        if not getattr(self, "_is_open", False) or not self._appender.growth.is_mine:
-            return
-        is_there = self._appender.growth.is_published
-        outcome = (
-            "the file is as of the last flush, and rows appended since are lost"
-            if is_there
-            else "no file was made, and its rows are lost"
-        )
-        try:
-            warn_unclosed("array" if is_there else "Writer", self._name, outcome, self)
-        finally:
-            self.abandon()
-
     @property
     def is_published(self) -> bool:
         """Whether the file exists under its final name."""
-        return self._appender.growth.is_published
+        return self._file.is_published
 
-    def _check_attrs(self, attrs: Mapping[str, Any]) -> None:
-        if self._rounding is not None:
-            self._rounding.check_attrs(attrs)
+    def _commit(self, metadata: Any, *, is_changed: bool) -> None:
+        self._appender.commit(metadata, is_changed=is_changed)
 
-    def _described(self) -> Any:
-        """Return the current metadata, with the current shape."""
-        if not self._is_array:
-            return json.loads(self._encoded_attrs())
-        metadata = {**self._metadata, "shape": list(self.shape)}
-        if not metadata.get("attrs", True):
-            del metadata["attrs"]  # empty attrs are not stored
-        elif "attrs" in metadata:
-            metadata["attrs"] = json.loads(self._encoded_attrs())
-        # A copy: the caller may change nested values, and a commit compares with the last one.
-        return json.loads(json.dumps(metadata))
+    def _release(self) -> None:
+        self._appender.close()
 
-    def _encoded_attrs(self) -> str:
-        attrs = self._metadata.get("attrs", {}) if self._is_array else self._metadata
-        return encode_values(attrs, "attrs")
-
-    def _content_of(self, rows: Any) -> memoryview:
-        """Return the bytes of `rows` in storage order; raises if they do not fit."""
-        # One string may be a row, although `as_array` refuses strings.
-        given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
-        if given.dtype != self.dtype:
-            given = self._cast(given, is_array=hasattr(rows, "dtype"))
-        row_shape, fortran = self._row_shape, self._is_fortran
-        if given.shape != row_shape:
-            found = given.shape[:-1] if fortran else given.shape[1:]
-            if given.ndim != len(row_shape) + 1 or found != row_shape:
-                lengths = (*row_shape, "n") if fortran else ("n", *row_shape)
-                raise ValueError(
-                    f"rows must have shape ({', '.join(map(str, lengths))}), or one row "
-                    f"{row_shape}, not {given.shape}"
-                )
-        stored = np.ascontiguousarray(given.T if fortran else given)
-        return stored_view(stored, False).toreadonly()
-
-    def _cast(self, given: AnyArray, *, is_array: bool) -> AnyArray:
-        exact = cast_exactly(given, self.dtype)
-        if exact is not None:
-            return exact
-        # Python numbers have no dtype: numpy makes [1] int64 and [0.1] float64, so these are
-        # accepted if their values fit.
-        if not is_array and given.dtype.kind in "biufc" and self.dtype.kind in "biufc":
-            with np.errstate(all="ignore"):
-                cast = given.astype(self.dtype)
-            is_rounded = given.dtype.kind in "fc" and np.can_cast(
-                given.dtype, self.dtype, "same_kind"
-            )
-            if is_rounded or np.array_equal(cast.astype(given.dtype), given):
-                return cast
-        raise TypeError(
-            f"rows are {given.dtype}, which cannot be cast to {self.dtype} without loss; "
-            f"convert them with astype"
-        )
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the lock of the open file."""
-        # First, as a thread that a forked child does not have may hold its copy of the lock.
-        self._appender.growth.check_mine()
-        with self._lock:
-            if not self._is_open:
-                raise ValueError("I/O operation on a closed file")
-            yield
+    @property
+    def _is_broken(self) -> bool:
+        return self._appender.is_broken
 
 
 def described_rows(dtype: Dtype, shape: tuple[int | None, ...]) -> Description:
