@@ -39,6 +39,7 @@ ProgressOption: TypeAlias = Progress | Updates | bool | None
 
 # Words that parameters take, for type checkers and editors; at run time each function checks them.
 Mode: TypeAlias = Literal["r", "a"]
+ArrayMode: TypeAlias = Literal["r", "a", "r+"]
 Codec: TypeAlias = Literal["zstd", "lz4", "lz4hc", "blosclz", "zlib", "auto"]
 Shuffle: TypeAlias = Literal["auto", "none", "byte", "bit"] | int
 Access: TypeAlias = Literal["rows", "tiles", "series"]

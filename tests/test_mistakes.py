@@ -49,7 +49,7 @@ def append(rows: Any) -> None:
 bp_: Any = bp  # type checkers find most of these by themselves
 MISTAKES: list[tuple[str, Callable[[Case], object], type[Exception], str]] = [
     ("mode w", lambda _: bp_.open("a.blp", "w"), ValueError, "bloscpack.Writer make a new file"),
-    ("mode r+", lambda _: bp_.open("a.blp", "r+"), ValueError, "'a' appends rows"),
+    ("mode x", lambda _: bp_.open("a.blp", "x"), ValueError, r"'r\+' changes an array"),
     ("store", lambda _: bp_.frames.open("s.blp", "w"), ValueError, "frames.create makes a new"),
     ("no file", lambda _: bp.open("no.blp"), FileNotFoundError, "no.blp"),
     ("folder", lambda _: bp.open("folder"), IsADirectoryError, "a folder, not a file"),
@@ -65,7 +65,7 @@ MISTAKES: list[tuple[str, Callable[[Case], object], type[Exception], str]] = [
     ("indices", lambda c: c.array[1, 2, 3], IndexError, "2 dimensions, 3 were indexed"),
     ("two lists", lambda c: c.array[[1], [2]], TypeError, r"a\.oindex"),
     ("mask", lambda c: c.array[ROWS > 3], TypeError, "index that with numpy"),
-    ("assignment", lambda c: c.array.__setitem__(0, 1), TypeError, "read, change and save them"),
+    ("assignment", lambda c: c.array.__setitem__(0, 1), TypeError, r"open it with mode 'r\+'"),
     ("attrs", lambda c: c.array.attrs.update(x=1), TypeError, "open it with mode 'a'"),
     ("mean", lambda c: c.array.mean(), AttributeError, r"a\[\.\.\.\] is a numpy array"),
     ("append", lambda c: c.array.append(ROWS), ValueError, "open it with mode 'a' to append"),

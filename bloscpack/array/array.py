@@ -13,11 +13,12 @@ from ..container.front import Verify
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container
 from ..exceptions import BloscpackError
+from ..format.header import MAX_HEADER_SIZE, is_log
 from ..parallel.imports import importing
 from ..storage.file import Place, open_source
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
-from ..types import AnyArray, Mode, OnLostChunk
+from ..types import AnyArray, ArrayMode, OnLostChunk
 from .arraymetadata import StoredArray, describe_content, new_array, stored_view
 from .attrs import read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
@@ -26,7 +27,8 @@ from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
 
 if TYPE_CHECKING:
-    from .rowappender import RowAppender
+    from .changes import ArrayChanges
+    from .writable import WritableArray
 
 Out = TypeVar("Out")
 
@@ -88,6 +90,7 @@ class Array(StoredArray):
     __slots__ = (
         "_attrs",
         "_described",
+        "_mode",
         "_nthreads",
         "_shown_attrs",
     )
@@ -95,7 +98,7 @@ class Array(StoredArray):
     def __init__(
         self,
         path: Any,
-        mode: Mode = "r",
+        mode: ArrayMode = "r",
         *,
         verify: Verify = True,
         nthreads: int | None = None,
@@ -103,18 +106,19 @@ class Array(StoredArray):
         locking: bool = True,
     ) -> None:
         self._nthreads = nthreads
+        self._mode = mode
         self._is_open = self._is_seen = True
-        self._rows: RowAppender | None = None
+        self._rows: WritableArray | None = None
         # Decoded on first use.
         self._attrs: dict[str, Any] | None = None
         self._shown_attrs: dict[str, Any] | None = None
         place = path if isinstance(path, ByteSource) else Place.of(path)
-        if mode == "a":
+        if mode != "r":
             if isinstance(place, Place) and place.inner:
                 raise ValueError(f"{place.path!r:.200} is an archive: {_ARCHIVE_ADVICE}")
             where = place.path if isinstance(place, Place) else place
-            refuse_url(where, "appended to")
-            self._open_rows(where, verify, locking)
+            refuse_url(where, "appended to" if mode == "a" else "changed")
+            self._open_rows(where, mode, verify, locking)
             return
         source = _open(place, storage_options) if isinstance(place, Place) else place
         self._container = container = Container.open(source, verify=verify)
@@ -160,7 +164,8 @@ class Array(StoredArray):
         """Return what to do instead of changing this handle."""
         if "::/" in (self.name or ""):
             return _ARCHIVE_ADVICE
-        return f"open it with mode 'a' to {purpose}"
+        mode = "r+" if purpose in ("change it", "resize it") else "a"
+        return f"open it with mode {mode!r} to {purpose}"
 
     def __len__(self) -> int:
         if not self.shape:
@@ -447,8 +452,8 @@ class Array(StoredArray):
 
     @property
     def mode(self) -> str:
-        """Mode of the handle: "a" if rows can be appended, else "r"."""
-        return "r" if self._rows is None else "a"
+        """Mode of the handle: "r", "a" or "r+"."""
+        return self._mode
 
     def append(self, rows: Any) -> None:
         """Append rows along the first axis, or along the last axis in Fortran order.
@@ -478,6 +483,46 @@ class Array(StoredArray):
         appender.append(rows)
         self._described = self.dtype, appender.shape, self.is_fortran
         self._is_seen = False  # the file is consulted on the next read
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Set a selection to `value`, in mode "r+"; `flush` or `close` writes it to the file.
+
+        Any index that numpy assigns to. Values are broadcast. Floats may be rounded to the type of
+        the array, other values must fit it.
+
+        Raises
+        ------
+        TypeError
+            The mode is not "r+", or the values cannot be cast.
+        ValueError
+            They do not fit the selection or the type.
+        IndexError
+            The index is out of bounds.
+        FormatError, CodecError
+            A chunk that changes in part is damaged.
+        """
+        changes = self._changes("change it")
+        changes.assign(index, value)
+        self._is_seen = False
+
+    def resize(self, *shape: Any) -> None:
+        """Change the shape, in mode "r+": new items are 0, others are lost.
+
+        Parameters
+        ----------
+        *shape : int or tuple of int
+            As many lengths as there are axes. Without a chunk grid, only the first axis can change
+            (the last in Fortran order).
+
+        Raises
+        ------
+        TypeError, ValueError
+            The mode is not "r+", or the chunks do not allow the shape.
+        """
+        changes = self._changes("resize it")
+        changes.resize(shape[0] if len(shape) == 1 else shape)
+        self._described = self.dtype, changes.shape, self.is_fortran
+        self._is_seen = False
 
     def update_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Set some of the attrs; `flush` or `close` writes them to the file.
@@ -536,13 +581,18 @@ class Array(StoredArray):
             self._rows.abandon()  # rows since the last flush may be incomplete
         self.close()
 
-    def _open_rows(self, path: Any, verify: Verify, locking: bool) -> None:
+    def _open_rows(self, path: Any, mode: ArrayMode, verify: Verify, locking: bool) -> None:
         if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
+            raise TypeError(f"mode {mode!r} needs a path, not {type(path).__name__!r}")
+        with open(path, "rb") as file:
+            changes = mode == "r+" or is_log(file.read(MAX_HEADER_SIZE))
         with importing:  # on use: most programs only read
-            from .rowappender import RowAppender
-
-        rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
+            if changes:
+                from .changes import ArrayChanges
+            else:
+                from .rowappender import RowAppender
+        opener = ArrayChanges if changes else RowAppender
+        rows: WritableArray = opener.open(path, nthreads=self._nthreads, locking=locking)
         try:
             self._container = rows.view(verify=verify)
             self._described = describe_content(self._container)
@@ -551,7 +601,13 @@ class Array(StoredArray):
             raise
         self._rows = rows
 
-    def _writable_rows(self) -> "RowAppender":
+    def _changes(self, purpose: str) -> "ArrayChanges":
+        if self._mode != "r+":
+            raise TypeError(f"the file is not open for changes: {self._growth_advice(purpose)}")
+        changes: ArrayChanges = self._writable_rows()  # type: ignore[assignment]
+        return changes
+
+    def _writable_rows(self) -> "WritableArray":
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array: open the file again")
         if self._rows is None:

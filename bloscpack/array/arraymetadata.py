@@ -195,12 +195,6 @@ class StoredArray(Described):
                 f"{type(self).__name__!r} object has no attribute {name!r}{advice}"
             )
 
-    def __setitem__(self, index: Any, value: Any) -> Never:
-        raise TypeError(
-            "arrays in files cannot be changed in place: read, change and save them; "
-            "rows can be appended"
-        )
-
     def __delitem__(self, index: Any) -> Never:
         raise TypeError("items cannot be deleted from an array in a file: save the others instead")
 

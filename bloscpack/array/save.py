@@ -15,6 +15,7 @@ from ..parallel.progressbar import as_progress
 from ..storage.protocol import ByteSink
 from ..storage.remote.prefetch import prefetched
 from ..storage.sink import open_sink
+from ..storage.url import refuse_url
 from ..types import Path, Progress, ProgressOption, explain_keywords
 from .array import Array
 from .arraylike import as_array, is_dask_array
@@ -40,6 +41,7 @@ def save(
     nthreads: int | None = None,
     progress: ProgressOption = None,
     overwrite: bool = True,
+    changeable: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[SaveOptions],
 ) -> None:
@@ -99,6 +101,9 @@ def save(
     overwrite : bool, default True
         Replace an existing file. With False it is refused, before anything is compressed and again
         before the new file would replace it.
+    changeable : bool, default False
+        Write the file that any other one becomes when it is changed by ``open(path, "r+")``, of
+        format version 4, which bloscpack 0.16 cannot read. `path` must be local.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL (keys, ``endpoint_url``).
 
@@ -141,6 +146,8 @@ def save(
     """
     if like is not None and not isinstance(like, Array):
         raise TypeError(f"like must be an open bloscpack.Array, not {type(like).__name__!r}")
+    if changeable:
+        _check_local(path)
     array, options = without_labels(array, options)
     if is_dask_array(array):
         _save_by_parts(
@@ -151,12 +158,23 @@ def save(
             overwrite=overwrite,
             storage_options=storage_options,
         )
-        return
-    plan = plan_file(array, options, like)
-    with open_sink(
-        path, storage_options, front_nbytes=plan.front_nbytes, overwrite=overwrite
-    ) as sink:
-        plan.write(sink, nthreads=nthreads, progress=as_progress(progress))
+    else:
+        plan = plan_file(array, options, like)
+        with open_sink(
+            path, storage_options, front_nbytes=plan.front_nbytes, overwrite=overwrite
+        ) as sink:
+            plan.write(sink, nthreads=nthreads, progress=as_progress(progress))
+    if changeable:
+        with importing:  # on use: few files change
+            from .changes import make_changeable
+
+        make_changeable(path, nthreads=nthreads)
+
+
+def _check_local(path: Path | IO[bytes]) -> None:
+    refuse_url(path, "changed in place")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"changeable needs a path, not {type(path).__name__!r}")
 
 
 def _given(options: SaveOptions) -> dict[str, Any]:
@@ -247,9 +265,16 @@ def plan_file(
 def _copy(
     array: Array, sink: ByteSink, *, nthreads: int | None = None, progress: Progress | None = None
 ) -> None:
-    """Copy the file of an array byte for byte, and verify its chunks."""
+    """Copy the file of an array byte for byte, a log in its smallest form; verify its chunks."""
     container = array.container
     source, end = container.source, 0
+    if container.front.commit is not None:
+        with importing:  # on use: few files change
+            from ..container.compact import compact_parts
+
+        for part in compact_parts(container):
+            sink.write(part)
+        return
     # Without the check, bytes of before and after an append could be mixed.
     if not source.is_changed():
         digest_nbytes = container.header.checksum.nbytes

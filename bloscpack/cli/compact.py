@@ -11,10 +11,10 @@ from .console.status import ExitCode, UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write each file again without the clips that were removed from it, and replace it when "
+        "Write each file again without what was removed from it, and replace it when "
         "the new one is complete. Stored chunks are copied as they are."
     )
-    parser.add_argument("files", metavar="FILE", nargs="+", help="frame store, or pattern")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="frame store, array, or pattern")
 
 
 def run(args: argparse.Namespace) -> int:

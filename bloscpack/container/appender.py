@@ -137,7 +137,7 @@ class Appender:
             rest = range(container.front.nstable, container.nchunks)
             chunks = [container.read_chunk(index) for index in rest]
             tail = b"".join(chunks) if cutter is None else cutter.join(chunks)
-            params = _params_of(container)
+            params = params_of(container)
             return cls(growth, params, tail, cutter, nthreads=nthreads), metadata
 
     @classmethod
@@ -321,7 +321,7 @@ class Appender:
         self.growth.check_mine()
 
 
-def _params_of(container: Container) -> CodecParams:
+def params_of(container: Container) -> CodecParams:
     """Return the compression parameters of the last full chunk of a file, or of its only chunk."""
     # The last chunk of a row of a grid may be small; the first is the largest.
     index = max(container.front.nstable - 1, 0) if container.grid is None else 0

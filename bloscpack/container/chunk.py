@@ -166,6 +166,10 @@ class StoredChunks:
         self._table = front.table
         self._uses_table = front.header.offsets
 
+    def nbytes(self) -> int:
+        """Return the size of the part of the file that holds chunks, in bytes."""
+        return self.source.size() - self.front.data_offset
+
     def needs_no_check(self, index: int) -> bool:
         """Return whether chunk `index` may be read without comparing its checksum (again)."""
         verify, checked, front = self._verify, self._checked, self.front

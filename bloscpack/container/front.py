@@ -12,7 +12,7 @@ it was opened. Only a last chunk, or row of the grid, that was not full can chan
 each such chunk becomes one that begins with the same content and is longer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -24,7 +24,9 @@ from ..exceptions import (
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.codec import CHUNK_HEADER_SIZE
 from ..format.header import (
+    ARRAY_FEATURES,
     FEATURE_GRID,
+    FEATURE_LOG,
     MAGIC,
     MAX_HEADER_SIZE,
     OFFSET_SIZE,
@@ -44,10 +46,15 @@ from .chunktable import ChunkTable, check_room
 
 if TYPE_CHECKING:
     from ..format.chunkgrid import ChunkGrid
+    from ..format.log import Commit
 
 Verify = bool | Literal["always"]
 """When to compare checksums: once per chunk (True), never (False), or at each read."""
 
+LogReader = Callable[[ByteSource, BytesLike], "Front"]
+"""Function that reads the front of an array of a log; takes the file and its first bytes."""
+
+_FEATURES = ARRAY_FEATURES | FEATURE_LOG
 # Attempts to read the front of a file while a writer is changing it.
 ATTEMPTS = 50
 # More bytes than any file or address space holds, and the limit of numpy.
@@ -116,6 +123,11 @@ class Front(NamedTuple):
     probe_nbytes: int
 
     @property
+    def commit(self) -> "Commit | None":
+        """State of the log that it is the front of an array of; None for other files."""
+        return getattr(self.table, "commit", None)
+
+    @property
     def nstable(self) -> int:
         """Number of chunks that appending does not change: all before one that is not full."""
         if self.grid is not None:
@@ -150,7 +162,11 @@ class Front(NamedTuple):
 
 
 def open_front(
-    file: ByteSource, *, verify: Verify = True, replays: bool = True
+    file: ByteSource,
+    *,
+    verify: Verify = True,
+    replays: bool = True,
+    read_log: LogReader | None = None,
 ) -> tuple[Front, ByteSource]:
     """Return the front of one state of a file, and a source of this state.
 
@@ -164,6 +180,8 @@ def open_front(
     replays : bool
         Roll back the unfinished append of a dead writer in the file. If false, the file is only
         read as it was before the append.
+    read_log : callable, optional
+        Reads the front of a log, which is refused without it.
 
     Raises
     ------
@@ -182,7 +200,7 @@ def open_front(
     source, earlier = file, ("", b"")
     try:
         if not file.is_live:
-            return read_front(file, verify=verify), file
+            return read_front(file, verify=verify, read_log=read_log), file
         for attempt in range(ATTEMPTS):
             before = file.before_append(replays=replays)
             if before is not None:
@@ -191,10 +209,14 @@ def open_front(
             is_known = before is None and 0 < file.stamp[0] < HEAD_NBYTES and attempt == 0
             nbytes = file.stamp[0] if is_known else HEAD_NBYTES
             try:
-                front = read_front(source, nbytes, verify=verify)
-                if before is not None or (
-                    not file.has_unfinished_append()
-                    and file.read_at(0, len(front.head)) == front.head
+                front = read_front(source, nbytes, verify=verify, read_log=read_log)
+                if (
+                    before is not None
+                    or type(front.table) is not ChunkTable
+                    or (
+                        not file.has_unfinished_append()
+                        and file.read_at(0, len(front.head)) == front.head
+                    )
                 ):
                     return front, source
             except BloscpackError as err:
@@ -252,13 +274,21 @@ def _advise(source: ByteSource, err: BloscpackError) -> None:
             err.args = (f"{err.args[0]}; {advice}",)
 
 
-def read_front(source: ByteSource, nbytes: int = HEAD_NBYTES, *, verify: Verify = True) -> Front:
+def read_front(  # noqa: C901 - a helper would be one more call for each file that is opened
+    source: ByteSource,
+    nbytes: int = HEAD_NBYTES,
+    *,
+    verify: Verify = True,
+    read_log: "LogReader | None" = None,
+) -> Front:
     """Read header, metadata and trailer of a file that no writer changes; see `open_front`.
 
     The first read is of `nbytes`; more are read if they are needed.
     """
     head = memoryview(source.read_at(0, nbytes))
-    header = Header.unpack(head)
+    header = Header.unpack(head, known_features=ARRAY_FEATURES if read_log is None else _FEATURES)
+    if read_log is not None and header.features & FEATURE_LOG:
+        return read_log(source, head)
     header_size = position = header.size
     meta, data, grid = None, b"", None
     if header.metadata:

@@ -417,11 +417,13 @@ def check_appendable(container: Container) -> None:
     Raises
     ------
     UnsupportedError
-        It has no offset table, or its version is not 3 or 4.
+        It has no offset table, is a log, or its version is not 3 or 4.
     ValueError
         It was packed from empty content and has no chunk size.
     """
     header = container.header
+    if container.front.commit is not None:
+        raise UnsupportedError("the file is a log: open it with bloscpack.open(path, 'r+')")
     if header.format_version < 3:
         raise UnsupportedError(
             f"appending needs format version 3 or 4, the file has {header.format_version}; "

@@ -42,13 +42,17 @@ def identity_of(container: Container) -> bytes:
     """Return a digest that identifies the state of a file when it was opened.
 
     With a trailer, it is a digest of everything the trailer covers, and equal for all copies of the
-    file. Without one, size and modification time represent the chunks. If the storage reports a
-    version, that is used, as the trailer may not have been read.
+    file; of a log, a digest of its last commit. Without either, size and modification time
+    represent the chunks. If the storage reports a version, that is used, as the trailer may not
+    have been read.
     """
     source = container.source
     version = source.identity()
     if version:
         return xxh3_128_digest(version.encode())
+    commit = container.front.commit
+    if commit is not None:
+        return xxh3_128_digest(commit.pack())
     trailer = container.front.trailer
     if trailer is not None and not source.has_latency:
         return xxh3_128_digest(trailer.head_digest + trailer.pages)
@@ -105,27 +109,30 @@ def refreshed(container: Container) -> Container | None:
     Raises
     ------
     FileChangedError
-        It is not a later state of the same file: it has other content, or less.
+        It is not a later state of the same file: it has other content, or less, and is not a log.
     OSError
         The file does not exist any more.
     """
     file = container.source
     replacement = file.replacement()
     is_replaced = replacement is not None
-    again = replacement or file.duplicate()
+    commit = container.front.commit
+    again = replacement or (file.duplicate() if commit is None else file.reopened())
     if again is None:
         return None
     later = Container.open(again, verify=container.verify)
     with closed_on_error(later, file.name):
         is_same = (
             not is_replaced
+            and later.front.commit == commit
             and later.header == container.header
             and later.front.stored_metadata == container.front.stored_metadata
         )
         if is_same:
             later.close()
             return None
-        _check_continued(container, later, is_replaced)
+        if commit is None or is_replaced:
+            _check_continued(container, later, is_replaced)
     # The earlier container is not closed, as other threads may be reading from it. Its file is
     # closed with the last reference.
     return later

@@ -27,6 +27,7 @@ from ..format.codec import (
     runs_of_items,
 )
 from ..format.header import FEATURE_ARRAY_CHUNKS
+from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.protocol import ByteSource, Extent
 from ..storage.remote.prefetch import prefetched
@@ -34,6 +35,7 @@ from ..storage.runs import CHUNKS, most_per_run
 from ..types import BytesLike, StridedItems
 from .blocks import read_blocks_into, read_head, read_runs_into
 from .chunk import StoredChunk, StoredChunks
+from .chunktable import ChunkTable
 from .front import Front, Verify, decoded, open_front
 
 if TYPE_CHECKING:
@@ -125,7 +127,12 @@ class Container:
         self.front = front
         self.source = source
         self.verify = verify
-        self.stored = StoredChunks(front, source, verify)
+        table = front.table
+        self.stored = (
+            StoredChunks(front, source, verify)
+            if type(table) is ChunkTable
+            else _chunks_of_log(front, source, verify)
+        )
         self.header = front.header
         self.data_offset = front.data_offset
         self.nchunks = front.nchunks
@@ -140,7 +147,7 @@ class Container:
         """Open a file, which is closed on an error; raises as `open_front` does."""
         if verify not in (True, False, "always"):
             raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
-        front, source = open_front(source, verify=verify)
+        front, source = open_front(source, verify=verify, read_log=_read_log)
         return cls(front, source, verify=verify)
 
     @property
@@ -422,7 +429,7 @@ class Container:
         FormatError
             The header has more chunks than the file can hold, or a chunk has another size.
         """
-        stored = self.source.size() - self.data_offset
+        stored = self.stored.nbytes()
         smallest = self.nchunks * (CHUNK_HEADER_SIZE + self.header.checksum.nbytes)
         if smallest > stored:
             raise TruncatedError(
@@ -444,6 +451,21 @@ class Container:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _read_log(source: ByteSource, head: BytesLike) -> Front:
+    with importing:  # on use: few files change
+        from .log import read_log
+
+    return read_log(source, head)
+
+
+def _chunks_of_log(front: Front, source: ByteSource, verify: Verify) -> StoredChunks:
+    """Return the chunks of an array of a log."""
+    with importing:  # on use: few files change
+        from .logchunks import LogChunks
+
+    return LogChunks(front, source, verify)
 
 
 def _run_starts(container: Container, nthreads: int) -> list[int]:

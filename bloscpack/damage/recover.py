@@ -16,10 +16,19 @@ from xxhash import xxh3_64_digest
 from ..array.arraymetadata import Description, unpack_array_metadata
 from ..container.foundfront import FoundFront, find_front, find_recorded_front
 from ..container.salvage import FoundChunk, Salvage
+from ..container.salvagelog import find_log
 from ..container.writer import SPARE_PER_CHUNK, Chunking, build_header, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
 from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
-from ..format.header import MAX_CHUNKS, OFFSET_SIZE, UNKNOWN, Header, pack_offsets
+from ..format.header import (
+    MAX_CHUNKS,
+    MAX_HEADER_SIZE,
+    OFFSET_SIZE,
+    UNKNOWN,
+    Header,
+    is_log,
+    pack_offsets,
+)
 from ..format.metadata import pack_section
 from ..format.trailer import pack_trailer
 from ..storage.file import open_stable_source
@@ -44,9 +53,14 @@ def recover(
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
     source = open_stable_source(src)
     with closing(source), errors_at(source.name, whole=""):
-        front = find_front(source)
-        salvage = Salvage(source, front, nthreads=nthreads)
-        recorded = find_recorded_front(source, front)
+        salvage: Salvage
+        if is_log(source.read_at(0, MAX_HEADER_SIZE)):
+            front, salvage = find_log(source)
+            recorded = None
+        else:
+            front = find_front(source)
+            salvage = Salvage(source, front, nthreads=nthreads)
+            recorded = find_recorded_front(source, front)
         if recorded is not None and not salvage.is_complete:
             other = Salvage(source, recorded, nthreads=nthreads)
             if other.is_complete:

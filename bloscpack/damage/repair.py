@@ -88,8 +88,10 @@ def repair(
     FileChangedError if a program that ignores locks has changed the file since it was verified;
     LockedError if a writer has opened it since.
     """
-    if report.ok and report.trailer == "valid":
+    is_log = layout is not None and layout.container.front.commit is not None
+    if report.ok and (report.trailer == "valid" or is_log):
         return report
+    layout = None if is_log else layout
     if layout is None:
         why = "nothing was fixed: data are damaged; recover writes a new file of the whole chunks"
         report.notices.append(why)

@@ -9,10 +9,11 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..array.arraymetadata import check_nbytes, describe_array, unpack_array_metadata
 from ..container.chunk import StoredChunk
@@ -29,6 +30,7 @@ from ..exceptions import (
 from ..format.codec import CHUNK_HEADER_SIZE, decode_into, new_bytes
 from ..format.header import OFFSET_SIZE, Header
 from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, trailer_nbytes
+from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSource
@@ -37,6 +39,9 @@ from ..storage.update import UpdateFile
 from ..types import Progress
 from .repair import Layout, repair
 from .report import Damage, Report, damage_of, message_of, region_of
+
+if TYPE_CHECKING:
+    from ..format.log import Commit
 
 # How often a file is checked again if it changes during the check.
 _ATTEMPTS = 50
@@ -176,7 +181,11 @@ class _Verification:
         self._verify_metadata(container)
         table = self._verify_table(container)
         self._verify_chunks(container, table, nthreads, progress)
-        self._verify_trailer(container)
+        commit = container.front.commit
+        if commit is None:
+            self._verify_trailer(container)
+        else:
+            self._verify_log(container, commit)
         if not self._chunks and not self._front:
             try:
                 container.stored.check_end()
@@ -275,6 +284,37 @@ class _Verification:
                 what = f"offset table: entry {index} is {entry}, the chunk is at {offset}"
                 at = start + OFFSET_SIZE * index
                 self._table.append(Damage(what, None, at, at + OFFSET_SIZE))
+
+    def _verify_log(self, container: Container, commit: "Commit") -> None:
+        """Verify the commits of a log, and that no two extents of the last one overlap."""
+        with importing:  # on use: few files change
+            from ..container.log import commits_of, extents_of
+            from ..format.log import COMMIT_SIZE, COPIES, DATA_OFFSET, SLOTS
+
+        _, damaged = commits_of(self._source)
+        for slot, copy in zip(SLOTS, COPIES, strict=True):
+            if {slot, copy} <= damaged:
+                what = f"log: a commit is damaged; the last one is {commit.sequence}"
+                self._table.append(Damage(what, None, slot, slot + COMMIT_SIZE))
+            elif {slot, copy} & damaged:
+                what = f"log: a slot of commits at offset {slot} is damaged, or its copy is"
+                self._notices.append(f"{what}; nothing is lost, and the next commits replace both")
+        try:
+            extents = sorted(extents_of(self._source, commit))
+        except FormatError as err:
+            self._table.append(damage_of(err))
+            return
+        for one, two in pairwise(extents):
+            if one.end > two.offset:
+                what = f"log: an extent at {one.offset} ends at {one.end}, in the next one"
+                self._table.append(Damage(what, None, one.offset, one.end))
+        live = sum(row.nbytes for row in extents)
+        if live != commit.live:
+            what = f"log: {live} bytes are in use, but {commit.live} are recorded"
+            self._table.append(Damage(what))
+        dead = commit.end - DATA_OFFSET - live
+        if dead > 0:
+            self._notices.append(f"{dead} bytes are dead; bloscpack.compact gives them back")
 
     def _verify_trailer(self, container: Container) -> None:
         """Verify everything behind the last chunk."""

@@ -17,7 +17,15 @@ from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import HEAD_NBYTES as REMOTE_HEAD_NBYTES
 from ..storage.url import refuse_url
-from ..types import FRAME_DEFAULTS, AnyArray, FrameOptions, Mode, OnLostChunk, explain_keywords
+from ..types import (
+    FRAME_DEFAULTS,
+    AnyArray,
+    ArrayMode,
+    FrameOptions,
+    Mode,
+    OnLostChunk,
+    explain_keywords,
+)
 from .identify import identify, refuse_unread_folder
 from .table import ARRAYS, FILETYPES, FileType
 
@@ -46,14 +54,14 @@ def known_as(module: str, name: str) -> Callable[[Function], Function]:
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     path: Any,
-    mode: Mode = "r",
+    mode: ArrayMode = "r",
     *,
     verify: Verify = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
 ) -> Array:
-    """Open a Bloscpack file as an array that is read when it is indexed, and can be appended to.
+    """Open a Bloscpack file as an array that is read when it is indexed, and can be changed.
 
     A file of several named arrays is opened as an `Archive` of them.
 
@@ -63,8 +71,10 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         The file, or its URL (``s3://``, ``https://``, any that fsspec knows). A file without array
         metadata is opened as an array of its bytes (uint8). ``path::/name`` is an array of an
         archive.
-    mode : {"r", "a"}, default "r"
-        Read; or read and append, which needs a path and allows only one handle at a time.
+    mode : {"r", "a", "r+"}, default "r"
+        Read; read and append rows; or read and change everything, for which a file of format
+        version 3 becomes one of version 4 that bloscpack 0.16 refuses (`compact` makes one of
+        version 3 again). "a" and "r+" need a path and allow only one handle at a time.
     verify : bool or "always", default True
         Compare the checksum of each chunk once, the first time it is read; at every read
         ("always"); or never (False).
@@ -115,13 +125,13 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     ...     a[-3:]
     array([999997, 999998, 999999])
     """
-    if mode not in ("r", "a"):
+    if mode not in ("r", "a", "r+"):
         raise ValueError(
-            f"mode must be 'r' or 'a', not {mode!r}: 'a' appends rows; bloscpack.save and "
-            "bloscpack.Writer make a new file"
+            f"mode must be 'r', 'a' or 'r+', not {mode!r}: 'a' appends rows, 'r+' changes an "
+            "array; bloscpack.save and bloscpack.Writer make a new file"
         )
     place = Place.of(path)
-    if mode == "a" or place.inner:
+    if mode != "r" or place.inner:
         return Array(
             place,
             mode,

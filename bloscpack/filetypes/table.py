@@ -198,6 +198,7 @@ ARRAYS = FileType(
     "array",
     (ARRAY, FRAME_STORE),  # a frame store without a whole index is opened for its error
     matches=on_use("container.front", "is_bloscpack"),
+    compact=on_use("container.compact", "compact_array"),
     about=on_use("cli.array.info", "about"),
     **_ARRAY,
 )

@@ -44,6 +44,7 @@ _HEADER = Struct("<4sBBBBiiqq")
 _EXTENSION_MAGIC = b"BLPX"
 # magic, size, checksum id, zero, incompatible features, compatible features, zeros, XXH3
 _EXTENSION_HEADER = Struct("<4sHBBII8s8s")
+_FEATURES_AT = 32 + 4 + 2 + 1 + 1
 
 HEADER_SIZE = 4 + 1 + 1 + 1 + 1 + 4 + 4 + 8 + 8
 EXTENSION_HEADER_SIZE = 4 + 2 + 1 + 1 + 4 + 4 + 8 + 8
@@ -62,7 +63,9 @@ FEATURE_GRID = 0x04
 # Bit 3 stays unknown: tests/conformance/bad_v4_feature.blp has it.
 # An archive: several whole files, found by an index (archiveindex.py).
 FEATURE_ARCHIVE = 0x10
-_ARRAY_FEATURES = FEATURE_ARRAY_CHUNKS | FEATURE_GRID
+# A log: an array that changes, found by the last commit (log.py).
+FEATURE_LOG = 0x20
+ARRAY_FEATURES = FEATURE_ARRAY_CHUNKS | FEATURE_GRID
 
 
 class Header(NamedTuple):
@@ -128,7 +131,7 @@ class Header(NamedTuple):
         return head + xxh3_64_digest(head)
 
     @classmethod
-    def unpack(cls, view: BytesLike, *, known_features: int = _ARRAY_FEATURES) -> "Header":
+    def unpack(cls, view: BytesLike, *, known_features: int = ARRAY_FEATURES) -> "Header":
         """Unpack the header at the beginning of `view`.
 
         Parameters
@@ -290,6 +293,12 @@ def unpack_header_of(view: BytesLike, feature: int, kind: str) -> Header:
     if header.features != feature:
         raise wrong_kind(view, kind)
     return header
+
+
+def is_log(view: BytesLike) -> bool:
+    """Return whether a file is a log by its first bytes, which are not checked."""
+    features = bytes(view[_FEATURES_AT : _FEATURES_AT + 1])
+    return bytes(view[:5]) == MAGIC + b"\x04" and bool(features and features[0] & FEATURE_LOG)
 
 
 def version_for(*checksums: Checksum, features: int = 0) -> int:

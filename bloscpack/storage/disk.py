@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from struct import Struct
 
 from ..exceptions import BloscpackError
 from ..parallel.imports import importing
@@ -369,6 +370,51 @@ def is_only_opened(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+# First of the bytes that readers of versions lock, one byte each: far behind the end of any file.
+_VERSIONS_AT = 1 << 61
+_LOCK = Struct("hhqqi4x")  # of fcntl on 64-bit systems: type, whence, start, length, process
+
+
+def hold_version(fd: int, version: int) -> bool:
+    """Lock a version of a file until it is closed; return false if the system cannot.
+
+    The lock belongs to the open file, so it is shared with forked children and excludes a writer in
+    the same process.
+    """
+    return _lock_versions(fd, "F_OFD_SETLK", fcntl.F_RDLCK, version, 1) is not None
+
+
+def oldest_version_held(fd: int, stop: int) -> int | None:
+    """Return the oldest version before `stop` that another open file holds; `stop` without one.
+
+    None if the system cannot say.
+    """
+    while stop:
+        found = _lock_versions(fd, "F_OFD_GETLK", fcntl.F_WRLCK, 0, stop)
+        if found is None:
+            return None
+        if found[0] == fcntl.F_UNLCK:
+            break
+        stop = max(found[2] - _VERSIONS_AT, 0)
+    return stop
+
+
+def _lock_versions(
+    fd: int, command: str, kind: int, first: int, count: int
+) -> tuple[int, ...] | None:
+    """Call fcntl with a lock of versions; None if the system has no such locks."""
+    number = getattr(fcntl, command, None)
+    if number is None:
+        return None
+    lock = _LOCK.pack(kind, os.SEEK_SET, _VERSIONS_AT + first, count, 0)
+    try:
+        return _LOCK.unpack(fcntl.fcntl(fd, number, lock))
+    except OSError as err:
+        if err.errno not in (errno.EOVERFLOW, *NO_LOCKS, *_UNSUPPORTED):
+            raise
+        return None
 
 
 def unlock(fd: int) -> None:

@@ -6,6 +6,7 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import IO, Any
@@ -14,6 +15,7 @@ from weakref import WeakSet
 from .._ext import resident
 from ..format.filekind import HEAD_NBYTES, FileKind, kind_of, not_a_file
 from ..types import IntArray
+from . import disk
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .journal import find_journal, journal_path, try_resolve_journal
 from .memory import MemorySource
@@ -77,6 +79,17 @@ class FileSource(ByteSource):
         copy.name = self.name
         return copy
 
+    def reopened(self) -> "FileSource":
+        """Return another source for the same file, by its name if it still has that."""
+        with suppress(OSError):
+            again = FileSource(self.path)
+            again.name = self.name
+            if os.path.samestat(
+                os.fstat(self._open_descriptor()), os.fstat(again._open_descriptor())
+            ):
+                return again
+        return self.duplicate()
+
     def before_append(self, *, replays: bool) -> OverlaySource | None:
         """Return the file as its journal shows it; None without a journal."""
         descriptor = self._descriptor or self._open_descriptor()
@@ -118,6 +131,10 @@ class FileSource(ByteSource):
     def size(self) -> int:
         """Return the current size in bytes."""
         return os.fstat(self._descriptor or self._open_descriptor()).st_size
+
+    def hold(self, sequence: int) -> bool:
+        """Lock a version of a log."""
+        return disk.hold_version(self._open_descriptor(), sequence)
 
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
         """Return the runs of data that the file system reports."""

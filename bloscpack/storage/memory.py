@@ -43,6 +43,10 @@ class MemorySource(ByteSource):
         """Return a read-only view of the buffer."""
         return self._view[offset : offset + nbytes].toreadonly()
 
+    def hold(self, sequence: int) -> bool:
+        """Return true, as no writer changes the buffer."""
+        return True
+
     def place(self, head_nbytes: int = 0) -> bytes:
         """Return all bytes; a copy unless the source was created from a bytes object."""
         buffer = self._view.obj

@@ -62,6 +62,10 @@ class OverlaySource(ByteSource):
             parts.append(self.base.read_at(position, stop - position))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def hold(self, sequence: int) -> bool:
+        """Keep the space of a version of a log, as the file itself does."""
+        return self.base.hold(sequence)
+
     def place(self, head_nbytes: int = 0) -> Any:
         """Return the place of the file, which another process reads through patches of its own."""
         return self.base.place(head_nbytes)
@@ -69,6 +73,10 @@ class OverlaySource(ByteSource):
     def duplicate(self) -> ByteSource | None:
         """Return another source for the file without patches."""
         return self.base.duplicate()
+
+    def reopened(self) -> ByteSource | None:
+        """Return another source for the file without patches."""
+        return self.base.reopened()
 
     def replacement(self) -> ByteSource | None:
         """Return a source for another file that now has the name."""

@@ -109,6 +109,13 @@ class ByteSource(ABC):
         """Return another source for the same open file, or None."""
         return None
 
+    def reopened(self) -> "ByteSource | None":
+        """Return another source for the same file, opened again so that it holds a version itself.
+
+        If its name was removed, or nothing is held, the same as `duplicate`.
+        """
+        return self.duplicate()
+
     def replacement(self) -> "ByteSource | None":
         """Return a source for another file that now has the name; None if there is none.
 
@@ -140,6 +147,13 @@ class ByteSource(ABC):
 
     def check_when_grown(self, check: Callable[[], None]) -> None:  # noqa: B027 - most never do
         """Call `check` when a file that was closed and opened again has grown; it may raise."""
+
+    def hold(self, sequence: int) -> bool:
+        """Keep the space of this version of a log from being used again while the source is open.
+
+        Return false if that is not possible, so that everything read must be compared again.
+        """
+        return False
 
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
         """Return the (start, stop) of each run of data between holes; None if they are not known.

@@ -192,6 +192,14 @@ class UpdateFile(ByteSource):
         """Return whether nothing else in any process reads the file; False if that is unknown."""
         return disk.is_only_opened(self._own())
 
+    def oldest_held(self, version: int) -> int:
+        """Return the oldest version before `version` that a reader holds; `version` without one.
+
+        Where the system cannot say, readers keep the version before it.
+        """
+        oldest = disk.oldest_version_held(self._own(), version)
+        return max(version - 1, 0) if oldest is None else oldest
+
     def sync(self) -> None:
         """Make all writes durable."""
         with disk.naming(self.name):

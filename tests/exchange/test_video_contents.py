@@ -402,14 +402,3 @@ def test_a_reader_that_forgets_a_stream_is_found(
     torture(tmp_path / "a.mkv", "ffv1", "aac")
     monkeypatch.setattr(videocontent, "_text", lambda stream: "")
     assert "audio track 2 (aac)" not in bp.convert(tmp_path / "a.mkv", tmp_path / "a.blp").left_out
-
-
-@pytest.mark.parametrize(
-    ("step", "left_out"), [(10, []), (11, []), (12, [videocontent.UNEVEN_TIMES])]
-)
-def test_times_that_are_not_only_rounded_are_left_out(step: int, left_out: list[str]) -> None:
-    times = videocontent.FrameTimes()
-    for time in (0, 10, 10 + step, 20 + step):
-        times.add(time)
-    rate = 3 / Fraction(20 + step)
-    assert [*times.lost(rate, Fraction(1))] == left_out

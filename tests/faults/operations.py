@@ -12,6 +12,7 @@ import numpy as np
 
 import bloscpack as bp
 from bloscpack.append import append
+from bloscpack.container.compact import compact_array
 
 from .disk import Crash, StoppingDisk, installed, without_syncs
 
@@ -146,6 +147,41 @@ def crashed(path: Path, save: Callable[..., Callable[[Path], None]] = saved) -> 
     with installed(dying), suppress(Crash):
         appends(720)(path)
     assert path.with_name("a.blp.journal").exists()
+
+
+def changes(*factors: int, stop: int = 0) -> Callable[[Path], None]:
+    """Multiply all items, one commit for each factor, and change the number of items at the end."""
+
+    def run(path: Path) -> None:
+        with bp.open(path, "r+", nthreads=1) as a:
+            for number, factor in enumerate(factors):
+                if number:
+                    a.flush()
+                a[...] = ramp(0, a.size).reshape(a.shape) * np.int32(factor)
+                a.attrs["factor"] = factor
+            if stop:
+                before = a.size
+                a.resize(stop // 10 if a.ndim == 2 else stop, *a.shape[1:])
+                if stop > before:
+                    rows = ramp(before, stop) * np.int32(factors[-1])
+                    a[before // 10 if a.ndim == 2 else before :] = rows.reshape(-1, *a.shape[1:])
+
+    return run
+
+
+def logged(prepare: Callable[[Path], object], *factors: int) -> Callable[[Path], None]:
+    """Make a log with some commits, and much space that is not in use."""
+
+    def run(path: Path) -> None:
+        prepare(path)
+        changes(*factors)(path)
+
+    return run
+
+
+def times(nitems: int, factor: int) -> State:
+    """Return the state after `changes`."""
+    return state(nitems, {"factor": factor})
 
 
 def append_file(path: Path) -> None:
@@ -319,6 +355,26 @@ OPERATIONS = [
         repairs=True,
     ),
     Operation("fix a crashed one", crashed, fix, [state(250)]),
+    Operation("change a file", saved(250), changes(2), [state(250), times(250, 2)]),
+    Operation(
+        "change and flush",
+        saved(250),
+        changes(2, 3, 4, stop=470),
+        [state(250), times(250, 2), times(250, 3), times(470, 4)],
+    ),
+    Operation(
+        "change a log",
+        logged(saved(350), 2, 3, 4, 5),
+        changes(6, 7, 8, 9, stop=130),
+        [times(350, 5), times(350, 6), times(350, 7), times(350, 8), times(130, 9)],
+    ),
+    Operation(
+        "change a grid",
+        logged(saved_grid(250), 2, 3),
+        changes(4, 5, stop=470),
+        [times(250, 3), times(250, 4), times(470, 5)],
+    ),
+    Operation("compact", logged(saved(350), 2, 3, 4), compact_array, [times(350, 4)]),
 ]
 
 
@@ -327,9 +383,10 @@ def state_of(path: Path) -> State:
     if not path.exists():
         return None
     with bp.open(path) as a:
-        assert np.array_equal(a[:].reshape(-1), ramp(0, a.size))
+        expected = ramp(0, a.size) * np.int32(a.attrs.get("factor", 1))
+        assert np.array_equal(a[:].reshape(-1), expected)
         found = state(a.size, a.attrs)
-    assert np.array_equal(bp.load(path).reshape(-1), ramp(0, found[0] if found else 0))
+    assert np.array_equal(bp.load(path).reshape(-1), expected)
     return found
 
 
@@ -350,10 +407,11 @@ def check(path: Path, allowed: list[State], repairs: bool = False) -> State:
         assert bp.verify(path).ok
         nitems = found[0]
         with bp.open(path, "a", nthreads=1) as a:
-            rows = ramp(nitems, nitems + 130)
+            factor = np.int32(a.attrs.get("factor", 1))
+            rows = ramp(nitems, nitems + 130) * factor
             a.append(grid(rows) if a.ndim == 2 else rows)
         with bp.open(path) as a:
-            assert np.array_equal(a[:].reshape(-1), ramp(0, nitems + 130))
+            assert np.array_equal(a[:].reshape(-1), ramp(0, nitems + 130) * factor)
         assert bp.verify(path).ok
         assert not path.with_name("a.blp.journal").exists()
     return found

@@ -31,6 +31,7 @@ from .operations import (
 
 pytestmark = pytest.mark.usefixtures("soon_on_disk")
 
+CHANGING = [each for each in OPERATIONS if each.name.startswith("change")]
 # Others replay a journal or replace the content, so that readers do not find a prefix.
 GROWING = [each for each in OPERATIONS if each.name.startswith(("append", "outgrow", "attrs"))]
 
@@ -271,3 +272,29 @@ def test_a_process_and_threads_that_read_all_the_time(tmp_path: Path, is_grid: b
     assert not errors
     assert reader.returncode == 0
     assert int(output) > 0
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("operation", CHANGING, ids=str)
+def test_a_handle_keeps_its_version_at_every_step(operation: Operation, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    with without_syncs():
+        operation.prepare(path)
+    handles: list[tuple[bp.Array, np.ndarray[Any, Any]]] = []
+
+    def look() -> None:
+        with bp.open(path) as opened:
+            content = opened[...]
+        assert state_of(path) in operation.allowed
+        if not handles or not np.array_equal(content, handles[-1][1]):
+            handles.append((bp.open(path), content))
+        for a, expected in handles:
+            assert np.array_equal(a[...], expected)
+            assert np.array_equal(a[-3:], expected[-3:])
+
+    with installed(StoppingDisk(before=look)):
+        operation.run(path)
+    look()
+    assert len(handles) == len(operation.allowed)
+    for a, _ in handles:
+        a.close()

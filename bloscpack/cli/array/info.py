@@ -108,6 +108,8 @@ def _ordered_dict(items: Iterable[tuple[str, Any]]) -> str:
 def _first_offsets(container: Container) -> list[int]:
     """Return the first entries of the offset table as stored, without checking them."""
     count = min(_SHOWN_OFFSETS, container.header.nchunks) if container.header.offsets else 0
+    if container.front.commit is not None:
+        return [container.front.table.entry(index)[0] for index in range(count)]
     raw = container.source.read_at(container.front.table_offset, OFFSET_SIZE * count)
     return list(unpack_offsets(raw[: len(raw) // OFFSET_SIZE * OFFSET_SIZE]))
 

@@ -1,0 +1,467 @@
+"""Changing the items, the shape and the attrs of an array in a file.
+
+A selection is cut into pieces by chunk, as for reading (`chunkpieces.py`). Chunks that change are
+read, verified and decoded once, and changed in memory; those that are covered as a whole are not
+read. They are compressed and written when they are more than 64 MiB, and on commit. What is
+written before a commit lies where nothing is in use, and is forgotten on an error.
+"""
+
+import operator
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+
+from ..container.appender import params_of
+from ..container.changes import ChangingFile
+from ..container.front import Verify
+from ..container.reader import Container
+from ..container.writer import new_section
+from ..exceptions import FormatError, UnsupportedError
+from ..format.chunkgrid import ChunkGrid
+from ..format.codec import encode
+from ..format.header import UNKNOWN, version_for
+from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
+from ..storage.protocol import closed_on_error
+from ..types import AnyArray
+from .arraylike import as_array
+from .arraymetadata import describe_content
+from .chunkpieces import GridPieces, Piece, cross, pieces, runs
+from .gather import Names, field_names
+from .selection import Sides, parse_selection
+from .writable import WritableArray
+
+# Decoded size of the changed chunks that are held in memory.
+_HELD_NBYTES = 64 << 20
+
+
+class ArrayChanges(WritableArray):
+    """Array in a file whose items change; takes ownership of `file`."""
+
+    def __init__(self, file: ChangingFile, path: str, *, nthreads: int | None) -> None:
+        container = file.container
+        described = describe_content(container)
+        grid = container.grid
+        self._chunk_size = container.chunk_size
+        super().__init__(file, described, container.metadata, path, self._chunk_size)
+        self.shape = described[1]
+        itemsize = self.dtype.itemsize
+        if itemsize and self._chunk_size % itemsize:
+            self._is_open = False
+            raise UnsupportedError(
+                f"chunks of {self._chunk_size} bytes cut items of {itemsize}: save the array again"
+            ).at(path=path)
+        self._grid = None if grid is None else replace(grid, itemsize=itemsize)
+        self._changing = file
+        self._broken = False
+        self._threads = resolve_nthreads(nthreads, ALL_THREADS)
+        items = self._item_encoder(container.header.features, self.shape)
+        self._params = replace(params_of(container), rounding=self._rounding, items=items)
+        self._header = container.header
+        self._is_changed = False
+        # Decoded chunks that have changed, by index, and their size.
+        self._held: dict[int, bytearray] = {}
+        self._held_nbytes = 0
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], *, nthreads: int | None = None, locking: bool = True
+    ) -> Self:
+        """Open a file of an array or of bytes; raises as `ChangingFile.open` does."""
+        file = ChangingFile.open(path, locking=locking)
+        with closed_on_error(file, os.fspath(path)):
+            return cls(file, os.fspath(path), nthreads=nthreads)
+
+    @property
+    def _stored_shape(self) -> tuple[int, ...]:
+        return self.shape[::-1] if self._is_fortran else self.shape
+
+    @property
+    def _nchunks(self) -> int:
+        if self._grid is not None:
+            return self._grid.nchunks
+        nbytes = prod(self.shape) * self.dtype.itemsize
+        return max(-(-nbytes // self._chunk_size), 1) if nbytes else 1
+
+    def _nbytes_of(self, index: int) -> int:
+        """Return the decoded size of chunk `index`."""
+        if self._grid is not None:
+            return self._grid.size(index)
+        nbytes = prod(self.shape) * self.dtype.itemsize
+        return min(self._chunk_size, nbytes - index * self._chunk_size)
+
+    # Items.
+
+    def assign(self, index: Any, value: Any) -> None:
+        """Set a selection to `value`, as numpy would.
+
+        Raises
+        ------
+        TypeError
+            The values cannot be cast to the type of the array, or are not an array.
+        ValueError
+            They do not fit the shape of the selection, or the type cannot hold them.
+        IndexError
+            The index is out of bounds.
+        """
+        names = field_names(index, self.dtype)
+        dtype = self.dtype if names is None else self.dtype[names]
+        values = self._values(value, dtype)
+        try:
+            chosen = parse_selection(() if names is not None else index, self.shape)
+        except TypeError:
+            if names is not None:
+                raise
+            places = _coordinates(index, self.shape)
+            values = _fitting(values, places[0].shape if places else ())
+            with self._alone(), self._changes():
+                self._assign_at([place.reshape(-1) for place in places], values.reshape(-1))
+            return
+        values = _fitting(values, chosen.shape)
+        if values.size != 1:
+            spread = chosen.spread(values)
+            values = chosen.spread(np.array(values)) if spread is None else spread
+        else:
+            values = np.broadcast_to(values.reshape(()), chosen.lengths)
+        if prod(chosen.lengths):
+            with self._alone(), self._changes():
+                self._assign(chosen.sides, values, names)
+
+    def _values(self, value: Any, dtype: "np.dtype[Any]") -> AnyArray:
+        """Return `value` as an array of `dtype`, rounded as the file is."""
+        is_text = isinstance(value, str | bytes)
+        if not hasattr(value, "dtype") and (dtype.names or is_text):
+            given = np.asarray(value, None if is_text else dtype)
+        else:
+            given = np.asarray(as_array(value))
+        if given.dtype != dtype:
+            given = _cast(given, dtype, is_array=hasattr(value, "dtype"))
+        if self._rounding is not None:
+            rounded = self._rounding.apply(given.tobytes())
+            given = np.frombuffer(rounded, dtype).reshape(given.shape)
+        return given
+
+    def _assign(self, sides: Sides, values: AnyArray, names: Names | None) -> None:
+        shape, grid = self._stored_shape, self._grid
+        if self._is_fortran:
+            sides, values = sides[::-1], values.T
+        if grid is not None:
+            found = GridPieces(grid.shape, grid.chunks, sides)
+            for chunk in found.chunks():
+                piece = found.piece(chunk)
+                if piece is not None:
+                    self._assign_pieces(chunk, [piece], values, names)
+            return
+        size, total = self._chunk_size // self.dtype.itemsize, prod(shape)
+        for chunk in runs(shape, sides, size):
+            start = chunk * size
+            some = list(pieces(start, min(start + size, total), shape, sides))
+            if some:
+                self._assign_pieces(chunk, some, values, names)
+
+    def _assign_pieces(
+        self, chunk: int, found: list[Piece], values: AnyArray, names: Names | None
+    ) -> None:
+        """Set the pieces of a selection in one chunk."""
+        itemsize = self.dtype.itemsize
+        nitems = sum(prod(piece.lengths) for piece in found if piece.source is None)
+        is_whole = names is None and nitems * itemsize == self._nbytes_of(chunk)
+        content = self._content(chunk, is_read=not is_whole)
+        for piece in found:
+            strides = tuple(items * itemsize for items in piece.steps)
+            block: AnyArray = np.ndarray(
+                piece.lengths, self.dtype, content, piece.origin * itemsize, strides
+            )
+            target = values[cross(piece.target, values.shape)]
+            source = ... if piece.source is None else cross(piece.source, piece.lengths)
+            if names is None:
+                block[source] = target
+            else:
+                for name in [names] if isinstance(names, str) else names:
+                    part = target if isinstance(names, str) else target[name]
+                    block[name][source] = part
+        self._write_if_many()
+
+    def _assign_at(self, places: list[AnyArray], values: AnyArray) -> None:
+        """Set items by their places along each axis; of equal places, the last one counts."""
+        if not values.size:
+            return
+        if self._is_fortran:
+            places = places[::-1]
+        grid = self._grid
+        if grid is None:
+            flat = np.ravel_multi_index(tuple(places), self._stored_shape)
+            chunks, inside = np.divmod(flat, self._chunk_size // self.dtype.itemsize)
+        else:
+            at = [place // step for place, step in zip(places, grid.chunks, strict=True)]
+            chunks = np.ravel_multi_index(tuple(at), grid.counts)
+            inside = np.zeros_like(chunks)
+            for place, where, step, length in zip(places, at, grid.chunks, grid.shape, strict=True):
+                inside = inside * np.minimum(step, length - where * step) + place - where * step
+        order = np.argsort(chunks, kind="stable")
+        bounds = np.flatnonzero(np.diff(chunks[order])) + 1
+        for group in np.split(order, bounds):
+            chunk = int(chunks[group[0]])
+            content = np.frombuffer(self._content(chunk), self.dtype)
+            content[inside[group]] = values[group]
+            self._write_if_many()
+
+    # Shape.
+
+    def resize(self, shape: Any) -> None:
+        """Change the shape; new items are 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            It is not a shape of as many axes, or the chunks do not allow it.
+        """
+        lengths = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        new = tuple(map(operator.index, lengths))
+        if len(new) != len(self.shape) or any(length < 0 for length in new):
+            raise ValueError(f"shape must have {len(self.shape)} lengths, not {new}")
+        stored = new[::-1] if self._is_fortran else new
+        with self._alone():
+            self._check_shape(stored)
+            with self._changes():
+                self._resize(stored)
+
+    def append(self, rows: Any) -> None:
+        """Append rows, or one row."""
+        if not self.shape or not self._row_nbytes:
+            raise ValueError(f"{self.dtype} of shape {self.shape} has no rows to append to")
+        content = np.frombuffer(self._content_of(rows), self.dtype)
+        stored = content.reshape(-1, *self._stored_shape[1:])
+        with self._alone(), self._changes():
+            first, rest = self._stored_shape[0], self._stored_shape[1:]
+            step = max(_HELD_NBYTES // 4 // self._row_nbytes, 1)
+            for start in range(0, len(stored), step):
+                part = stored[start : start + step]
+                at = first + start
+                self._resize((at + len(part), *rest))
+                sides = range(at, at + len(part)), *map(range, rest)
+                values = part.T if self._is_fortran else part
+                self._assign(sides[::-1] if self._is_fortran else sides, values, None)
+
+    def _resize(self, stored: tuple[int, ...]) -> None:
+        """Change the shape to `stored`, in the order of the file; `_check_shape` allows it."""
+        if self._grid is not None:
+            self._resize_grid(self._grid, replace(self._grid, shape=stored))
+        else:
+            itemsize = self.dtype.itemsize
+            self._resize_run(prod(self.shape) * itemsize, prod(stored) * itemsize)
+        self.shape = stored[::-1] if self._is_fortran else stored
+
+    def _check_shape(self, stored: tuple[int, ...]) -> None:
+        """Raise ValueError if the chunks do not allow a shape, in the order of the file."""
+        if self._grid is not None:
+            try:
+                replace(self._grid, shape=stored).check()
+            except FormatError as err:
+                raise ValueError(f"the chunks do not allow the shape: {err.args[0]}") from err
+        elif stored[1:] != self._stored_shape[1:]:
+            axis = "last" if self._is_fortran else "first"
+            raise ValueError(
+                f"chunks are whole rows, so that only the {axis} axis can change; save the array "
+                "with chunks that cut the other axes"
+            )
+        elif not self._chunk_size and prod(stored) * self.dtype.itemsize:
+            raise ValueError("the file was packed from nothing, without a size of chunks")
+
+    def _resize_run(self, old: int, new: int) -> None:
+        """Change the size of an array whose chunks are runs of bytes, from `old` to `new`."""
+        size = self._chunk_size
+        old_count, count = (max(-(-nbytes // size), 1) if nbytes else 1 for nbytes in (old, new))
+        edge = min(old_count, count) - 1
+        before, after = (min(size, nbytes - edge * size) for nbytes in (old, new))
+        content = self._content(edge) if before != after else None
+        log, rows = self._changing.begin()
+        for index in [index for index in self._held if index >= count]:
+            self._held_nbytes -= len(self._held.pop(index))
+        rows.cut(min(rows.count, count), log)
+        if content is not None:
+            self._hold(edge, content[:after] + bytes(max(after - before, 0)))
+        for index in range(old_count, count):
+            self._hold(index, bytearray(min(size, new - index * size)))
+            self._write_if_many()
+
+    def _resize_grid(self, old: ChunkGrid, new: ChunkGrid) -> None:
+        """Move chunks to their places in another grid, and change those at the edges."""
+        # Full rows of both grids stay what they are, unless other axes change.
+        first = min(old.nstable, new.nstable) if new.shape[1:] == old.shape[1:] else 0
+        sources: dict[int, int] = {}
+        edges: dict[int, bytearray] = {}
+        item = np.dtype((np.void, self.dtype.itemsize))
+        for index in range(first, new.nchunks):
+            place, lengths = new.place(index), new.lengths(index)
+            source = _number(place, old.counts)
+            if source is not None and old.lengths(source) == lengths:
+                sources[index] = source
+                continue
+            edges[index] = content = bytearray(new.size(index))
+            if source is not None and content:
+                before = np.frombuffer(self._content(source), item).reshape(old.lengths(source))
+                kept = tuple(map(slice, map(min, before.shape, lengths)))
+                np.frombuffer(content, item).reshape(lengths)[kept] = before[kept]
+        log, rows = self._changing.begin()
+        held = self._held
+        moved = {index: source for index, source in sources.items() if source < rows.count}
+        rows.move(moved, first, new.nchunks, log)
+        self._held = {index: content for index, content in held.items() if index < first}
+        self._held |= {i: held[source] for i, source in sources.items() if source in held}
+        self._held |= edges
+        self._held_nbytes = sum(map(len, self._held.values()))
+        self._grid = new
+        self._write_if_many()
+
+    # Chunks.
+
+    def _content(self, index: int, *, is_read: bool = True) -> bytearray:
+        """Return the decoded bytes of a chunk, which are held until they are written."""
+        content = self._held.get(index)
+        if content is None:
+            nbytes = self._nbytes_of(index)
+            content = bytearray(self._changing.read_chunk(index, nbytes) if is_read else nbytes)
+            self._hold(index, content)
+        return content
+
+    def _hold(self, index: int, content: bytearray) -> None:
+        self._held_nbytes += len(content) - len(self._held.get(index, b""))
+        self._held[index] = content
+
+    def _write_if_many(self) -> None:
+        if self._held_nbytes > _HELD_NBYTES:
+            self._write()
+
+    def _write(self) -> None:
+        """Compress and write the chunks that are held, uncommitted."""
+        log, rows = self._changing.begin()
+        checksum = self._header.checksum
+        held = sorted(self._held.items())
+        for (index, _), chunk in zip(
+            held, map_ordered(self._encode, held, self._threads), strict=True
+        ):
+            rows.replace(index, log.add(chunk, checksum.digest(chunk)), log)
+        self._held.clear()
+        self._held_nbytes = 0
+
+    def _encode(self, held: tuple[int, bytearray]) -> bytes:
+        index, content = held
+        view = memoryview(content)
+        if self._grid is not None and content:
+            view = view.cast("B", (*self._grid.lengths(index), self.dtype.itemsize))
+        return encode(view, self._params)
+
+    # State.
+
+    @contextmanager
+    def _changes(self) -> Iterator[None]:
+        """Refuse further changes if the block fails, which may have made a part of one."""
+        if self._broken:
+            raise ValueError(
+                "a change has failed before; close the file to restore the state of the last flush"
+            )
+        self._is_changed = True
+        try:
+            yield
+        except BaseException:
+            self._broken = True
+            raise
+
+    def mark_changed(self) -> None:
+        """Write the file again on the next commit, even if nothing has changed."""
+        self._is_changed = True
+
+    @property
+    def _is_broken(self) -> bool:
+        return self._broken
+
+    def _packed_front(self, metadata: Any) -> bytes:
+        """Return the header and the metadata section of the array as it is now."""
+        before, count = self._header, self._nchunks
+        header = before._replace(
+            format_version=version_for(before.checksum, features=before.features),
+            offsets=True,
+            chunk_size=UNKNOWN if self._grid is not None else self._chunk_size,
+            last_chunk=self._nbytes_of(count - 1),
+            nchunks=count,
+            max_app_chunks=0,
+        )
+        return header.pack() + (new_section(metadata) if before.metadata else b"")
+
+    def view(self, *, verify: Verify) -> Container:
+        """Return a container that reads the file, including all changes."""
+        with self._alone():
+            front = self._packed_front(self._described())
+            return self._changing.view(front, self._held, verify)
+
+    def _commit(self, metadata: Any, *, is_changed: bool) -> None:
+        if not is_changed and not self._is_changed:
+            return
+        with self._changes():
+            if self._held:
+                self._write()
+            self._changing.commit(self._packed_front(metadata))
+        self._is_changed = False
+
+    def _release(self) -> None:
+        self._held = {}
+        self._changing.close()
+
+
+def make_changeable(path: Any, *, nthreads: int | None) -> None:
+    """Make a log of a new file."""
+    file = ArrayChanges.open(path, nthreads=nthreads)
+    with closed_on_error(file):
+        file.mark_changed()
+    file.close()
+
+
+def _number(place: tuple[int, ...], counts: tuple[int, ...]) -> int | None:
+    """Return the number of the chunk at a place of a grid; None outside of it."""
+    index = 0
+    for at, count in zip(place, counts, strict=True):
+        if at >= max(count, 1):
+            return None
+        index = index * max(count, 1) + at
+    return index
+
+
+def _coordinates(index: Any, shape: tuple[int, ...]) -> list[AnyArray]:
+    """Return the indices along each axis that numpy selects, each in the shape of the result."""
+    places = []
+    for axis, length in enumerate(shape):
+        every = np.arange(length).reshape(-1, *(1,) * (len(shape) - axis - 1))
+        places.append(np.broadcast_to(every, shape)[index])
+    return places
+
+
+def _fitting(values: AnyArray, shape: tuple[int, ...]) -> AnyArray:
+    """Return `values` broadcast to the shape of a selection, as numpy does on assignment."""
+    while values.ndim > len(shape) and len(values) == 1:
+        values = values[0]
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError:
+        raise ValueError(
+            f"values of shape {values.shape} do not fit a selection of shape {shape}"
+        ) from None
+
+
+def _cast(given: AnyArray, dtype: "np.dtype[Any]", *, is_array: bool) -> AnyArray:
+    """Return `given` as `dtype`: floats may be rounded, other values must fit."""
+    is_number = not is_array and given.dtype.kind in "biufc" and dtype.kind in "biufc"
+    if not is_number and not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise TypeError(
+            f"values are {given.dtype}, which cannot be cast to {dtype}; convert them with astype"
+        )
+    with np.errstate(all="ignore"):
+        cast = given.astype(dtype)
+        may_round = given.dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind")
+        if not may_round and not np.array_equal(cast.astype(given.dtype), given):
+            raise ValueError(f"values of {given.dtype} do not fit {dtype}")
+    return cast

@@ -1,0 +1,343 @@
+"""Reading a log: the last commit, the trees of rows below it, and the chunks of its arrays.
+
+Every row has the digest of the extent it leads to. Space of an older commit may be used again by
+a later one, so a chunk, a page or a group counts only if its digest is that of the row: a reader of
+an older commit finds its own content or an error, never other content.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from xxhash import xxh3_64_digest
+
+from ..exceptions import (
+    ChecksumMismatch,
+    FormatError,
+    TruncatedError,
+)
+from ..format.checksum import CHECKSUMS
+from ..format.header import FEATURE_GRID, Header
+from ..format.log import (
+    COMMIT_SIZE,
+    COPIES,
+    DATA_OFFSET,
+    PAGE_ROWS,
+    ROW_SIZE,
+    SLOTS,
+    Commit,
+    Node,
+    Row,
+    Tree,
+    unpack_group,
+    unpack_row,
+    unpack_rows,
+)
+from ..format.metadata import stored_data
+from ..notice import notice
+from ..storage.memory import MemorySource
+from ..storage.protocol import ByteSource
+from ..types import BytesLike
+from .front import ATTEMPTS, PROBE_NBYTES, Front, decoded, read_grid, read_section
+
+# Pages that are cached: those of a million chunks, 20 MB.
+_MAX_PAGES = 1024
+
+
+def commits_of(source: ByteSource) -> tuple[list[Commit], set[int]]:
+    """Return the commits of all slots and copies, the last one first, and the damaged positions."""
+    found, damaged = set(), set()
+    for at in (*SLOTS, *COPIES):
+        stored = bytes(source.read_at(at, COMMIT_SIZE))
+        commit = Commit.unpack(stored, 0)
+        if commit is not None:
+            found.add(commit)
+        elif any(stored):
+            damaged.add(at)
+    return sorted(found, reverse=True), damaged
+
+
+def read_commit(source: ByteSource, head: BytesLike = b"") -> Commit:
+    """Return the last commit; `head` are the first bytes of the file, if they were read.
+
+    Raises
+    ------
+    FormatError
+        No slot is intact.
+
+    Warns
+    -----
+    BloscpackWarning
+        A slot and its copy are damaged, so that a later commit may be lost.
+    """
+    if len(head) < SLOTS[-1] + COMMIT_SIZE:
+        head = source.read_at(0, SLOTS[-1] + COMMIT_SIZE)
+    found, lost = [], False
+    for slot, copy in zip(SLOTS, COPIES, strict=True):
+        commit = Commit.unpack(head, slot)
+        if commit is None:
+            again = source.read_at(copy, COMMIT_SIZE)
+            commit = Commit.unpack(again, 0)
+            stored = bytes(head[slot : slot + COMMIT_SIZE])
+            lost = lost or (commit is None and any(stored + bytes(again)))
+        if commit is not None:
+            found.append(commit)
+    if not found:
+        raise FormatError("log: no commit is intact", offset=SLOTS[0], field="slot")
+    last = max(found)
+    if lost:
+        notice(
+            "%s: a commit is damaged; the file is read as of commit %d, and later changes may be "
+            "missing",
+            source.name or "memory",
+            last.sequence,
+        )
+    return last
+
+
+def read_extent(source: ByteSource, row: Row, what: str, end: int) -> BytesLike:
+    """Return an extent after a check of its digest; `end` is that of the commit.
+
+    Raises
+    ------
+    FormatError
+        The row leads out of the file (`TruncatedError`), or the digest differs
+        (`ChecksumMismatch`).
+    """
+    if row.offset < DATA_OFFSET or row.end > end:
+        raise FormatError(
+            f"{what}: bytes {row.offset} to {row.end} are not between {DATA_OFFSET} and {end}"
+        )
+    left = source.size() - row.offset
+    if row.nbytes > left:
+        raise TruncatedError(
+            f"{what}: found {max(left, 0)} of {row.nbytes} bytes at offset {row.offset}",
+            offset=row.offset,
+        )
+    data = source.read_at(row.offset, row.nbytes)
+    actual = xxh3_64_digest(data)
+    if actual != row.digest:
+        raise ChecksumMismatch(
+            f"{what}: XXH3 of bytes {row.offset} to {row.end} is {actual.hex()}, "
+            f"{row.digest.hex()} is recorded",
+            name="xxh3_64",
+            expected=row.digest,
+            actual=actual,
+            offset=row.offset,
+        )
+    return data
+
+
+class RowTree:
+    """Tree of rows that are read on use, a page at a time.
+
+    Threads may share it: all find the same pages.
+    """
+
+    def __init__(self, source: ByteSource, tree: Tree, end: int, what: str) -> None:
+        self.source = source
+        self.root, self.depth, self.nleaves = tree
+        self.end = end
+        self._what = what
+        self._pages: dict[tuple[int, int], BytesLike] = {}
+
+    def row(self, index: int) -> Row:
+        """Return the row of leaf `index`."""
+        return self._row(0, index)
+
+    def _row(self, level: int, number: int) -> Row:
+        """Return the row of a page, or of a leaf at level 0."""
+        if level == self.depth:
+            return self.root
+        page = self.page(level + 1, number // PAGE_ROWS)
+        if ROW_SIZE * (number % PAGE_ROWS + 1) > len(page):
+            raise FormatError(f"{self._what}: a page is too short")
+        return unpack_row(page, number % PAGE_ROWS)
+
+    def page(self, level: int, number: int) -> BytesLike:
+        """Return a page; those of level 1 have the rows of leaves."""
+        page = self._pages.get((level, number))
+        if page is None:
+            page = read_extent(
+                self.source, self._row(level, number), f"{self._what}: a page", self.end
+            )
+            if len(self._pages) >= _MAX_PAGES:
+                self._pages = {}
+            self._pages[level, number] = page
+        return page
+
+    def count_at(self, level: int) -> int:
+        """Return the number of pages of a level, or of leaves at level 0."""
+        count: int = -(-self.nleaves // PAGE_ROWS**level)
+        return count
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of all leaves in order."""
+        if not self.depth:
+            yield self.root
+            return
+        for number in range(self.count_at(1)):
+            found = list(unpack_rows(self.page(1, number)))
+            expected = min(PAGE_ROWS, self.nleaves - PAGE_ROWS * number)
+            if len(found) != expected:
+                raise FormatError(f"{self._what}: a page has {len(found)} of {expected} rows")
+            yield from found
+
+    def extents(self) -> Iterator[Row]:
+        """Yield the rows of all extents: pages and leaves."""
+        for level in range(self.depth, 0, -1):
+            for number in range(self.count_at(level)):
+                yield self._row(level, number)
+        yield from self.rows()
+
+
+class LogTable:
+    """Chunk table of an array of a log.
+
+    Attributes
+    ----------
+    commit : Commit
+        The state that is read.
+    node : Node
+        The array.
+    rows : RowTree
+        Rows of its chunks.
+    is_held : bool
+        Whether no writer can use the space of this state again while it is open.
+    held : mapping of int to bytes-like
+        Decoded chunks that a writer has in memory, by index, in place of those in the file.
+    """
+
+    def __init__(
+        self,
+        commit: Commit,
+        node: Node,
+        rows: RowTree,
+        *,
+        is_held: bool,
+        held: Mapping[int, BytesLike] | None = None,
+    ) -> None:
+        self.held = {} if held is None else held
+        self.commit = commit
+        self.node = node
+        self.rows = rows
+        self.is_held = is_held
+
+    def entry(self, index: int) -> tuple[int, int]:
+        """Return the offset of a chunk, and of the first byte behind it and its digest.
+
+        Raises
+        ------
+        FormatError
+            A page is damaged, or the chunk is outside the file.
+        """
+        row = self.rows.row(index)
+        if not DATA_OFFSET <= row.offset < row.end <= self.rows.end:
+            raise FormatError(
+                f"log: chunk {index} is at {row.offset} to {row.end}, not between {DATA_OFFSET} "
+                f"and {self.rows.end}"
+            )
+        return row.offset, row.end
+
+
+def read_log(source: ByteSource, head: BytesLike) -> Front:
+    """Return the front of the only array of a log, in its last state.
+
+    Raises
+    ------
+    FormatError
+        The commit, or what it leads to, is damaged.
+    """
+    commit = read_commit(source, head)
+    is_held = False
+    for _ in range(ATTEMPTS):
+        is_held = source.hold(commit.sequence)
+        again = read_commit(source) if is_held else commit
+        if again.sequence == commit.sequence:
+            break
+        commit = again
+    return front_of(source, commit, read_node(source, commit), is_held=is_held)
+
+
+def read_node(source: ByteSource, commit: Commit) -> Node:
+    """Return the only array of a log; raises as `read_log` does."""
+    groups = RowTree(source, commit.groups, commit.end, "log")
+    nodes = [node for row in groups.rows() for node in _read_group(source, row, commit)]
+    if len(nodes) != 1:
+        raise FormatError(f"log: {len(nodes)} arrays in the file of one")
+    return nodes[0]
+
+
+def _read_group(source: ByteSource, row: Row, commit: Commit) -> list[Node]:
+    return unpack_group(read_extent(source, row, "log: a group", commit.end))
+
+
+def extents_of(source: ByteSource, commit: Commit) -> Iterator[Row]:
+    """Yield the rows of all extents that a commit uses.
+
+    Raises
+    ------
+    FormatError
+        A page or a group is damaged.
+    """
+    groups = RowTree(source, commit.groups, commit.end, "log")
+    yield from groups.extents()
+    for row in groups.rows():
+        for node in _read_group(source, row, commit):
+            yield from RowTree(source, node.chunks, commit.end, "log").extents()
+
+
+def front_of(
+    source: ByteSource,
+    commit: Commit,
+    node: Node,
+    rows: RowTree | None = None,
+    *,
+    is_held: bool = True,
+) -> Front:
+    """Return the front of an array of a log; `rows` are those of its chunks, if they are open.
+
+    Raises
+    ------
+    FormatError
+        The front is damaged, or has another number of chunks than the tree.
+    """
+    head = memoryview(node.front)
+    header = Header.unpack(head)
+    meta, data, position = None, b"", header.size
+    if header.metadata:
+        near = MemorySource(node.front)
+        meta, section = read_section(near, head, header, position, CHECKSUMS[-1].id)
+        data = stored_data(meta, section)
+        position += len(section)
+    if header.nchunks != node.chunks.nleaves:
+        raise FormatError(
+            f"header: nchunks is {header.nchunks}, but the log has {node.chunks.nleaves} chunks",
+            offset=16,
+            field="nchunks",
+        )
+    grid, chunk_size = None, header.chunk_size
+    if header.features & FEATURE_GRID:
+        grid = read_grid(header, decoded(meta, data))
+        chunk_size = grid.chunk_nbytes
+    nbytes = (header.nchunks - 1) * chunk_size + header.last_chunk if grid is None else grid.nbytes
+    if min(chunk_size, header.last_chunk) < 0 or nbytes >= 2**63:
+        raise FormatError(f"header: chunks of {chunk_size} and {header.last_chunk} bytes")
+    rows = rows or RowTree(source, node.chunks, commit.end, "log")
+    return Front(
+        head=node.front[: header.size],
+        header=header,
+        metadata_header=meta,
+        stored_metadata=data,
+        table=LogTable(commit, node, rows, is_held=is_held),  # type: ignore[arg-type]
+        table_offset=position,
+        data_offset=DATA_OFFSET,
+        nchunks=header.nchunks,
+        chunk_size=chunk_size,
+        last_chunk=header.last_chunk,
+        nbytes=nbytes,
+        grid=grid,
+        trailer=None,
+        trailer_state="absent",
+        file_size=source.size(),
+        used_nbytes=0,
+        probe_nbytes=PROBE_NBYTES,
+    )

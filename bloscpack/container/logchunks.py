@@ -1,0 +1,141 @@
+"""Stored chunks of an array of a log: each is checked by the digest of its row."""
+
+from collections.abc import Iterator
+
+from ..exceptions import (
+    BloscpackError,
+    ChecksumMismatch,
+    FileChangedError,
+    FormatError,
+    TruncatedError,
+)
+from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
+from ..storage.protocol import Extent
+from .chunk import StoredChunk, StoredChunks
+from .log import LogTable, read_commit, read_extent
+
+
+class LogChunks(StoredChunks):
+    """Stored chunks of an array of a log: each is checked by the digest of its row."""
+
+    _table: LogTable  # type: ignore[assignment]
+
+    def nbytes(self) -> int:
+        """Return the size of everything that holds chunks, in bytes."""
+        smallest = CHUNK_HEADER_SIZE + self.front.header.checksum.nbytes
+        held = self._table.held.values()
+        return super().nbytes() + sum(smallest + len(content) for content in held)
+
+    def needs_no_check(self, index: int) -> bool:
+        """Return whether chunk `index` may be read without comparing its digest (again)."""
+        if index in self._table.held:
+            return False
+        # Without a lock, another chunk may be there the next time.
+        return self._verify is False or (self._table.is_held and super().needs_no_check(index))
+
+    def extent(self, first: int, stop: int | None = None) -> Extent | None:
+        """Return the extent of chunks that are one after the other in the file, else None."""
+        if any(index in self._table.held for index in range(first, stop or first + 1)):
+            return None
+        try:
+            offset, end = self._table.entry(first)
+            for index in range(first + 1, stop or first + 1):
+                start, following = self._table.entry(index)
+                if start != end:
+                    return None
+                end = following
+        except BloscpackError:
+            return None
+        return offset, end - offset
+
+    def read_run(self, first: int, stop: int) -> Iterator[tuple[memoryview, memoryview]]:
+        """Return chunks and digests, not compared, of chunks that need no check."""
+        if not all(map(self.needs_no_check, range(first, stop))):
+            return iter(())
+        return super().read_run(first, stop) if self.extent(first, stop) else iter(())
+
+    def offsets(self) -> tuple[int, ...]:
+        """Return the offsets of all chunks after a check of all pages."""
+        return tuple(row.offset for row in self._table.rows.rows())
+
+    def check_end(self) -> None:
+        """Do nothing: the commit says how many chunks there are."""
+
+    def fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
+        """Return the fields of `StoredChunk`; a chunk in memory is encoded without compression."""
+        front = self.front
+        if not 0 <= index < front.nchunks:
+            raise IndexError(
+                f"chunk index {index} is out of range: the array has {front.nchunks} chunks"
+            )
+        content = self._table.held.get(index)
+        if content is not None:
+            params = CodecParams("lz4", 0, 0, max(front.header.typesize, 1))
+            data = encode(bytes(content), params)
+            return 0, memoryview(data), ChunkHeader.unpack(data)
+        try:
+            return self._fetch(index)
+        except BloscpackError as err:
+            if isinstance(err, ChecksumMismatch):
+                err.index = index
+            err.at(path=self.source.name)
+            later = self._later_commit()
+            if later is not None:
+                raise FileChangedError(
+                    f"chunk {index} of commit {self._table.commit.sequence} is gone, as the file "
+                    f"is at commit {later}: call refresh, or open it again"
+                ).at(path=self.source.name) from err
+            raise
+
+    def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
+        row = self._table.rows.row(index)
+        what = f"chunk {index} at offset {row.offset}"
+        if self.needs_no_check(index):
+            self._table.entry(index)
+            stored = memoryview(self.source.read_at(row.offset, row.nbytes))
+            if len(stored) < row.nbytes:
+                raise TruncatedError(f"{what}: got {len(stored)} of {row.nbytes} bytes")
+        else:
+            stored = memoryview(read_extent(self.source, row, what, self._table.rows.end))
+            self.set_checked(index)
+        data = stored[: max(row.nbytes - self.front.header.checksum.nbytes, 0)]
+        try:
+            header = ChunkHeader.unpack(data)
+        except BloscpackError as err:
+            err.at(what)
+            raise
+        if (header.cbytes, header.nbytes) != (len(data), self.front.chunk_nbytes(index)):
+            raise FormatError(
+                f"{what}: {header.cbytes} bytes that decode to {header.nbytes}, expected "
+                f"{len(data)} that decode to {self.front.chunk_nbytes(index)}",
+                offset=row.offset,
+            )
+        return row.offset, data, header
+
+    def _later_commit(self) -> int | None:
+        """Return the number of a later commit, which may have used the space of a chunk."""
+        try:
+            sequence = read_commit(self.source).sequence
+        except BloscpackError:
+            return None
+        return sequence if sequence > self._table.commit.sequence else None
+
+    def compare_trailer(self, index: int, stored: StoredChunk) -> None:
+        """Compare the checksum behind chunk `index`, which reading does not need."""
+        checksum, offset = self.front.header.checksum, stored.offset + len(stored.data)
+        expected = self.source.read_at(offset, checksum.nbytes)
+        actual = checksum.digest(stored.data)
+        if actual != expected:
+            raise ChecksumMismatch(
+                f"chunk {index} at offset {stored.offset}: {checksum.name} is {actual.hex()}, "
+                f"{bytes(expected).hex()} is stored",
+                name=checksum.name,
+                expected=bytes(expected),
+                actual=actual,
+                index=index,
+                offset=stored.offset,
+            )
+
+    def old_chunk(self, index: int) -> None:
+        """Return None: chunks of an older commit are not looked for."""
+        return

@@ -1,0 +1,245 @@
+"""Changing a log: extents are written where nothing is in use, and a commit makes them the state.
+
+Space that a commit no longer uses is free for the next ones, as soon as no reader has an older
+commit open. The map of free space is made when there is much of it, from everything that is in use.
+Until then, extents are added at the end.
+"""
+
+from bisect import insort
+from time import time_ns
+
+from xxhash import xxh3_64
+
+from ..format.log import (
+    COMMIT_SIZE,
+    COPIES,
+    DATA_OFFSET,
+    PAGE_ROWS,
+    SLOTS,
+    Commit,
+    Row,
+    Tree,
+    depth_of,
+    log_header,
+)
+from ..storage.protocol import ByteSource
+from ..storage.update import UpdateFile
+from ..types import BytesLike
+from .log import RowTree, extents_of
+
+# Free space below this size is not looked for.
+_LEAST_FREE_NBYTES = 1 << 16
+# Space that is given back at once; less is kept for the next extents, up to as much as is in use.
+_LARGE = 1 << 20
+# In place of the row of a chunk that is not written yet.
+NO_ROW = Row(0, 0, bytes(8))
+# End of the extents that have been written but not committed.
+_NO_END = 2**63 - 1
+
+
+class LogWriter:
+    """Log that extents are added to and dropped from.
+
+    Parameters
+    ----------
+    file : UpdateFile
+        The locked file; a new one is empty.
+    commit : Commit or None
+        Its state; None for a new file.
+    """
+
+    def __init__(self, file: UpdateFile, commit: Commit | None) -> None:
+        self.file = file
+        self.commit = commit
+        # The first commit whose dropped extents this writer knows.
+        self._known_from = commit.sequence if commit else 0
+        # Extents that no commit from this one on uses, but older ones do.
+        self._dead: list[tuple[int, Row]] = []
+        self.rollback()
+
+    def rollback(self) -> None:
+        """Return to the last commit: forget all extents that were added or dropped since."""
+        commit = self.commit
+        self._end, self._live = (commit.end, commit.live) if commit else (DATA_OFFSET, 0)
+        self._added: dict[int, Row] = {}  # by offset
+        self._dropped: list[Row] = []
+        # Holes (start, stop) in ascending order; None if they are not known. A new file has none.
+        self._free: list[tuple[int, int]] | None = None if commit else []
+
+    @property
+    def dead_nbytes(self) -> int:
+        """Bytes before the end that no extent in use has."""
+        return self._end - DATA_OFFSET - self._live
+
+    def add(self, *parts: BytesLike) -> Row:
+        """Write an extent, made of some parts, and return its row."""
+        digest = xxh3_64()
+        for part in parts:
+            digest.update(part)
+        nbytes = sum(map(len, parts))
+        row = Row(self._place(nbytes), nbytes, digest.digest())
+        self.file.write_at(row.offset, *parts)
+        self._added[row.offset] = row
+        self._live += nbytes
+        return row
+
+    def drop(self, row: Row) -> None:
+        """Note that an extent is not in use any more."""
+        if not row.nbytes:
+            return
+        self._live -= row.nbytes
+        if row.offset in self._added:
+            del self._added[row.offset]
+            self._release(row)
+        else:
+            self._dropped.append(row)
+
+    def write_commit(self, groups: Tree) -> Commit:
+        """Make everything that was added durable, and then the state; return the commit."""
+        before, file = self.commit, self.file
+        if self._free and self._free[-1][1] == self._end:
+            self._end = self._free.pop()[0]
+        commit = Commit(
+            before.sequence + 1 if before else 1, time_ns(), self._end, self._live, groups
+        )
+        if before is None:
+            file.write_at(0, log_header().pack())
+        file.sync()
+        file.write_at(SLOTS[commit.slot], commit.pack())
+        file.sync()
+        file.write_at(COPIES[commit.slot], commit.pack())
+        self.commit = commit
+        self._added = {}
+        self._dead += [(commit.sequence, row) for row in self._dropped]
+        self._dropped = []
+        self._give_back(commit.sequence)
+        return commit
+
+    def _give_back(self, sequence: int) -> None:
+        """Free the space of commits that no reader can have open."""
+        oldest = self.file.oldest_held(sequence)
+        dead, self._dead = self._dead, []
+        is_large = self.dead_nbytes > self._live or sum(row.nbytes for _, row in dead) > _LARGE
+        for number, row in dead:
+            if number > oldest:
+                self._dead.append((number, row))
+                continue
+            if is_large:
+                self.file.punch(row.offset, row.nbytes)
+            self._release(row)
+        if oldest == sequence and self.file.size() > max(self._end, COPIES[-1] + COMMIT_SIZE):
+            self.file.truncate(self._end)
+
+    def _place(self, nbytes: int) -> int:
+        """Return where to write an extent: in the smallest hole that it fits, or at the end."""
+        least = max(_LEAST_FREE_NBYTES, self._live // 4)
+        if self._free is None and self.dead_nbytes > least:
+            self._free = self._find_free()
+        fits = [hole for hole in self._free or () if hole[1] - hole[0] >= nbytes]
+        if not fits or self._free is None:
+            offset, self._end = self._end, self._end + nbytes
+            return offset
+        start, stop = hole = min(fits, key=lambda hole: hole[1] - hole[0])
+        at = self._free.index(hole)
+        self._free[at : at + 1] = [(start + nbytes, stop)] if stop - start > nbytes else []
+        return start
+
+    def _find_free(self) -> list[tuple[int, int]] | None:
+        """Return the holes between all extents in use; None if a reader may use others."""
+        if self.commit is None or self.file.oldest_held(self.commit.sequence) < self._known_from:
+            return None
+        dead = (row for _, row in self._dead)
+        kept = [*extents_of(self.file, self.commit), *self._added.values(), *dead]
+        holes, position = [], DATA_OFFSET
+        for row in sorted(kept):
+            if row.offset > position:
+                holes.append((position, row.offset))
+            position = max(position, row.end)
+        if position < self._end:
+            holes.append((position, self._end))
+        return holes
+
+    def _release(self, row: Row) -> None:
+        """Add an extent to the free space, if that is known, joined with the holes beside it."""
+        free = self._free
+        if free is None:
+            return
+        start, stop = row.offset, row.end
+        for hole in [each for each in free if each[1] == start or each[0] == stop]:
+            free.remove(hole)
+            start, stop = min(start, hole[0]), max(stop, hole[1])
+        insort(free, (start, stop))
+
+
+class ChangingTree(RowTree):
+    """Tree of rows that change: the changes are in memory until `write`."""
+
+    def __init__(self, source: ByteSource, tree: Tree | None, what: str) -> None:
+        super().__init__(source, tree or Tree(NO_ROW, 0, 0), _NO_END, what)
+        self._changed: dict[int, Row] = {}
+        self.count = self.nleaves  # with the changes
+
+    def row(self, index: int) -> Row:
+        """Return the row of leaf `index` as changed."""
+        return self._changed.get(index) or super().row(index)
+
+    def replace(self, index: int, row: Row, log: LogWriter) -> None:
+        """Set the row of a leaf, or add one after the others; drop the extent it had."""
+        if index < self.count:
+            log.drop(self.row(index))
+        self.count = max(self.count, index + 1)
+        self._changed[index] = row
+
+    def cut(self, nleaves: int, log: LogWriter) -> None:
+        """Remove all leaves from `nleaves` on."""
+        for index in range(nleaves, self.count):
+            log.drop(self.row(index))
+            self._changed.pop(index, None)
+        self.count = nleaves
+
+    def move(self, sources: dict[int, int], first: int, nleaves: int, log: LogWriter) -> None:
+        """Give leaves from `first` on other numbers, by their old ones; drop those without one.
+
+        Leaves that have no source must be set with `replace`.
+        """
+        rows = [self.row(index) for index in range(first, self.count)]
+        for index in set(range(first, self.count)) - set(sources.values()):
+            log.drop(rows[index - first])
+        for index in range(first, max(self.count, nleaves)):
+            source = sources.get(index)
+            self._changed[index] = NO_ROW if source is None else rows[source - first]
+            if index >= nleaves:
+                del self._changed[index]
+        self.count = nleaves
+
+    def write(self, log: LogWriter) -> Tree:
+        """Write all pages that change, from the leaves up; return the new root."""
+        after = depth_of(self.count)
+        changed, count = self._changed, self.count
+        for level in range(after):
+            touched = {index // PAGE_ROWS for index in changed}
+            old_count = self.count_at(level)
+            if count != old_count:  # the last page of both
+                touched |= {(min(count, max(old_count, 1)) - 1) // PAGE_ROWS}
+            written = {}
+            for number in sorted(touched):
+                low, high = number * PAGE_ROWS, min((number + 1) * PAGE_ROWS, count)
+                rows = (changed.get(index) or self._row(level, index) for index in range(low, high))
+                written[number] = log.add(b"".join(row.pack() for row in rows))
+            count = -(-count // PAGE_ROWS)
+            self._drop_pages(level + 1, touched, count, log)
+            changed = written
+        for level in range(after, self.depth):
+            self._drop_pages(level + 1, set(), 0, log)
+        root = changed.get(0) or self._row(after, 0)
+        self.root, self.depth, self.nleaves = tree = Tree(root, after, self.count)
+        self._changed, self._pages = {}, {}
+        return tree
+
+    def _drop_pages(self, level: int, touched: set[int], count: int, log: LogWriter) -> None:
+        """Drop the old pages of a level that were written again or are behind the last one."""
+        if level <= self.depth:
+            old_count = self.count_at(level)
+            gone = {number for number in touched if number < old_count}
+            for number in gone | set(range(count, old_count)):
+                log.drop(self._row(level, number))

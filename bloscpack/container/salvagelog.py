@@ -1,0 +1,74 @@
+"""Search for the intact chunks of a damaged log, in the last commit that leads to an array."""
+
+from contextlib import suppress
+
+from xxhash import xxh3_64_digest
+
+from ..exceptions import BloscpackError, FormatError
+from ..format.checksum import CHECKSUMS
+from ..format.codec import decode_into, new_bytes
+from ..format.log import COMMIT_SIZE
+from ..storage.memory import MemorySource
+from ..storage.protocol import ByteSource
+from .chunk import StoredChunk
+from .foundfront import FoundFront
+from .front import Front, read_section
+from .log import commits_of, front_of, read_node
+from .reader import Container
+from .salvage import FoundChunk, Salvage
+
+
+class LogSalvage(Salvage):
+    """Intact chunks of an array of a log."""
+
+    def __init__(self, source: ByteSource, front: Front) -> None:
+        self.chunk_size, self.last_chunk = front.chunk_size, front.last_chunk
+        self.nchunks, self.grid = front.nchunks, front.grid
+        self.chunks: dict[int, FoundChunk] = {}
+        self.unplaced: list[FoundChunk] = []
+        self.gave_up = False
+        container = Container(front, source)
+        for index in range(front.nchunks):
+            with suppress(BloscpackError):
+                self.chunks[index] = _decoded(container.fetch(index))
+
+
+def _decoded(stored: StoredChunk) -> FoundChunk:
+    """Return a chunk that can be decoded; CodecError or FormatError if it cannot."""
+    _, view = new_bytes(stored.header.nbytes)
+    with view:
+        decode_into(stored.data, view)
+    digest = xxh3_64_digest(stored.data)
+    return FoundChunk(stored.offset, len(stored.data), stored.header.nbytes, digest)
+
+
+def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
+    """Return the front and the intact chunks of the last commit whose front is intact.
+
+    Raises
+    ------
+    FormatError
+        There is none.
+    """
+    commits, damaged = commits_of(source)
+    faults = [("log: a slot is damaged", at, at + COMMIT_SIZE) for at in sorted(damaged)]
+    error: BloscpackError = FormatError("log: no commit is intact, so nothing can be recovered")
+    for commit in commits:
+        try:
+            front = front_of(source, commit, read_node(source, commit), is_held=False)
+        except BloscpackError as err:
+            what = f"commit {commit.sequence} is lost: {err.args[0]}"
+            faults.append((what, commit.groups.root.offset, commit.groups.root.end))
+            error = err
+            continue
+        return _found(front, faults), LogSalvage(source, front)
+    raise error
+
+
+def _found(front: Front, faults: list[tuple[str, int, int]]) -> FoundFront:
+    header, stored = front.header, front.table.node.front  # type: ignore[attr-defined]
+    if not header.metadata:
+        return FoundFront(header, faults=faults)
+    near = MemorySource(stored)
+    meta, section = read_section(near, memoryview(stored), header, header.size, CHECKSUMS[-1].id)
+    return FoundFront(header, meta, bytes(section), faults=faults)

@@ -1,0 +1,197 @@
+"""Layout of a log: a file whose arrays change, by adding and by replacing parts.
+
+::
+
+    file   = header(64) slot slot copy copy extent*
+    slot   = commit(104)
+    extent = chunk digest | page | group
+    page   = row(20)*         rows of up to 1024 extents one level below
+    group  = node*            up to 256 nodes
+    node   = 40 bytes, name, header and metadata section of an array
+
+A commit leads to everything that is in the file: its tree has the groups of nodes as leaves, and
+each node has a tree of chunks. A row is the offset, the size and the XXH3 of an extent of any
+kind. A change writes new extents where nothing is in use, then the pages and groups above them,
+syncs, and overwrites the older of two slots. So a commit is one write of 104 bytes, and a file is
+always in the state of the valid slot with the higher sequence number.
+
+Pure: bytes in, values out. Layout: docs/formats/log.md.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from xxhash import xxh3_64_digest
+
+from ..exceptions import FormatError
+from ..types import BytesLike
+from .bytefield import unpack_fields
+from .checksum import CHECKSUMS
+from .header import FEATURE_LOG, MAX_HEADER_SIZE, Header
+
+MAGIC = b"BLPKCMIT"
+# Both slots are in one sector, and their copies in another, which is written after the slot is on
+# disk: a sector that is lost while it is written loses no commit.
+SLOTS = (MAX_HEADER_SIZE, MAX_HEADER_SIZE + 128)
+COPIES = (4096, 4096 + 128)
+DATA_OFFSET = 4096 + 256
+PAGE_ROWS = 1024
+GROUP_NODES = 256
+# A tree of this depth has more rows than there are bytes in any file.
+_MAX_DEPTH = 7
+
+_DIGEST_SIZE = 8
+_ROW = Struct("<QI8s")  # offset, bytes, XXH3
+ROW_SIZE = 8 + 4 + 8
+# row of the root, depth, leaves
+_TREE = Struct("<QI8sIQ")
+_TREE_SIZE = ROW_SIZE + 4 + 8
+# magic, sequence, time, end, live bytes, tree of groups, zeros, XXH3
+_COMMIT = Struct(f"<8sQQQQ{_TREE_SIZE}s24s8s")
+COMMIT_SIZE = 8 + 8 + 8 + 8 + 8 + _TREE_SIZE + 24 + _DIGEST_SIZE
+_NODE = Struct(f"<HHI{_TREE_SIZE}s")  # bytes of the name, zero, bytes of the front, tree of chunks
+
+
+class Row(NamedTuple):
+    """Where an extent is, and its digest."""
+
+    offset: int  # absolute position
+    nbytes: int  # size in bytes
+    digest: bytes  # XXH3 of all of it
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte behind the extent."""
+        return self.offset + self.nbytes
+
+    def pack(self) -> bytes:
+        """Return the bytes of the row."""
+        return _ROW.pack(*self)
+
+
+class Tree(NamedTuple):
+    """Root of a tree of rows; of one leaf, the root is the row of the leaf."""
+
+    root: Row
+    depth: int  # levels of pages above the leaves
+    nleaves: int
+
+    def pack(self) -> bytes:
+        """Return the bytes of the root."""
+        return _TREE.pack(*self.root, self.depth, self.nleaves)
+
+    @classmethod
+    def unpack(cls, view: BytesLike) -> "Tree":
+        """Unpack a root.
+
+        Raises
+        ------
+        FormatError
+            The depth does not fit the number of leaves.
+        """
+        offset, nbytes, digest, depth, nleaves = _TREE.unpack(view)
+        if depth > _MAX_DEPTH or nleaves < 1 or depth != depth_of(nleaves):
+            raise FormatError(f"tree: {nleaves} leaves below {depth} levels of pages")
+        return cls(Row(offset, nbytes, digest), depth, nleaves)
+
+
+def depth_of(nleaves: int) -> int:
+    """Return the number of levels of pages above a number of leaves."""
+    depth = 0
+    while nleaves > PAGE_ROWS**depth:
+        depth += 1
+    return depth
+
+
+class Commit(NamedTuple):
+    """State of a log."""
+
+    sequence: int  # number of the commit, from 1 on
+    time: int  # ns since 1970
+    end: int  # end of the last extent that is in use
+    live: int  # bytes of all extents that are in use
+    groups: Tree
+
+    def pack(self) -> bytes:
+        """Return the bytes of a slot."""
+        fields = *self[:4], self.groups.pack()
+        head = _COMMIT.pack(MAGIC, *fields, b"", b"")[:-_DIGEST_SIZE]
+        return head + xxh3_64_digest(head)
+
+    @classmethod
+    def unpack(cls, view: BytesLike, at: int) -> "Commit | None":
+        """Return the commit in the slot at position `at` of `view`; None if it is damaged."""
+        stored = bytes(view[at : at + COMMIT_SIZE])
+        if len(stored) < COMMIT_SIZE or not stored.startswith(MAGIC):
+            return None
+        *fields, _, digest = _COMMIT.unpack(stored)
+        if xxh3_64_digest(stored[:-_DIGEST_SIZE]) != digest:
+            return None
+        _, sequence, time, end, live, groups = fields
+        try:
+            return cls(sequence, time, end, live, Tree.unpack(groups))
+        except FormatError:
+            return None
+
+    @property
+    def slot(self) -> int:
+        """Which of the two slots this commit is written to."""
+        return self.sequence % 2
+
+
+class Node(NamedTuple):
+    """Array of a log."""
+
+    name: str  # empty for the only array of a file
+    front: bytes  # header and metadata section, as at the beginning of a file of version 3 or 4
+    chunks: Tree  # its leaves are the chunks, each with its digest, in order
+
+    def pack(self) -> bytes:
+        """Return the bytes of the node."""
+        name = self.name.encode()
+        return _NODE.pack(len(name), 0, len(self.front), self.chunks.pack()) + name + self.front
+
+
+def log_header() -> Header:
+    """Return the header of every log of one array."""
+    return Header(4, False, False, CHECKSUMS[0], 0, 0, 0, 0, 0, FEATURE_LOG)
+
+
+def unpack_row(page: BytesLike, at: int) -> Row:
+    """Return row number `at` of a page."""
+    return tuple.__new__(Row, _ROW.unpack_from(page, ROW_SIZE * at))  # as `_make`, but faster
+
+
+def unpack_rows(page: BytesLike) -> Iterator[Row]:
+    """Yield the rows of a page."""
+    return map(Row._make, _ROW.iter_unpack(page))
+
+
+def pack_group(nodes: Iterable[Node]) -> bytes:
+    """Return the bytes of a group."""
+    return b"".join(node.pack() for node in nodes)
+
+
+def unpack_group(view: BytesLike) -> list[Node]:
+    """Return the nodes of a group.
+
+    Raises
+    ------
+    FormatError
+        It is cut off, or a name is not UTF-8.
+    """
+    nodes, at = [], 0
+    while at < len(view):
+        name_nbytes, _, front_nbytes, chunks = unpack_fields(_NODE, view, at, "node of a log")
+        start = at + _NODE.size
+        middle = start + name_nbytes
+        at = middle + front_nbytes
+        if at > len(view):
+            raise FormatError(f"node of a log: {at} bytes in a group of {len(view)}")
+        try:
+            name = bytes(view[start:middle]).decode()
+        except UnicodeDecodeError as err:
+            raise FormatError(f"node of a log: the name is not UTF-8: {err}") from err
+        nodes.append(Node(name, bytes(view[middle:at]), Tree.unpack(chunks)))
+    return nodes

@@ -1,0 +1,460 @@
+"""Arrays that are changed in place, against numpy."""
+
+import io
+import os
+import pickle
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import bloscpack as bp
+from bloscpack.array import changes
+from bloscpack.container.compact import compact_array
+from bloscpack.exceptions import FileChangedError, LockedError
+from bloscpack.format import log as layout
+from bloscpack.format.header import Header
+from bloscpack.storage import disk
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait for the disk."""
+    monkeypatch.setattr(disk, "sync", lambda _: None)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a file."""
+    return tmp_path / "t.blp"
+
+
+DTYPES = ["f8", ">i4", "u1", "?", "c8", "U3", "M8[s]", "f2"]
+# Without a grid, in a grid, and with array chunks.
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "rows": {"chunks": 2},
+    "one chunk": {},
+    "grid": {"chunks": "cut"},
+    "array chunks": {"chunks": "cut", "codec": "auto"},
+}
+
+
+def _saved(path: Path, array: np.ndarray[Any, Any], options: dict[str, Any]) -> None:
+    if options.get("chunks") == "cut":
+        options = {**options, "chunks": tuple(max(length // 2, 1) for length in array.shape)}
+    bp.save(path, array, **options)
+
+
+def _values(draw: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    numbers = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 100, shape)
+    return numbers.astype(dtype)
+
+
+class Model:
+    """An array in a file, and what numpy has after the same changes."""
+
+    def __init__(self, data: st.DataObject, path: Path) -> None:
+        self.draw, self.path = data.draw, path
+        dtype = np.dtype(self.draw(st.sampled_from(DTYPES)))
+        shape = self.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=7))
+        self.now = _values(self.draw, dtype, shape)
+        self.order = self.draw(st.sampled_from("CF"))
+        self.options = LAYOUTS[self.draw(st.sampled_from(sorted(LAYOUTS)))]
+        _saved(path, np.array(self.now, order=self.order), self.options)
+        self.committed = self.now.copy()
+        self.is_grid = self.options.get("chunks") == "cut"
+        self.file = bp.open(path, "r+")
+
+    def step(self) -> None:
+        steps = [self.assign, self.assign, self.pick, self.mask, self.resize, self.append]
+        self.draw(st.sampled_from([*steps, self.flush, self.fail, self.reopen]))()
+        assert self.file.shape == self.now.shape
+
+    def assign(self) -> None:
+        index = self.draw(hnp.basic_indices(self.now.shape, allow_newaxis=True))
+        target = np.asarray(self.now[index])
+        if self.draw(st.booleans()):
+            value: Any = _values(self.draw, self.now.dtype, target.shape)
+        else:
+            value = _values(self.draw, self.now.dtype, ())
+        self.file[index] = value
+        self.now[index] = value
+
+    def pick(self) -> None:
+        if not self.now.size:
+            return
+        shape = hnp.array_shapes(max_dims=2, max_side=4)
+        index = self.draw(hnp.integer_array_indices(self.now.shape, result_shape=shape))
+        value = _values(self.draw, self.now.dtype, self.now[index].shape)
+        self.file[index] = value
+        self.now[index] = value
+
+    def mask(self) -> None:
+        mask = self.draw(hnp.arrays(bool, self.now.shape))
+        value = _values(self.draw, self.now.dtype, (int(mask.sum()),))
+        self.file[mask] = value
+        self.now[mask] = value
+
+    def _as_saved(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.array(array, order="F" if self.file.is_fortran else "C")
+
+    def resize(self) -> None:
+        shape = list(self.now.shape)
+        axis = self.draw(st.integers(0, len(shape) - 1))
+        shape[axis] = self.draw(st.integers(0, 9))
+        try:
+            self.file.resize(tuple(shape))
+        except ValueError:  # the chunks do not allow it
+            return
+        grown = np.zeros(shape, self.now.dtype)
+        kept = tuple(slice(0, min(*pair)) for pair in zip(shape, self.now.shape, strict=True))
+        grown[kept] = self.now[kept]
+        self.now = grown
+
+    def append(self) -> None:
+        axis = self.now.ndim - 1 if self.file.is_fortran else 0
+        shape = list(self.now.shape)
+        shape[axis] = self.draw(st.integers(0, 4))
+        rows = _values(self.draw, self.now.dtype, tuple(shape))
+        if not np.prod([n for at, n in enumerate(shape) if at != axis]):
+            return
+        self.file.append(rows)
+        self.now = np.concatenate([self.now, rows], axis).astype(rows.dtype)
+
+    def flush(self) -> None:
+        self.file.flush()
+        self.committed = self.now.copy()
+        with bp.open(self.path) as other:
+            _check_equal(other, self.now)
+
+    def fail(self) -> None:
+        with suppress(ZeroDivisionError), self.file:
+            self.file[...] = np.zeros((), self.now.dtype)
+            raise ZeroDivisionError
+        self.now = self.committed.copy()
+        self.file = bp.open(self.path, "r+")
+
+    def reopen(self) -> None:
+        self.file.close()
+        self.committed = self.now.copy()
+        report = bp.verify(self.path)
+        assert report.ok, report
+        self.file = bp.open(self.path, "r+")
+
+
+def _check_equal(array: Any, expected: np.ndarray[Any, Any]) -> None:
+    assert array.dtype == expected.dtype
+    np.testing.assert_array_equal(array[...], expected)
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_changes_are_those_of_numpy(
+    limit: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes, "_HELD_NBYTES", limit)
+        model = Model(data, tmp_path_factory.mktemp("model") / "t.blp")
+        try:
+            for _ in range(data.draw(st.integers(1, 8))):
+                model.step()
+                _check_equal(model.file, model.now)
+            model.file.close()
+            _check_equal(bp.load(model.path), model.now)
+        finally:
+            model.file.close()
+
+
+def test_fields_and_broadcasts(path: Path) -> None:
+    x = np.zeros((40, 3), [("a", "i4"), ("b", "f8"), ("c", "S2")])
+    bp.save(path, x, chunks=8)
+    with bp.open(path, "r+") as a:
+        a["a"] = np.arange(3)
+        a[["b", "c"]] = (2.5, b"xy")
+        a[5] = (1, 2.0, b"z")
+        x["a"] = np.arange(3)
+        x["b"], x["c"] = 2.5, b"xy"
+        x[5] = (1, 2.0, b"z")
+        _check_equal(a, x)
+    _check_equal(bp.load(path), x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "message"),
+    [
+        ("u1", 256, "do not fit uint8"),
+        ("u1", -1, "do not fit uint8"),
+        ("i2", np.array([1 << 20]), "do not fit int16"),
+        ("i4", 1.5, "do not fit int32"),
+        ("U2", "long", "do not fit <U2"),
+    ],
+)
+def test_values_that_would_change_are_refused(
+    path: Path, dtype: str, value: Any, message: str
+) -> None:
+    bp.save(path, np.zeros(4, dtype))
+    with bp.open(path, "r+") as a:
+        with pytest.raises(ValueError, match=message):
+            a[1] = value
+        _check_equal(a, np.zeros(4, dtype))
+
+
+@pytest.mark.parametrize("value", [np.array(1.5), "text", np.array(["a"]), None, object()])
+def test_other_types_are_refused(path: Path, value: Any) -> None:
+    bp.save(path, np.zeros(4, "i4"))
+    with bp.open(path, "r+") as a:
+        with pytest.raises((TypeError, ValueError)):
+            a[1] = value
+        _check_equal(a, np.zeros(4, "i4"))
+
+
+def test_shapes_that_do_not_fit_are_refused(path: Path) -> None:
+    bp.save(path, np.zeros((4, 5)))
+    with bp.open(path, "r+") as a:
+        with pytest.raises(
+            ValueError, match=r"shape \(3,\) do not fit a selection of shape \(5,\)"
+        ):
+            a[1] = [1, 2, 3]
+        with pytest.raises(IndexError):
+            a[9] = 1
+        with pytest.raises(ValueError, match="2 lengths"):
+            a.resize(3)
+        with pytest.raises(ValueError, match="only the first axis can change"):
+            a.resize(4, 6)
+
+
+def test_rounding_is_that_of_the_file(path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal(3000).astype("f4")
+    bp.save(path, x, keepbits=8)
+    with bp.open(path, "r+") as a:
+        a[7:900] = x[7:900] * 2
+        inside = a[...]
+    bp.save(path.with_name("u"), x[7:900] * 2, keepbits=8)
+    _check_equal(bp.load(path)[7:900], bp.load(path.with_name("u")))
+    _check_equal(bp.load(path), inside)
+
+
+def test_modes_say_what_they_cannot_do(path: Path) -> None:
+    bp.save(path, np.zeros(4))
+    for mode in ("r", "a"):
+        with bp.open(path, mode) as a:
+            with pytest.raises(TypeError, match=r"open it with mode 'r\+' to change it"):
+                a[0] = 1
+            with pytest.raises(TypeError, match=r"open it with mode 'r\+' to resize it"):
+                a.resize(9)
+
+
+def test_a_log_can_be_appended_to(path: Path) -> None:
+    bp.save(path, np.zeros(4))
+    with bp.open(path, "r+") as a:
+        a[0] = 1
+    with bp.open(path, "a") as a:
+        assert a.mode == "a"
+        a.append([5.0, 6])
+    _check_equal(bp.load(path), np.array([1.0, 0, 0, 0, 5, 6]))
+
+
+def test_attrs_change(path: Path) -> None:
+    bp.save(path, np.zeros(4), attrs={"unit": "m"})
+    with bp.open(path, "r+") as a:
+        a.attrs["unit"] = "K"
+        a.attrs["long"] = "x" * 9000
+    with bp.open(path) as a:
+        assert a.attrs == {"unit": "K", "long": "x" * 9000}
+
+
+def test_one_writer(path: Path) -> None:
+    bp.save(path, np.zeros(4))
+    with bp.open(path, "r+") as a:
+        a[0] = 1
+        for mode in ("r+", "a"):
+            with pytest.raises(LockedError):
+                bp.open(path, mode)
+        a.flush()  # the file is a new one from here on
+        with pytest.raises(LockedError):
+            bp.open(path, "r+")
+
+
+def test_an_old_reader_keeps_its_version(path: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 1 << 60, (50, 1000))
+    bp.save(path, x, chunks=5)
+    with bp.open(path, "r+") as a:
+        a[0] = 0
+        x[0] = 0
+    reader = bp.open(path)
+    copy = pickle.loads(pickle.dumps(reader))
+    with bp.open(path, "r+") as a:
+        for _ in range(5):
+            a[::3] = np.random.default_rng(1).integers(0, 1 << 60, a[::3].shape)
+            a.flush()
+        now = a[...]
+    _check_equal(reader, x)
+    _check_equal(copy, x)
+    pickled = pickle.dumps(reader)
+    reader.refresh()
+    _check_equal(reader, now)
+    with pytest.raises(FileChangedError):
+        pickle.loads(pickled)
+
+
+def test_a_small_change_of_a_large_array_is_small(path: Path) -> None:
+    x = np.zeros((3000, 64), "i4")
+    bp.save(path, x, chunks=1)
+    with bp.open(path, "r+") as a:
+        a[1] = 1
+    before = os.path.getsize(path)
+    with bp.open(path, "r+") as a:
+        a[2000] = 2
+    assert os.path.getsize(path) - before < 21_000  # a page of 1,024 rows, and a chunk
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0)])
+def test_arrays_without_items_or_axes(path: Path, shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape)
+    bp.save(path, x)
+    with bp.open(path, "r+") as a:
+        a[...] = 5
+    x[...] = 5
+    _check_equal(bp.load(path), x)
+
+
+def test_a_file_of_bytes(path: Path) -> None:
+    bp.pack_bytes_to_file(b"some bytes" * 99, str(path))
+    with bp.open(path, "r+") as a:
+        a[:4] = np.frombuffer(b"SOME", "u1")
+        a.append(np.frombuffer(b"end", "u1"))
+    assert bp.load(path).tobytes() == b"SOME bytes" + b"some bytes" * 98 + b"end"
+
+
+def test_a_changeable_file(path: Path) -> None:
+    x = np.arange(3000.0).reshape(30, 100)
+    bp.save(path, x, chunks=7, attrs={"unit": "m"}, changeable=True)
+    with bp.open(path) as a:
+        assert a.container.front.commit is not None
+        assert a.attrs == {"unit": "m"}
+        _check_equal(a, x)
+    with pytest.raises(TypeError, match="changeable needs a path, not 'BytesIO'"):
+        bp.save(io.BytesIO(), x, changeable=True)
+
+
+def test_compact_writes_the_file_of_save(path: Path) -> None:
+    for options in ({}, {"chunks": 7}, {"chunks": (7, 30)}, {"codec": "auto", "chunks": (7, 30)}):
+        x = np.arange(3000.0).reshape(30, 100)
+        saved = path.with_name("saved")
+        bp.save(saved, x, **options)
+        bp.save(path, np.zeros((3, 100)), **options)
+        with bp.open(path, "r+") as a:
+            a.append(x[3:])
+            a.flush()
+            a[...] = x
+        changed = path.read_bytes()
+        compact_array(path)
+        assert bp.verify(path).ok
+        with bp.open(path) as a, bp.open(saved) as b:
+            assert a.header._replace(typesize=0) == b.header._replace(typesize=0)
+            _check_equal(a, x)
+        assert len(path.read_bytes()) < len(changed)
+        once = path.read_bytes()
+        compact_array(path)
+        assert path.read_bytes() == once
+
+
+def test_a_copy_of_a_handle_is_compact(path: Path) -> None:
+    x = np.arange(3000.0)
+    bp.save(path, x, chunks=100, changeable=True)
+    with bp.open(path, "r+") as a:
+        a[500] = x[500] = -1
+    with bp.open(path) as a:
+        bp.save(path.with_name("copy"), a)
+    with bp.open(path.with_name("copy")) as a:
+        assert a.header.format_version == 3
+        assert a.container.front.commit is None
+        _check_equal(a, x)
+
+
+@pytest.fixture(scope="module")
+def changed_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, np.ndarray[Any, Any]]:
+    """Return a log after some commits, and its content."""
+    path = tmp_path_factory.mktemp("changed") / "t.blp"
+    x = np.random.default_rng(0).integers(0, 1 << 40, (40, 50))
+    bp.save(path, x, chunks=4, changeable=True)
+    with bp.open(path, "r+") as a:
+        for row in (3, 9, 30):
+            a[row] = x[row] = row
+            a.flush()
+    return path.read_bytes(), x
+
+
+def test_damage_is_never_content(
+    path: Path, changed_file: tuple[bytes, np.ndarray[Any, Any]]
+) -> None:
+    whole, x = changed_file
+    random = np.random.default_rng(1)
+    found = wrong = 0
+    for number in range(400):
+        file = bytearray(whole)
+        at = int(random.integers(len(file)))
+        if number % 4 == 3:
+            del file[at:]
+        else:
+            file[at] ^= 1 << int(random.integers(8))
+        path.write_bytes(file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                content = bp.load(path)
+                wrong += not np.array_equal(content, x)
+            except bp.exceptions.BloscpackError:
+                found += 1
+    assert not wrong
+    assert found > 100
+
+
+def test_recover_finds_every_whole_chunk(
+    path: Path, changed_file: tuple[bytes, np.ndarray[Any, Any]]
+) -> None:
+    whole, x = changed_file
+    path.write_bytes(whole)
+    with bp.open(path) as a:
+        offset = a.chunk_offset(5)
+    file = bytearray(whole)
+    file[offset + 40] ^= 1
+    path.write_bytes(file)
+    report = bp.verify(path)
+    assert [damage.rows for damage in report.damage] == [(20, 24)]
+    report = bp.recover(path, path.with_name("out"))
+    assert (report.saved, report.nchunks) == (9, 10)
+    expected = x.copy()
+    expected[20:24] = 0
+    _check_equal(bp.load(path.with_name("out")), expected)
+    assert bp.verify(path.with_name("out")).ok
+
+
+def test_verify_counts_dead_bytes(
+    path: Path, changed_file: tuple[bytes, np.ndarray[Any, Any]]
+) -> None:
+    whole, _ = changed_file
+    path.write_bytes(whole)
+    report = bp.verify(path)
+    assert report.ok
+    assert any("bytes are dead; bloscpack.compact gives them back" in n for n in report.notices)
+    for at in layout.SLOTS:
+        file = bytearray(whole)
+        file[at + 20] ^= 1
+        path.write_bytes(file)
+        report = bp.verify(path)
+        assert report.ok
+        assert any(f"offset {at} is damaged" in notice for notice in report.notices)
+
+
+def test_a_changed_file_is_refused_by_what_does_not_know_it(path: Path) -> None:
+    bp.save(path, np.zeros(4), changeable=True)
+    with pytest.raises(bp.exceptions.UnsupportedError, match="features 0x20"):
+        Header.unpack(path.read_bytes())

@@ -1,0 +1,189 @@
+"""Trees of rows and free space of logs, against lists and sets."""
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bloscpack.container import log as reading
+from bloscpack.container import logwriter
+from bloscpack.container.log import RowTree, extents_of, read_commit
+from bloscpack.container.logwriter import ChangingTree, LogWriter
+from bloscpack.exceptions import FormatError
+from bloscpack.format import log as layout
+from bloscpack.format.log import Commit, Node, Row, Tree, pack_group, unpack_group
+from bloscpack.storage import disk
+from bloscpack.storage.file import FileSource
+from bloscpack.storage.memory import MemorySource
+from bloscpack.storage.update import UpdateFile
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make pages of 3 rows, so that few rows make a deep tree, and do not wait for the disk."""
+    monkeypatch.setattr(disk, "sync", lambda _: None)
+    for module in (layout, reading, logwriter):
+        monkeypatch.setattr(module, "PAGE_ROWS", 3)
+
+
+class _Log:
+    """Log with one node of arbitrary extents, and what it should hold."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = UpdateFile.create(str(folder / "log"), "log")
+        self.log = LogWriter(self.file, None)
+        self.rows = ChangingTree(self.file, None, "log")
+        self.content: list[bytes] = []
+        self.group = logwriter.NO_ROW
+
+    def set(self, index: int, data: bytes) -> None:
+        self.rows.replace(index, self.log.add(data), self.log)
+        self.content[index : index + 1] = [data]
+
+    def cut(self, count: int) -> None:
+        self.rows.cut(count, self.log)
+        del self.content[count:]
+
+    def move(self, sources: list[int | None], fill: bytes) -> None:
+        found = {index: source for index, source in enumerate(sources) if source is not None}
+        self.rows.move(found, 0, len(sources), self.log)
+        before = self.content
+        self.content = [fill if source is None else before[source] for source in sources]
+        for index, source in enumerate(sources):
+            if source is None:
+                self.rows.replace(index, self.log.add(fill), self.log)
+
+    def commit(self) -> None:
+        node = Node("", b"front", self.rows.write(self.log))
+        self.log.drop(self.group)
+        self.group = self.log.add(pack_group([node]))
+        self.log.write_commit(Tree(self.group, 0, 1))
+
+    def check(self) -> None:
+        """Check that a reader finds the content, and that the writer counts the space."""
+        commit = read_commit(self.file)
+        (node,) = unpack_group(self.file.read_at(commit.groups.root.offset, self.group.nbytes))
+        tree = RowTree(self.file, node.chunks, commit.end, "log")
+        found = [bytes(reading.read_extent(self.file, row, "", commit.end)) for row in tree.rows()]
+        assert found == self.content
+        assert [tree.row(index) for index in range(len(found))] == list(tree.rows())
+        extents = sorted(extents_of(self.file, commit))
+        for one, two in pairwise(extents):
+            assert one.end <= two.offset, "two extents overlap"
+        assert sum(row.nbytes for row in extents) == commit.live
+        assert max(row.end for row in extents) <= commit.end
+
+
+@pytest.mark.usefixtures("small_pages")
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_a_tree_of_rows_is_a_list(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    log = _Log(tmp_path_factory.mktemp("log"))
+    try:
+        log.set(0, b"first")
+        for step in range(data.draw(st.integers(1, 12))):
+            count = len(log.content)
+            match data.draw(st.sampled_from(["set", "add", "cut", "move", "commit"])):
+                case "set":
+                    log.set(data.draw(st.integers(0, count - 1)), b"%d" % step * 9)
+                case "add":
+                    for number in range(data.draw(st.integers(1, 30))):
+                        log.set(count + number, b"%d %d" % (step, number))
+                case "cut":
+                    log.cut(data.draw(st.integers(1, count)))
+                case "move":
+                    order = data.draw(st.permutations(range(count)))
+                    kept = [place if place % 4 else None for place in order]
+                    log.move(kept[: data.draw(st.integers(1, count))], b"new")
+                case "commit":
+                    log.commit()
+                    log.check()
+        log.commit()
+        log.check()
+    finally:
+        log.file.close()
+
+
+def test_space_is_used_again(tmp_path: Path) -> None:
+    log = _Log(tmp_path)
+    with_size = [os.urandom(40_000) for _ in range(8)]
+    for index, data in enumerate(with_size):
+        log.set(index, data)
+    log.commit()
+    for number in range(40):
+        log.set(number % 8, os.urandom(30_000 + 250 * number))
+        log.commit()
+        log.check()
+    assert log.file.size() < 2 * 8 * 40_000
+    log.file.close()
+
+
+def test_space_of_a_reader_is_not_used(tmp_path: Path) -> None:
+    log = _Log(tmp_path)
+    for index in range(4):
+        log.set(index, os.urandom(100_000))
+    log.commit()
+    log.file.publish(str(tmp_path / "log"), None)
+    before = list(log.content)
+    reader = FileSource(tmp_path / "log")
+    commit = read_commit(reader)
+    assert reader.hold(commit.sequence)
+    rows = list(log.rows.rows())
+    for number in range(20):
+        log.set(number % 4, os.urandom(100_000))
+        log.commit()
+    held = [bytes(reader.read_at(row.offset, row.nbytes)) for row in rows]
+    assert held == before
+    reader.close()
+    size = log.file.size()
+    for number in range(20):
+        log.set(number % 4, os.urandom(100_000))
+        log.commit()
+        log.check()
+    assert log.file.size() <= size
+    log.file.close()
+
+
+def _slots(*commits: Commit | None) -> MemorySource:
+    """Return the beginning of a log with these slots and copies."""
+    file = bytearray(layout.DATA_OFFSET)
+    for at, commit in zip((*layout.SLOTS, *layout.COPIES), commits, strict=True):
+        packed = b"damaged" if commit is None else commit.pack()
+        file[at : at + len(packed)] = packed
+    return MemorySource(bytes(file))
+
+
+_TREE = Tree(Row(layout.DATA_OFFSET, 10, bytes(8)), 0, 1)
+_OLD, _NEW = (Commit(number, 0, 5000, 10, _TREE) for number in (6, 7))
+
+
+@pytest.mark.parametrize(
+    ("slots", "expected"),
+    [
+        ((_OLD, _NEW, _OLD, _NEW), _NEW),
+        ((_OLD, None, _OLD, _NEW), _NEW),
+        ((None, _NEW, _OLD, _NEW), _NEW),
+        ((None, None, _OLD, _NEW), _NEW),
+        ((_OLD, None, None, _NEW), _NEW),
+    ],
+)
+def test_a_damaged_slot_loses_no_commit(
+    slots: tuple[Commit | None, ...], expected: Commit, recwarn: pytest.WarningsRecorder
+) -> None:
+    assert read_commit(_slots(*slots)) == expected
+    assert not recwarn
+
+
+def test_a_lost_commit_is_announced() -> None:
+    with pytest.warns(UserWarning, match="read as of commit 6, and later changes may be missing"):
+        assert read_commit(_slots(_OLD, None, _OLD, None)) == _OLD
+
+
+def test_without_a_commit_there_is_no_file() -> None:
+    with pytest.raises(FormatError, match="no commit is intact"):
+        read_commit(_slots(None, None, None, None))
