@@ -61,6 +61,8 @@ def test_info_json(blpk: Blpk, store: Path) -> None:
         "nbytes": nbytes,
         "cbytes": store.stat().st_size,
         "ratio": nbytes / store.stat().st_size,
+        "dead_nbytes": 0,
+        "freed_nbytes": 0,
         "nclips": 3,
         "nframes": 12,
         "codec": "lossless",
