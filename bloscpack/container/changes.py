@@ -160,6 +160,8 @@ class ChangingFile:
         """Close the file; what was not committed is lost."""
         try:
             if self.is_mine:
+                if self._log is not None and self._log.file is self._file:
+                    self._log.give_back_free()
                 self.rollback()
         finally:
             self._file.close()

@@ -29,8 +29,8 @@ from .log import RowTree, extents_of
 
 # Free space below this size is not looked for.
 _LEAST_FREE_NBYTES = 1 << 16
-# Space that is given back at once; less is kept for the next extents, up to as much as is in use.
-_LARGE = 1 << 20
+# Space of a commit that is given back at once, and that of all commits by the space in use.
+_LARGE_NBYTES, _MOST_DEAD = 1 << 20, 2
 # In place of the row of a chunk that is not written yet.
 NO_ROW = Row(0, 0, bytes(8))
 # End of the extents that have been written but not committed.
@@ -119,7 +119,11 @@ class LogWriter:
         """Free the space of commits that no reader can have open."""
         oldest = self.file.oldest_held(sequence)
         dead, self._dead = self._dead, []
-        is_large = self.dead_nbytes > self._live or sum(row.nbytes for _, row in dead) > _LARGE
+        # Holes and what fills them again cost time, so that little space is kept for next commits.
+        is_large = (
+            self.dead_nbytes > _MOST_DEAD * self._live
+            or sum(row.nbytes for _, row in dead) > _LARGE_NBYTES
+        )
         for number, row in dead:
             if number > oldest:
                 self._dead.append((number, row))
@@ -129,6 +133,11 @@ class LogWriter:
             self._release(row)
         if oldest == sequence and self.file.size() > max(self._end, COPIES[-1] + COMMIT_SIZE):
             self.file.truncate(self._end)
+
+    def give_back_free(self) -> None:
+        """Give back all space that is known to be free, as no more extents are written."""
+        for start, stop in self._free or ():
+            self.file.punch(start, stop - start)
 
     def _place(self, nbytes: int) -> int:
         """Return where to write an extent: in the smallest hole that it fits, or at the end."""
