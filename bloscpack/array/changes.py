@@ -127,7 +127,7 @@ class ArrayChanges(WritableArray):
             values = chosen.spread(np.array(values)) if spread is None else spread
         else:
             values = np.broadcast_to(values.reshape(()), chosen.lengths)
-        if prod(chosen.lengths):
+        if values.nbytes:
             with self._alone(), self._changes():
                 self._assign(chosen.sides, values, names)
 
@@ -188,7 +188,7 @@ class ArrayChanges(WritableArray):
 
     def _assign_at(self, places: list[AnyArray], values: AnyArray) -> None:
         """Set items by their places along each axis; of equal places, the last one counts."""
-        if not values.size:
+        if not values.nbytes:
             return
         if self._is_fortran:
             places = places[::-1]
@@ -396,6 +396,8 @@ class ArrayChanges(WritableArray):
     def view(self, *, verify: Verify) -> Container:
         """Return a container that reads the file, including all changes."""
         with self._alone():
+            if not self._is_changed:
+                return self._changing.committed(verify)
             front = self._packed_front(self._described())
             return self._changing.view(front, self._held, verify)
 

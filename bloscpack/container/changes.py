@@ -145,6 +145,11 @@ class ChangingFile:
             self._log.rollback()
             self._open_rows(self._log.commit)
 
+    def committed(self, verify: Verify) -> Container:
+        """Return a container that reads the file as of the last commit."""
+        source = OverlaySource(self._file, (), self._file.size())
+        return Container(self.container.front, source, verify=verify)
+
     def view(self, front: bytes, held: Mapping[int, BytesLike], verify: Verify) -> Container:
         """Return a container that reads the file with all changes, of which `held` is in memory."""
         log, rows = self.begin()

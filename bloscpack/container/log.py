@@ -15,6 +15,7 @@ from ..exceptions import (
     TruncatedError,
 )
 from ..format.checksum import CHECKSUMS
+from ..format.codec import CHUNK_HEADER_SIZE
 from ..format.header import FEATURE_GRID, Header
 from ..format.log import (
     COMMIT_SIZE,
@@ -253,17 +254,27 @@ def read_log(source: ByteSource, head: BytesLike) -> Front:
         again = read_commit(source) if is_held else commit
         if again.sequence == commit.sequence:
             break
-        commit = again
+        commit, is_held = again, False
     return front_of(source, commit, read_node(source, commit), is_held=is_held)
 
 
 def read_node(source: ByteSource, commit: Commit) -> Node:
     """Return the only array of a log; raises as `read_log` does."""
+    _check_leaves(source, commit.groups)
     groups = RowTree(source, commit.groups, commit.end, "log")
     nodes = [node for row in groups.rows() for node in _read_group(source, row, commit)]
     if len(nodes) != 1:
         raise FormatError(f"log: {len(nodes)} arrays in the file of one")
+    _check_leaves(source, nodes[0].chunks)
     return nodes[0]
+
+
+def _check_leaves(source: ByteSource, tree: Tree) -> None:
+    """Check a number of leaves by the bytes present, before anything is done for each of them."""
+    if tree.nleaves * CHUNK_HEADER_SIZE > source.size():
+        raise TruncatedError(
+            f"log: {tree.nleaves} chunks or groups in a file of {source.size()} bytes"
+        )
 
 
 def _read_group(source: ByteSource, row: Row, commit: Commit) -> list[Node]:

@@ -289,7 +289,7 @@ class _Verification:
         """Verify the commits of a log, and that no two extents of the last one overlap."""
         with importing:  # on use: few files change
             from ..container.log import commits_of, extents_of
-            from ..format.log import COMMIT_SIZE, COPIES, DATA_OFFSET, SLOTS
+            from ..format.log import COMMIT_SIZE, COPIES, SLOTS
 
         _, damaged = commits_of(self._source)
         for slot, copy in zip(SLOTS, COPIES, strict=True):
@@ -312,9 +312,8 @@ class _Verification:
         if live != commit.live:
             what = f"log: {live} bytes are in use, but {commit.live} are recorded"
             self._table.append(Damage(what))
-        dead = commit.end - DATA_OFFSET - live
-        if dead > 0:
-            self._notices.append(f"{dead} bytes are dead; bloscpack.compact gives them back")
+        elif commit.dead:
+            self._notices.append(f"{commit.dead} bytes are dead; bloscpack.compact gives them back")
 
     def _verify_trailer(self, container: Container) -> None:
         """Verify everything behind the last chunk."""

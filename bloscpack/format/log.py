@@ -135,6 +135,11 @@ class Commit(NamedTuple):
             return None
 
     @property
+    def dead(self) -> int:
+        """Bytes before the end that no extent in use has."""
+        return self.end - DATA_OFFSET - self.live
+
+    @property
     def slot(self) -> int:
         """Which of the two slots this commit is written to."""
         return self.sequence % 2

@@ -458,3 +458,41 @@ def test_a_changed_file_is_refused_by_what_does_not_know_it(path: Path) -> None:
     bp.save(path, np.zeros(4), changeable=True)
     with pytest.raises(bp.exceptions.UnsupportedError, match="features 0x20"):
         Header.unpack(path.read_bytes())
+
+
+def test_opening_copies_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(3000.0)
+    bp.save(path, x, chunks=100)
+    before = path.read_bytes()
+    monkeypatch.setattr(disk, "create", lambda _: pytest.fail("a file is made"))
+    with bp.open(path, "r+") as a:
+        _check_equal(a, x)
+        assert a[5] == 5
+        a.flush()
+    assert path.read_bytes() == before
+
+
+def test_items_without_bytes(path: Path) -> None:
+    bp.save(path, np.zeros(4, "S0"))
+    with bp.open(path, "r+") as a:
+        a[1:] = np.zeros(3, "S0")
+        a[[0, 1]] = b""
+    assert bp.load(path).shape == (4,)
+
+
+def test_a_hostile_number_of_leaves(path: Path) -> None:
+    bp.save(path, np.arange(4), changeable=True)
+    file = path.read_bytes()
+    commit = layout.Commit.unpack(file, layout.SLOTS[1])
+    assert commit is not None
+    many = commit._replace(groups=layout.Tree(commit.groups.root, 3, 1 << 30)).pack()
+    for at in (*layout.SLOTS, *layout.COPIES):
+        file = file[:at] + many + file[at + len(many) :]
+    path.write_bytes(file)
+    for read in (bp.load, bp.verify, lambda path: bp.recover(path, path.with_name("out"))):
+        try:
+            report = read(path)
+        except bp.exceptions.FormatError as err:
+            assert "1073741824 chunks or groups" in str(err)  # noqa: PT017
+        else:
+            assert not report.ok

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.cli.array.summary import summary_fields
+from bloscpack.container.reader import Container
 from bloscpack.format.metadata import pack_section
+from bloscpack.storage.file import open_source
 from tests.conftest import ReferenceFolder
 
 from .conftest import Blpk, flip
@@ -18,7 +21,8 @@ HOSTILE = {
     "accents": "\u00e9\u65e5\U0001f600",
 }
 FIELDS = ["schema_version", "command", "path", "cbytes", "nbytes", "nchunks", "ratio", "header"]
-FIELDS += ["first_offsets", "metadata_header", "metadata", "array", "trailer", "first_chunk"]
+FIELDS += ["first_offsets", "metadata_header", "metadata", "array", "trailer"]
+FIELDS += ["dead_nbytes", "first_chunk"]
 FIELDS += ["errors"]
 
 
@@ -186,3 +190,15 @@ def test_order_and_extension_types(blpk: Blpk) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     bp.save("b.blp", np.zeros(3, ml_dtypes.bfloat16))
     assert blpk("i", "--json", "b.blp").json["array"]["dtype"] == "bfloat16"
+
+
+def test_a_changed_array(blpk: Blpk, tmp_path: Path) -> None:
+    path = tmp_path / "t.blp"
+    bp.save(path, np.arange(30_000), chunks=1000, changeable=True)
+    with bp.open(path, "r+") as a:
+        a[5] = 0
+    assert blpk("info", path, "--json").json["dead_nbytes"] > 0
+    with Container.open(open_source(path)) as container:
+        fields = dict(summary_fields(container, container.metadata, None, None, 1))
+    assert str(fields["format"]).startswith("version 4, read by")
+    assert str(fields["commit"]).startswith("2, ")

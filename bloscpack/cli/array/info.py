@@ -130,6 +130,7 @@ def _document(container: Container, metadata: Any, chunk: ChunkHeader | None) ->
         "metadata": metadata,
         "array": _array_document(metadata),
         "trailer": container.front.trailer_state,
+        "dead_nbytes": container.front.commit and container.front.commit.dead,
         "first_chunk": None if chunk is None else _chunk_document(chunk),
     }
 

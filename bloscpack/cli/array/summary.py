@@ -55,8 +55,11 @@ def summary_fields(
         yield "attrs", attrs_text(metadata.get("attrs"))
     else:
         yield "metadata", attrs_text(metadata)
-    readers = _READERS.get(header.format_version, _NEW_READERS)
-    yield "format", f"version {header.format_version}, read by {readers}"
+    commit = container.front.commit
+    version = header.format_version if commit is None else 4
+    yield "format", f"version {version}, read by {_READERS.get(version, _NEW_READERS)}"
+    if commit is not None:
+        yield "commit", f"{commit.sequence}, {exact_size_text(commit.dead)} not in use"
     yield "trailer", container.front.trailer_state
 
 
