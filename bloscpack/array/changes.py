@@ -45,6 +45,7 @@ class ArrayChanges(WritableArray):
     def __init__(self, file: ChangingFile, path: str, *, nthreads: int | None) -> None:
         container = file.container
         described = describe_content(container)
+        params = params_of(container)  # before there is a handle that would have to be closed
         grid = container.grid
         self._chunk_size = container.chunk_size
         super().__init__(file, described, container.metadata, path, self._chunk_size)
@@ -60,7 +61,7 @@ class ArrayChanges(WritableArray):
         self._broken = False
         self._threads = resolve_nthreads(nthreads, ALL_THREADS)
         items = self._item_encoder(container.header.features, self.shape)
-        self._params = replace(params_of(container), rounding=self._rounding, items=items)
+        self._params = replace(params, rounding=self._rounding, items=items)
         self._header = container.header
         self._is_changed = False
         # Decoded chunks that have changed, by index, and their size.

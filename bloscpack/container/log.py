@@ -37,6 +37,7 @@ from ..notice import notice
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from ..types import BytesLike
+from .chunktable import check_room
 from .front import ATTEMPTS, PROBE_NBYTES, Front, decoded, read_grid, read_section
 
 # Pages that are cached: those of a million chunks, 20 MB.
@@ -107,12 +108,7 @@ def read_extent(source: ByteSource, row: Row, what: str, end: int) -> BytesLike:
         raise FormatError(
             f"{what}: bytes {row.offset} to {row.end} are not between {DATA_OFFSET} and {end}"
         )
-    left = source.size() - row.offset
-    if row.nbytes > left:
-        raise TruncatedError(
-            f"{what}: found {max(left, 0)} of {row.nbytes} bytes at offset {row.offset}",
-            offset=row.offset,
-        )
+    check_room(source, what, row.offset, row.nbytes)
     data = source.read_at(row.offset, row.nbytes)
     actual = xxh3_64_digest(data)
     if actual != row.digest:

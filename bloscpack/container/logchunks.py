@@ -7,11 +7,11 @@ from ..exceptions import (
     ChecksumMismatch,
     FileChangedError,
     FormatError,
-    TruncatedError,
 )
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from ..storage.protocol import Extent
 from .chunk import StoredChunk, StoredChunks
+from .chunktable import check_left
 from .log import LogTable, read_commit, read_extent
 
 
@@ -92,9 +92,8 @@ class LogChunks(StoredChunks):
         what = f"chunk {index} at offset {row.offset}"
         if self.needs_no_check(index):
             self._table.entry(index)
+            check_left(self.source, row.offset, row.nbytes)
             stored = memoryview(self.source.read_at(row.offset, row.nbytes))
-            if len(stored) < row.nbytes:
-                raise TruncatedError(f"{what}: got {len(stored)} of {row.nbytes} bytes")
         else:
             stored = memoryview(read_extent(self.source, row, what, self._table.rows.end))
             self.set_checked(index)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -496,3 +497,31 @@ def test_a_hostile_number_of_leaves(path: Path) -> None:
             assert "1073741824 chunks or groups" in str(err)  # noqa: PT017
         else:
             assert not report.ok
+
+
+@pytest.mark.parametrize("verify", [True, False, "always"])
+@pytest.mark.parametrize("offset", [0, 64, layout.DATA_OFFSET - 1, 1 << 20, 1 << 63, 2**64 - 1])
+@pytest.mark.parametrize("nbytes", [0, 1, 20, 2**32 - 1])
+def test_hostile_rows(path: Path, verify: Any, offset: int, nbytes: int) -> None:
+    bp.save(path, np.arange(4), changeable=True)
+    file = path.read_bytes()
+    commit = layout.Commit.unpack(file, layout.SLOTS[1])
+    assert commit is not None
+    root = commit.groups.root
+    (node,) = layout.unpack_group(file[root.offset : root.end])
+    wrong = layout.Tree(layout.Row(offset, nbytes, bytes(8)), 0, 1)
+    group = node._replace(chunks=wrong).pack()
+    digest = xxhash.xxh3_64_digest(group)
+    for end in (commit.end, 2**64 - 1):
+        groups = layout.Tree(layout.Row(root.offset, len(group), digest), 0, 1)
+        packed = commit._replace(end=end, groups=groups).pack()
+        path.write_bytes(file[: root.offset] + group)
+        with path.open("r+b") as out:
+            for at in layout.SLOTS:
+                out.seek(at)
+                out.write(packed)
+        with pytest.raises(bp.exceptions.FormatError), bp.open(path, verify=verify) as a:
+            a[...]
+        assert not bp.verify(path).ok
+        with pytest.raises(bp.exceptions.BloscpackError), bp.open(path, "r+") as a:
+            a[1] = 5
