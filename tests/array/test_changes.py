@@ -525,3 +525,22 @@ def test_hostile_rows(path: Path, verify: Any, offset: int, nbytes: int) -> None
         assert not bp.verify(path).ok
         with pytest.raises(bp.exceptions.BloscpackError), bp.open(path, "r+") as a:
             a[1] = 5
+
+
+def test_a_damaged_chunk_that_is_replaced_is_not_read(path: Path) -> None:
+    x = np.arange(3000.0)
+    bp.save(path, x, chunks=100, changeable=True)
+    with bp.open(path) as a:
+        offset = a.chunk_offset(7)
+    file = bytearray(path.read_bytes())
+    file[offset + 30] ^= 1
+    path.write_bytes(file)
+    with bp.open(path, "r+") as a:
+        with pytest.raises(bp.exceptions.ChecksumMismatch, match="chunk 7"):
+            a[750] = 0
+        with pytest.raises(ValueError, match="a change has failed before"):
+            a[0] = 0
+    with bp.open(path, "r+") as a:
+        a[700:800] = x[700:800] = -1
+    assert bp.verify(path).ok
+    _check_equal(bp.load(path), x)
