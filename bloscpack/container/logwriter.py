@@ -53,8 +53,10 @@ class LogWriter:
         self.commit = commit
         # The first commit whose dropped extents this writer knows.
         self._known_from = commit.sequence if commit else 0
-        # Extents that no commit from this one on uses, but older ones do.
-        self._dead: list[tuple[int, Row]] = []
+        # Extents that older commits use: those from the first number on, before the second.
+        self._dead: list[tuple[range, Row]] = []
+        # The first commit that uses an extent, by its offset, if this writer has written it.
+        self._first_used: dict[int, int] = {}
         self.rollback()
 
     def rollback(self) -> None:
@@ -109,29 +111,31 @@ class LogWriter:
         file.sync()
         file.write_at(COPIES[commit.slot], commit.pack())
         self.commit = commit
-        self._added = {}
-        self._dead += [(commit.sequence, row) for row in self._dropped]
-        self._dropped = []
+        for row in self._dropped:
+            first = self._first_used.pop(row.offset, 0)
+            self._dead.append((range(first, commit.sequence), row))
+        self._first_used |= dict.fromkeys(self._added, commit.sequence)
+        self._added, self._dropped = {}, []
         self._give_back(commit.sequence)
         return commit
 
     def _give_back(self, sequence: int) -> None:
-        """Free the space of commits that no reader can have open."""
-        oldest = self.file.oldest_held(sequence)
+        """Free the space that only commits use which no reader has open."""
+        held = self.file.held_versions(sequence)
         dead, self._dead = self._dead, []
         # Holes and what fills them again cost time, so that little space is kept for next commits.
         is_large = (
             self.dead_nbytes > _MOST_DEAD * self._live
             or sum(row.nbytes for _, row in dead) > _LARGE_NBYTES
         )
-        for number, row in dead:
-            if number > oldest:
-                self._dead.append((number, row))
+        for users, row in dead:
+            if any(users.start < each.stop and each.start < users.stop for each in held):
+                self._dead.append((users, row))
                 continue
             if is_large:
                 self.file.punch(row.offset, row.nbytes)
             self._release(row)
-        if oldest == sequence and self.file.size() > max(self._end, COPIES[-1] + COMMIT_SIZE):
+        if not held and self.file.size() > max(self._end, COPIES[-1] + COMMIT_SIZE):
             self.file.truncate(self._end)
 
     def give_back_free(self) -> None:
@@ -155,7 +159,10 @@ class LogWriter:
 
     def _find_free(self) -> list[tuple[int, int]] | None:
         """Return the holes between all extents in use; None if a reader may use others."""
-        if self.commit is None or self.file.oldest_held(self.commit.sequence) < self._known_from:
+        if self.commit is None:
+            return []
+        held = self.file.held_versions(self.commit.sequence)
+        if any(each.start < self._known_from for each in held):
             return None
         dead = (row for _, row in self._dead)
         kept = [*extents_of(self.file, self.commit), *self._added.values(), *dead]

@@ -386,19 +386,23 @@ def hold_version(fd: int, version: int) -> bool:
     return _lock_versions(fd, "F_OFD_SETLK", fcntl.F_RDLCK, version, 1) is not None
 
 
-def oldest_version_held(fd: int, stop: int) -> int | None:
-    """Return the oldest version before `stop` that another open file holds; `stop` without one.
-
-    None if the system cannot say.
-    """
-    while stop:
-        found = _lock_versions(fd, "F_OFD_GETLK", fcntl.F_WRLCK, 0, stop)
-        if found is None:
+def versions_held(fd: int, stop: int) -> list[range] | None:
+    """Return the versions before `stop` that other open files hold; None if it is not known."""
+    found: list[range] = []
+    spans = [range(stop)]
+    while spans:
+        span = spans.pop()
+        if not span:
+            continue
+        lock = _lock_versions(fd, "F_OFD_GETLK", fcntl.F_WRLCK, span.start, len(span))
+        if lock is None:
             return None
-        if found[0] == fcntl.F_UNLCK:
-            break
-        stop = max(found[2] - _VERSIONS_AT, 0)
-    return stop
+        if lock[0] != fcntl.F_UNLCK:
+            first = max(lock[2] - _VERSIONS_AT, span.start)
+            last = first + lock[3] if lock[3] else span.stop  # 0: to the end
+            found.append(range(first, last))
+            spans += range(span.start, first), range(last, span.stop)
+    return found
 
 
 def _lock_versions(

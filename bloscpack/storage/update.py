@@ -192,13 +192,13 @@ class UpdateFile(ByteSource):
         """Return whether nothing else in any process reads the file; False if that is unknown."""
         return disk.is_only_opened(self._own())
 
-    def oldest_held(self, version: int) -> int:
-        """Return the oldest version before `version` that a reader holds; `version` without one.
+    def held_versions(self, version: int) -> list[range]:
+        """Return the versions before `version` that readers hold.
 
         Where the system cannot say, readers keep the version before it.
         """
-        oldest = disk.oldest_version_held(self._own(), version)
-        return max(version - 1, 0) if oldest is None else oldest
+        found = disk.versions_held(self._own(), version)
+        return [range(version - 1, version)] if found is None else found
 
     def sync(self) -> None:
         """Make all writes durable."""
