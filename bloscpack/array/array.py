@@ -15,7 +15,7 @@ from ..container.reader import Container
 from ..exceptions import BloscpackError
 from ..format.header import MAX_HEADER_SIZE, is_log
 from ..parallel.imports import importing
-from ..storage.file import Place, open_source
+from ..storage.file import Place, open_source, refuse_folder
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
 from ..types import AnyArray, ArrayMode, OnLostChunk
@@ -584,6 +584,7 @@ class Array(StoredArray):
     def _open_rows(self, path: Any, mode: ArrayMode, verify: Verify, locking: bool) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"mode {mode!r} needs a path, not {type(path).__name__!r}")
+        refuse_folder(path)
         with open(path, "rb") as file:
             changes = mode == "r+" or is_log(file.read(MAX_HEADER_SIZE))
         with importing:  # on use: most programs only read

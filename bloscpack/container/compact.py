@@ -11,6 +11,7 @@ from ..format.trailer import pack_trailer
 from ..storage import disk
 from ..storage.file import FileSource
 from ..storage.journal import replacing
+from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
 from ..types import BytesLike, Path, Progress
 from .reader import Container
@@ -58,10 +59,17 @@ def compact_array(path: Path, *, progress: Progress | None = None) -> None:
         commit = container.front.commit
         if commit is None:
             return
-        done = 0
         with open_sink(path) as sink:
-            for part in compact_parts(container):
-                sink.write(part)
-                done += len(part)
-                if progress is not None:
-                    progress(done, max(done, commit.live))
+            _write(sink, container, progress or _ignore, commit.live)
+
+
+def _write(sink: ByteSink, container: Container, progress: Progress, total: int) -> None:
+    done = 0
+    for part in compact_parts(container):
+        sink.write(part)
+        done += len(part)
+        progress(done, max(done, total))
+
+
+def _ignore(done: int, total: int) -> None:
+    """Report no progress."""

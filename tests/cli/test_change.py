@@ -60,7 +60,7 @@ def test_all_or_nothing(blpk: Blpk, store: Path) -> None:
 
 
 def test_wrong_use(blpk: Blpk, store: Path) -> None:
-    bp.save("x.blp", np.arange(10))
+    bp.savez("x.blp", {"a": np.arange(10)})
     for command in (("rm", "a.blp"), ("mv", "a.blp", "b"), ("compact", "a.blp::/run")):
         assert blpk(*command).code == 2
     for command in (("rm", "x.blp::/a"), ("mv", "x.blp::/a", "b"), ("compact", "x.blp")):
