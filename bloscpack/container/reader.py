@@ -474,6 +474,8 @@ def _run_starts(container: Container, nthreads: int) -> list[int]:
     Each fetch releases and reacquires the GIL, which the other threads compete for. The last
     runs of several threads are shorter, so that all threads finish at about the same time.
     """
+    if type(container.front.table) is not ChunkTable:  # neighbours may be far from each other
+        return [*range(container.nchunks + 1)]
     stored = (container.source.size() - container.data_offset) // max(container.nchunks, 1)
     most = most_per_run(container.nchunks, nthreads)
     size = max(1, min(_RUN_NBYTES // max(stored, 1), most))

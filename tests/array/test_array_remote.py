@@ -560,3 +560,26 @@ class TestGrid:
             assert np.array_equal(again[:, 3], self.CUBE[:, 3])
         assert np.array_equal(bp.load(cube), self.CUBE)
         assert bp.verify(cube).ok
+
+
+def test_an_array_that_was_changed(http: FileServer, tmp_path: Path) -> None:
+    path = tmp_path / "c.blp"
+    for nrows, nopened in ((30, 1), (4000, 2)):
+        x = WHOLE[:nrows].copy()
+        bp.save(path, x, chunks=2, changeable=True)
+        with bp.open(path, "r+") as changed:
+            for row in (5, 20):
+                changed[row] = x[row] = row
+                changed.flush()
+        http.files["/c.blp"] = path.read_bytes()
+        http.clear()
+        with bp.open(http.url("c.blp")) as a:
+            assert len(http.gets) == nopened
+            assert np.array_equal(a[7], x[7])
+            assert np.array_equal(pickle.loads(pickle.dumps(a))[20], x[20])
+            http.clear()
+            assert np.array_equal(a[9], x[9])
+            assert len(http.gets) <= 1  # the page of rows is there
+            http.clear()
+            assert np.array_equal(a[...], x)
+            assert len(http.gets) <= 4
