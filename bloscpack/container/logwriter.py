@@ -66,6 +66,8 @@ class LogWriter:
         self._added: dict[int, Row] = {}  # by offset
         self._dropped: list[Row] = []
         # Holes (start, stop) in ascending order; None if they are not known. A new file has none.
+        # If a reader is older than this writer, only those that this writer has made.
+        self._is_partial = False
         self._free: list[tuple[int, int]] | None = None if commit else []
 
     @property
@@ -135,6 +137,8 @@ class LogWriter:
             if is_large:
                 self.file.punch(row.offset, row.nbytes)
             self._release(row)
+        if self._is_partial and not self._has_older(held):
+            self._free, self._is_partial = None, False  # all of them can be found now
         if not held and self.file.size() > max(self._end, COPIES[-1] + COMMIT_SIZE):
             self.file.truncate(self._end)
 
@@ -157,13 +161,17 @@ class LogWriter:
         self._free[at : at + 1] = [(start + nbytes, stop)] if stop - start > nbytes else []
         return start
 
-    def _find_free(self) -> list[tuple[int, int]] | None:
-        """Return the holes between all extents in use; None if a reader may use others."""
+    def _has_older(self, held: list[range]) -> bool:
+        """Return whether a reader has a commit that uses extents unknown to this writer."""
+        return any(each.start < self._known_from for each in held)
+
+    def _find_free(self) -> list[tuple[int, int]]:
+        """Return the holes between all extents in use; none if a reader may use others."""
         if self.commit is None:
             return []
-        held = self.file.held_versions(self.commit.sequence)
-        if any(each.start < self._known_from for each in held):
-            return None
+        if self._has_older(self.file.held_versions(self.commit.sequence)):
+            self._is_partial = True
+            return []
         dead = (row for _, row in self._dead)
         kept = [*extents_of(self.file, self.commit), *self._added.values(), *dead]
         holes, position = [], DATA_OFFSET

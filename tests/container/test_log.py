@@ -149,28 +149,38 @@ def test_space_of_a_reader_is_not_used(tmp_path: Path) -> None:
     log.file.close()
 
 
-def test_a_map_of_free_space_leaves_out_what_a_reader_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("nbefore", [0, 3])
+def test_a_map_of_free_space_leaves_out_what_a_reader_needs(nbefore: int, tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = _Log(tmp_path)
     for index in range(4):
         log.set(index, os.urandom(100_000))
     log.commit()
     log.file.publish(str(path), None)
-    log.file.close()
-    log.file = UpdateFile.open(path)
-    log.log = LogWriter(log.file, read_commit(log.file))
-    log.rows = ChangingTree(log.file, Tree(log.rows.root, log.rows.depth, log.rows.nleaves), "log")
     reader = FileSource(path)
     commit = read_commit(reader)
     assert reader.hold(commit.sequence)
     before, rows = list(log.content), list(log.rows.rows())
+    for number in range(nbefore):
+        log.set(number, os.urandom(100_000))
+        log.commit()
+    log.file.close()
+    log.file = UpdateFile.open(path)
+    log.log = LogWriter(log.file, read_commit(log.file))
+    tree = Tree(log.rows.root, log.rows.depth, log.rows.nleaves)
+    log.rows = ChangingTree(log.file, tree, "log")
     for number in range(20):
         log.set(number % 4, os.urandom(100_000))
         log.commit()
         log.check()
     assert [bytes(reader.read_at(row.offset, row.nbytes)) for row in rows] == before
-    assert log.file.size() < 10 * 100_000  # the space of commits in between is used again
+    assert log.file.size() < (10 + 4 * nbefore) * 100_000  # space is used again
     reader.close()
+    for number in range(8):
+        log.set(number % 4, os.urandom(100_000))
+        log.commit()
+        log.check()
+    assert log.file.size() < (10 + 4 * nbefore) * 100_000
     log.file.close()
 
 
