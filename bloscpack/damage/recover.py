@@ -15,18 +15,20 @@ from xxhash import xxh3_64_digest
 
 from ..array.arraymetadata import Description, unpack_array_metadata
 from ..container.foundfront import FoundFront, find_front, find_recorded_front
+from ..container.log import commits_of
 from ..container.salvage import FoundChunk, Salvage
 from ..container.salvagelog import find_log
 from ..container.writer import SPARE_PER_CHUNK, Chunking, build_header, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
 from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
 from ..format.header import (
+    ARRAY_FEATURES,
+    FEATURE_LOG,
     MAX_CHUNKS,
     MAX_HEADER_SIZE,
     OFFSET_SIZE,
     UNKNOWN,
     Header,
-    is_log,
     pack_offsets,
 )
 from ..format.metadata import pack_section
@@ -54,7 +56,7 @@ def recover(
     source = open_stable_source(src)
     with closing(source), errors_at(source.name, whole=""):
         salvage: Salvage
-        if is_log(source.read_at(0, MAX_HEADER_SIZE)):
+        if _is_log(source):
             front, salvage = find_log(source)
             recorded = None
         else:
@@ -78,6 +80,16 @@ def recover(
         with open_sink(dst) as sink:
             _write(sink, source, front, section, plan, progress)
     return report
+
+
+def _is_log(source: ByteSource) -> bool:
+    """Return whether a file is a log by its header or, if that is damaged, its commits."""
+    head = source.read_at(0, MAX_HEADER_SIZE)
+    try:
+        header = Header.unpack(head, known_features=ARRAY_FEATURES | FEATURE_LOG)
+    except BloscpackError:
+        return bool(commits_of(source)[0])
+    return bool(header.features & FEATURE_LOG)
 
 
 def same_file(src: Any, dst: Any) -> bool:

@@ -438,6 +438,20 @@ def test_recover_finds_every_whole_chunk(
     assert bp.verify(path.with_name("out")).ok
 
 
+def test_recover_needs_no_header(
+    path: Path, changed_file: tuple[bytes, np.ndarray[Any, Any]]
+) -> None:
+    whole, x = changed_file
+    for at in (0, 4, 40, 60):
+        file = bytearray(whole)
+        file[at] ^= 0x60
+        path.write_bytes(file)
+        with pytest.raises(bp.exceptions.BloscpackError):
+            bp.load(path)
+        assert bp.recover(path, path.with_name("out")).saved == 10
+        _check_equal(bp.load(path.with_name("out")), x)
+
+
 def test_verify_counts_dead_bytes(
     path: Path, changed_file: tuple[bytes, np.ndarray[Any, Any]]
 ) -> None:
