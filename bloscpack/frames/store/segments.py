@@ -125,6 +125,11 @@ class Segment:
         """Ordinals of clips that the segment removes, here or in earlier segments."""
         return [] if self.clips.changes is None else self.clips.changes.removed.tolist()
 
+    def ordinal_of(self, number: int) -> int:
+        """Return the ordinal of a clip of the segment, without making all of them."""
+        changes = self.clips.changes
+        return self.tail.first_clip + number if changes is None else int(changes.ordinals[number])
+
     def number_of(self, ordinal: int) -> int:
         """Return the number of a clip in the segment, or -1 if it is not there."""
         number = ordinal - self.tail.first_clip
@@ -297,7 +302,7 @@ class Index:
         for segment in reversed(self.segments):
             if segment.tail.nclips >= _FEW_CLIPS:
                 for number in segment.clips.find(data, hash_):
-                    ordinal = int(segment.ordinals[number])
+                    ordinal = segment.ordinal_of(number)
                     if ordinal not in self.removed:
                         return ordinal
         return -1
@@ -322,7 +327,7 @@ class Index:
                 for side in ("left", "right")
             )
             for number in clips.order[start:stop].tolist():
-                if int(segment.ordinals[number]) not in self.removed:
+                if segment.ordinal_of(number) not in self.removed:
                     found.append(unpack_id(clips.id_bytes(number)))
         return found
 
