@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Self
 
-from ..exceptions import FormatError, UnsupportedError
-from ..format.codec import ChunkHeader, decode_into, new_bytes
+from ..exceptions import UnsupportedError
+from ..format.codec import decode_into, new_bytes
 from ..format.header import Header
 from ..format.log import Commit, Node, Tree, pack_group
 from ..storage.overlay import OverlaySource
@@ -17,7 +17,7 @@ from ..storage.protocol import closed_on_error, errors_at
 from ..storage.update import UpdateFile, forked_error
 from ..types import BytesLike
 from .front import Verify
-from .log import LogTable, front_of, read_extent
+from .log import front_of, read_extent, split_chunk
 from .logwriter import NO_ROW, ChangingTree, LogWriter
 from .reader import Container
 
@@ -112,11 +112,10 @@ class ChangingFile:
         log, rows = self.begin()
         row = rows.row(index)
         what = f"chunk {index} at offset {row.offset}"
+        digest_nbytes = self.container.header.checksum.nbytes
         with errors_at(self._name):
             stored = memoryview(read_extent(log.file, row, what, rows.end))
-            data = stored[: max(len(stored) - self.container.header.checksum.nbytes, 0)]
-            if ChunkHeader.unpack(data).nbytes != nbytes:
-                raise FormatError(f"{what}: it does not decode to {nbytes} bytes")
+            data, _ = split_chunk(stored, digest_nbytes, nbytes, row.offset, what)
             content, view = new_bytes(nbytes)
             with view:
                 decode_into(data, view)
@@ -156,10 +155,8 @@ class ChangingFile:
         file = log.file
         commit = log.commit or Commit(0, 0, 0, 0, Tree(NO_ROW, 0, 1))
         node = Node("", front, Tree(NO_ROW, 0, Header.unpack(front).nchunks))
-        now = front_of(file, commit, node)
-        table = LogTable(commit, node, rows, is_held=True, held=held)
         source = OverlaySource(file, (), file.size())
-        return Container(now._replace(table=table), source, verify=verify)  # type: ignore[arg-type]
+        return Container(front_of(file, commit, node, rows, held=held), source, verify=verify)
 
     def close(self) -> None:
         """Close the file; what was not committed is lost."""

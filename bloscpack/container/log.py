@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from xxhash import xxh3_64_digest
 
 from ..exceptions import (
+    BloscpackError,
     ChecksumMismatch,
     FormatError,
     TruncatedError,
 )
 from ..format.checksum import CHECKSUMS
-from ..format.codec import CHUNK_HEADER_SIZE
+from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..format.header import FEATURE_GRID, Header
 from ..format.log import (
     COMMIT_SIZE,
@@ -47,14 +48,19 @@ _MAX_PAGES = 1024
 def commits_of(source: ByteSource) -> tuple[list[Commit], set[int]]:
     """Return the commits of all slots and copies, the last one first, and the damaged positions."""
     found, damaged = set(), set()
+    stored = bytes(source.read_at(0, DATA_OFFSET))
     for at in (*SLOTS, *COPIES):
-        stored = bytes(source.read_at(at, COMMIT_SIZE))
-        commit = Commit.unpack(stored, 0)
+        commit = Commit.unpack(stored, at)
         if commit is not None:
             found.add(commit)
-        elif any(stored):
+        elif any(stored[at : at + COMMIT_SIZE]):
             damaged.add(at)
     return sorted(found, reverse=True), damaged
+
+
+def lost_slots(damaged: set[int]) -> list[int]:
+    """Return the slots that are damaged, and whose copies are, by the result of `commits_of`."""
+    return [slot for slot, copy in zip(SLOTS, COPIES, strict=True) if {slot, copy} <= damaged]
 
 
 def read_commit(source: ByteSource, head: BytesLike = b"") -> Commit:
@@ -72,27 +78,20 @@ def read_commit(source: ByteSource, head: BytesLike = b"") -> Commit:
     """
     if len(head) < SLOTS[-1] + COMMIT_SIZE:
         head = source.read_at(0, SLOTS[-1] + COMMIT_SIZE)
-    found, lost = [], False
-    for slot, copy in zip(SLOTS, COPIES, strict=True):
-        commit = Commit.unpack(head, slot)
-        if commit is None:
-            again = source.read_at(copy, COMMIT_SIZE)
-            commit = Commit.unpack(again, 0)
-            stored = bytes(head[slot : slot + COMMIT_SIZE])
-            lost = lost or (commit is None and any(stored + bytes(again)))
-        if commit is not None:
-            found.append(commit)
-    if not found:
+    one, two = (Commit.unpack(head, at) for at in SLOTS)
+    if one is not None and two is not None:
+        return max(one, two)
+    commits, damaged = commits_of(source)
+    if not commits:
         raise FormatError("log: no commit is intact", offset=SLOTS[0], field="slot")
-    last = max(found)
-    if lost:
+    if lost_slots(damaged):
         notice(
             "%s: a commit is damaged; the file is read as of commit %d, and later changes may be "
             "missing",
             source.name or "memory",
-            last.sequence,
+            commits[0].sequence,
         )
-    return last
+    return commits[0]
 
 
 def read_extent(source: ByteSource, row: Row, what: str, end: int) -> BytesLike:
@@ -121,6 +120,33 @@ def read_extent(source: ByteSource, row: Row, what: str, end: int) -> BytesLike:
             offset=row.offset,
         )
     return data
+
+
+def split_chunk(
+    stored: memoryview, digest_nbytes: int, nbytes: int, offset: int, what: str
+) -> tuple[memoryview, ChunkHeader]:
+    """Return a chunk without the checksum behind it, and its header.
+
+    `offset` is that of the chunk, and `what` names it in errors.
+
+    Raises
+    ------
+    FormatError
+        The header is damaged, or not that of a chunk of this size which decodes to `nbytes`.
+    """
+    data = stored[: max(len(stored) - digest_nbytes, 0)]
+    try:
+        header = ChunkHeader.unpack(data)
+    except BloscpackError as err:
+        err.at(what)
+        raise
+    if (header.cbytes, header.nbytes) != (len(data), nbytes):
+        raise FormatError(
+            f"{what}: {header.cbytes} bytes that decode to {header.nbytes}, expected {len(data)} "
+            f"that decode to {nbytes}",
+            offset=offset,
+        )
+    return data, header
 
 
 class RowTree:
@@ -299,8 +325,11 @@ def front_of(
     rows: RowTree | None = None,
     *,
     is_held: bool = True,
+    held: Mapping[int, BytesLike] | None = None,
 ) -> Front:
-    """Return the front of an array of a log; `rows` are those of its chunks, if they are open.
+    """Return the front of an array of a log.
+
+    `rows` are those of its chunks, if they are open; `is_held` and `held` are as in `LogTable`.
 
     Raises
     ------
@@ -334,7 +363,7 @@ def front_of(
         header=header,
         metadata_header=meta,
         stored_metadata=data,
-        table=LogTable(commit, node, rows, is_held=is_held),  # type: ignore[arg-type]
+        table=LogTable(commit, node, rows, is_held=is_held, held=held),  # type: ignore[arg-type]
         table_offset=position,
         data_offset=DATA_OFFSET,
         nchunks=header.nchunks,

@@ -6,13 +6,12 @@ from ..exceptions import (
     BloscpackError,
     ChecksumMismatch,
     FileChangedError,
-    FormatError,
 )
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from ..storage.protocol import Extent
 from .chunk import StoredChunk, StoredChunks
 from .chunktable import check_left
-from .log import LogTable, read_commit, read_extent
+from .log import LogTable, read_commit, read_extent, split_chunk
 
 
 class LogChunks(StoredChunks):
@@ -97,19 +96,9 @@ class LogChunks(StoredChunks):
         else:
             stored = memoryview(read_extent(self.source, row, what, self._table.rows.end))
             self.set_checked(index)
-        data = stored[: max(row.nbytes - self.front.header.checksum.nbytes, 0)]
-        try:
-            header = ChunkHeader.unpack(data)
-        except BloscpackError as err:
-            err.at(what)
-            raise
-        if (header.cbytes, header.nbytes) != (len(data), self.front.chunk_nbytes(index)):
-            raise FormatError(
-                f"{what}: {header.cbytes} bytes that decode to {header.nbytes}, expected "
-                f"{len(data)} that decode to {self.front.chunk_nbytes(index)}",
-                offset=row.offset,
-            )
-        return row.offset, data, header
+        digest_nbytes = self.front.header.checksum.nbytes
+        nbytes = self.front.chunk_nbytes(index)
+        return row.offset, *split_chunk(stored, digest_nbytes, nbytes, row.offset, what)
 
     def _later_commit(self) -> int | None:
         """Return the number of a later commit, which may have used the space of a chunk."""

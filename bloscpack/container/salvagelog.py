@@ -5,14 +5,12 @@ from contextlib import suppress
 from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError, FormatError
-from ..format.checksum import CHECKSUMS
 from ..format.codec import decode_into, new_bytes
 from ..format.log import COMMIT_SIZE
-from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from .chunk import StoredChunk
 from .foundfront import FoundFront
-from .front import Front, read_section
+from .front import Front
 from .log import commits_of, front_of, read_node
 from .reader import Container
 from .salvage import FoundChunk, Salvage
@@ -61,14 +59,8 @@ def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
             faults.append((what, commit.groups.root.offset, commit.groups.root.end))
             error = err
             continue
-        return _found(front, faults), LogSalvage(source, front)
+        stored = front.table.node.front  # type: ignore[attr-defined]
+        section = stored[front.header.size : front.table_offset]
+        found = FoundFront(front.header, front.metadata_header, section, faults=faults)
+        return found, LogSalvage(source, front)
     raise error
-
-
-def _found(front: Front, faults: list[tuple[str, int, int]]) -> FoundFront:
-    header, stored = front.header, front.table.node.front  # type: ignore[attr-defined]
-    if not header.metadata:
-        return FoundFront(header, faults=faults)
-    near = MemorySource(stored)
-    meta, section = read_section(near, memoryview(stored), header, header.size, CHECKSUMS[-1].id)
-    return FoundFront(header, meta, bytes(section), faults=faults)

@@ -288,12 +288,13 @@ class _Verification:
     def _verify_log(self, container: Container, commit: "Commit") -> None:
         """Verify the commits of a log, and that no two extents of the last one overlap."""
         with importing:  # on use: few files change
-            from ..container.log import commits_of, extents_of
+            from ..container.log import commits_of, extents_of, lost_slots
             from ..format.log import COMMIT_SIZE, COPIES, SLOTS
 
         _, damaged = commits_of(self._source)
+        lost = lost_slots(damaged)
         for slot, copy in zip(SLOTS, COPIES, strict=True):
-            if {slot, copy} <= damaged:
+            if slot in lost:
                 what = f"log: a commit is damaged; the last one is {commit.sequence}"
                 self._table.append(Damage(what, None, slot, slot + COMMIT_SIZE))
             elif {slot, copy} & damaged:
