@@ -270,10 +270,9 @@ def _copy(
     source, end = container.source, 0
     if container.front.commit is not None:
         with importing:  # on use: few files change
-            from ..container.compact import compact_parts
+            from ..container.compact import write_compact
 
-        for part in compact_parts(container):
-            sink.write(part)
+        write_compact(container, sink, progress)
         return
     # Without the check, bytes of before and after an append could be mixed.
     if not source.is_changed():

@@ -367,6 +367,19 @@ def test_compact_writes_the_file_of_save(path: Path) -> None:
         assert path.read_bytes() == once
 
 
+def test_progress_ends_with_everything(path: Path) -> None:
+    x = np.arange(3000.0)
+    bp.save(path, x, chunks=700, changeable=True)
+    seen: list[tuple[int, int]] = []
+    with bp.open(path) as a:
+        bp.save(path.with_name("copy"), a, progress=lambda *done: seen.append(done))
+    assert [done for done, _ in seen] == [5600, 11200, 16800, 22400, 24000]
+    assert {total for _, total in seen} == {24000}
+    again: list[tuple[int, int]] = []
+    bp.compact(path, progress=lambda *done: again.append(done))
+    assert again == seen
+
+
 def test_a_copy_of_a_handle_is_compact(path: Path) -> None:
     x = np.arange(3000.0)
     bp.save(path, x, chunks=100, changeable=True)
