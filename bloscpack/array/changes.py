@@ -20,7 +20,7 @@ from ..container.appender import params_of
 from ..container.changes import ChangingFile
 from ..container.front import Verify
 from ..container.reader import Container
-from ..container.writer import new_section
+from ..container.writer import Chunking, new_section
 from ..exceptions import FormatError, UnsupportedError
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import encode
@@ -31,7 +31,7 @@ from ..types import AnyArray
 from .arraylike import as_array
 from .arraymetadata import describe_content
 from .chunkpieces import GridPieces, Piece, cross, pieces, runs
-from .gather import Names, field_names
+from .gather import Names, field_names, strided
 from .selection import Sides, parse_selection
 from .writable import WritableArray
 
@@ -86,7 +86,7 @@ class ArrayChanges(WritableArray):
         if self._grid is not None:
             return self._grid.nchunks
         nbytes = prod(self.shape) * self.dtype.itemsize
-        return max(-(-nbytes // self._chunk_size), 1) if nbytes else 1
+        return Chunking.of(nbytes, self._chunk_size).nchunks
 
     def _nbytes_of(self, index: int) -> int:
         """Return the decoded size of chunk `index`."""
@@ -173,10 +173,8 @@ class ArrayChanges(WritableArray):
         is_whole = names is None and nitems * itemsize == self._nbytes_of(chunk)
         content = self._content(chunk, is_read=not is_whole)
         for piece in found:
-            strides = tuple(items * itemsize for items in piece.steps)
-            block: AnyArray = np.ndarray(
-                piece.lengths, self.dtype, content, piece.origin * itemsize, strides
-            )
+            offset, lengths, strides, _ = strided(piece, itemsize)
+            block: AnyArray = np.ndarray(lengths, self.dtype, content, offset, strides)
             target = values[cross(piece.target, values.shape)]
             source = ... if piece.source is None else cross(piece.source, piece.lengths)
             if names is None:
@@ -276,7 +274,7 @@ class ArrayChanges(WritableArray):
     def _resize_run(self, old: int, new: int) -> None:
         """Change the size of an array whose chunks are runs of bytes, from `old` to `new`."""
         size = self._chunk_size
-        old_count, count = (max(-(-nbytes // size), 1) if nbytes else 1 for nbytes in (old, new))
+        old_count, count = (Chunking.of(nbytes, size).nchunks for nbytes in (old, new))
         edge = min(old_count, count) - 1
         before, after = (min(size, nbytes - edge * size) for nbytes in (old, new))
         content = self._content(edge) if before != after else None

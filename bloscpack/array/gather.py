@@ -311,13 +311,13 @@ def _read_pieces_into(
     data: BytesLike | None = None
     is_short = (high - low) * itemsize <= _SHORT_SPAN_NBYTES
     if len(found) == 1 and not is_short and container.chunk_nbytes(chunk) <= _MAX_UNSEEN_NBYTES:
-        data = container.read_items(chunk, _strided(found[0], itemsize))
+        data = container.read_items(chunk, strided(found[0], itemsize))
     start = 0
     if data is None:
         start = low
         data = _read_span(container, chunk, low * itemsize, high * itemsize)
     for piece in found:
-        offset, lengths, strides, _ = _strided(piece, itemsize)
+        offset, lengths, strides, _ = strided(piece, itemsize)
         block: AnyArray = np.ndarray(lengths, item, data, offset - start * itemsize, strides)
         if piece.source is None:
             target[piece.target] = block
@@ -326,7 +326,8 @@ def _read_pieces_into(
             target[cross(piece.target, target.shape)] = block[source]
 
 
-def _strided(piece: Piece, itemsize: int) -> StridedItems:
+def strided(piece: Piece, itemsize: int) -> StridedItems:
+    """Return where the block of a piece is in the bytes of its chunk."""
     strides = tuple(items * itemsize for items in piece.steps)
     return StridedItems(piece.origin * itemsize, piece.lengths, strides, itemsize)
 
