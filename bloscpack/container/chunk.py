@@ -86,14 +86,7 @@ def read_stored(
     if check:
         actual = row.digest(data)
         if actual != expected:
-            raise ChecksumMismatch(
-                f"{row.name} of bytes {offset} to {offset + cbytes} is {actual.hex()}, "
-                f"{expected.hex()} is stored",
-                name=row.name,
-                expected=bytes(expected),
-                actual=actual,
-                offset=offset,
-            )
+            raise digest_error(row, offset, cbytes, bytes(expected), actual)
     if header is None:
         header = ChunkHeader.unpack(data)
         if header.cbytes != cbytes:
@@ -102,6 +95,20 @@ def read_stored(
                 offset=offset,
             )
     return data, header
+
+
+def digest_error(
+    row: Checksum, offset: int, cbytes: int, expected: bytes, actual: bytes
+) -> ChecksumMismatch:
+    """Return the error for a chunk at `offset` whose digest differs from the one behind it."""
+    return ChecksumMismatch(
+        f"{row.name} of bytes {offset} to {offset + cbytes} is {actual.hex()}, "
+        f"{expected.hex()} is stored",
+        name=row.name,
+        expected=expected,
+        actual=actual,
+        offset=offset,
+    )
 
 
 def read_run(

@@ -9,7 +9,7 @@ from ..exceptions import (
 )
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from ..storage.protocol import Extent
-from .chunk import StoredChunk, StoredChunks
+from .chunk import StoredChunk, StoredChunks, digest_error
 from .chunktable import check_left
 from .log import LogTable, read_commit, read_extent, split_chunk
 
@@ -110,19 +110,14 @@ class LogChunks(StoredChunks):
 
     def compare_trailer(self, index: int, stored: StoredChunk) -> None:
         """Compare the checksum behind chunk `index`, which reading does not need."""
-        checksum, offset = self.front.header.checksum, stored.offset + len(stored.data)
-        expected = self.source.read_at(offset, checksum.nbytes)
+        checksum, nbytes = self.front.header.checksum, len(stored.data)
+        expected = bytes(self.source.read_at(stored.offset + nbytes, checksum.nbytes))
         actual = checksum.digest(stored.data)
         if actual != expected:
-            raise ChecksumMismatch(
-                f"chunk {index} at offset {stored.offset}: {checksum.name} is {actual.hex()}, "
-                f"{bytes(expected).hex()} is stored",
-                name=checksum.name,
-                expected=bytes(expected),
-                actual=actual,
-                index=index,
-                offset=stored.offset,
-            )
+            err = digest_error(checksum, stored.offset, nbytes, expected, actual)
+            err.index = index
+            err.at(f"chunk {index} at offset {stored.offset}")
+            raise err
 
     def old_chunk(self, index: int) -> None:
         """Return None: chunks of an older commit are not looked for."""

@@ -34,7 +34,8 @@ VIDEO_SUFFIXES = (
 _DATASET_BRAND, _DATASET_SUFFIX = b"bzna", ".bzna"
 # Offset of the incompatible features in a Bloscpack file of version 4; bit 0 means a frame store,
 # bit 4 an archive (format/header.py).
-_VERSION_AT, _FEATURES_AT, _FRAMES, _ARCHIVE = 4, 40, 0x01, 0x10
+FEATURES_AT = 40
+_VERSION_AT, _FRAMES, _ARCHIVE = 4, 0x01, 0x10
 
 
 class FileKind(NamedTuple):
@@ -183,9 +184,9 @@ def kind_of(head: BytesLike, name: str | None = None) -> FileKind | None:
     """
     head = bytes(head[:HEAD_NBYTES])
     if head.startswith(BLOSCPACK_MAGIC):
-        if head[_VERSION_AT : _VERSION_AT + 1] != b"\x04" or len(head) <= _FEATURES_AT:
+        if head[_VERSION_AT : _VERSION_AT + 1] != b"\x04" or len(head) <= FEATURES_AT:
             return ARRAY
-        features = head[_FEATURES_AT]
+        features = head[FEATURES_AT]
         return FRAME_STORE if features & _FRAMES else ARCHIVE if features & _ARCHIVE else ARRAY
     if kind := _SUFFIXES.get(_suffix(name or "")):
         return kind

@@ -27,7 +27,7 @@ from ..types import BytesLike
 from .bytefield import unpack_fields
 from .checksum import CHECKSUMS, LAST_V3_ID, Checksum, checksum_by_id
 from .codec import MAX_CHUNK_NBYTES
-from .filekind import BLOSCPACK_MAGIC, kind_of, wrong_kind
+from .filekind import BLOSCPACK_MAGIC, FEATURES_AT, kind_of, wrong_kind
 
 MAGIC = BLOSCPACK_MAGIC
 EXTENSION = ".blp"
@@ -44,7 +44,6 @@ _HEADER = Struct("<4sBBBBiiqq")
 _EXTENSION_MAGIC = b"BLPX"
 # magic, size, checksum id, zero, incompatible features, compatible features, zeros, XXH3
 _EXTENSION_HEADER = Struct("<4sHBBII8s8s")
-_FEATURES_AT = 32 + 4 + 2 + 1 + 1
 
 HEADER_SIZE = 4 + 1 + 1 + 1 + 1 + 4 + 4 + 8 + 8
 EXTENSION_HEADER_SIZE = 4 + 2 + 1 + 1 + 4 + 4 + 8 + 8
@@ -297,7 +296,7 @@ def unpack_header_of(view: BytesLike, feature: int, kind: str) -> Header:
 
 def is_log(view: BytesLike) -> bool:
     """Return whether a file is a log by its first bytes, which are not checked."""
-    features = bytes(view[_FEATURES_AT : _FEATURES_AT + 1])
+    features = bytes(view[FEATURES_AT : FEATURES_AT + 1])
     return bytes(view[:5]) == MAGIC + b"\x04" and bool(features and features[0] & FEATURE_LOG)
 
 
