@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..reference import archive_reader, array_reader, frame_reader
+from ..reference import archive_reader, array_reader, frame_reader, log_reader
 from ..reference.refused import RefusedError
 
 
@@ -14,6 +14,8 @@ def describe(data: bytes) -> dict[str, Any]:
     reader: Any = frame_reader if features & 1 else array_reader
     if features & archive_reader.ARCHIVE:
         reader = archive_reader
+    if features & log_reader.LOG:
+        reader = log_reader
     try:
         found: dict[str, Any] = reader.describe(data)
     except RefusedError as err:

@@ -359,10 +359,54 @@ def archives() -> None:
     add("bad_archive_header", changed, sound, 12)
 
 
+def states(array: Any, **options: Any) -> list[bytes]:
+    """Return a log after each of three commits, which change items, the shape and the attrs."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        bp.save(path, array, changeable=True, nthreads=1, **options)
+        found = [path.read_bytes()]
+        with bp.open(path, "r+", nthreads=1) as a:
+            a[1:, ::3] = 7
+            a.flush()
+            found.append(path.read_bytes())
+            lengths = list(a.shape)
+            lengths[-1 if a.is_fortran else 0] += 3
+            a.resize(lengths)
+            a[-1] = a[0]
+            a.attrs["unit"] = "K"
+        return [*found, path.read_bytes()]
+
+
+def logs() -> None:
+    cube = np.arange(7 * 6 * 5, dtype="<u2").reshape(7, 6, 5)
+    options: dict[str, Any] = {"chunks": (3, 4, 5), "codec": "auto", "checksum": "xxh3_64"}
+    add("log_grid", lambda: states(cube, **options)[-1])
+    fortran = np.asfortranarray(np.linspace(0, 1, 48).reshape(6, 8))
+    add("log_fortran", lambda: states(fortran, chunks=3, checksum=None)[-1])
+    first, _, last = states(np.arange(60, dtype="<i4").reshape(6, 10), chunks=2)
+    add("log_rows", lambda: last)
+    # The third commit is in the second slot, at 192, and in its copy, at 4224.
+    slots, copies = (64, 192), (4096, 4224)
+    torn = changed(last, slots[1] + 12, bytes(40))
+    add("log_torn_commit", changed, torn, copies[1], first[copies[1] :][:104])
+    without = last
+    for at in (*slots, *copies):
+        without = changed(without, at + 9)
+    add("bad_log_no_commit", lambda: without)
+    group, nbytes = struct.unpack_from("<QI", last, slots[1] + 40)
+    # In the padding of the metadata: no other checksum covers it.
+    add("bad_log_group", changed, last, group + nbytes - 8)
+    # A leaf of the only page, to which the node leads.
+    (page,) = struct.unpack_from("<Q", last, group + 8)
+    (leaf,) = struct.unpack_from("<Q", last, page + 20)
+    add("bad_log_chunk", changed, last, leaf + 30)
+
+
 def main(folder: Path) -> None:
     sound_files()
     damaged_files()
     archives()
+    logs()
     stores.add_all(add)
     folder.mkdir(exist_ok=True)
     for name, make in FILES.items():

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ FOLDER = Path(__file__).parent
 TWINS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))
 }
-MAX_NBYTES = 440_000
+MAX_NBYTES = 490_000
 KINDS: dict[str, type[BaseException]] = {
     "not-bloscpack": exceptions.NotBloscpackError,
     "truncated": exceptions.TruncatedError,
@@ -106,6 +107,23 @@ def test_our_reader_finds_what_is_described(name: str) -> None:
     else:
         unpacked, metadata = bp.unpack_bytes_from_bytes(data)
         assert (unpacked, metadata) == (content, twin["metadata"])
+
+
+@pytest.mark.parametrize("name", [name for name in ARRAYS if name.startswith("log_")])
+def test_the_reader_on_the_page_finds_the_chunks(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the example on the page writes a file
+    page = (FOLDER.parents[1] / "docs/formats/log.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    reader: dict[str, Any] = {}
+    exec(code, reader)
+    front, chunks = reader["chunks_of"](data_of(name))
+    assert front.startswith(b"blpk")
+    assert [
+        chunk[: said["cbytes"]].hex() + said["digest"]
+        for chunk, said in zip(chunks, TWINS[name]["chunks"], strict=True)
+    ] == [chunk.hex() for chunk in chunks]
 
 
 @pytest.mark.parametrize("name", STORES)

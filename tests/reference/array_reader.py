@@ -359,7 +359,11 @@ def sha256(data: bytes) -> str:
 
 def describe(file: bytes) -> dict[str, Any]:
     """Return everything that a reader must find in a file."""
-    found = read_file(file)
+    return describe_file(read_file(file))
+
+
+def describe_file(found: File) -> dict[str, Any]:
+    """Return the description of a file that was read."""
     header = found.header
     array = read_array(found)
     described: dict[str, Any] = {

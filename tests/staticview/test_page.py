@@ -135,10 +135,16 @@ def gray(plane: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_log", [False, True])
 @pytest.mark.parametrize("codec", ["zstd", "auto"])
-def test_a_heat_map_shows_the_data(site: Site, tmp_path: Path, codec: Any) -> None:
+def test_a_heat_map_shows_the_data(site: Site, tmp_path: Path, codec: Any, is_log: bool) -> None:
     path = tmp_path / "a.blp"
     bp.save(path, PLANE, chunks=(1, 30, 50), codec=codec, attrs={"title": HTML, HTML: 1})
+    if is_log:
+        with bp.open(path, "r+") as a:
+            a[0], a[1] = 5, 6
+            a.flush()
+            a[0] = PLANE[0]
     site.open(path)
     site.page.select_option("text=Colours >> xpath=.. >> select", "gray")
     np.testing.assert_array_equal(site.pixels("canvas.heat")[..., 0], gray(PLANE[0]))

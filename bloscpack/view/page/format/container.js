@@ -5,7 +5,8 @@ import { arrayHeader, decodeArrayChunk } from "./arraychunk.js";
 import { bloscHeader, decodeBlosc } from "./blosc.js";
 import { digestOf, NAMES, SIZES } from "./checksum.js";
 import { isEqual, need, ReadError, viewOf } from "./errors.js";
-import { ARCHIVE, ARRAY_CHUNKS, FRAMES, GRID, readHeader, readMetadata } from "./header.js";
+import { ARCHIVE, ARRAY_CHUNKS, FRAMES, GRID, LOG, readHeader, readMetadata } from "./header.js";
+import { readLog } from "./log.js";
 import { xxh3Digest } from "./xxh3.js";
 
 const MAX_CHUNKS = 1 << 20, MAX_CACHE = 1 << 26, MAX_DECODED = 2 ** 29;
@@ -18,13 +19,13 @@ export class Container {
     file.cache = new Map();
     const h = file.header = readHeader(await source.read(0, Math.min(64, source.size)));
     need(!(h.features & (FRAMES | ARCHIVE)), "unsupported", "a frame store or an archive, where an array is expected");
-    file.metadata = null;
+    file.digests = file.metadata = null;
+    if (h.features & LOG) return file.openLog();
     let at = h.size;
     if (h.options & 2) ({ metadata: file.metadata, end: at } = await readMetadata(source, h, file.notices));
     file.front = at;
     need(h.nchunks <= MAX_CHUNKS, "unsupported", `${h.nchunks} chunks are more than ${MAX_CHUNKS}`);
     need(h.nchunks * (16 + SIZES[h.checksum]) <= source.size, "truncated", "the file is too short for its chunks");
-    file.digests = null;
     const trailer = await file.openTrailer();
     file.trailer = trailer;
     if (h.options & 1) await file.openTable();
@@ -32,6 +33,19 @@ export class Container {
     if (h.version !== 1 && h.nchunks < 0) h.nchunks = file.starts.length;
     if (h.checksum === 0 && !file.digests) file.notices.add("The file has no checksum of its chunks.");
     return file;
+  }
+
+  async openLog() {
+    const { end, front, rows } = await readLog(this.source, this.notices);
+    const h = this.header = readHeader(await front.read(0, Math.min(64, front.size)));
+    need(!(h.features & ~(ARRAY_CHUNKS | GRID)) && h.lastChunk >= 0 && (h.chunkSize >= 0 || h.features & GRID), "format",
+      "the header of an array of the log");
+    if (h.options & 2) this.metadata = (await readMetadata(front, h, this.notices)).metadata;
+    need(h.nchunks === rows.length, "format", `nchunks is ${h.nchunks}, but the log has ${rows.length} chunks`);
+    this.starts = rows.map((row) => row.at);
+    Object.assign(this, { rows, end, trailer: "absent" });
+    this.checkRoom();
+    return this;
   }
 
   get nchunks() {
@@ -149,6 +163,7 @@ export class Container {
     const wanted = numbers.filter((number) => !this.cache.has(number));
     const extents = wanted.map((number) => {
       const start = this.starts[number], size = SIZES[this.header.checksum];
+      if (this.rows) return [start, this.rows[number].size];
       // The last chunk has no next entry: at most a header and some more than its content.
       const end = this.starts[number + 1] ?? this.end ?? Math.min(this.source.size, start + nbytesOf(number) + 4096 + size);
       return [start, end - start];
@@ -198,7 +213,10 @@ export class Container {
     const end = head.cbytes + size;
     need(isLast ? end <= bytes.length : end === bytes.length, "format", `${where} does not end where the next begins`);
     const chunk = bytes.subarray(0, head.cbytes);
-    const digest = await digestOf(checksum, chunk);
+    // The digest of a row is that of the chunk and its checksum.
+    const row = this.rows?.[number];
+    if (row) need(isEqual(xxh3Digest(bytes), row.digest), "checksum", `${where} is damaged: its XXH3 differs`);
+    const digest = row ? bytes.subarray(head.cbytes) : await digestOf(checksum, chunk);
     if (digest === null) this.notices.add(`The ${NAMES[checksum]} of chunks was not compared: this browser lacks it.`);
     else need(isEqual(digest, bytes.subarray(head.cbytes, end)), "checksum", `${where} is damaged: its ${NAMES[checksum]} differs`);
     const known = this.digests?.subarray(8 * number, 8 * number + 8);

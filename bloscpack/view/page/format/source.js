@@ -130,6 +130,14 @@ export class BlobSource extends Source {
   }
 }
 
+export class BytesSource extends Source {
+  constructor(bytes) {
+    super();
+    this.size = bytes.length;
+    this.ends.push({ at: 0, bytes });
+  }
+}
+
 // A file within another one. The ends that the outer source holds are not fetched again.
 export class PartSource extends Source {
   static async open(outer, start, size) {

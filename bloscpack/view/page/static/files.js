@@ -27,6 +27,7 @@ export async function openFile(place) {
     return { kind: "archive", kindName: "an archive", source, archive, opened: new Map(), about };
   }
   const file = await Container.open(source), array = BlpArray.of(file), { nchunks, trailer, metadata } = file;
+  header.checksum = NAMES[file.header.checksum];  // of a log, each array has its own
   const about = { header, nchunks, trailer, metadata };
   if (!array) return { kind: "bytes", kindName: "bytes", source, file, about };
   Object.assign(about, { nbytes: array.nbytes, content: `${array.dtype.text} (${array.shape.join(", ")})` });

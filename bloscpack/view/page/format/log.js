@@ -1,0 +1,71 @@
+// Logs, files that change: the last intact commit leads to a group with the node of an array, and the
+// node to its chunks, by pages of rows. Layout: docs/formats/log.md.
+
+import { isEqual, need, safe, viewOf } from "./errors.js";
+import { BytesSource } from "./source.js";
+import { xxh3Digest } from "./xxh3.js";
+
+const SLOTS = [64, 192], COPY = 4032, COMMIT_SIZE = 104, DATA_AT = 4352, ROW_SIZE = 20, PAGE_ROWS = 1024;
+const MAX_LEAVES = 1 << 20;
+
+// Returns the end of all extents, the front as a source, and the rows {at, size, digest} of the chunks.
+export async function readLog(source, notices) {
+  const commit = await lastCommit(source, notices), end = safe(viewOf(commit).getBigUint64(24, true), "end of the log");
+  const groups = await extentsOf(source, await leavesOf(source, commit.subarray(40, 72), end), end);
+  const node = groups[0], view = viewOf(node);
+  need(groups.length === 1 && node.length >= 40, "format", "the log has not the node of one array");
+  const front = node.subarray(40 + view.getUint16(0, true));
+  need(front.length === view.getUint32(4, true), "format", "the log has not the node of one array");
+  return { end, front: new BytesSource(front), rows: await leavesOf(source, node.subarray(8, 40), end) };
+}
+
+async function lastCommit(source, notices) {
+  const head = await source.read(0, Math.min(DATA_AT, source.size)), sequence = (commit) => viewOf(commit).getBigUint64(8, true);
+  let last = null;
+  for (const slot of SLOTS) {
+    const places = [slot, slot + COPY].map((at) => head.subarray(at, at + COMMIT_SIZE)), commit = places.find(isCommit);
+    if (commit && (!last || sequence(commit) > sequence(last))) last = commit;
+    if (!commit && places.every((place) => place.some((byte) => byte))) notices.add("A commit is damaged: later changes may be missing.");
+  }
+  need(last, "format", "no commit of the log is intact");
+  return last;
+}
+
+function isCommit(stored) {
+  return stored.length === COMMIT_SIZE && String.fromCharCode(...stored.subarray(0, 8)) === "BLPKCMIT" &&
+    isEqual(xxh3Digest(stored.subarray(0, 96)), stored.subarray(96));
+}
+
+// Returns the rows of the leaves of a tree.
+async function leavesOf(source, tree, end) {
+  const view = viewOf(tree), depth = view.getUint32(20, true), count = safe(view.getBigUint64(24, true), "leaves of a tree");
+  const countAt = (level) => Math.ceil(count / PAGE_ROWS ** level);
+  need(count && countAt(depth) === 1 && (!depth || countAt(depth - 1) > 1), "format", `${count} leaves below ${depth} levels of pages`);
+  need(16 * count <= source.size, "truncated", "the file is too short for its chunks");
+  need(count <= MAX_LEAVES, "unsupported", `${count} chunks are more than ${MAX_LEAVES}`);
+  let rows = [rowAt(view, 0)];
+  for (let level = depth; level > 0; level--) {
+    const pages = await extentsOf(source, rows, end);
+    rows = pages.flatMap((page) => Array.from({ length: page.length / ROW_SIZE }, (_, i) => rowAt(viewOf(page), ROW_SIZE * i)));
+    need(rows.length === countAt(level - 1), "format", "a page of the log has another size");
+  }
+  for (const row of rows) checkRow(row, end);
+  return rows;
+}
+
+function rowAt(view, at) {
+  const digest = new Uint8Array(view.buffer, view.byteOffset + at + 12, 8);
+  return { at: safe(view.getBigUint64(at, true), "an offset of the log"), size: view.getUint32(at + 8, true), digest };
+}
+
+function checkRow({ at, size }, end) {
+  need(at >= DATA_AT && at + size <= end, "format", `bytes ${at} to ${at + size} are not between ${DATA_AT} and ${end}`);
+}
+
+// Returns the bytes of pages or groups.
+async function extentsOf(source, rows, end) {
+  for (const row of rows) checkRow(row, end);
+  const found = await source.readAll(rows.map(({ at, size }) => [at, size]));
+  found.forEach((bytes, i) => need(isEqual(xxh3Digest(bytes), rows[i].digest), "checksum", `the log is damaged at ${rows[i].at}`));
+  return found;
+}
