@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -665,6 +666,23 @@ def test_any_changes(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(disk, "sync", lambda fd: None)
     Machine.TestCase.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
     Machine.TestCase("runTest").runTest()
+
+
+def test_a_removal_does_not_copy_those_before(tmp_path: Path) -> None:
+    count = 3000
+    with bp.frames.create(tmp_path / "a.blp", nthreads=1) as store:
+        for number in range(count):
+            store.append(name(number), np.zeros((1, 1), "u1"))
+        store.flush()
+        for number in range(count - 50):
+            del store[name(number)]
+        tracemalloc.start()
+        for number in range(count - 50, count - 1):
+            del store[name(number)]
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < count * 10  # a set of them has 130 KB
+        assert list(store) == [name(count - 1)]
 
 
 def test_unchanged_stores_have_no_changes(tmp_path: Path) -> None:

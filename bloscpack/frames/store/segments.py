@@ -178,7 +178,7 @@ class Segment:
         return read_section(self._source, self.tail, number)
 
 
-def _ordinals_of(segments: Iterable[Segment], removed: Collection[int]) -> dict[bytes, int]:
+def _ordinals_of(segments: Iterable[Segment], removed: Collection[int] = ()) -> dict[bytes, int]:
     """Return the ordinals of the clips in small segments, by id."""
     return {
         segment.clips.id_bytes(number): ordinal
@@ -201,6 +201,10 @@ def read_section(source: ByteSource, tail: Tail, number: int) -> BytesLike:
         raise
 
 
+# Ordinals of an index before they are needed, and the number of clips that were gone then.
+_UNKNOWN: tuple[int, Sequence[int]] = -1, ()
+
+
 class Index:
     """Clips of a store as of a certain last segment, which ends at `end`.
 
@@ -215,21 +219,14 @@ class Index:
         self._verified: dict[int, bytearray] = {}
         self.set(tuple(segments))
 
-    def set(self, segments: tuple[Segment, ...], gone: frozenset[int] = frozenset()) -> None:
+    def set(self, segments: tuple[Segment, ...], gone: Iterable[int] = ()) -> None:
         """Set the segments; `gone` are ordinals of clips that are removed, but not in the file."""
-        removed = gone.union(*(each.removed for each in segments))
-        self._set(segments, gone, removed, _ordinals_of(segments, removed))
-
-    def _set(
-        self,
-        segments: tuple[Segment, ...],
-        gone: frozenset[int],
-        removed: frozenset[int],
-        few: dict[bytes, int],
-    ) -> None:
+        pending, removed = set(gone), {n for each in segments for n in each.removed}
+        few = _ordinals_of(segments, removed)
         # Python raises KeyboardInterrupt at calls, so that all are replaced, or none.
-        self.segments, self.gone, self.removed, self.few = segments, gone, removed, few
-        self._ordinals: Sequence[int] | None = None
+        # `removed` are those removed in the file.
+        self.segments, self.gone, self.removed, self.few = segments, pending, removed, few
+        self._ordinals = _UNKNOWN
 
     @property
     def total(self) -> int:
@@ -239,15 +236,15 @@ class Index:
     @property
     def ordinals(self) -> Sequence[int]:
         """Ordinals of the clips, in the order of the store."""
-        found = self._ordinals
-        if found is None:
+        ngone, (of, found) = len(self.gone), self._ordinals
+        if of != ngone:
             found = range(self.total)
-            if self.removed or any(each.clips.changes for each in self.segments):
+            if ngone or any(each.clips.changes for each in self.segments):
                 numbers = np.concatenate([each.ordinals for each in self.segments])
                 places = np.concatenate([each.places for each in self.segments])
-                live = np.isin(numbers, [*self.removed], invert=True)
+                live = self._are_live(numbers)
                 found = numbers[live][np.argsort(places[live], kind="stable")].tolist()
-            self._ordinals = found
+            self._ordinals = ngone, found
         return found
 
     @property
@@ -255,11 +252,19 @@ class Index:
         """Number of clips."""
         return len(self.ordinals)
 
+    def is_removed(self, ordinal: int) -> bool:
+        """Return whether a clip was removed."""
+        return ordinal in self.gone or ordinal in self.removed
+
+    def _are_live(self, ordinals: IntArray) -> AnyArray:
+        """Return which clips were not removed."""
+        return np.isin(ordinals, [*self.removed, *self.gone], invert=True)
+
     def live(self, segment: Segment) -> AnyArray | slice:
         """Return which clips of a segment were not removed, as an index of its columns."""
-        if not self.removed:
+        if not self.removed and not self.gone:
             return slice(None)
-        return np.isin(segment.ordinals, [*self.removed], invert=True)
+        return self._are_live(segment.ordinals)
 
     @property
     def nframes(self) -> int:
@@ -284,36 +289,36 @@ class Index:
     ) -> None:
         """Add segments at the end, replacing the last `replaced` ones, and remove clips."""
         segments = (*self.segments[: len(self.segments) - replaced], *added)
-        gone = self.gone.union(removes)
         if replaced or any(each.removed for each in added):
-            self.set(segments, gone)
+            self.set(segments, self.gone.union(removes))
             return
-        few = {id_: ordinal for id_, ordinal in self.few.items() if ordinal not in removes}
-        removed = self.removed.union(removes) if removes else self.removed
-        self._set(segments, gone, removed, few | _ordinals_of(added, ()))
+        if added:
+            few = self.few | _ordinals_of(added)
+            self.segments, self.few, self._ordinals = segments, few, _UNKNOWN
+        self.gone.update(removes)  # without a copy, as there may be many
 
     def find(self, id_: str) -> int:
         """Return the ordinal of a clip, or -1 if no clip has this id."""
         data = pack_id(id_)
         ordinal = self.few.get(data, -1)
-        if ordinal >= 0:
+        if ordinal >= 0 and not self.is_removed(ordinal):
             return ordinal
         hash_ = hash_of(data)
         for segment in reversed(self.segments):
             if segment.tail.nclips >= _FEW_CLIPS:
                 for number in segment.clips.find(data, hash_):
                     ordinal = segment.ordinal_of(number)
-                    if ordinal not in self.removed:
+                    if not self.is_removed(ordinal):
                         return ordinal
         return -1
 
     def hashes(self) -> IntArray:
         """Return the hash of each id, as uint64, unordered."""
-        if not self.removed:
+        if not self.removed and not self.gone:
             return np.concatenate([segment.clips.hashes for segment in self.segments])
-        removed, parts = [*self.removed], []
+        parts = []
         for segment in self.segments:
-            live = np.isin(segment.ordinals[segment.clips.order], removed, invert=True)
+            live = self._are_live(segment.ordinals[segment.clips.order])
             parts.append(segment.clips.hashes[live])
         return np.concatenate(parts)
 
@@ -327,7 +332,7 @@ class Index:
                 for side in ("left", "right")
             )
             for number in clips.order[start:stop].tolist():
-                if segment.ordinal_of(number) not in self.removed:
+                if not self.is_removed(segment.ordinal_of(number)):
                     found.append(unpack_id(clips.id_bytes(number)))
         return found
 

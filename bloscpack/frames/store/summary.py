@@ -48,7 +48,7 @@ def summarize_video(index: Index) -> VideoSummary | None:
             continue
         is_video = np.array([row[0] == Codec.VIDEO for row in segment.clips.rows], bool)
         ordinals: list[int] = segment.ordinals[is_video[segment.clips.formats]].tolist()
-        live = [each for each in ordinals if each not in index.removed]
+        live = [each for each in ordinals if not index.is_removed(each)]
         for ordinal in live[: _MAX_HEADERS - count]:
             count += 1
             row = index.row(ordinal)

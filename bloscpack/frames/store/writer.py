@@ -381,7 +381,7 @@ class StoreWriter:
                 index.update([made], replaced, removes)
             self._end, self._has_rest = position + len(data), False
         except BaseException:
-            index.set(segments, gone)
+            index.set(segments, gone.difference(removes))
             self._cut(durably=True)
             raise
 
