@@ -5,7 +5,6 @@ commit open. The map of free space is made when there is much of it, from everyt
 Until then, extents are added at the end.
 """
 
-from bisect import insort
 from time import time_ns
 
 from xxhash import xxh3_64
@@ -25,6 +24,7 @@ from ..format.log import (
 from ..storage.protocol import ByteSource
 from ..storage.update import UpdateFile
 from ..types import BytesLike
+from .freespace import FreeSpace
 from .log import RowTree, extents_of
 
 # Free space below this size is not looked for.
@@ -65,10 +65,10 @@ class LogWriter:
         self._end, self._live = (commit.end, commit.live) if commit else (DATA_OFFSET, 0)
         self._added: dict[int, Row] = {}  # by offset
         self._dropped: list[Row] = []
-        # Holes (start, stop) in ascending order; None if they are not known. A new file has none.
-        # If a reader is older than this writer, only those that this writer has made.
+        # None if it is not known; a new file has none. If a reader is older than this writer, only
+        # what this writer has made free.
         self._is_partial = False
-        self._free: list[tuple[int, int]] | None = None if commit else []
+        self._free = None if commit else FreeSpace()
 
     @property
     def dead_nbytes(self) -> int:
@@ -101,8 +101,8 @@ class LogWriter:
     def write_commit(self, groups: Tree) -> Commit:
         """Make everything that was added durable, and then the state; return the commit."""
         before, file = self.commit, self.file
-        if self._free and self._free[-1][1] == self._end:
-            self._end = self._free.pop()[0]
+        if self._free is not None:
+            self._end = self._free.cut(self._end)
         commit = Commit(
             before.sequence + 1 if before else 1, time_ns(), self._end, self._live, groups
         )
@@ -144,34 +144,31 @@ class LogWriter:
 
     def give_back_free(self) -> None:
         """Give back all space that is known to be free, as no more extents are written."""
-        for start, stop in self._free or ():
-            self.file.punch(start, stop - start)
+        if self._free is not None:
+            for start, stop in self._free.stops.items():
+                self.file.punch(start, stop - start)
 
     def _place(self, nbytes: int) -> int:
         """Return where to write an extent: in the smallest hole that it fits, or at the end."""
         least = max(_LEAST_FREE_NBYTES, self._live // 4)
         if self._free is None and self.dead_nbytes > least:
             self._free = self._find_free()
-        fits = [hole for hole in self._free or () if hole[1] - hole[0] >= nbytes]
-        if not fits or self._free is None:
+        offset = None if self._free is None else self._free.take(nbytes)
+        if offset is None:
             offset, self._end = self._end, self._end + nbytes
-            return offset
-        start, stop = hole = min(fits, key=lambda hole: hole[1] - hole[0])
-        at = self._free.index(hole)
-        self._free[at : at + 1] = [(start + nbytes, stop)] if stop - start > nbytes else []
-        return start
+        return offset
 
     def _has_older(self, held: list[range]) -> bool:
         """Return whether a reader has a commit that uses extents unknown to this writer."""
         return any(each.start < self._known_from for each in held)
 
-    def _find_free(self) -> list[tuple[int, int]]:
+    def _find_free(self) -> FreeSpace:
         """Return the holes between all extents in use; none if a reader may use others."""
         if self.commit is None:
-            return []
+            return FreeSpace()
         if self._has_older(self.file.held_versions(self.commit.sequence)):
             self._is_partial = True
-            return []
+            return FreeSpace()
         dead = (row for _, row in self._dead)
         kept = [*extents_of(self.file, self.commit), *self._added.values(), *dead]
         holes, position = [], DATA_OFFSET
@@ -181,18 +178,12 @@ class LogWriter:
             position = max(position, row.end)
         if position < self._end:
             holes.append((position, self._end))
-        return holes
+        return FreeSpace(holes)
 
     def _release(self, row: Row) -> None:
-        """Add an extent to the free space, if that is known, joined with the holes beside it."""
-        free = self._free
-        if free is None:
-            return
-        start, stop = row.offset, row.end
-        for hole in [each for each in free if each[1] == start or each[0] == stop]:
-            free.remove(hole)
-            start, stop = min(start, hole[0]), max(stop, hole[1])
-        insort(free, (start, stop))
+        """Add an extent to the free space, if that is known."""
+        if self._free is not None:
+            self._free.add(row.offset, row.end)
 
 
 class ChangingTree(RowTree):
