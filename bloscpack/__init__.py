@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .filetypes.open import load, open  # noqa: A004
     from .filetypes.recover import recover
     from .filetypes.verify import verify
+    from .filetypes.versions import Version, versions
     from .integrations.kerchunk import kerchunk_references
     from .integrations.zarr import as_zarr as as_zarr
     from .original.api import (
@@ -71,6 +72,7 @@ __all__ = [
     "MetadataArgs",
     "PartsJob",
     "Report",
+    "Version",
     "Writer",
     "__version__",
     "append",
@@ -108,6 +110,7 @@ __all__ = [
     "unpack_ndarray_from_file",
     "unpack_ndarray_str",
     "verify",
+    "versions",
     "vrs",
 ]
 
@@ -132,6 +135,7 @@ def __getattr__(name: str) -> Any:
         "filetypes.open": ("load", "open"),
         "filetypes.recover": ("recover",),
         "filetypes.verify": ("verify",),
+        "filetypes.versions": ("Version", "versions"),
         "integrations.kerchunk": ("kerchunk_references",),
         "integrations.zarr": ("as_zarr",),  # not in __all__, as zarr may be missing
         "original.api": [each for each in __all__ if each.startswith(("pack_", "unpack_"))],

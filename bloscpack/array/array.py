@@ -4,6 +4,7 @@
 `on_error` other than "raise", `tolerant.py` reads around damaged chunks.
 """
 
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -59,6 +60,10 @@ class Array(StoredArray):
         Arguments for the fsspec file system of a URL.
     locking : bool, default True
         Lock the file in mode "a", so that a second writer is refused; see `bloscpack.open`.
+    version : int, default -1
+        Version to read; see `bloscpack.open`.
+    keep : int, optional
+        How many versions before the newest are kept; see `bloscpack.open`.
 
     Attributes
     ----------
@@ -93,6 +98,7 @@ class Array(StoredArray):
         "_mode",
         "_nthreads",
         "_shown_attrs",
+        "_version",
     )
 
     def __init__(
@@ -104,9 +110,12 @@ class Array(StoredArray):
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
         locking: bool = True,
+        version: int = -1,
+        keep: int | None = None,
     ) -> None:
         self._nthreads = nthreads
         self._mode = mode
+        self._version = operator.index(version)
         self._is_open = self._is_seen = True
         self._rows: WritableArray | None = None
         # Decoded on first use.
@@ -118,10 +127,14 @@ class Array(StoredArray):
                 raise ValueError(f"{place.path!r:.200} is an archive: {_ARCHIVE_ADVICE}")
             where = place.path if isinstance(place, Place) else place
             refuse_url(where, "appended to" if mode == "a" else "changed")
-            self._open_rows(where, mode, verify, locking)
+            if version != -1:
+                raise ValueError(f"a version is only read (mode 'r'): mode is {mode!r}")
+            self._open_rows(where, mode, verify, locking, keep)
             return
+        if keep is not None:
+            raise ValueError("keep is for a file that changes (mode 'r+'): mode is 'r'")
         source = _open(place, storage_options) if isinstance(place, Place) else place
-        self._container = container = Container.open(source, verify=verify)
+        self._container = container = Container.open(source, verify=verify, version=self._version)
         try:
             self._described = describe_content(container)
         except (BloscpackError, ImportError) as err:
@@ -545,7 +558,9 @@ class Array(StoredArray):
         self._is_seen = False
 
     def refresh(self) -> None:
-        """Make rows visible that a writer has appended since the file was opened.
+        """Make rows visible that a writer has appended, or changes, since the file was opened.
+
+        An array that was opened at a version by its number stays at it.
 
         Raises
         ------
@@ -555,7 +570,7 @@ class Array(StoredArray):
             The file no longer exists.
         """
         container = self.container
-        if self._rows is None:
+        if self._rows is None and self._version == -1:
             later = refreshed(container)
             if later is not None:
                 self._container = later
@@ -581,7 +596,9 @@ class Array(StoredArray):
             self._rows.abandon()  # rows since the last flush may be incomplete
         self.close()
 
-    def _open_rows(self, path: Any, mode: ArrayMode, verify: Verify, locking: bool) -> None:
+    def _open_rows(
+        self, path: Any, mode: ArrayMode, verify: Verify, locking: bool, keep: int | None
+    ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"mode {mode!r} needs a path, not {type(path).__name__!r}")
         refuse_folder(path)
@@ -592,8 +609,18 @@ class Array(StoredArray):
                 from .changes import ArrayChanges
             else:
                 from .rowappender import RowAppender
-        opener = ArrayChanges if changes else RowAppender
-        rows: WritableArray = opener.open(path, nthreads=self._nthreads, locking=locking)
+        rows: WritableArray
+        if changes:
+            if keep is not None:
+                keep = operator.index(keep)
+            rows = ArrayChanges.open(path, nthreads=self._nthreads, locking=locking, keep=keep)
+        elif keep is None:
+            rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
+        else:
+            raise ValueError(
+                "keep is for a file that changes: mode 'a' leaves a file of format version 3 what "
+                "it is; open it with mode 'r+'"
+            )
         try:
             self._container = rows.view(verify=verify)
             self._described = describe_content(self._container)
@@ -625,7 +652,9 @@ class Array(StoredArray):
         container = self.container
         place = place_of(container.source, container.front.used_nbytes)
         identity = identity_of(container)
-        return _reopen, (place, identity, container.verify, self._nthreads)
+        commit = container.front.commit
+        number = -1 if commit is None else commit.sequence
+        return _reopen, (place, identity, container.verify, self._nthreads, number, self._version)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return Dask's token for this array, equal as long as path and content are equal."""
@@ -659,10 +688,19 @@ def _open(place: Place, storage_options: Mapping[str, Any] | None) -> ByteSource
         return open_member(source, place.inner)
 
 
-def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> Array:
-    """Reopen a pickled array; FileChangedError if the file has changed since it was pickled."""
+def _reopen(
+    place: Any, identity: bytes, verify: Any, nthreads: int | None, number: int, version: int
+) -> Array:
+    """Reopen a pickled array, at the version `number`; it was opened at `version`.
+
+    Raises
+    ------
+    FileChangedError
+        The file has changed since it was pickled, and does not keep this version.
+    """
     try:
-        array = Array(place, verify=verify, nthreads=nthreads)
+        array = Array(place, verify=verify, nthreads=nthreads, version=number)
+        array._version = version
     except BloscpackError as err:
         # It could be opened when it was pickled, so it must have changed.
         raise changed(err.path) from err

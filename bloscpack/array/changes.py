@@ -70,10 +70,15 @@ class ArrayChanges(WritableArray):
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], *, nthreads: int | None = None, locking: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        nthreads: int | None = None,
+        locking: bool = True,
+        keep: int | None = None,
     ) -> Self:
         """Open a file of an array or of bytes; raises as `ChangingFile.open` does."""
-        file = ChangingFile.open(path, locking=locking)
+        file = ChangingFile.open(path, locking=locking, keep=keep)
         with closed_on_error(file, os.fspath(path)):
             return cls(file, os.fspath(path), nthreads=nthreads)
 
@@ -254,6 +259,8 @@ class ArrayChanges(WritableArray):
             itemsize = self.dtype.itemsize
             self._resize_run(prod(self.shape) * itemsize, prod(stored) * itemsize)
         self.shape = stored[::-1] if self._is_fortran else stored
+        self._row_shape = self.shape[:-1] if self._is_fortran else self.shape[1:]
+        self._row_nbytes = prod(self._row_shape) * self.dtype.itemsize
 
     def _check_shape(self, stored: tuple[int, ...]) -> None:
         """Raise ValueError if the chunks do not allow a shape, in the order of the file."""
@@ -401,7 +408,7 @@ class ArrayChanges(WritableArray):
             return self._changing.view(front, self._held, verify)
 
     def _commit(self, metadata: Any, *, is_changed: bool) -> None:
-        if not is_changed and not self._is_changed:
+        if not is_changed and not self._is_changed and not self._changing.is_keep_new:
             return
         with self._changes():
             if self._held:

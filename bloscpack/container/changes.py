@@ -11,14 +11,14 @@ from typing import Any, Self
 from ..exceptions import UnsupportedError
 from ..format.codec import decode_into, new_bytes
 from ..format.header import Header
-from ..format.log import Commit, Node, Tree, pack_group
+from ..format.log import MAX_KEEP, NO_ROW, Commit, Node, Tree, pack_group
 from ..storage.overlay import OverlaySource
 from ..storage.protocol import closed_on_error, errors_at
 from ..storage.update import UpdateFile, forked_error
 from ..types import BytesLike
 from .front import Verify
 from .log import front_of, read_extent, split_chunk
-from .logwriter import NO_ROW, ChangingTree, LogWriter
+from .logwriter import ChangingTree, LogWriter
 from .reader import Container
 
 
@@ -31,15 +31,23 @@ class ChangingFile:
         The file as of the last commit.
     nchunks : int
         Number of chunks that have been written, committed or not.
+    keep : int or None
+        How many commits before the last one stay readable from the next commit on; None for as many
+        as the file says.
     """
 
-    def __init__(self, file: UpdateFile, container: Container, *, locking: bool) -> None:
+    def __init__(
+        self, file: UpdateFile, container: Container, *, locking: bool, keep: int | None = None
+    ) -> None:
+        if keep is not None and not 0 <= keep <= MAX_KEEP:
+            raise ValueError(f"keep must be 0 to {MAX_KEEP} versions, not {keep}")
         front = container.front
         if front.last_chunk > front.chunk_size:
             raise UnsupportedError("the last chunk is larger than the others: save the array again")
         self.container = container
         self._file = file
         self._locking = locking
+        self.keep = keep
         self._pid = os.getpid()
         self._name = file.name or file.path
         # The new file that replaces `file` at the first commit.
@@ -52,8 +60,10 @@ class ChangingFile:
             self._open_rows(commit)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, locking: bool = True) -> Self:
-        """Open and lock a file.
+    def open(
+        cls, path: str | os.PathLike[str], *, locking: bool = True, keep: int | None = None
+    ) -> Self:
+        """Open and lock a file; `keep` is the attribute.
 
         Raises
         ------
@@ -66,12 +76,18 @@ class ChangingFile:
         """
         file = UpdateFile.open(path, locking=locking)
         with closed_on_error(file, file.name):
-            return cls(file, Container.open(file), locking=locking)
+            return cls(file, Container.open(file), locking=locking, keep=keep)
 
     def _open_rows(self, commit: Commit) -> None:
         table: Any = self.container.front.table
         self._rows = ChangingTree(self._file, table.node.chunks, "log")
         self._group = commit.groups.root
+
+    @property
+    def is_keep_new(self) -> bool:
+        """Whether the file does not say yet how many commits to keep."""
+        commit = self.container.front.commit
+        return self.keep not in (None, commit.keep if commit else 0)
 
     @property
     def is_mine(self) -> bool:
@@ -124,6 +140,8 @@ class ChangingFile:
     def commit(self, front: bytes) -> None:
         """Make all changes durable; `front` are the header and the metadata section from now on."""
         log, rows = self.begin()
+        if self.keep is not None:
+            log.keep = self.keep
         node = Node("", front, rows.write(log))
         log.drop(self._group)
         self._group = log.add(pack_group([node]))

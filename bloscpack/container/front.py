@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ..exceptions import (
     BloscpackError,
     FormatError,
+    NotFoundError,
     WrongKindError,
 )
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
@@ -159,6 +160,15 @@ class Front(NamedTuple):
         return (
             is_continued and self.header[:5] == longer.header[:5] and self.nbytes <= longer.nbytes
         )
+
+
+def no_version(version: int, first: int = 0, last: int = 0) -> NotFoundError:
+    """Return the error for a version that a file does not have, only `first` to `last`.
+
+    The only version of a file that is not a log is 0.
+    """
+    others = f"{first} to {last}, or {first - last - 1} to" if first < last else f"only {last}, or"
+    return NotFoundError(f"no version {version}: the file has {others} -1")
 
 
 def open_front(

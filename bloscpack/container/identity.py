@@ -42,17 +42,17 @@ def identity_of(container: Container) -> bytes:
     """Return a digest that identifies the state of a file when it was opened.
 
     With a trailer, it is a digest of everything the trailer covers, and equal for all copies of the
-    file; of a log, a digest of its last commit. Without either, size and modification time
+    file; of a log, a digest of the commit that is read. Without either, size and modification time
     represent the chunks. If the storage reports a version, that is used, as the trailer may not
     have been read.
     """
     source = container.source
-    version = source.identity()
-    if version:
-        return xxh3_128_digest(version.encode())
+    version = source.identity().encode()
     commit = container.front.commit
     if commit is not None:
-        return xxh3_128_digest(commit.pack())
+        return xxh3_128_digest(version + commit.pack())
+    if version:
+        return xxh3_128_digest(version)
     trailer = container.front.trailer
     if trailer is not None and not source.has_latency:
         return xxh3_128_digest(trailer.head_digest + trailer.pages)

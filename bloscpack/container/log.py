@@ -6,6 +6,7 @@ an older commit finds its own content or an error, never other content.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from xxhash import xxh3_64_digest
 
@@ -30,6 +31,7 @@ from ..format.log import (
     Row,
     Tree,
     unpack_group,
+    unpack_history,
     unpack_row,
     unpack_rows,
 )
@@ -39,7 +41,7 @@ from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from ..types import BytesLike
 from .chunktable import check_room
-from .front import ATTEMPTS, PROBE_NBYTES, Front, decoded, read_grid, read_section
+from .front import ATTEMPTS, PROBE_NBYTES, Front, decoded, no_version, read_grid, read_section
 
 # Pages that are cached: those of a million chunks, 20 MB.
 _MAX_PAGES = 1024
@@ -92,6 +94,70 @@ def read_commit(source: ByteSource, head: BytesLike = b"") -> Commit:
             commits[0].sequence,
         )
     return commits[0]
+
+
+def history_of(source: ByteSource, commit: Commit) -> list[Commit]:
+    """Return the earlier commits that can still be read, the oldest first.
+
+    Raises
+    ------
+    FormatError
+        The history is damaged.
+    """
+    if not commit.history.nbytes:
+        return []
+    try:
+        return unpack_history(read_extent(source, commit.history, "history", commit.end), commit)
+    except FormatError as err:
+        err.args = (f"{err.args[0]}; bloscpack.compact keeps the newest version alone",)
+        raise
+
+
+def read_versions(source: ByteSource, head: BytesLike = b"") -> list[Commit]:
+    """Return all commits that can be read, the oldest first; `head` is as in `read_commit`.
+
+    Raises
+    ------
+    FormatError
+        No slot is intact, or the history is damaged.
+    """
+    while True:
+        commit = read_commit(source, head)
+        try:
+            return [*history_of(source, commit), commit]
+        except FormatError:
+            head = b""
+            if read_commit(source) == commit:  # else a writer has used the space again
+                raise
+
+
+def last_used_nbytes(source: ByteSource, versions: list[Commit]) -> list[int]:
+    """Return the stored bytes that each version uses, and no later one; their sum is in use.
+
+    Raises
+    ------
+    FormatError
+        A page or a group is damaged.
+    """
+    older = [
+        sum(row.nbytes for row in only_in(source, one, two)) for one, two in pairwise(versions)
+    ]
+    return [*older, versions[-1].live - sum(older)]
+
+
+def find_version(versions: list[Commit], version: int) -> Commit:
+    """Return a version by its sequence number, or counted from the newest, which is -1.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such version.
+    """
+    first = versions[0].sequence
+    index = version - first if version > 0 else version + len(versions)
+    if not version or not 0 <= index < len(versions):
+        raise no_version(version, first, versions[-1].sequence)
+    return versions[index]
 
 
 def read_extent(source: ByteSource, row: Row, what: str, end: int) -> BytesLike:
@@ -261,22 +327,26 @@ class LogTable:
         return row.offset, row.end
 
 
-def read_log(source: ByteSource, head: BytesLike) -> Front:
-    """Return the front of the only array of a log, in its last state.
+def read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
+    """Return the front of the only array of a log, in its last state or that of a kept version.
 
     Raises
     ------
     FormatError
         The commit, or what it leads to, is damaged.
+    NotFoundError
+        There is no such version.
     """
-    commit = read_commit(source, head)
     is_held = False
     for _ in range(ATTEMPTS):
+        if version == -1:
+            commit = read_commit(source, head)
+        else:
+            commit = find_version(read_versions(source, head), version)
         is_held = source.hold(commit.sequence)
-        again = read_commit(source) if is_held else commit
-        if again.sequence == commit.sequence:
+        if not is_held or read_commit(source).oldest <= commit.sequence:
             break
-        commit, is_held = again, False
+        head, is_held = b"", False
     return front_of(source, commit, read_node(source, commit), is_held=is_held)
 
 
@@ -316,6 +386,52 @@ def extents_of(source: ByteSource, commit: Commit) -> Iterator[Row]:
     for row in groups.rows():
         for node in _read_group(source, row, commit):
             yield from RowTree(source, node.chunks, commit.end, "log").extents()
+
+
+def only_in(source: ByteSource, before: Commit, after: Commit) -> set[Row]:
+    """Return the rows of all extents that a commit uses and the next one does not.
+
+    Nothing below a page or in a group that both use is read, so that this takes as long as the
+    change between them was large.
+
+    Raises
+    ------
+    FormatError
+        A page or a group is damaged.
+    """
+    end = max(before.end, after.end)
+    found, *groups = _differences(source, ([before.groups], [after.groups]), end)
+    old, new = (
+        [node.chunks for row in rows for node in _read_group(source, row, commit)]
+        for rows, commit in zip(groups, (before, after), strict=True)
+    )
+    pages, chunks, _ = _differences(source, (old, new), end)
+    return found | groups[0] | pages | chunks
+
+
+def _differences(
+    source: ByteSource, trees: tuple[list[Tree], list[Tree]], end: int
+) -> tuple[set[Row], set[Row], set[Row]]:
+    """Return the pages that only the first trees have, and the leaves that only either have."""
+    pages: set[Row] = set()
+    old, new = set[Row](), set[Row]()
+    for level in range(max((tree.depth for some in trees for tree in some), default=0), -1, -1):
+        old |= {tree.root for tree in trees[0] if tree.depth == level}
+        new |= {tree.root for tree in trees[1] if tree.depth == level}
+        old, new = old - new, new - old
+        if level:
+            pages |= old
+            old, new = (
+                {
+                    row
+                    for page in some
+                    for row in unpack_rows(read_extent(source, page, "log: a page", end))
+                }
+                for some in (old, new)
+            )
+        if CHUNK_HEADER_SIZE * (len(old) + len(new)) > 2 * source.size():
+            raise FormatError("log: pages have more rows than the file has chunks")
+    return pages, old, new
 
 
 def front_of(

@@ -101,12 +101,12 @@ class LogChunks(StoredChunks):
         return row.offset, *split_chunk(stored, digest_nbytes, nbytes, row.offset, what)
 
     def _later_commit(self) -> int | None:
-        """Return the number of a later commit, which may have used the space of a chunk."""
+        """Return the number of a later commit, if it may have used the space of a chunk."""
         try:
-            sequence = read_commit(self.source).sequence
+            commit = read_commit(self.source)
         except BloscpackError:
             return None
-        return sequence if sequence > self._table.commit.sequence else None
+        return commit.sequence if commit.oldest > self._table.commit.sequence else None
 
     def compare_trailer(self, index: int, stored: StoredChunk) -> None:
         """Compare the checksum behind chunk `index`, which reading does not need."""

@@ -1,10 +1,11 @@
 """Changing a log: extents are written where nothing is in use, and a commit makes them the state.
 
-Space that a commit no longer uses is free for the next ones, as soon as no reader has an older
-commit open. The map of free space is made when there is much of it, from everything that is in use.
-Until then, extents are added at the end.
+Space that a commit no longer uses is free for the next ones, as soon as no kept version uses it and
+no reader has an older commit open. The map of free space is made when there is much of it, from
+everything that is in use. Until then, extents are added at the end.
 """
 
+from itertools import pairwise
 from time import time_ns
 
 from xxhash import xxh3_64
@@ -13,6 +14,7 @@ from ..format.log import (
     COMMIT_SIZE,
     COPIES,
     DATA_OFFSET,
+    NO_ROW,
     PAGE_ROWS,
     SLOTS,
     Commit,
@@ -25,14 +27,12 @@ from ..storage.protocol import ByteSource
 from ..storage.update import UpdateFile
 from ..types import BytesLike
 from .freespace import FreeSpace
-from .log import RowTree, extents_of
+from .log import RowTree, extents_of, history_of, only_in
 
 # Free space below this size is not looked for.
 _LEAST_FREE_NBYTES = 1 << 16
 # Space of a commit that is given back at once, and that of all commits by the space in use.
 _LARGE_NBYTES, _MOST_DEAD = 1 << 20, 2
-# In place of the row of a chunk that is not written yet.
-NO_ROW = Row(0, 0, bytes(8))
 # End of the extents that have been written but not committed.
 _NO_END = 2**63 - 1
 
@@ -46,13 +46,22 @@ class LogWriter:
         The locked file; a new one is empty.
     commit : Commit or None
         Its state; None for a new file.
+
+    Attributes
+    ----------
+    keep : int
+        How many commits before the last one stay readable.
     """
 
     def __init__(self, file: UpdateFile, commit: Commit | None) -> None:
         self.file = file
         self.commit = commit
-        # The first commit whose dropped extents this writer knows.
-        self._known_from = commit.sequence if commit else 0
+        self.keep = commit.keep if commit else 0
+        self._history = history_of(file, commit) if commit else []
+        # The extents that a kept version uses and no later one, by its number, if they are known.
+        self._last_used: dict[int, list[Row]] = {}
+        # The first commit whose dropped extents this writer knows or finds.
+        self._known_from = commit.oldest if commit else 0
         # Extents that older commits use: those from the first number on, before the second.
         self._dead: list[tuple[range, Row]] = []
         # The first commit that uses an extent, by its offset, if this writer has written it.
@@ -91,8 +100,8 @@ class LogWriter:
         """Note that an extent is not in use any more."""
         if not row.nbytes:
             return
-        self._live -= row.nbytes
         if row.offset in self._added:
+            self._live -= row.nbytes
             del self._added[row.offset]
             self._release(row)
         else:
@@ -101,10 +110,22 @@ class LogWriter:
     def write_commit(self, groups: Tree) -> Commit:
         """Make everything that was added durable, and then the state; return the commit."""
         before, file = self.commit, self.file
+        versions = [*self._history, before] if before else []
+        nexpired = max(len(versions) - self.keep, 0)
+        dead = self._dead_after(versions, nexpired)
+        self._live -= sum(row.nbytes for _, row in dead)
+        kept = versions[nexpired:]
+        history = self.add(*(each.pack() for each in kept)) if kept else NO_ROW
         if self._free is not None:
             self._end = self._free.cut(self._end)
         commit = Commit(
-            before.sequence + 1 if before else 1, time_ns(), self._end, self._live, groups
+            before.sequence + 1 if before else 1,
+            time_ns(),
+            self._end,
+            self._live,
+            groups,
+            history,
+            self.keep,
         )
         if before is None:
             file.write_at(0, log_header().pack())
@@ -113,13 +134,40 @@ class LogWriter:
         file.sync()
         file.write_at(COPIES[commit.slot], commit.pack())
         self.commit = commit
-        for row in self._dropped:
-            first = self._first_used.pop(row.offset, 0)
-            self._dead.append((range(first, commit.sequence), row))
+        if before is not None and kept:
+            self._last_used[before.sequence] = self._dropped
+        for each in versions[:nexpired]:
+            self._last_used.pop(each.sequence, None)
+        for last, row in dead:
+            self._dead.append((range(self._first_used.pop(row.offset, 0), last + 1), row))
+        self._history = kept
         self._first_used |= dict.fromkeys(self._added, commit.sequence)
         self._added, self._dropped = {}, []
         self._give_back(commit.sequence)
         return commit
+
+    def _dead_after(self, versions: list[Commit], nexpired: int) -> list[tuple[int, Row]]:
+        """Return what only the first `nexpired` versions use, and the last of these that does."""
+        if not versions:
+            return []
+        before = versions[-1]
+        dead = [
+            (one.sequence, row)
+            for one, two in pairwise(versions[: nexpired + 1])
+            for row in self._rows_last_used(one, two)
+        ]
+        if nexpired == len(versions):
+            dead += [(before.sequence, row) for row in self._dropped]
+        if before.history.nbytes:
+            dead.append((before.sequence, before.history))
+        return dead
+
+    def _rows_last_used(self, one: Commit, two: Commit) -> list[Row]:
+        """Return the extents that a kept version uses, but not the next one."""
+        rows = self._last_used.get(one.sequence)
+        if rows is None:
+            rows = self._last_used[one.sequence] = [*only_in(self.file, one, two)]
+        return rows
 
     def _give_back(self, sequence: int) -> None:
         """Free the space that only commits use which no reader has open."""
@@ -170,7 +218,10 @@ class LogWriter:
             self._is_partial = True
             return FreeSpace()
         dead = (row for _, row in self._dead)
-        kept = [*extents_of(self.file, self.commit), *self._added.values(), *dead]
+        kept = [*extents_of(self.file, self.commit), self.commit.history]
+        for one, two in pairwise([*self._history, self.commit]):
+            kept += self._rows_last_used(one, two)
+        kept += [*self._added.values(), *dead]
         holes, position = [], DATA_OFFSET
         for row in sorted(kept):
             if row.offset > position:

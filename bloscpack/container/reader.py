@@ -8,6 +8,7 @@ A `Container` holds no position, so threads may share one.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ..exceptions import (
@@ -29,14 +30,14 @@ from ..format.codec import (
 from ..format.header import FEATURE_ARRAY_CHUNKS
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
-from ..storage.protocol import ByteSource, Extent
+from ..storage.protocol import ByteSource, Extent, closed_on_error
 from ..storage.remote.prefetch import prefetched
 from ..storage.runs import CHUNKS, most_per_run
 from ..types import BytesLike, StridedItems
 from .blocks import read_blocks_into, read_head, read_runs_into
 from .chunk import StoredChunk, StoredChunks
 from .chunktable import ChunkTable
-from .front import Front, Verify, decoded, open_front
+from .front import Front, Verify, decoded, no_version, open_front
 
 if TYPE_CHECKING:
     from ..format.arraychunk import BlockRun
@@ -143,11 +144,18 @@ class Container:
         self._memory = _ChunkMemory()
 
     @classmethod
-    def open(cls, source: ByteSource, *, verify: Verify = True) -> Self:
-        """Open a file, which is closed on an error; raises as `open_front` does."""
+    def open(cls, source: ByteSource, *, verify: Verify = True, version: int = -1) -> Self:
+        """Open a file, which is closed on an error; raises as `open_front` does.
+
+        `version` is that of a log, as for `find_version`; another file has only one, 0.
+        """
         if verify not in (True, False, "always"):
             raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
-        front, source = open_front(source, verify=verify, read_log=_read_log)
+        reader = _read_log if version == -1 else partial(_read_log, version=version)
+        front, source = open_front(source, verify=verify, read_log=reader)
+        if version not in (-1, 0) and front.commit is None:
+            with closed_on_error(source, source.name):
+                raise no_version(version)
         return cls(front, source, verify=verify)
 
     @property
@@ -453,11 +461,11 @@ class Container:
         self.close()
 
 
-def _read_log(source: ByteSource, head: BytesLike) -> Front:
+def _read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
     with importing:  # on use: few files change
         from .log import read_log
 
-    return read_log(source, head)
+    return read_log(source, head, version)
 
 
 def _chunks_of_log(front: Front, source: ByteSource, verify: Verify) -> StoredChunks:

@@ -1,4 +1,4 @@
-"""Search for the intact chunks of a damaged log, in the last commit that leads to an array."""
+"""Search for the intact chunks of a damaged log, in the last version that leads to an array."""
 
 from contextlib import suppress
 
@@ -11,7 +11,7 @@ from ..storage.protocol import ByteSource
 from .chunk import StoredChunk
 from .foundfront import FoundFront
 from .front import Front
-from .log import commits_of, front_of, read_node
+from .log import commits_of, front_of, history_of, read_node
 from .reader import Container
 from .salvage import FoundChunk, Salvage
 
@@ -41,7 +41,7 @@ def _decoded(stored: StoredChunk) -> FoundChunk:
 
 
 def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
-    """Return the front and the intact chunks of the last commit whose front is intact.
+    """Return the front and the intact chunks of the last version whose front is intact.
 
     Raises
     ------
@@ -51,7 +51,11 @@ def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
     commits, damaged = commits_of(source)
     faults = [("log: a slot is damaged", at, at + COMMIT_SIZE) for at in sorted(damaged)]
     error: BloscpackError = FormatError("log: no commit is intact, so nothing can be recovered")
+    found = set(commits)
     for commit in commits:
+        with suppress(BloscpackError):
+            found.update(history_of(source, commit))
+    for commit in sorted(found, reverse=True):
         try:
             front = front_of(source, commit, read_node(source, commit), is_held=False)
         except BloscpackError as err:
@@ -61,6 +65,6 @@ def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
             continue
         stored = front.table.node.front  # type: ignore[attr-defined]
         section = stored[front.header.size : front.table_offset]
-        found = FoundFront(front.header, front.metadata_header, section, faults=faults)
-        return found, LogSalvage(source, front)
+        result = FoundFront(front.header, front.metadata_header, section, faults=faults)
+        return result, LogSalvage(source, front)
     raise error

@@ -33,7 +33,7 @@ from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, trailer_nbytes
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.file import open_stable_source
-from ..storage.protocol import ByteSource
+from ..storage.protocol import ByteSource, ErrorsAt
 from ..storage.remote.prefetch import prefetched
 from ..storage.update import UpdateFile
 from ..types import Progress
@@ -41,7 +41,7 @@ from .repair import Layout, repair
 from .report import Damage, Report, damage_of, message_of, region_of
 
 if TYPE_CHECKING:
-    from ..format.log import Commit
+    from ..format.log import Commit, Row
 
 # How often a file is checked again if it changes during the check.
 _ATTEMPTS = 50
@@ -286,9 +286,9 @@ class _Verification:
                 self._table.append(Damage(what, None, at, at + OFFSET_SIZE))
 
     def _verify_log(self, container: Container, commit: "Commit") -> None:
-        """Verify the commits of a log, and that no two extents of the last one overlap."""
+        """Verify the commits of a log, and that no two extents in use overlap."""
         with importing:  # on use: few files change
-            from ..container.log import commits_of, extents_of, lost_slots
+            from ..container.log import commits_of, lost_slots
             from ..format.log import COMMIT_SIZE, COPIES, SLOTS
 
         _, damaged = commits_of(self._source)
@@ -301,8 +301,8 @@ class _Verification:
                 what = f"log: a slot of commits at offset {slot} is damaged, or its copy is"
                 self._notices.append(f"{what}; nothing is lost, and the next commits replace both")
         try:
-            extents = sorted(extents_of(self._source, commit))
-        except FormatError as err:
+            extents = sorted(self._verify_versions(commit))
+        except BloscpackError as err:
             self._table.append(damage_of(err))
             return
         for one, two in pairwise(extents):
@@ -315,6 +315,38 @@ class _Verification:
             self._table.append(Damage(what))
         elif commit.dead:
             self._notices.append(f"{commit.dead} bytes are dead; bloscpack.compact gives them back")
+
+    def _verify_versions(self, commit: "Commit") -> "list[Row]":
+        """Verify the earlier versions of a log; return the extents that are in use, each once."""
+        with importing:  # on use, as above
+            from ..container.log import extents_of, history_of
+
+        extents = [commit.history]
+        seen: set[Row] = set()
+        for version in reversed([*history_of(self._source, commit), commit]):
+            with ErrorsAt(lambda number: (f"version {number}",), version.sequence):
+                found = [row for row in extents_of(self._source, version) if row not in seen]
+                if version is not commit:
+                    self._verify_version(version, seen)
+            extents += found
+            seen.update(found)
+        return extents
+
+    def _verify_version(self, commit: "Commit", seen: "set[Row]") -> None:
+        """Verify an earlier version of a log, but for the chunks that were `seen` in later ones."""
+        with importing:  # on use, as above
+            from ..container.log import front_of, read_node
+
+        front = front_of(self._source, commit, read_node(self._source, commit))
+        container = Container(front, self._source)
+        for index, row in enumerate(front.table.rows.rows()):  # type: ignore[attr-defined]
+            if row in seen:
+                continue
+            try:
+                _verify_chunk(container, index)
+            except BloscpackError as err:
+                err.at(f"version {commit.sequence}")
+                self._table.append(damage_of(err, None, row.offset, row.end))
 
     def _verify_trailer(self, container: Container) -> None:
         """Verify everything behind the last chunk."""

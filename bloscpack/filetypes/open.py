@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from ..array.array import Array
-from ..container.front import Verify
+from ..container.front import Verify, no_version
 from ..exceptions import WrongKindError
 from ..format.filekind import HEAD_NBYTES, kind_of
 from ..parallel.imports import importing
@@ -60,6 +60,8 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
+    version: int = -1,
+    keep: int | None = None,
 ) -> Array:
     """Open a Bloscpack file as an array that is read when it is indexed, and can be changed.
 
@@ -86,6 +88,13 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         Lock the file in mode "a", so that a second writer is refused. False is for file
         systems without locks, and only if no other program writes to the file; so is
         ``BLOSCPACK_LOCKING=0`` in the environment.
+    version : int, default -1
+        Version to read (mode "r"), of those that `versions` lists: its number, or counted from the
+        newest, which is -1. `Array.refresh` moves on from the newest version only.
+    keep : int, optional
+        How many versions before the newest stay readable from now on (mode "r+"): each `flush` or
+        `close` that writes changes makes a version. The file has the number, so that later writers
+        keep to it unless they give another; 0 keeps none.
 
     Returns
     -------
@@ -103,12 +112,15 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         The file is damaged or of an unknown version; or mode is "a" with a URL.
     LockedError
         Another writer has the file open (mode "a").
+    NotFoundError
+        The file does not have the version, or the array.
     OSError
         The file cannot be opened; `RemoteError` if a server cannot be reached.
     ImportError
         A library for the URL is missing.
     ValueError
-        `mode` is invalid, or files of this type cannot be appended to (mode "a").
+        `mode` is invalid, or files of this type cannot be appended to (mode "a"); `version` or
+        `keep` is not for this mode, or `keep` is out of range.
 
     Notes
     -----
@@ -131,7 +143,7 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
             "array; bloscpack.save and bloscpack.Writer make a new file"
         )
     place = Place.of(path)
-    if mode != "r" or place.inner:
+    if mode != "r" or place.inner or keep is not None:
         return Array(
             place,
             mode,
@@ -139,26 +151,30 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
             nthreads=nthreads,
             storage_options=storage_options,
             locking=locking,
+            version=version,
+            keep=keep,
         )
     source = open_source(place.path, storage_options)
     # What has been fetched of an object is used again if it is not an array.
     again = source.place(REMOTE_HEAD_NBYTES) if source.has_latency else place.path
     try:
-        return Array(source, verify=verify, nthreads=nthreads)
+        return Array(source, verify=verify, nthreads=nthreads, version=version)
     except WrongKindError:
-        found = _open_other(again, verify, nthreads)
+        found = _open_other(again, verify, nthreads, version)
         if found is None:
             raise
         return found  # type: ignore[no-any-return]
 
 
-def _open_other(where: Any, verify: Verify, nthreads: int | None) -> Any:
+def _open_other(where: Any, verify: Verify, nthreads: int | None, version: int) -> Any:
     """Return what the row of another type than the array opens; None without such a row."""
     source = open_source(where)
     with closed_on_error(source, source.name):
         kind = kind_of(source.read_at(0, HEAD_NBYTES), source.name)
         opener = next((row.open for row in FILETYPES if row.kind is kind and row.open), None)
         if opener is not None:
+            if version not in (-1, 0):
+                raise no_version(version)
             return opener(source, verify=verify, nthreads=nthreads)
     source.close()
     return None

@@ -4,10 +4,11 @@
 
     file   = header(64) slot slot copy copy extent*
     slot   = commit(104)
-    extent = chunk digest | page | group
+    extent = chunk digest | page | group | history
     page   = row(20)*         rows of up to 1024 extents one level below
     group  = node*            up to 256 nodes
     node   = 40 bytes, name, header and metadata section of an array
+    history = commit(104)*    earlier commits that can still be read
 
 A commit leads to everything that is in the file: its tree has the groups of nodes as leaves, and
 each node has a tree of chunks. A row is the offset, the size and the XXH3 of an extent of any
@@ -47,9 +48,11 @@ ROW_SIZE = 8 + 4 + 8
 # row of the root, depth, leaves
 _TREE = Struct("<QI8sIQ")
 _TREE_SIZE = ROW_SIZE + 4 + 8
-# magic, sequence, time, end, live bytes, tree of groups, zeros, XXH3
-_COMMIT = Struct(f"<8sQQQQ{_TREE_SIZE}s24s8s")
-COMMIT_SIZE = 8 + 8 + 8 + 8 + 8 + _TREE_SIZE + 24 + _DIGEST_SIZE
+# magic, sequence, time, end, live bytes, tree of groups, row of the history, commits to keep, XXH3
+_COMMIT = Struct(f"<8sQQQQ{_TREE_SIZE}s{ROW_SIZE}sI8s")
+COMMIT_SIZE = 8 + 8 + 8 + 8 + 8 + _TREE_SIZE + ROW_SIZE + 4 + _DIGEST_SIZE
+# Each commit writes the history again: 1 MB for this many commits.
+MAX_KEEP = 10_000
 _NODE = Struct(f"<HHI{_TREE_SIZE}s")  # bytes of the name, zero, bytes of the front, tree of chunks
 
 
@@ -68,6 +71,10 @@ class Row(NamedTuple):
     def pack(self) -> bytes:
         """Return the bytes of the row."""
         return _ROW.pack(*self)
+
+
+# In place of the row of an extent that does not exist.
+NO_ROW = Row(0, 0, bytes(_DIGEST_SIZE))
 
 
 class Tree(NamedTuple):
@@ -110,13 +117,15 @@ class Commit(NamedTuple):
     sequence: int  # number of the commit, from 1 on
     time: int  # ns since 1970
     end: int  # end of the last extent that is in use
-    live: int  # bytes of all extents that are in use
+    live: int  # bytes of all extents that are in use, by this commit or one in its history
     groups: Tree
+    history: Row = NO_ROW  # the commits before this one that can still be read
+    keep: int = 0  # how many of them later commits keep
 
     def pack(self) -> bytes:
         """Return the bytes of a slot."""
-        fields = *self[:4], self.groups.pack()
-        head = _COMMIT.pack(MAGIC, *fields, b"", b"")[:-_DIGEST_SIZE]
+        fields = *self[:4], self.groups.pack(), self.history.pack(), self.keep
+        head = _COMMIT.pack(MAGIC, *fields, b"")[:-_DIGEST_SIZE]
         return head + xxh3_64_digest(head)
 
     @classmethod
@@ -125,19 +134,24 @@ class Commit(NamedTuple):
         stored = bytes(view[at : at + COMMIT_SIZE])
         if len(stored) < COMMIT_SIZE or not stored.startswith(MAGIC):
             return None
-        *fields, _, digest = _COMMIT.unpack(stored)
+        *fields, digest = _COMMIT.unpack(stored)
         if xxh3_64_digest(stored[:-_DIGEST_SIZE]) != digest:
             return None
-        _, sequence, time, end, live, groups = fields
+        _, sequence, time, end, live, groups, history, keep = fields
         try:
-            return cls(sequence, time, end, live, Tree.unpack(groups))
+            return cls(sequence, time, end, live, Tree.unpack(groups), unpack_row(history, 0), keep)
         except FormatError:
             return None
 
     @property
     def dead(self) -> int:
-        """Bytes before the end that no extent in use has."""
+        """Bytes before the end that are not in use."""
         return self.end - DATA_OFFSET - self.live
+
+    @property
+    def oldest(self) -> int:
+        """Number of the oldest commit that can be read."""
+        return self.sequence - self.history.nbytes // COMMIT_SIZE
 
     @property
     def slot(self) -> int:
@@ -171,6 +185,21 @@ def unpack_row(page: BytesLike, at: int) -> Row:
 def unpack_rows(page: BytesLike) -> Iterator[Row]:
     """Yield the rows of a page."""
     return map(Row._make, _ROW.iter_unpack(page))
+
+
+def unpack_history(view: BytesLike, last: Commit) -> list[Commit]:
+    """Return the commits in the history of `last`, the oldest first.
+
+    Raises
+    ------
+    FormatError
+        One is damaged, or they are not those before `last`.
+    """
+    commits = [Commit.unpack(view, at) for at in range(0, len(view), COMMIT_SIZE)]
+    found = [each for each in commits if each is not None]
+    if [each.sequence for each in found] != [*range(last.sequence - len(commits), last.sequence)]:
+        raise FormatError(f"history: it is not that of commit {last.sequence}")
+    return found
 
 
 def pack_group(nodes: Iterable[Node]) -> bytes:

@@ -1,4 +1,4 @@
-"""``blpk rm``, ``mv`` and ``compact``."""
+"""``blpk set``, ``log``, ``rm``, ``mv`` and ``compact``."""
 
 from pathlib import Path
 
@@ -70,3 +70,82 @@ def test_wrong_use(blpk: Blpk, store: Path) -> None:
     with pytest.raises(UnsupportedError, match="compact"):
         bp.compact("x.blp")
     assert ids(store) == ["walk", "run", "jump"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "value", "index", "expected"),
+    [
+        ("5,3", "271.5", (5, 3), 271.5),
+        ("-1:", "[1, 2, 3, 4]", slice(-1, None), [1, 2, 3, 4]),
+        ("...", "-1", ..., -1),
+        ("2:8:2,1", "new.npy", (slice(2, 8, 2), 1), [7, 8, 9]),
+    ],
+)
+def test_set(
+    blpk: Blpk, store: Path, selection: str, value: str, index: object, expected: object
+) -> None:
+    x = np.zeros((10, 4))
+    bp.save("t.blp", x, chunks=3)
+    np.save("new.npy", np.array([7.0, 8, 9]))
+    ended = blpk("set", "t.blp", selection, value)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    x[index] = expected
+    np.testing.assert_array_equal(bp.load("t.blp"), x)
+
+
+def test_set_text(blpk: Blpk, store: Path) -> None:
+    bp.save("t.blp", np.array(["a", "b"], "U5"))
+    assert blpk("set", "t.blp", "1", '"long"').code == 0
+    assert bp.load("t.blp").tolist() == ["a", "long"]
+
+
+def test_set_refuses(blpk: Blpk, store: Path) -> None:
+    bp.save("t.blp", np.zeros((10, 4), "u1"))
+    before = Path("t.blp").read_bytes()
+    Path("bad.npy").write_bytes(b"not numpy")
+    np.save("pickled.npy", np.array([None, {}]), allow_pickle=True)
+    for code, selection, value in (
+        (1, "10", "1"),
+        (1, "0,0,0", "1"),
+        (1, "0", "256"),
+        (1, "0", "[1, 2]"),
+        (1, "0", '"a"'),
+        (1, "0", "null"),
+        (1, "0", "{}"),
+        (1, "0", "bad.npy"),
+        (1, "0", "pickled.npy"),
+        (1, "0", "missing.npy"),
+        (2, "0", "one"),
+        (2, "a", "1"),
+    ):
+        ended = blpk("set", "t.blp", selection, value)
+        assert ended.code == code, (selection, value, ended)
+        assert ended.err.count("\n") == 1
+    assert blpk("set", "a.blp", "0", "1").code == 4
+    assert blpk("set", "missing.blp", "0", "1").code == 1
+    assert Path("t.blp").read_bytes() == before
+
+
+def test_log(blpk: Blpk, store: Path) -> None:
+    bp.save("t.blp", np.zeros((10, 4)))
+    (only,) = blpk("log", "--json", "t.blp").json["versions"]
+    assert (only["number"], only["cbytes"]) == (0, Path("t.blp").stat().st_size)
+    with bp.open("t.blp", "r+", keep=2) as a:
+        for number in range(5):
+            a.resize(5 + number, 4)
+            a.flush()
+    found = blpk("log", "--json", "t.blp").json["versions"]
+    assert [(each["number"], each["shape"]) for each in found] == [
+        (3, [7, 4]),
+        (4, [8, 4]),
+        (5, [9, 4]),
+    ]
+    assert [each["cbytes"] for each in found] == [each.cbytes for each in bp.versions("t.blp")]
+    lines = blpk("log", "t.blp").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["version", "3", "4", "5"]
+    assert lines[2].split()[2:] == ["8x4", "<f8", str(found[1]["cbytes"])]
+    document = blpk("info", "--json", "t.blp").json
+    assert document["kept_versions"] == 2
+    assert document["kept_nbytes"] == sum(each["cbytes"] for each in found[:2])
+    assert blpk("log", "a.blp").code == 4
+    assert blpk("log", "t.blp::/x").code == 2

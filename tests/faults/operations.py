@@ -149,11 +149,11 @@ def crashed(path: Path, save: Callable[..., Callable[[Path], None]] = saved) -> 
     assert path.with_name("a.blp.journal").exists()
 
 
-def changes(*factors: int, stop: int = 0) -> Callable[[Path], None]:
+def changes(*factors: int, stop: int = 0, keep: int | None = None) -> Callable[[Path], None]:
     """Multiply all items, one commit for each factor, and change the number of items at the end."""
 
     def run(path: Path) -> None:
-        with bp.open(path, "r+", nthreads=1) as a:
+        with bp.open(path, "r+", nthreads=1, keep=keep) as a:
             for number, factor in enumerate(factors):
                 if number:
                     a.flush()
@@ -169,12 +169,14 @@ def changes(*factors: int, stop: int = 0) -> Callable[[Path], None]:
     return run
 
 
-def logged(prepare: Callable[[Path], object], *factors: int) -> Callable[[Path], None]:
+def logged(
+    prepare: Callable[[Path], object], *factors: int, keep: int | None = None
+) -> Callable[[Path], None]:
     """Make a log with some commits, and much space that is not in use."""
 
     def run(path: Path) -> None:
         prepare(path)
-        changes(*factors)(path)
+        changes(*factors, keep=keep)(path)
 
     return run
 
@@ -374,6 +376,18 @@ OPERATIONS = [
         changes(4, 5, stop=470),
         [times(250, 3), times(250, 4), times(470, 5)],
     ),
+    Operation(
+        "change a log that keeps versions",
+        logged(saved(350), 2, 3, 4, 5, keep=3),
+        changes(6, 7, 8, 9, stop=130),
+        [times(350, 5), times(350, 6), times(350, 7), times(350, 8), times(130, 9)],
+    ),
+    Operation(
+        "change how many versions a log keeps",
+        logged(saved_grid(250), 2, 3, 4, 5, keep=3),
+        changes(6, 7, keep=1),
+        [times(250, 5), times(250, 6), times(250, 7)],
+    ),
     Operation("compact", logged(saved(350), 2, 3, 4), compact_array, [times(350, 4)]),
 ]
 
@@ -382,10 +396,14 @@ def state_of(path: Path) -> State:
     """Return the state that a reader finds, after comparing every item."""
     if not path.exists():
         return None
-    with bp.open(path) as a:
-        expected = ramp(0, a.size) * np.int32(a.attrs.get("factor", 1))
-        assert np.array_equal(a[:].reshape(-1), expected)
-        found = state(a.size, a.attrs)
+    factors = []
+    for version in [each.number for each in bp.versions(path)]:
+        with bp.open(path, version=version) as a:
+            expected = ramp(0, a.size) * np.int32(a.attrs.get("factor", 1))
+            assert np.array_equal(a[:].reshape(-1), expected)
+            found = state(a.size, a.attrs)
+            factors.append(a.attrs.get("factor", 1))
+    assert factors == [*range(factors[-1] - len(factors) + 1, factors[-1] + 1)]
     assert np.array_equal(bp.load(path).reshape(-1), expected)
     return found
 

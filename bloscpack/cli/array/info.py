@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...array.arraymetadata import unpack_array_metadata
+from ...container.log import last_used_nbytes, read_versions
 from ...container.reader import Container
 from ...exceptions import BloscpackError
 from ...format.checksum import Checksum
@@ -38,12 +39,19 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             chunk = container.fetch(0).header if container.nchunks else None
         except BloscpackError as err:
             errors.append(err)
+        kept = None
+        if container.front.commit is not None and (args.json or is_for_people(args)):
+            try:
+                sizes = last_used_nbytes(container.source, read_versions(container.source))
+                kept = len(sizes) - 1, sum(sizes[:-1])
+            except BloscpackError as err:
+                errors.append(err)
         if args.json:
-            return Description(_document(container, metadata, chunk), (), errors=errors)
+            return Description(_document(container, metadata, chunk, kept), (), errors=errors)
         if is_for_people(args):
             cbytes = container.source.size()
             array = _array_document(metadata)
-            fields = [*summary_fields(container, metadata, chunk, array, cbytes)]
+            fields = [*summary_fields(container, metadata, chunk, array, cbytes, kept)]
             return Description({}, fields, errors=errors)
         classic = [*prefixed("\n".join(_text(container, metadata, chunk)))]
         return Description({}, (), classic=classic, errors=errors)
@@ -114,7 +122,12 @@ def _first_offsets(container: Container) -> list[int]:
     return list(unpack_offsets(raw[: len(raw) // OFFSET_SIZE * OFFSET_SIZE]))
 
 
-def _document(container: Container, metadata: Any, chunk: ChunkHeader | None) -> dict[str, Any]:
+def _document(
+    container: Container,
+    metadata: Any,
+    chunk: ChunkHeader | None,
+    kept: tuple[int, int] | None,
+) -> dict[str, Any]:
     cbytes = container.source.size()
     metadata_header = container.front.metadata_header
     return {
@@ -131,6 +144,8 @@ def _document(container: Container, metadata: Any, chunk: ChunkHeader | None) ->
         "array": _array_document(metadata),
         "trailer": container.front.trailer_state,
         "dead_nbytes": container.front.commit and container.front.commit.dead,
+        "kept_versions": kept and kept[0],
+        "kept_nbytes": kept and kept[1],
         "first_chunk": None if chunk is None else _chunk_document(chunk),
     }
 

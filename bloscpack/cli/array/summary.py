@@ -22,11 +22,12 @@ def summary_fields(
     chunk: ChunkHeader | None,
     array: dict[str, Any] | None,
     cbytes: int,
+    kept: tuple[int, int] | None,
 ) -> Iterator[tuple[str, object]]:
     """Yield names and values; those of None are not printed.
 
     `chunk` is the header of the first chunk. `array` is None if the metadata do not describe an
-    array.
+    array. `kept` are the number of kept versions of a log, and their bytes.
     """
     header = container.header
     try:
@@ -60,6 +61,8 @@ def summary_fields(
     yield "format", f"version {version}, read by {_READERS.get(version, _NEW_READERS)}"
     if commit is not None:
         yield "commit", f"{commit.sequence}, {exact_size_text(commit.dead)} not in use"
+    if kept is not None and kept[0]:
+        yield "versions", f"{kept[0]} before it, {exact_size_text(kept[1])} more"
     yield "trailer", container.front.trailer_state
 
 

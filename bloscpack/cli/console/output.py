@@ -26,7 +26,7 @@ SCHEMA_VERSION = 1
 # The time of pprint is proportional to size times depth: larger values are printed as JSON.
 _MAX_PRETTY_NBYTES = 1 << 20
 # Fields of JSON documents that are printed with one entry per line.
-_LISTS = frozenset(("files", "clips", "records", "streams"))
+_LISTS = frozenset(("files", "clips", "records", "streams", "versions"))
 
 
 class Console:
