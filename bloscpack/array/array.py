@@ -7,6 +7,7 @@
 import operator
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -212,18 +213,28 @@ class Array(StoredArray):
             # Fast path: reading one row skips the parsing that general selections need.
             row = index + shape[0] if index < 0 else index
             if 0 <= row < shape[0]:
-                result = self._read_row(row)
+                if self._rows is None:
+                    result = self._read_row(row)
+                else:
+                    with self._rows.reading():
+                        result = self._read_row(row)
                 if result is not None:
                     return result
         names = field_names(index, dtype)
-        if names is not None:
-            return gather_fields(self.container, self._described, names, nthreads=self._nthreads)
-        selection = parse_selection(index, shape)
-        result = gather(self.container, self._described, selection, nthreads=self._nthreads)
+        with self._reading():
+            container, described = self.container, self._described
+            if names is not None:
+                return gather_fields(container, described, names, nthreads=self._nthreads)
+            selection = parse_selection(index, described[1])
+            result = gather(container, described, selection, nthreads=self._nthreads)
         if not selection.is_scalar:
             return result
         check_text(result)
         return result[()]
+
+    def _reading(self) -> AbstractContextManager[Any]:
+        """Return a context in which no other thread changes the array through this handle."""
+        return nullcontext() if self._rows is None else self._rows.reading()
 
     def _read_row(self, row: int) -> AnyArray | None:
         """Return a row of an array in C order.
@@ -352,23 +363,24 @@ class Array(StoredArray):
         """
         check_on_error(on_error)
         names = field_names(selection, self.dtype)
-        if names is not None:
-            return self._read_fields(names, out, on_error, fill_value)
-        chosen = parse_selection(selection, self.shape)
-        container, described = self.container, self._described
-        target = None if out is None else as_target(out, chosen.shape, self.dtype)
-        if on_error == "raise":
-            result = gather(container, described, chosen, out=target, nthreads=self._nthreads)
-        else:
-            result = gather_rest(
-                container,
-                described,
-                chosen,
-                out=target,
-                nthreads=self._nthreads,
-                on_error=on_error,
-                fill_value=fill_value,
-            )
+        with self._reading():
+            if names is not None:
+                return self._read_fields(names, out, on_error, fill_value)
+            chosen = parse_selection(selection, self.shape)
+            container, described = self.container, self._described
+            target = None if out is None else as_target(out, chosen.shape, self.dtype)
+            if on_error == "raise":
+                result = gather(container, described, chosen, out=target, nthreads=self._nthreads)
+            else:
+                result = gather_rest(
+                    container,
+                    described,
+                    chosen,
+                    out=target,
+                    nthreads=self._nthreads,
+                    on_error=on_error,
+                    fill_value=fill_value,
+                )
         return result if out is None else out
 
     def _read_fields(self, names: Names, out: Any, on_error: OnLostChunk, fill_value: Any) -> Any:
@@ -383,7 +395,8 @@ class Array(StoredArray):
 
     def read_whole(self) -> AnyArray:
         """Return the whole array as a new, writable ndarray, in the order it was saved."""
-        return gather_whole(self.container, self._described, nthreads=self._nthreads)
+        with self._reading():
+            return gather_whole(self.container, self._described, nthreads=self._nthreads)
 
     def read_chunk(self, index: int) -> bytes:
         """Return the decoded bytes of chunk `index`.
@@ -395,7 +408,8 @@ class Array(StoredArray):
         ChecksumMismatch, FormatError, CodecError
             The chunk is damaged; the message names the file, the chunk and its bytes.
         """
-        return self.container.read_chunk(index)
+        with self._reading():
+            return self.container.read_chunk(index)
 
     def read_chunk_into(self, index: int, buf: Any) -> int:
         """Decode chunk `index` into `buf` and return the number of bytes.
@@ -407,12 +421,13 @@ class Array(StoredArray):
         buf : writable buffer
             Contiguous; at least as large as the decoded chunk.
         """
-        container = self.container
-        view = memoryview(buf).cast("B")
-        nbytes = container.chunk_nbytes(index)
-        if len(view) < nbytes:
-            raise ValueError(f"buf has {len(view)} bytes, chunk {index} needs {nbytes}")
-        container.read_chunk_into(index, view[:nbytes])
+        with self._reading():
+            container = self.container
+            view = memoryview(buf).cast("B")
+            nbytes = container.chunk_nbytes(index)
+            if len(view) < nbytes:
+                raise ValueError(f"buf has {len(view)} bytes, chunk {index} needs {nbytes}")
+            container.read_chunk_into(index, view[:nbytes])
         return nbytes
 
     def chunk_region(self, index: int) -> tuple[slice, ...]:
@@ -646,8 +661,9 @@ class Array(StoredArray):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the location and identity of the file, not its content."""
         if self._rows is not None:
+            purpose = "changes" if self._mode == "r+" else "appending"
             raise TypeError(
-                "an array open for appending cannot be pickled or copied: open it by its path"
+                f"an array open for {purpose} cannot be pickled or copied: open it by its path"
             )
         container = self.container
         place = place_of(container.source, container.front.used_nbytes)
@@ -672,8 +688,9 @@ class OuterIndexer:
     def __getitem__(self, index: Any) -> AnyArray:
         """Read all combinations of the indices of each axis; raises the errors of `Array.read`."""
         array = self._array
-        chosen = parse_selection(index, array.shape, outer=True)
-        return gather(array.container, array._described, chosen, nthreads=array._nthreads)
+        with array._reading():
+            chosen = parse_selection(index, array.shape, outer=True)
+            return gather(array.container, array._described, chosen, nthreads=array._nthreads)
 
 
 def _open(place: Place, storage_options: Mapping[str, Any] | None) -> ByteSource:

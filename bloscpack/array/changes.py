@@ -9,7 +9,7 @@ written before a commit lies where nothing is in use, and is forgotten on an err
 import operator
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from math import prod
 from typing import Any, Self
@@ -398,6 +398,11 @@ class ArrayChanges(WritableArray):
             max_app_chunks=0,
         )
         return header.pack() + (new_section(metadata) if before.metadata else b"")
+
+    def reading(self) -> AbstractContextManager[Any]:
+        """Return the lock, as chunks move when others are written; raises LockedError in a fork."""
+        self._changing.check_mine()
+        return self._lock
 
     def view(self, *, verify: Verify) -> Container:
         """Return a container that reads the file, including all changes."""

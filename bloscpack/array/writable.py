@@ -7,7 +7,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 from threading import RLock
 from typing import Any, Protocol, Self
@@ -98,6 +98,10 @@ class WritableArray(ABC):
     @abstractmethod
     def append(self, rows: Any) -> None:
         """Append rows, or one row. The caller may reuse their memory when this returns."""
+
+    def reading(self) -> AbstractContextManager[Any]:
+        """Return a context in which no other thread changes what is read."""
+        return nullcontext()  # rows that are added do not change others
 
     @abstractmethod
     def view(self, *, verify: Verify) -> Container:

@@ -1,18 +1,23 @@
-"""An array in a file as a Zarr array, through a Zarr store that reads the file.
+"""An array in a file as a Zarr array, through a Zarr store that reads and changes the file.
 
-The file is not changed. Each key of the store is computed: the metadata from the file's header, a
-chunk by reading, checking and decoding chunks of the file. A damaged chunk raises our error. Zarr
-reads a missing key as fill values, so every key within the array exists.
+Each key of the store is computed: the metadata from the file's header, a chunk by reading, checking
+and decoding chunks of the file. A damaged chunk raises our error. Zarr reads a missing key as fill
+values, so every key within the array exists. A chunk that Zarr sets is assigned to its part of the
+array, and metadata that Zarr sets change the shape or the attrs. All changes are one commit.
 """
 
+import json
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from math import prod
-from typing import Any
+from types import TracebackType
+from typing import Any, Literal
 
 import numpy as np
 
 from ..array.array import Array
 from ..array.arraymetadata import new_array, stored_view
+from ..array.attrs import plain
 from ..container.front import Verify
 from ..exceptions import UnsupportedError
 from ..parallel.threads import run_beside
@@ -42,16 +47,20 @@ _UNCHECKED_NBYTES = 1 << 28
 
 def as_zarr(
     path: Any,
+    mode: Literal["r", "r+"] = "r",
     *,
     verify: Verify = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> zarr.Array:
-    """Return an array in a file as a read-only Zarr array.
+    """Return an array in a file as a Zarr array.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like, binary file or Array
         Anything that `bloscpack.open` opens, also a URL; or an open array, which is then shared.
+    mode : {"r", "r+"}, default "r"
+        "r" to read. "r+" to read and change the file, which needs a path, or an array that is open
+        in this mode.
     verify : bool or "always", default True
         Compare the checksum of each chunk once, the first time it is read; at every read
         ("always"); or never (False). An open array keeps its own setting.
@@ -62,7 +71,7 @@ def as_zarr(
     -------
     zarr.Array
         Array of the shape and dtype of the array in the file, byte order included, with its attrs.
-        ``z.store.close()`` closes the file.
+        ``z.store.close()`` closes the file; in mode "r+", it writes all changes in one step.
 
     Raises
     ------
@@ -72,7 +81,9 @@ def as_zarr(
     FormatError
         The file is damaged, or of another type.
     OSError
-        The file cannot be opened.
+        The file cannot be opened. `LockedError`: another writer has it open.
+    ValueError
+        `mode` is neither, or it is "r+", but not that of the open array.
     ImportError
         zarr is not installed.
 
@@ -84,6 +95,12 @@ def as_zarr(
     each. Damage raises the error that reading by `bloscpack.open` raises, and never gives fill
     values. The array
     pickles as the path of its file, and forked children may read.
+
+    In mode "r+", the handle reads its own changes. They are in the file, as one commit, after
+    ``z.store.flush()`` or ``z.store.close()``. If a block ``with z.store:`` ends by an exception,
+    nothing since the last flush is written. Items, shape and attrs change; other metadata do not,
+    and the store has no other array. Zarr writes whole chunks, also for a part of one: threads
+    must not write into the same Zarr chunk at the same time.
 
     Opening a URL makes one request, each chunk one more. If the decoded size is at least 256 MiB
     and over 16 times that of the file, every chunk is checked on opening.
@@ -98,13 +115,24 @@ def as_zarr(
     >>> z[18:]
     array([[54, 55, 56],
            [57, 58, 59]])
+    >>> with bp.as_zarr("ramp.blp", "r+").store as store:
+    ...     z = zarr.open(store)
+    ...     z[4:6, 1] = 0
     """
+    if mode not in ("r", "r+"):
+        raise ValueError(f"mode must be 'r' or 'r+', not {mode!r}")
     shared = isinstance(path, Array)
     array = path
-    if not shared:  # Zarr reads several chunks in parallel, so each read uses one thread
-        array = Array(path, verify=verify, nthreads=1, storage_options=storage_options)
+    if not shared:
+        # Zarr reads several chunks in parallel, so each read uses one thread.
+        nthreads = 1 if mode == "r" else None
+        array = Array(path, mode, verify=verify, nthreads=nthreads, storage_options=storage_options)
     try:
-        return zarr.open_array(store=BloscpackStore(array), mode="r", zarr_format=2)
+        store = BloscpackStore(array, mode)
+        opened = zarr.open_array(store=store, mode=mode, zarr_format=2)
+        # Otherwise Zarr deletes chunks of fill values, in place of writing them.
+        config = {"write_empty_chunks": True}
+        return zarr.Array(zarr.AsyncArray(opened.metadata, opened.store_path, config=config))
     except BaseException as err:
         name = array.name
         if not shared:
@@ -117,28 +145,42 @@ def as_zarr(
 
 
 class BloscpackStore(Store):  # type: ignore[misc]
-    """Read-only Zarr store with the array of a Bloscpack file.
+    """Zarr store with the array of a Bloscpack file.
 
     Parameters
     ----------
     array : Array
         Open array, which is closed with the store.
+    mode : {"r", "r+"}, default "r"
+        "r+" if the array is open for changes, and the store shall make them.
 
     Raises
     ------
     UnsupportedError
         Zarr does not have the dtype.
+    ValueError
+        The array is not open for changes.
     """
 
-    def __init__(self, array: Array) -> None:
-        super().__init__(read_only=True)
+    def __init__(self, array: Array, mode: Literal["r", "r+"] = "r") -> None:
+        super().__init__(read_only=mode == "r")
+        if mode == "r+" and array.mode != "r+":
+            raise ValueError(f"the array is open in mode {array.mode!r}, not 'r+'")
         self._array = array
-        self._layout = ZarrLayout.of(array)
+        self._opened = ZarrLayout.of(array)
         container = array.container
         # Zarr allocates by the shape before it reads. That costs nothing until it is filled, but
         # the shape must not exceed what the chunks can hold.
         container.check_size(array.nbytes if array.nbytes > _UNCHECKED_NBYTES else 0)
         self._name = container.name
+        # Chunks that Zarr has deleted: before a change of the shape, or as they are fill values.
+        self._deleted: set[str] = set()
+        self._fault: BaseException | None = None
+
+    @property
+    def _layout(self) -> ZarrLayout:
+        """Layout with the current shape; Zarr never changes that of chunks."""
+        return replace(self._opened, shape=self._array.shape)
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are stores of the same state of the same file."""
@@ -161,6 +203,8 @@ class BloscpackStore(Store):  # type: ignore[misc]
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Return the value of a key, or None if it does not exist; errors as for `Array.read`."""
+        if key in self._deleted:
+            return None
         value = await run_beside(lambda: self._value(key))
         if value is None:
             return None
@@ -194,13 +238,13 @@ class BloscpackStore(Store):  # type: ignore[misc]
 
     @property
     def supports_writes(self) -> bool:
-        """Always False."""
-        return False
+        """Whether the store is open for changes."""
+        return not self.read_only
 
     @property
     def supports_deletes(self) -> bool:
-        """Always False."""
-        return False
+        """Whether the store is open for changes, although only chunks can be deleted."""
+        return not self.read_only
 
     @property
     def supports_listing(self) -> bool:
@@ -208,12 +252,23 @@ class BloscpackStore(Store):  # type: ignore[misc]
         return True
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Refuse."""
-        raise self._refused()
+        """Set a chunk, the shape or the attrs; raises as `Array.__setitem__` and `resize` do.
+
+        Raises
+        ------
+        UnsupportedError
+            The store is read-only, or the key or the metadata are not those of this array.
+        """
+        self._check_can_change()
+        content = value.to_bytes()
+        await run_beside(lambda: self._set(key, content))
 
     async def delete(self, key: str) -> None:
-        """Refuse."""
-        raise self._refused()
+        """Delete a chunk, which makes its items fill values; raises as `set` does."""
+        self._check_can_change()
+        if self._layout.region(key) is None:
+            raise self._refused(f"{key!r:.80} cannot be deleted")
+        self._deleted.add(key)
 
     async def list(self) -> AsyncIterator[str]:
         """Yield all keys."""
@@ -235,27 +290,110 @@ class BloscpackStore(Store):  # type: ignore[misc]
                 yield key
 
     def with_read_only(self, read_only: bool = False) -> "BloscpackStore":
-        """Return this store, which is always read-only.
+        """Return this store, or one that only reads the same open array.
 
         Raises
         ------
         UnsupportedError
-            A writable store is requested.
+            A writable store is requested of a read-only one.
         """
+        if read_only == self.read_only:
+            return self
         if not read_only:
-            raise self._refused()
-        return self
+            raise self._refused("it is read-only")
+        other = BloscpackStore(self._array)
+        other._deleted = self._deleted
+        return other
+
+    def flush(self) -> None:
+        """Write all changes to the file, in one step; raises as `Array.flush` does."""
+        self._check_can_change()
+        self._fill_deleted()
+        self._array.flush()
 
     def close(self) -> None:
-        """Close the file; idempotent."""
+        """Write all changes and close the file; idempotent."""
         super().close()
-        self._array.close()
+        try:
+            if self._fault is None:
+                self._fill_deleted()
+        except BaseException as err:
+            self._fault = err
+            raise
+        finally:
+            fault = self._fault
+            self._array.__exit__(fault and type(fault), fault, None)
 
-    def _refused(self) -> UnsupportedError:
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the file; after an exception, nothing since the last flush is written."""
+        self._fault = self._fault or exc_value
+        self.close()
+
+    def _check_can_change(self) -> None:
+        if self.read_only:
+            raise self._refused("it is read-only")
+        if self._fault is not None:
+            raise ValueError(
+                f"{self._name}: changing the shape has failed before; close the store to restore "
+                "the state of the last flush"
+            )
+
+    def _refused(self, reason: str) -> UnsupportedError:
         return UnsupportedError(
-            "an array in a Bloscpack file is read-only for Zarr; append rows with "
-            "bloscpack.open(path, 'a')"
+            f"Zarr cannot do this to a Bloscpack file: {reason}; as_zarr(path, 'r+') can change "
+            "items, shape and attrs of the array that it has"
         ).at(path=self._name)
+
+    def _set(self, key: str, content: bytes) -> None:
+        """Set a value."""
+        if key == ARRAY_KEY:
+            self._set_document(json.loads(content))
+        elif key == ATTRS_KEY:
+            attrs = json.loads(content)
+            if attrs != plain(self._array.attrs):
+                self._array.attrs = attrs
+        else:
+            layout = self._layout
+            region = layout.region(key)
+            if region is None:
+                raise self._refused(f"{key!r:.80} is not of its array")
+            whole = np.frombuffer(content, layout.dtype)
+            whole = whole.reshape(layout.chunks, order="F" if layout.is_fortran else "C")
+            self._array[region] = whole[tuple(slice(each.stop - each.start) for each in region)]
+            self._deleted.discard(key)
+
+    def _set_document(self, document: dict[str, Any]) -> None:
+        """Change the shape, if nothing else of the metadata differs."""
+        layout = self._layout
+        shape = tuple(document.get("shape", ()))
+        known = {"dimension_separator": ".", **replace(layout, shape=shape).document()}
+        if {"dimension_separator": ".", **document} != known:
+            raise self._refused("metadata other than the shape would change")
+        if shape == layout.shape:
+            return
+        try:
+            self._array.resize(shape)
+        except BaseException as err:
+            if self._deleted:  # by Zarr, before it sets the shape
+                self._fault = err
+                err.add_note("nothing since the last flush will be written")
+            raise
+        after = self._layout
+        self._deleted = {key for key in self._deleted if after.region(key) is not None}
+
+    def _fill_deleted(self) -> None:
+        """Write chunks that Zarr has deleted and not set again."""
+        while self._deleted:
+            key = self._deleted.pop()
+            region = self._layout.region(key)
+            if region is not None:
+                default = zarr.dtype.parse_dtype(self._layout.dtype, zarr_format=2)
+                self._array[region] = np.array(default.default_scalar(), self._layout.dtype)
 
     def _value(self, key: str) -> memoryview | None:
         if key == ARRAY_KEY:

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import threading
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import bloscpack as bp
-from bloscpack.array import changes
+from bloscpack.array import array, changes
 from bloscpack.container.compact import compact_array
 from bloscpack.exceptions import FileChangedError, LockedError
 from bloscpack.format import log as layout
@@ -571,3 +572,35 @@ def test_a_damaged_chunk_that_is_replaced_is_not_read(path: Path) -> None:
         a[700:800] = x[700:800] = -1
     assert bp.verify(path).ok
     _check_equal(bp.load(path), x)
+
+
+def test_a_read_and_a_change_wait_for_each_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Space of a chunk may be used again while another thread reads it."""
+    bp.save(path, np.arange(60.0).reshape(20, 3), chunks=4)
+    gather, done = array.gather, threading.Event()
+
+    def change() -> None:
+        a[:] = 0
+        a.flush()
+        done.set()
+
+    def slow(*args: Any, **options: Any) -> Any:
+        if not threads:
+            threads.append(threading.Thread(target=change))
+            threads[0].start()
+            done.wait(0.1)
+            assert not done.is_set()
+        return gather(*args, **options)
+
+    monkeypatch.setattr(array, "gather", slow)
+    for read in (lambda: a[2:9], lambda: a.read(slice(2, 9)), lambda: a.oindex[2:9]):
+        threads: list[threading.Thread] = []
+        done.clear()
+        with bp.open(path, "r+") as a:
+            a[:] = 7
+            a.flush()
+            assert (read() == 7).all()
+            threads[0].join()
+            assert not a[:].any()

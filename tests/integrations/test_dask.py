@@ -153,6 +153,18 @@ class TestFrom:
         with path.open("rb") as stream, bp.open(stream) as b:
             assert dask.base.tokenize(b) != dask.base.tokenize(b)
 
+    def test_a_log(self, path: Path, array: AnyArray) -> None:
+        with bp.open(path, "r+") as a:
+            a[20:30] = array[20:30] = 7
+            a.flush()
+            x = from_bloscpack(path, 2000)
+            assert np.array_equal(x.compute(), array)
+            assert x.name == from_bloscpack(path, 2000).name
+            a[30:] = 8
+        with pytest.raises(FileChangedError):
+            pickle.loads(pickle.dumps(x)).compute()
+        assert from_bloscpack(path, 2000).name != x.name
+
     def test_damage(self, path: Path) -> None:
         data = bytearray(path.read_bytes())
         with bp.open(path) as a:
@@ -444,3 +456,66 @@ def test_an_archive_is_not_an_array(tmp_path: Path) -> None:
     bp.savez(tmp_path / "a.blp", x=np.zeros(3))
     with pytest.raises(bp.exceptions.WrongKindError, match="an archive of named arrays"):
         from_bloscpack(tmp_path / "a.blp")
+
+
+class TestStore:
+    """Blocks into an array that is open for changes."""
+
+    @pytest.mark.parametrize("chunks", [8, (16, 7)])
+    @pytest.mark.parametrize("blocks", [(13, 11), (8, 30)])
+    def test_blocks_need_not_be_chunks(
+        self, tmp_path: Path, array: AnyArray, chunks: Any, blocks: Any
+    ) -> None:
+        path = tmp_path / "a.blp"
+        bp.save(path, np.zeros_like(array), chunks=chunks)
+        x = da.from_array(array, chunks=blocks)
+        with bp.open(path, "r+") as a, dask.config.set(num_workers=8):
+            da.store(x, a, lock=False)
+            assert np.array_equal(a[:], array)
+            da.store(x[:20] * 2, a, regions=(slice(50, 70), slice(None)), lock=False)
+            array[50:70] = array[:20] * 2
+            stored = da.store(x[:20] * 3, a, regions=(slice(0, 20),), return_stored=True)
+            array[:20] *= 3
+            assert np.array_equal(stored.compute(), array[:20])
+            assert not bp.load(path).any()
+        assert np.array_equal(bp.load(path), array)
+
+    def test_into_itself(self, path: Path, array: AnyArray) -> None:
+        """Tasks read blocks, while others write."""
+        with bp.open(path, "r+") as a, dask.config.set(num_workers=8):
+            for _ in range(10):
+                da.store(da.from_array(a, chunks=(7, 30), lock=False) + 1, a, lock=False)
+                a.flush()
+        assert np.array_equal(bp.load(path), array + 10)
+
+    def test_a_task_that_fails_changes_nothing(self, path: Path, array: AnyArray) -> None:
+        def fail(block: AnyArray, block_info: Any = None) -> AnyArray:
+            if block_info[0]["chunk-location"][0] == 5:
+                raise KeyError
+            return block * 0
+
+        x = da.from_array(array, chunks=(8, 30)).map_blocks(fail, dtype=array.dtype)
+        with pytest.raises(KeyError), bp.open(path, "r+") as a:
+            da.store(x, a, lock=False)
+        assert np.array_equal(bp.load(path), array)
+
+    @pytest.mark.parametrize("lock", [True, False])
+    def test_processes_are_refused(self, path: Path, array: AnyArray, lock: bool) -> None:
+        x = da.from_array(array, chunks=(50, 30))
+        with bp.open(path, "r+") as a, pytest.raises(TypeError, match="changes cannot be pickled"):
+            da.store(x, a, lock=lock, scheduler="processes")
+        with bp.open(path) as a, pytest.raises(TypeError, match="not open for changes"):
+            da.store(x, a, lock=lock)
+        assert np.array_equal(bp.load(path), array)
+
+    def test_to_zarr(self, path: Path, array: AnyArray) -> None:
+        pytest.importorskip("zarr", reason="zarr is not installed")
+        array = array[:96]
+        bp.save(path, array, chunks=8, overwrite=True)
+        z = bp.as_zarr(path, "r+")
+        da.to_zarr(da.from_array(array + 1, chunks=(16, 30)), z)
+        da.store(da.from_array(array[:16] * 2, chunks=(8, 30)), z, regions=(slice(16, 32),))
+        z.store.close()
+        array = array + 1
+        array[16:32] = (array[:16] - 1) * 2
+        assert np.array_equal(bp.load(path), array)

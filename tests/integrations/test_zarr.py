@@ -1,6 +1,7 @@
 """Arrays in files as Zarr arrays: the same items, bit for bit, or the error of the file."""
 
 import io
+import json
 import pickle
 import struct
 import sys
@@ -16,6 +17,7 @@ from bloscpack.exceptions import (
     ChecksumMismatch,
     FileChangedError,
     FormatError,
+    LockedError,
     RemoteError,
     TruncatedError,
     UnsupportedError,
@@ -490,3 +492,218 @@ class TestUrls:
         fsspec = pytest.importorskip("fsspec")
         fsspec.filesystem("memory").pipe_file("/zarr/a.blp", ramp.read_bytes())
         assert np.array_equal(bp.as_zarr("memory://zarr/a.blp")[:], RAMP)
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "rows": {"chunks": 7},
+    "one chunk": {},
+    "grid": {"chunks": (7, 4, 20)},
+    "array chunks": {"chunks": 7, "codec": "auto"},
+}
+
+
+class TestChanges:
+    @orders
+    @pytest.mark.parametrize("name", LAYOUTS)
+    def test_it_is_as_numpy(self, tmp_path: Path, name: str, order: str) -> None:
+        path, now = tmp_path / "a.blp", in_order(RAMP.copy(), order)
+        bp.save(path, now, **LAYOUTS[name])
+        z = bp.as_zarr(path, "r+")
+        assert (z.read_only, z.store.supports_writes) == (False, True)
+        z[3] = now[3] = 5
+        z[7:14] = now[7:14] = -RAMP[7:14]
+        z[::3, 2, 10:40:7] = now[::3, 2, 10:40:7] = 1
+        z.oindex[[0, 39], :, 3] = now[[0, 39], :, 3] = 8
+        z.vindex[[1, 2], [3, 4], [5, 6]] = now[[1, 2], [3, 4], [5, 6]] = 9
+        z[35:] = now[35:] = 0
+        z.attrs["unit"] = "K"
+        check_equal(z, now)
+        check_equal(bp.load(path), in_order(RAMP, order))
+        z.store.flush()
+        check_equal(bp.load(path), now)
+        axis = 2 if order == "F" else 0
+        for length in (45, 3, 70):
+            shape = [*now.shape]
+            shape[axis] = length
+            after = np.zeros(shape, now.dtype, order=order)
+            kept = tuple(slice(min(a, b)) for a, b in zip(shape, now.shape, strict=True))
+            after[kept] = now[kept]
+            z.resize(shape)
+            now = after
+            check_equal(z, now)
+        more = now[[1, 0]] if axis == 0 else now[..., [1, 0]]
+        z.append(more, axis=axis)
+        now = in_order(np.concatenate([now, more], axis), order)
+        z.attrs.put({"a": [1, None, "\u00f1"]})
+        check_equal(z, now)
+        z.store.close()
+        with bp.open(path) as found:
+            check_equal(found, now)
+            assert found.attrs == {"a": [1, None, "\u00f1"]}
+        assert bp.verify(path).ok
+
+    @orders
+    @pytest.mark.parametrize("dtype", [*DTYPES, *RECORDS])
+    def test_every_dtype(self, tmp_path: Path, dtype: str, order: str) -> None:
+        array = in_order(array_of(RECORDS.get(dtype, dtype)), order)
+        bp.save(tmp_path / "a.blp", array, chunks=4)
+        with bp.as_zarr(tmp_path / "a.blp", "r+").store as store:
+            z = bp.as_zarr(store._array, "r+")
+            z[2:7, 1:] = array[2:7, 1:] = array[1:6, 1:].copy()
+            z[-1] = array[-1] = array[0]
+            z.attrs["a"] = 1
+        check_equal(bp.load(tmp_path / "a.blp"), array)
+
+    @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (5,), (1, 1, 4, 1)], ids=str)
+    def test_small_shapes(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
+        array = array_of("<f8", shape)
+        bp.save(tmp_path / "a.blp", array)
+        z = bp.as_zarr(tmp_path / "a.blp", "r+")
+        z[...] = array[...] = array + 1
+        z.store.close()
+        check_equal(bp.load(tmp_path / "a.blp"), array)
+
+    @pytest.mark.parametrize("nbytes", [600, 1240, 7000])
+    def test_chunks_that_cut_rows(self, tmp_path: Path, nbytes: int) -> None:
+        path, now = tmp_path / "a.blp", RAMP.copy()
+        path.write_bytes(array_file(RAMP, chunk_nbytes=nbytes))
+        z = bp.as_zarr(path, "r+")
+        z[2:31, 1:3] = now[2:31, 1:3] = 0
+        z[5:9] = now[5:9] = 3
+        z.store.close()
+        check_equal(bp.load(path), now)
+
+    @pytest.mark.parametrize(
+        "zero", [np.float64(-0.0), np.datetime64("NaT", "s"), np.datetime64(0, "s"), np.str_("")]
+    )
+    @pytest.mark.parametrize("is_default", [False, True])
+    def test_chunks_of_fill_values(self, tmp_path: Path, zero: Any, is_default: bool) -> None:
+        """Zarr deletes such chunks by default, and reads them as fill values."""
+        array = np.full(10, zero)
+        array = np.ones(10, "f8") if array.dtype.kind == "f" else np.full(10, 7).astype(array.dtype)
+        array = np.full(10, "ab") if isinstance(zero, str) else array
+        bp.save(tmp_path / "a.blp", array, chunks=4)
+        z = bp.as_zarr(tmp_path / "a.blp", "r+")
+        if is_default:
+            z = zarr.open(z.store)
+        z[:4] = array[:4] = zero
+        check_equal(z, array)
+        z.store.flush()
+        check_equal(bp.load(tmp_path / "a.blp"), array)
+        z[4:8] = array[4:8] = zero
+        z[5] = array[5] = array[9]
+        z.resize((7,))
+        z.store.close()
+        check_equal(bp.load(tmp_path / "a.blp"), array[:7])
+
+    @pytest.mark.parametrize(
+        "refused",
+        [
+            lambda z: zarr.create_array(z.store, name="b", shape=3, dtype="i4"),
+            lambda z: zarr.create_array(z.store, shape=3, dtype="i4", overwrite=True),
+            lambda z: zarr.create_array(
+                z.store, shape=z.shape, dtype=z.dtype, chunks=z.chunks, zarr_format=3
+            ),
+            lambda z: zarr.open(z.store, mode="w", shape=3, dtype="i4"),
+            lambda z: zarr.open_group(z.store, mode="w"),
+            lambda z: zarr.core.sync.sync(z.store.clear()),
+            lambda z: zarr.core.sync.sync(z.store.delete(".zattrs")),
+            lambda z: _set_document(z, compressor={"id": "zlib", "level": 1}),
+            lambda z: _set_document(z, dtype="<i8"),
+            lambda z: _set_document(z, chunks=[1, 6, 50]),
+            lambda z: _set_document(z, fill_value=1),
+            lambda z: _set_document(z, order="F"),
+        ],
+    )
+    def test_what_the_file_does_not_have_is_refused(self, ramp: Path, refused: Any) -> None:
+        with bp.as_zarr(ramp, "r+").store as store:
+            z = bp.as_zarr(store._array, "r+")
+            z[3] = 1
+            with pytest.raises((UnsupportedError, ValueError), match=r"cannot|exists"):
+                refused(z)
+        now = RAMP.copy()
+        now[3] = 1
+        check_equal(bp.load(ramp), now)
+
+    def test_a_shape_that_the_chunks_do_not_allow(self, tmp_path: Path) -> None:
+        """Zarr deletes chunks before it sets the shape."""
+        path = tmp_path / "a.blp"
+        path.write_bytes(array_file(RAMP, chunk_nbytes=3 * 50 * 4))
+        z = bp.as_zarr(path, "r+")
+        z[0] = 1
+        z.store.flush()
+        z[1] = 1
+        with pytest.raises(ValueError, match="only the first axis can change"):
+            z.resize((40, 3, 50))
+        with pytest.raises(ValueError, match="has failed before"):
+            z[2] = 1
+        z.store.close()
+        now = RAMP.copy()
+        now[0] = 1
+        check_equal(bp.load(path), now)
+
+    def test_an_exception_in_a_block_undoes(self, ramp: Path) -> None:
+        with pytest.raises(KeyError), bp.as_zarr(ramp, "r+").store as store:  # noqa: PT012
+            zarr.open(store)[3] = 1
+            zarr.open(store)[:7] = 0
+            raise KeyError
+        check_equal(bp.load(ramp), RAMP)
+
+    def test_readers_keep_the_state_that_they_opened(self, ramp: Path) -> None:
+        before, z, now = bp.as_zarr(ramp), bp.as_zarr(ramp, "r+"), RAMP.copy()
+        z[:] = now[:] = 2
+        z.resize((44, 6, 50))
+        view = zarr.open(z.store, mode="r")
+        assert (view.read_only, view.shape) == (True, z.shape)
+        check_equal(view[:40], now)
+        with pytest.raises((UnsupportedError, ValueError), match="read-only"):
+            view[0] = 1
+        z.store.close()
+        with pytest.raises(FileChangedError):  # it was copied to a new file
+            pickle.loads(pickle.dumps(before))
+        check_equal(before, RAMP)
+
+    def test_threads(self, tmp_path: Path) -> None:
+        bp.save(tmp_path / "a.blp", np.zeros((64, 100)), chunks=(4, 50))
+        z, now = bp.as_zarr(tmp_path / "a.blp", "r+"), np.zeros((64, 100))
+
+        def change(row: int) -> None:
+            z[row : row + 4, ::3] = now[row : row + 4, ::3] = row + 1
+            assert (z[row : row + 4, ::3] == row + 1).all()
+            if row % 16 == 0:
+                z.store.flush()
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(change, range(0, 64, 4)))
+        z.store.close()
+        check_equal(bp.load(tmp_path / "a.blp"), now)
+
+    def test_who_may_change(self, ramp: Path) -> None:
+        z = bp.as_zarr(ramp, "r+")
+        with pytest.raises(LockedError):
+            bp.as_zarr(ramp, "r+")
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(z)
+        z.store.close()
+        with bp.open(ramp) as array, pytest.raises(ValueError, match="mode 'r', not 'r\\+'"):
+            bp.as_zarr(array, "r+")
+        with pytest.raises(ValueError, match="'r' or 'r\\+', not 'a'"):
+            bp.as_zarr(ramp, "a")
+        with pytest.raises(UnsupportedError, match="behind a URL cannot be changed"):
+            bp.as_zarr("http://127.0.0.1:1/a.blp", "r+")
+        with bp.open(ramp, "r+") as array:
+            shared = bp.as_zarr(array, "r+")
+            shared[0, 0] = 7
+            assert (array[0, 0] == 7).all()
+            assert bp.as_zarr(array).read_only
+            array[0, 1] = 8
+            assert (shared[0, 1] == 8).all()
+        assert (bp.load(ramp)[0, :2] == np.array([[7], [8]])).all()
+
+
+def _set_document(z: Any, **changes: Any) -> None:
+    document = json.loads(bytes(z.store._value(".zarray"))) | changes
+    value = zarr.core.buffer.default_buffer_prototype().buffer.from_bytes(
+        json.dumps(document).encode()
+    )
+    zarr.core.sync.sync(z.store.set(".zarray", value))
