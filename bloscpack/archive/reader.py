@@ -1,67 +1,69 @@
 """Reader of an archive: the index on opening, a member when it is named."""
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+import operator
+import os
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, cast
 
 from xxhash import xxh3_128_digest
 
 from ..array.array import Array
 from ..array.attrs import read_only
-from ..container.front import HEAD_NBYTES, Verify
+from ..array.save import plan_file, without_labels
+from ..container.front import Verify
 from ..container.identity import changed, place_of
-from ..container.members import first_names, member_named, read_members
-from ..exceptions import BloscpackError, FormatError
-from ..format.checksum import CHECKSUMS
-from ..format.header import MAX_HEADER_SIZE
-from ..format.metadata import MetadataHeader, decode_data, stored_data
+from ..container.members import Members, first_names, read_attrs, read_members
+from ..container.reader import Container
+from ..exceptions import BloscpackError
+from ..format.archiveindex import check_name
+from ..format.metadata import json_values
 from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.protocol import ByteSource, closed_on_error, errors_at
+from ..storage.sink import open_sink
+from ..storage.url import refuse_url
+from ..types import Path
+
+if TYPE_CHECKING:
+    from ..array.memberchanges import ArchiveChanges
+
+# Size of a new array that is held in memory until it is copied to the file.
+_SPOOL_NBYTES = 64 << 20
+_ADVICE = "open it with mode 'r+' to change it"
 
 
-def read_front(source: ByteSource) -> tuple[dict[str, Any], int]:
-    """Return the attrs of an archive, and the size of its header and metadata section.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        The metadata section is damaged.
-    """
-    head = source.read_at(0, HEAD_NBYTES)
-    meta = MetadataHeader.unpack(head, MAX_HEADER_SIZE, last_checksum=CHECKSUMS[-1].id)
-    end = MAX_HEADER_SIZE + meta.section_size
-    if end > len(head):
-        head = source.read_at(0, min(end, source.size()))
-    data = stored_data(meta, head[MAX_HEADER_SIZE:end])
-    metadata = decode_data(data, meta.meta_codec, meta.meta_size)
-    attrs = metadata.get("attrs") if isinstance(metadata, dict) else None
-    if not isinstance(attrs, dict):
-        raise FormatError("metadata: not those of an archive")
-    return attrs, end
-
-
-class Archive(Mapping[str, Array]):
-    """Several named arrays in one file, each read when it is indexed.
+class Archive(MutableMapping[str, Array]):
+    """Several named arrays in one file, each read when it is indexed, that can be changed.
 
     `bloscpack.open` returns it for a file that `bloscpack.savez` has written.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file or its URL.
+        The file or its URL; in mode "r+" its path.
+    mode : {"r", "r+"}, default "r"
+        Read; or read and change everything, which allows only one handle at a time.
     verify : bool or "always", default True
         As for `bloscpack.open`.
     nthreads : int, optional
         Threads that decode; by default one per processor, at most 8.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL.
+    locking : bool, default True
+        Lock the file in mode "r+", as for `bloscpack.open`.
+    version : int, default -1
+        Version to read, as for `bloscpack.open`.
+    keep : int, optional
+        How many versions before the newest are kept (mode "r+"), as for `bloscpack.open`.
 
     Raises
     ------
     WrongKindError
         The file is of another type; the message names the function that reads it.
     FormatError, UnsupportedError
-        The file is damaged or of an unknown version.
+        The file is damaged or of an unknown version; or mode is "r+" with a URL.
+    LockedError
+        Another writer has the file open (mode "r+").
     OSError
         The file cannot be opened.
 
@@ -75,6 +77,13 @@ class Archive(Mapping[str, Array]):
     Opening a URL makes one request if the file has at most 64 KiB, else two; a long index takes one
     more. Opening an array takes one more, unless it was fetched with the one before it.
 
+    In mode "r+", arrays can be added, replaced, deleted and renamed, and ``archive[name]`` is an
+    array that can be changed, the same object each time. All changes, also of `attrs`, are one
+    commit at `flush` or `close`, or at `flush` of any of the arrays; closing an array alone commits
+    nothing. If the block of a ``with`` statement ends by an exception, also that of an array,
+    nothing since the last `flush` is written. The file becomes a log at its first change;
+    `bloscpack.compact` makes the file of `savez` again.
+
     Examples
     --------
     >>> import bloscpack as bp, numpy as np
@@ -82,46 +91,95 @@ class Archive(Mapping[str, Array]):
     >>> with bp.Archive("fields.blp") as fields:
     ...     list(fields), fields["temperature"][-2:]
     (['temperature', 'mask'], array([295., 300.]))
+    >>> with bp.Archive("fields.blp", "r+") as fields:
+    ...     del fields["mask"]
+    ...     fields["temperature"].append([305.0])
+    ...     fields["depth"] = np.zeros(3)
+    >>> list(bp.Archive("fields.blp"))
+    ['temperature', 'depth']
     """
 
     def __init__(
         self,
         path: Any,
+        mode: Literal["r", "r+"] = "r",
         *,
         verify: Verify = True,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
+        version: int = -1,
+        keep: int | None = None,
     ) -> None:
         if verify not in (True, False, "always"):
             raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
+        if mode not in ("r", "r+"):
+            raise ValueError(f"mode must be 'r' or 'r+' for an archive, not {mode!r}")
         self._verify: Verify = verify
         self._nthreads = nthreads
         self._is_open = True
         self._attrs: dict[str, Any] | None = None
-        self._source = source = open_source(path, storage_options)
+        self._changes: ArchiveChanges | None = None
+        self._version = operator.index(version)
+        if mode == "r+":
+            if version != -1:
+                raise ValueError(f"a version is only read (mode 'r'): mode is {mode!r}")
+            self._changes = _open_changes(path, nthreads, locking, keep)
+        elif keep is not None:
+            raise ValueError("keep is for a file that changes (mode 'r+'): mode is 'r'")
+        else:
+            self._open(open_source(path, storage_options), self._version)
+
+    def _open(self, source: ByteSource, version: int) -> None:
         with closed_on_error(source, source.name):
-            self._members, index = read_members(source)
-        version = source.identity() or str(source.stamp)
-        self._identity = xxh3_128_digest(version.encode() + index)
+            self._members = read_members(source, version)
+        tag = source.identity() or ("" if self._members.commit else str(source.stamp))
+        self._identity = xxh3_128_digest(tag.encode() + self._members.state)
 
     @property
     def name(self) -> str | None:
         """Path or URL, as passed by the caller; None for bytes."""
-        return self._source.name
+        return self._members.source.name if self._changes is None else self._changes.path
+
+    @property
+    def mode(self) -> str:
+        """Mode of the handle: "r" or "r+"."""
+        return "r" if self._changes is None else "r+"
 
     @property
     def cbytes(self) -> int:
         """Size of the file in bytes."""
-        return self._open_source().size()
+        return (
+            self._opened_members().source.size() if self._changes is None else self._changes.cbytes
+        )
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the file was changed since `savez` wrote it, or can be without another copy."""
+        return self._changes is not None or self._members.commit is not None
+
+    @property
+    def dead_nbytes(self) -> int:
+        """Bytes of the file that no array uses any more; 0 for a file that was never changed."""
+        if self._changes is not None:
+            return self._changes.dead_nbytes
+        commit = self._members.commit
+        return 0 if commit is None else commit.dead
 
     @property
     def attrs(self) -> dict[str, Any]:
         """JSON values stored with the archive; each array has attrs of its own."""
+        if self._changes is not None:
+            return self._changes.attrs
         if self._attrs is None:
             with errors_at(self.name):
-                attrs, _ = read_front(self._open_source())
-            self._attrs = read_only(attrs, "write a new archive with bloscpack.savez")
+                attrs, _ = read_attrs(self._opened_members().front)
+            self._attrs = read_only(attrs, _ADVICE)
         return self._attrs
+
+    @attrs.setter
+    def attrs(self, attrs: Mapping[str, Any]) -> None:
+        self._changing().attrs = json_values(dict(attrs), "attrs")
 
     if not TYPE_CHECKING:  # type checkers know that there are no others
 
@@ -140,24 +198,79 @@ class Archive(Mapping[str, Array]):
         FormatError, UnsupportedError
             Its file is damaged.
         """
-        member = member_named(name, self._open_source(), self._members)
+        if self._changes is not None:
+            changes = self._changes.changes(name)
+            if changes.handle is None or not changes.handle._is_open:
+                changes.handle = Array(changes, "r+", verify=self._verify, nthreads=self._nthreads)
+            return changes.handle  # type: ignore[no-any-return]
+        member = self._opened_members().open(name)
         return Array(member, verify=self._verify, nthreads=self._nthreads)
+
+    def __setitem__(self, name: str, array: Any) -> None:
+        """Add an array, or replace one, in mode "r+"; its place is the last, or that of the old.
+
+        An `Array` that is open for reading is copied with its chunks as stored. Any other value is
+        saved as by `save`. Handles of the old array are closed.
+
+        Raises
+        ------
+        TypeError
+            The mode is not "r+", or the value is not an array or has parts that would be lost.
+        ValueError
+            The name has more than 4096 bytes.
+        """
+        changes = self._changing()
+        check_name(name)
+        plan = plan_file(*without_labels(array, {}), several=True)
+        folder = os.path.dirname(os.path.realpath(changes.path))
+        with importing:  # on use: few programs change files
+            from tempfile import SpooledTemporaryFile
+        # Chunks are copied from it to the archive under the lock.
+        with SpooledTemporaryFile(_SPOOL_NBYTES, dir=folder) as spool:
+            with open_sink(cast(IO[bytes], spool)) as sink:
+                plan.write(sink, nthreads=self._nthreads)
+            with Container.open(open_source(spool)) as container:
+                changes.put(name, container)
+
+    def __delitem__(self, name: str) -> None:
+        """Remove an array, in mode "r+"; handles of it are closed.
+
+        Raises
+        ------
+        NotFoundError
+            No array has this name (a KeyError).
+        TypeError
+            The mode is not "r+".
+        """
+        self._changing().remove(name)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give an array another name, in mode "r+"; it keeps its place.
+
+        Raises
+        ------
+        NotFoundError
+            No array has the name `old` (a KeyError).
+        TypeError, ValueError
+            The mode is not "r+", another array has the name `new`, or it is too long.
+        """
+        self._changing().rename(old, new)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in order."""
-        return iter(self._members)
+        return iter(self._members.named if self._changes is None else [*self._changes])
 
     def __len__(self) -> int:
         """Return the number of arrays."""
-        return len(self._members)
+        return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
         """Return whether an array has this name, without opening it."""
-        return name in self._members
+        return name in (self._members.named if self._changes is None else self._changes)
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return the names, for completion in IPython and notebooks."""
-        return list(self._members)
+        return list(self)
 
     # Those of `Mapping` would read all arrays.
     __eq__ = object.__eq__
@@ -168,7 +281,7 @@ class Archive(Mapping[str, Array]):
         state = "" if self._is_open else " (closed)"
         return (
             f"<bloscpack.Archive {self.name or 'memory'!r}: {len(self)} arrays, "
-            f"{first_names(self._members)}{state}>"
+            f"{first_names(dict.fromkeys(self))}{state}>"
         )
 
     def _repr_html_(self) -> str:
@@ -177,32 +290,97 @@ class Archive(Mapping[str, Array]):
             from ..display.card import archive_card
         return archive_card(self)
 
+    def flush(self) -> None:
+        """Make all changes durable by one commit, in mode "r+"; does nothing without changes."""
+        self._changing().flush()
+
+    def refresh(self) -> None:
+        """Move on to the state that a writer has committed since the file was opened.
+
+        An archive that was opened at a version by its number stays at it.
+        Arrays that were opened before keep their state, and have a method `refresh` of their own.
+
+        Raises
+        ------
+        FormatError, OSError
+            The file that now has the name is damaged or not an archive, or does not exist.
+        """
+        if self._changes is None and self._version == -1:
+            source = self._opened_members().source
+            again = source.replacement() or source.reopened()
+            if again is not None:
+                # The earlier source is not closed, as arrays may be reading from it.
+                self._open(again, -1)
+                self._attrs = None
+
     def close(self) -> None:
-        """Close the file; idempotent. Its arrays cannot be read any more."""
+        """Write all changes and close the file; idempotent. Its arrays cannot be read any more."""
         self._is_open = False
-        self._source.close()
+        if self._changes is None:
+            self._members.source.close()
+        else:
+            self._changes.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, *exc: object) -> None:
+        if kind is not None and self._changes is not None:
+            self._changes.abandon()
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the location and identity of the file, not its content."""
-        place = place_of(self._open_source())
-        return _reopen, (place, self._identity, self._verify, self._nthreads)
+        if self._changes is not None:
+            raise TypeError(
+                "an archive open for changes cannot be pickled or copied: open it by its path"
+            )
+        members = self._opened_members()
+        number = -1 if members.commit is None else members.commit.sequence
+        options = self._verify, self._nthreads, number, self._version
+        return _reopen, (place_of(members.source), self._identity, *options)
 
-    def _open_source(self) -> ByteSource:
+    def _opened_members(self) -> Members:
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Archive: open the file again")
-        return self._source
+        return self._members
+
+    def _changing(self) -> "ArchiveChanges":
+        if self._changes is None:
+            raise TypeError(f"the file is not open for changes: {_ADVICE}")
+        return self._changes
 
 
-def _reopen(place: Any, identity: bytes, verify: Verify, nthreads: int | None) -> Archive:
-    """Reopen a pickled archive; FileChangedError if the file has changed since."""
+def _open_changes(
+    path: Any, nthreads: int | None, locking: bool, keep: int | None
+) -> "ArchiveChanges":
+    refuse_url(path, "changed")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"mode 'r+' needs a path, not {type(path).__name__!r}")
+    with importing:  # on use: most programs only read
+        from ..array.memberchanges import ArchiveChanges
+
+    return ArchiveChanges.open(path, nthreads=nthreads, locking=locking, keep=keep)
+
+
+def open_parts(path: Path) -> Archive:
+    """Open an archive to remove and rename its arrays."""
+    return Archive(path, "r+")
+
+
+def _reopen(
+    place: Any, identity: bytes, verify: Verify, nthreads: int | None, number: int, version: int
+) -> Archive:
+    """Reopen a pickled archive at the version `number`; it was opened at `version`.
+
+    Raises
+    ------
+    FileChangedError
+        The file has changed since it was pickled, and does not keep this version.
+    """
     try:
-        archive = Archive(place, verify=verify, nthreads=nthreads)
+        archive = Archive(place, verify=verify, nthreads=nthreads, version=number)
+        archive._version = version
     except BloscpackError as err:
         raise changed(err.path) from err  # it could be opened when it was pickled
     if archive._identity != identity:

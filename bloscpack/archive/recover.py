@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import IO, Any, cast
 
-from ..container.members import window
+from ..container.compact import write_compact
+from ..container.members import MemberSource
+from ..container.reader import Container
 from ..damage.recover import recover
 from ..damage.report import Damage, Report, message_of
 from ..exceptions import BloscpackError, FormatError
-from ..format.archiveindex import Member
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import copy_to
 from ..storage.sink import open_sink
@@ -35,6 +36,7 @@ def recover_archive(
     survey = Survey(source)
     state = "valid" if survey.has_index else "damaged"
     notices = [f"{fault.what}; restored from its copy" for fault in survey.faults]
+    notices += survey.notices
     report = Report(source.name, 0, 0, survey.losses, state, notices, saved=0)
     total = sum(member.nbytes for member in survey.members)
     done = nsaved = 0
@@ -43,7 +45,7 @@ def recover_archive(
         for member in survey.members:
             note = scaled(progress, done, member, total)
             with writer.member(member.name) as new:
-                part = _recover_member(source, member, new, nthreads, note)
+                part = _recover_member(survey.open(member), member, new, nthreads, note)
                 nsaved += new.nbytes > 0
             done += member.nbytes
             report = add(report, part, member)
@@ -54,13 +56,15 @@ def recover_archive(
 
 
 def _recover_member(
-    source: ByteSource, member: Member, new: MemberSink, nthreads: int | None, progress: Any
+    file: MemberSource, member: Any, new: MemberSink, nthreads: int | None, progress: Any
 ) -> Report:
     """Write what is left of a member to `new`, or nothing."""
-    file = window(source, member)
-    report = verify_member(source, member, nthreads, progress)
+    report = verify_member(file, nthreads, progress)
     if report.ok:
-        copy_to(file, new, str(file.name))
+        if file.node is None:
+            copy_to(file, new, str(file.name))
+        else:
+            write_compact(Container.open(file), new)
         return replace(report, saved=report.nchunks)
     try:
         return recover(file, cast(IO[bytes], new), nthreads=nthreads)

@@ -6,10 +6,16 @@ from typing import IO, Any, Literal
 
 from ..array.arraylike import is_mapping
 from ..array.layout import Chunks, SaveOptions
-from ..array.save import plan_file, without_labels
+from ..array.save import check_local, plan_file, without_labels
+from ..container.compact import write_compact
+from ..parallel.imports import importing
+from ..storage import disk
+from ..storage.file import FileSource
+from ..storage.journal import replacing
 from ..storage.sink import open_path, open_sink
 from ..storage.url import is_url
-from ..types import Codec, Path, foreign_keyword
+from ..types import Codec, Path, Progress, foreign_keyword
+from .reader import Archive
 from .writer import ArchiveWriter
 
 
@@ -34,6 +40,7 @@ def savez(
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = True,
+    changeable: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> None:
@@ -60,6 +67,9 @@ def savez(
     overwrite : bool, default True
         Replace an existing file. With False it is refused, before anything is compressed and again
         before the new file would replace it.
+    changeable : bool, default False
+        Write the file that any other archive becomes when it is changed by ``open(path, "r+")``.
+        `path` must be local.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL (keys, ``endpoint_url``).
     **named : array_like
@@ -85,8 +95,8 @@ def savez(
     Notes
     -----
     After an error there is no new file. The file is of format version 4, which bloscpack 0.16
-    cannot read; each array in it is a whole file as `save` writes it:
-    ``bp.savez("new.blp", bp.open("old.blp"), more=array)`` adds an array.
+    cannot read; each array in it is a whole file as `save` writes it. ``open(path, "r+")`` adds
+    arrays to it, and changes and removes them.
 
     For a URL it is a local temporary file, which is sent when it is complete.
 
@@ -107,12 +117,15 @@ def savez(
     found: dict[str, Any] = {}
     for value in filter(is_mapping, arrays):
         found |= without_labels(value, {})[1].get("attrs") or {}
-    with ExitStack() as stack:
-        if not isinstance(overwrite, bool):
+    for option, flag in (("overwrite", overwrite), ("changeable", changeable)):
+        if not isinstance(flag, bool):
             raise TypeError(
-                "overwrite must be True or False; give an array of this name in a mapping, such as "
-                "{'overwrite': array}"
+                f"{option} must be True or False; give an array of this name in a mapping, such as "
+                f"{{{option!r}: array}}"
             )
+    if changeable:
+        check_local(path)
+    with ExitStack() as stack:
         where, options_of_path = path, storage_options
         if is_url(path):
             where = stack.enter_context(open_path(str(path), storage_options, overwrite=overwrite))
@@ -125,11 +138,48 @@ def savez(
                         member, nthreads=nthreads
                     )
             writer.finish()
+    if changeable:
+        with importing:  # on use: few files change
+            from ..array.memberchanges import make_changeable
+
+        make_changeable(path)
+
+
+def compact_archive(path: Path, *, progress: Progress | None = None) -> None:
+    """Replace the file of an archive that was changed by the one that `savez` writes of it.
+
+    `progress` is called with (decoded bytes done, decoded bytes in all).
+
+    Raises
+    ------
+    LockedError
+        A writer has it open.
+    FormatError, OSError
+        It is damaged, or cannot be written. It is unchanged.
+    """
+    # The lock keeps writers away, but lets the new file replace this one.
+    with replacing(disk.target_of(path)), Archive(FileSource(path)) as archive:
+        if not archive.is_changed:
+            return
+        total, done = sum(array.nbytes for array in archive.values()), 0
+
+        def note(nbytes: int, _: int) -> None:
+            if progress is not None:
+                progress(done + nbytes, total)
+
+        with open_sink(path) as sink:
+            writer = ArchiveWriter(sink, archive.attrs)
+            for name, array in archive.items():
+                with writer.member(name) as member:
+                    write_compact(array.container, member, note)
+                done += array.nbytes
+            writer.finish()
 
 
 def _refuse_foreign(named: Mapping[str, Any]) -> None:
     """Refuse options of other libraries, which would be stored as arrays of no dimension."""
-    options = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", "overwrite")
+    flags = ("overwrite", "changeable")
+    options = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", *flags)
     for name, value in named.items():
         if value is None or isinstance(value, str | int | float | Mapping):
             advice = foreign_keyword((name,), options)

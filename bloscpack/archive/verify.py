@@ -2,10 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
-from ..container.members import read_index, window
+from ..container.log import commits_of, find_arrays
+from ..container.members import (
+    LOG_ARCHIVE,
+    MemberSource,
+    NodeSource,
+    is_archive_log,
+    read_attrs,
+    read_index,
+    window,
+)
 from ..damage.report import Damage, Report, damage_of, message_of
-from ..damage.verify import verify
+from ..damage.verify import check_log, verify
 from ..exceptions import BloscpackError, FormatError, FormatVersionMismatch, WrongKindError
 from ..format.archiveindex import (
     MAX_NAME_NBYTES,
@@ -14,14 +24,29 @@ from ..format.archiveindex import (
     Member,
     unpack_archive_header,
 )
-from ..format.header import MAX_HEADER_SIZE
+from ..format.header import MAX_HEADER_SIZE, unpack_header_of
+from ..format.log import Commit, Node
 from ..storage.file import Holes
+from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
-from ..types import Progress
-from .reader import read_front
+from ..types import BytesLike, Progress
 
 # Size of the blocks that are searched for the next record.
 _SCAN_NBYTES = 1 << 20
+
+
+class _LogMember(NamedTuple):
+    """Array of a changed archive; see `Member`."""
+
+    name: str
+    commit: Commit
+    node: Node
+    offset: int = 0  # offsets in its file are those in the archive
+
+    @property
+    def nbytes(self) -> int:
+        """Weight of the array for a progress."""
+        return self.node.chunks.nleaves
 
 
 class Survey:
@@ -29,7 +54,7 @@ class Survey:
 
     Attributes
     ----------
-    members : list of Member
+    members : list of Member or of array of a log
         Those of the index, or of the records if the index is damaged; of a file that was cut off,
         the last one may be shorter than its record says.
     attrs : dict
@@ -38,9 +63,13 @@ class Survey:
         Damage that loses nothing, as there is a copy: to the header and to records.
     losses : list of Damage
         Damage by which attrs or members may be lost: to the metadata, and to the index.
+    notices : list of str
+        Facts about a log.
     has_index : bool
-        Whether the index is intact.
+        Whether the index, or the last commit, is intact.
     """
+
+    members: list[Any]
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -48,7 +77,11 @@ class Survey:
         self._block = 0, b""  # start and bytes of the block searched last
         self.faults: list[Damage] = []
         self.losses: list[Damage] = []
+        self.notices: list[str] = []
         self.attrs: dict[str, object] = {}
+        if is_archive_log(source, source.read_at(0, MAX_HEADER_SIZE)):
+            self._read_log()
+            return
         end = self._read_front()
         self.has_index = True
         try:
@@ -65,14 +98,42 @@ class Survey:
         if end is not None and end != first:
             self.losses.append(Damage("the metadata end at a wrong offset", None, end, first))
 
-    def _read_front(self) -> int | None:
-        """Read the front and return its end; None if it is not known."""
+    def open(self, member: Any) -> MemberSource:
+        """Return a source for a member."""
+        if isinstance(member, Member):
+            return window(self._source, member)
+        return NodeSource(self._source, *member[1:3], is_held=False, owns=False)
+
+    def _read_log(self) -> None:
+        """Find the arrays of a log."""
+        source = self._source
+        self._check_header(lambda head: unpack_header_of(head, LOG_ARCHIVE, "an archive"))
+        found = find_arrays(source)
+        self.members = [_LogMember(name, *place) for name, place in found.named.items()]
+        self.losses += [Damage(what, None, start, end) for what, start, end in found.losses]
+        self.has_index = not self.losses
+        commits, _ = commits_of(source)
+        if commits and self.has_index:
+            damage, self.notices = check_log(source, commits[0])
+            self.losses += damage
+        if found.front is not None:
+            self._read_attrs(MemorySource(found.front))
+
+    def _check_header(self, check: Callable[[BytesLike], object]) -> None:
         try:
-            unpack_archive_header(self._source.read_at(0, MAX_HEADER_SIZE))
+            check(self._source.read_at(0, MAX_HEADER_SIZE))
         except (FormatError, FormatVersionMismatch, WrongKindError) as err:
             self.faults.append(Damage(message_of(err), None, 0, MAX_HEADER_SIZE))
+
+    def _read_front(self) -> int | None:
+        """Read the front and return its end; None if it is not known."""
+        self._check_header(unpack_archive_header)
+        return self._read_attrs(self._source)
+
+    def _read_attrs(self, front: ByteSource) -> int | None:
+        """Read the attrs and return the end of the metadata section; None if it is damaged."""
         try:
-            self.attrs, end = read_front(self._source)
+            self.attrs, end = read_attrs(front)
         except BloscpackError as err:
             self.losses.append(
                 Damage(f"{message_of(err)}; the attrs are lost", None, MAX_HEADER_SIZE)
@@ -156,29 +217,30 @@ def verify_archive(
     """
     survey = Survey(source)
     state = "valid" if survey.has_index else "damaged"
-    report = Report(source.name, 0, 0, [*survey.faults, *survey.losses], state)
+    damage = [*survey.faults, *survey.losses]
+    report = Report(source.name, 0, 0, damage, state, survey.notices)
     total = sum(member.nbytes for member in survey.members)
     done = 0
     for member in survey.members:
-        part = verify_member(source, member, nthreads, scaled(progress, done, member, total))
+        note = scaled(progress, done, member, total)
+        part = verify_member(survey.open(member), nthreads, note)
         done += member.nbytes
         report = add(report, part, member)
     return report
 
 
-def verify_member(
-    source: ByteSource, member: Member, nthreads: int | None, progress: Progress | None
-) -> Report:
+def verify_member(file: MemberSource, nthreads: int | None, progress: Progress | None) -> Report:
     """Verify the file of a member."""
     try:
-        return verify(window(source, member), nthreads=nthreads, progress=progress)
+        return verify(file, nthreads=nthreads, progress=progress)
     except BloscpackError as err:
         return Report(None, 0, 0, [damage_of(err)])
 
 
-def add(report: Report, part: Report, member: Member) -> Report:
+def add(report: Report, part: Report, member: Any) -> Report:
     """Return the report of an archive with that of a member."""
-    lead = f"member {member.name!r} at offset {member.offset}: "
+    place = f" at offset {member.offset}" if member.offset else ""
+    lead = f"member {member.name!r}{place}: "
     damage = [
         replace(
             each,
@@ -200,7 +262,7 @@ def add(report: Report, part: Report, member: Member) -> Report:
 
 
 def scaled(
-    progress: Progress | None, start: int, member: Member, total: int
+    progress: Progress | None, start: int, member: Any, total: int
 ) -> Callable[[int, int], object] | None:
     """Return the callback for a member, which counts its part of the stored bytes of all."""
     if progress is None:

@@ -36,10 +36,6 @@ Out = TypeVar("Out")
 
 # Rows up to this size are allocated when only the file's header has been checked.
 _MAX_ROW_NBYTES = 1 << 20
-_ARCHIVE_ADVICE = (
-    "an array of an archive cannot be changed in place: write a new archive (bloscpack.savez), or "
-    "keep an array that grows in a file of its own"
-)
 _MAX_DTYPE = 200  # characters of a dtype in `repr`
 
 
@@ -124,17 +120,19 @@ class Array(StoredArray):
         self._shown_attrs: dict[str, Any] | None = None
         place = path if isinstance(path, ByteSource) else Place.of(path)
         if mode != "r":
-            if isinstance(place, Place) and place.inner:
-                raise ValueError(f"{place.path!r:.200} is an archive: {_ARCHIVE_ADVICE}")
-            where = place.path if isinstance(place, Place) else place
-            refuse_url(where, "appended to" if mode == "a" else "changed")
             if version != -1:
                 raise ValueError(f"a version is only read (mode 'r'): mode is {mode!r}")
-            self._open_rows(where, mode, verify, locking, keep)
+            place = place if isinstance(place, Place) else Place(place)
+            refuse_url(place.path, "appended to" if mode == "a" else "changed")
+            if keep is not None:
+                keep = operator.index(keep)
+            self._set_rows(self._open_rows(place, locking, keep), verify)
             return
         if keep is not None:
             raise ValueError("keep is for a file that changes (mode 'r+'): mode is 'r'")
-        source = _open(place, storage_options) if isinstance(place, Place) else place
+        source = path
+        if isinstance(place, Place):
+            source = _open(place, storage_options, self._version)
         self._container = container = Container.open(source, verify=verify, version=self._version)
         try:
             self._described = describe_content(container)
@@ -176,8 +174,6 @@ class Array(StoredArray):
 
     def _growth_advice(self, purpose: str) -> str:
         """Return what to do instead of changing this handle."""
-        if "::/" in (self.name or ""):
-            return _ARCHIVE_ADVICE
         mode = "r+" if purpose in ("change it", "resize it") else "a"
         return f"open it with mode {mode!r} to {purpose}"
 
@@ -611,31 +607,45 @@ class Array(StoredArray):
             self._rows.abandon()  # rows since the last flush may be incomplete
         self.close()
 
-    def _open_rows(
-        self, path: Any, mode: ArrayMode, verify: Verify, locking: bool, keep: int | None
-    ) -> None:
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"mode {mode!r} needs a path, not {type(path).__name__!r}")
-        refuse_folder(path)
-        with open(path, "rb") as file:
-            changes = mode == "r+" or is_log(file.read(MAX_HEADER_SIZE))
+    def _open_rows(self, place: Place, locking: bool, keep: int | None) -> "WritableArray":
+        """Open a file, or an array of an archive, for appending or changes.
+
+        An array of an archive that is open for changes is returned as it is.
+        """
+        path = place.path
         with importing:  # on use: most programs only read
+            from .writable import WritableArray
+        if isinstance(path, WritableArray):
+            return path
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"mode {self._mode!r} needs a path, not {type(path).__name__!r}")
+        refuse_folder(path)
+        if place.inner:
+            with importing:
+                from .memberchanges import ArchiveChanges
+
+            archive = ArchiveChanges.open(path, nthreads=self._nthreads, locking=locking, keep=keep)
+            with closed_on_error(archive):
+                rows = archive.changes(place.inner)
+            rows.owns = True
+            return rows
+        with open(path, "rb") as file:
+            changes = self._mode == "r+" or is_log(file.read(MAX_HEADER_SIZE))
+        with importing:
             if changes:
                 from .changes import ArrayChanges
             else:
                 from .rowappender import RowAppender
-        rows: WritableArray
         if changes:
-            if keep is not None:
-                keep = operator.index(keep)
-            rows = ArrayChanges.open(path, nthreads=self._nthreads, locking=locking, keep=keep)
-        elif keep is None:
-            rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
-        else:
-            raise ValueError(
-                "keep is for a file that changes: mode 'a' leaves a file of format version 3 what "
-                "it is; open it with mode 'r+'"
-            )
+            return ArrayChanges.open(path, nthreads=self._nthreads, locking=locking, keep=keep)
+        if keep is None:
+            return RowAppender.open(path, nthreads=self._nthreads, locking=locking)
+        raise ValueError(
+            "keep is for a file that changes: mode 'a' leaves a file of format version 3 what "
+            "it is; open it with mode 'r+'"
+        )
+
+    def _set_rows(self, rows: "WritableArray", verify: Verify) -> None:
         try:
             self._container = rows.view(verify=verify)
             self._described = describe_content(self._container)
@@ -693,7 +703,7 @@ class OuterIndexer:
             return gather(array.container, array._described, chosen, nthreads=array._nthreads)
 
 
-def _open(place: Place, storage_options: Mapping[str, Any] | None) -> ByteSource:
+def _open(place: Place, storage_options: Mapping[str, Any] | None, version: int) -> ByteSource:
     """Return a source for a file, or for an array of an archive."""
     source = open_source(place.path, storage_options)
     if not place.inner:
@@ -702,7 +712,7 @@ def _open(place: Place, storage_options: Mapping[str, Any] | None) -> ByteSource
         with importing:  # on use: most files have one array
             from ..container.members import open_member
 
-        return open_member(source, place.inner)
+        return open_member(source, place.inner, version)
 
 
 def _reopen(

@@ -137,8 +137,8 @@ class StoredArray(Described):
 
     @property
     def cbytes(self) -> int:
-        """Size of the file in bytes."""
-        return self.container.source.size()
+        """Size of the file in bytes; of an array of a changed archive, that of its chunks."""
+        return self.container.cbytes
 
     @property
     def cratio(self) -> float:

@@ -17,14 +17,14 @@ from typing import Any, Self
 import numpy as np
 
 from ..container.appender import params_of
-from ..container.changes import ChangingFile
+from ..container.changes import ChangingFile, pack_front
 from ..container.front import Verify
 from ..container.reader import Container
-from ..container.writer import Chunking, new_section
+from ..container.writer import Chunking
 from ..exceptions import FormatError, UnsupportedError
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import encode
-from ..format.header import UNKNOWN, version_for
+from ..format.header import UNKNOWN
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.protocol import closed_on_error
 from ..types import AnyArray
@@ -58,6 +58,7 @@ class ArrayChanges(WritableArray):
             ).at(path=path)
         self._grid = None if grid is None else replace(grid, itemsize=itemsize)
         self._changing = file
+        self._lock = file.log.lock
         self._broken = False
         self._threads = resolve_nthreads(nthreads, ALL_THREADS)
         items = self._item_encoder(container.header.features, self.shape)
@@ -383,21 +384,15 @@ class ArrayChanges(WritableArray):
         self._is_changed = True
 
     @property
-    def _is_broken(self) -> bool:
+    def is_broken(self) -> bool:
+        """Whether writing has failed."""
         return self._broken
 
     def _packed_front(self, metadata: Any) -> bytes:
         """Return the header and the metadata section of the array as it is now."""
-        before, count = self._header, self._nchunks
-        header = before._replace(
-            format_version=version_for(before.checksum, features=before.features),
-            offsets=True,
-            chunk_size=UNKNOWN if self._grid is not None else self._chunk_size,
-            last_chunk=self._nbytes_of(count - 1),
-            nchunks=count,
-            max_app_chunks=0,
-        )
-        return header.pack() + (new_section(metadata) if before.metadata else b"")
+        count, size = self._nchunks, UNKNOWN if self._grid is not None else self._chunk_size
+        header = self._header._replace(chunk_size=size)
+        return pack_front(header, metadata, nchunks=count, last_chunk=self._nbytes_of(count - 1))
 
     def reading(self) -> AbstractContextManager[Any]:
         """Return the lock, as chunks move when others are written; raises LockedError in a fork."""

@@ -145,7 +145,8 @@ class RowAppender(WritableArray):
         self._appender.close()
 
     @property
-    def _is_broken(self) -> bool:
+    def is_broken(self) -> bool:
+        """Whether writing has failed."""
         return self._appender.is_broken
 
 

@@ -147,7 +147,7 @@ def save(
     if like is not None and not isinstance(like, Array):
         raise TypeError(f"like must be an open bloscpack.Array, not {type(like).__name__!r}")
     if changeable:
-        _check_local(path)
+        check_local(path)
     array, options = without_labels(array, options)
     if is_dask_array(array):
         _save_by_parts(
@@ -171,7 +171,8 @@ def save(
         make_changeable(path, nthreads=nthreads)
 
 
-def _check_local(path: Path | IO[bytes]) -> None:
+def check_local(path: Path | IO[bytes]) -> None:
+    """Check that a file can be changed in place; raises UnsupportedError or TypeError."""
     refuse_url(path, "changed in place")
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"changeable needs a path, not {type(path).__name__!r}")

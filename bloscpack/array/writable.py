@@ -117,7 +117,7 @@ class WritableArray(ABC):
 
     @property
     @abstractmethod
-    def _is_broken(self) -> bool:
+    def is_broken(self) -> bool:
         """Whether writing has failed."""
 
     def _item_encoder(self, features: int, shape: tuple[int, ...]) -> ItemEncoder | None:
@@ -195,7 +195,7 @@ class WritableArray(ABC):
             if not self._is_open:
                 return
             try:
-                if not self._is_broken:
+                if not self.is_broken:
                     self.flush()
             finally:
                 self.abandon()

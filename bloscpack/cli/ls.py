@@ -84,11 +84,12 @@ def _entries(
                 yield name, {**_EMPTY, **about}, None
                 return
         if filetype is ARCHIVES:
-            from ..container.members import read_members, window  # on use: few have several arrays
+            from ..container.members import read_members  # on use: few have several arrays
 
             with closing(source), errors_at(source.name):
-                for each in read_members(source)[0].values():
-                    yield from _entries(place, f"{name}::/{each.name}", window(source, each))
+                members = read_members(source)
+                for each in members.named:
+                    yield from _entries(place, f"{name}::/{each}", members.open(each))
             return
         about = _describe(filetype, source)
     except EXPECTED as err:
@@ -104,7 +105,7 @@ def _describe(filetype: FileType, source: ByteSource) -> dict[str, Any]:
     with Container.open(source) as container, errors_at(container.name):
         dtype, shape, is_fortran = describe_content(container)
         chunks = chunk_shape(container, (dtype, shape, is_fortran))
-        cbytes = source.size()
+        cbytes = container.cbytes
         return {
             "kind": "array" if is_array(container.metadata) else "bytes",
             **array_fields(shape, dtype, is_fortran),

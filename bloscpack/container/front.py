@@ -295,6 +295,8 @@ def read_front(  # noqa: C901 - a helper would be one more call for each file th
 
     The first read is of `nbytes`; more are read if they are needed.
     """
+    if read_log is not None and source.node is not None:
+        return read_log(source, b"")
     head = memoryview(source.read_at(0, nbytes))
     header = Header.unpack(head, known_features=ARRAY_FEATURES if read_log is None else _FEATURES)
     if read_log is not None and header.features & FEATURE_LOG:

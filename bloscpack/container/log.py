@@ -5,8 +5,10 @@ a later one, so a chunk, a page or a group counts only if its digest is that of 
 an older commit finds its own content or an error, never other content.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
+from typing import NamedTuple
 
 from xxhash import xxh3_64_digest
 
@@ -39,6 +41,7 @@ from ..format.metadata import stored_data
 from ..notice import notice
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
+from ..storage.remote.prefetch import prefetched
 from ..types import BytesLike
 from .chunktable import check_room
 from .front import ATTEMPTS, PROBE_NBYTES, Front, decoded, no_version, read_grid, read_section
@@ -261,7 +264,8 @@ class RowTree:
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all leaves in order."""
         if not self.depth:
-            yield self.root
+            if self.nleaves:
+                yield self.root
             return
         for number in range(self.count_at(1)):
             found = list(unpack_rows(self.page(1, number)))
@@ -326,16 +330,19 @@ class LogTable:
             )
         return row.offset, row.end
 
+    def nbytes(self, nchunks: int) -> int:
+        """Return the size of the stored chunks of an array that has `nchunks`, in bytes."""
+        stored = (index for index in range(nchunks) if index not in self.held)
+        return sum(end - start for start, end in map(self.entry, stored))
 
-def read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
-    """Return the front of the only array of a log, in its last state or that of a kept version.
 
-    Raises
-    ------
-    FormatError
-        The commit, or what it leads to, is damaged.
-    NotFoundError
-        There is no such version.
+def hold_commit(
+    source: ByteSource, head: BytesLike = b"", version: int = -1
+) -> tuple[Commit, bool]:
+    """Return the last commit or that of a kept version, and whether no writer can use its space.
+
+    `head` are the first bytes of the file, if they were read. The space is held while the file is
+    open. Raises as `read_commit` and `find_version` do.
     """
     is_held = False
     for _ in range(ATTEMPTS):
@@ -347,30 +354,152 @@ def read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
         if not is_held or read_commit(source).oldest <= commit.sequence:
             break
         head, is_held = b"", False
-    return front_of(source, commit, read_node(source, commit), is_held=is_held)
+    return commit, is_held
+
+
+def read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
+    """Return the front of the only array of a log, or of that which `ByteSource.node` names.
+
+    It is that of the last state, or of a kept version.
+
+    Raises
+    ------
+    FormatError
+        The commit, or what it leads to, is damaged.
+    NotFoundError
+        There is no such version.
+    """
+    if source.node is not None and version in (-1, source.node[0].sequence):
+        commit, node, is_held = source.node
+        check_leaves(source, node.chunks)
+    else:
+        commit, is_held = hold_commit(source, head, version)
+        node = read_node(source, commit)
+    return front_of(source, commit, node, is_held=is_held)
 
 
 def read_node(source: ByteSource, commit: Commit) -> Node:
-    """Return the only array of a log; raises as `read_log` does."""
-    _check_leaves(source, commit.groups)
-    groups = RowTree(source, commit.groups, commit.end, "log")
-    nodes = [node for row in groups.rows() for node in _read_group(source, row, commit)]
+    """Return the only array of a log, or that which the source is of; raises as `read_log` does."""
+    nodes = [node for _, group in read_groups(source, commit) for node in group]
+    if source.node is not None:
+        name = source.node[1].name
+        nodes = [node for node in nodes if node.name == name and node.chunks.nleaves]
     if len(nodes) != 1:
-        raise FormatError(f"log: {len(nodes)} arrays in the file of one")
-    _check_leaves(source, nodes[0].chunks)
+        raise FormatError(f"log: {len(nodes)} arrays in the file of one, or of this name")
+    check_leaves(source, nodes[0].chunks)
     return nodes[0]
 
 
-def _check_leaves(source: ByteSource, tree: Tree) -> None:
+def read_groups(source: ByteSource, commit: Commit) -> Iterator[tuple[Row, list[Node]]]:
+    """Yield all groups of nodes in order, each with its row; raises as `read_log` does."""
+    check_leaves(source, commit.groups)
+    rows = list(RowTree(source, commit.groups, commit.end, "log").rows())
+    for some in prefetched(source, range(len(rows)), lambda number: rows[number][:2]):
+        for number in some:
+            yield rows[number], read_group(source, rows[number], commit)
+
+
+def check_leaves(source: ByteSource, tree: Tree) -> None:
     """Check a number of leaves by the bytes present, before anything is done for each of them."""
-    if tree.nleaves * CHUNK_HEADER_SIZE > source.size():
+    if not 0 < tree.nleaves * CHUNK_HEADER_SIZE <= source.size():
         raise TruncatedError(
             f"log: {tree.nleaves} chunks or groups in a file of {source.size()} bytes"
         )
 
 
-def _read_group(source: ByteSource, row: Row, commit: Commit) -> list[Node]:
+def read_group(source: ByteSource, row: Row, commit: Commit) -> list[Node]:
+    """Return the nodes of a group; raises as `read_log` does."""
     return unpack_group(read_extent(source, row, "log: a group", commit.end))
+
+
+def arrays_of(nodes: Iterable[Node]) -> tuple[bytes, dict[str, Node]]:
+    """Return the front of an archive, with its attrs, and its arrays by name, in order.
+
+    Raises
+    ------
+    FormatError
+        The first of the nodes is an array, or two arrays have the same name.
+    """
+    found = list(nodes)
+    if not found or found[0].name or found[0].chunks.nleaves:
+        raise FormatError("log: the first node is not that of the attrs of an archive")
+    named = {node.name: node for node in found[1:]}
+    if len(named) < len(found) - 1:
+        raise FormatError("log: two arrays have the same name")
+    return found[0].front, named
+
+
+def known_commits(source: ByteSource) -> list[Commit]:
+    """Return the intact commits of slots and histories, the last one first."""
+    found = set(commits_of(source)[0])
+    for commit in tuple(found):
+        with suppress(BloscpackError):
+            found.update(history_of(source, commit))
+    return sorted(found, reverse=True)
+
+
+class FoundArrays(NamedTuple):
+    """Arrays of a possibly damaged archive.
+
+    Attributes
+    ----------
+    front : bytes or None
+        Front of the archive, with its attrs; None if it is lost.
+    named : dict of str to (Commit, Node)
+        The arrays by name, each with the commit that it is of.
+    losses : list of (str, int, int)
+        Description, start and stop of each damaged range.
+    """
+
+    front: bytes | None
+    named: dict[str, tuple[Commit, Node]]
+    losses: list[tuple[str, int, int]]
+
+
+def find_arrays(source: ByteSource) -> FoundArrays:
+    """Return the arrays of the last commit, and of an earlier one those that are lost in it."""
+    front: bytes | None = None
+    named: dict[str, tuple[Commit, Node]] = {}
+    losses: list[tuple[str, int, int]] = []
+    for commit in known_commits(source):
+        nodes, found = _intact_nodes(source, commit)
+        if front is None and nodes and not nodes[0].chunks.nleaves:
+            front = nodes[0].front
+        new = {node.name: (commit, node) for node in nodes if node.chunks.nleaves}
+        new = {name: new[name] for name in new if name not in named}
+        if losses and new:
+            what = f"log: {', '.join(map(repr, new))} of commit {commit.sequence} may be older"
+            losses.append((f"{what} than the file", 0, 0))
+        named |= new
+        losses += found
+        if not found:
+            break
+    return FoundArrays(front, named, losses)
+
+
+def _intact_nodes(
+    source: ByteSource, commit: Commit
+) -> tuple[list[Node], list[tuple[str, int, int]]]:
+    """Return the nodes of a commit that can be read, and what is lost."""
+    nodes: list[Node] = []
+    losses: list[tuple[str, int, int]] = []
+
+    def note(err: BloscpackError) -> None:
+        losses.append((f"commit {commit.sequence}: {err.args[0]}", where.offset, where.end))
+
+    groups = RowTree(source, commit.groups, commit.end, "log")
+    where = commit.groups.root
+    try:
+        check_leaves(source, commit.groups)
+        for number in range(commit.groups.nleaves):
+            where = groups.row(number)
+            try:
+                nodes += read_group(source, where, commit)
+            except BloscpackError as err:
+                note(err)
+    except BloscpackError as err:
+        note(err)
+    return nodes, losses
 
 
 def extents_of(source: ByteSource, commit: Commit) -> Iterator[Row]:
@@ -384,7 +513,7 @@ def extents_of(source: ByteSource, commit: Commit) -> Iterator[Row]:
     groups = RowTree(source, commit.groups, commit.end, "log")
     yield from groups.extents()
     for row in groups.rows():
-        for node in _read_group(source, row, commit):
+        for node in read_group(source, row, commit):
             yield from RowTree(source, node.chunks, commit.end, "log").extents()
 
 
@@ -402,7 +531,7 @@ def only_in(source: ByteSource, before: Commit, after: Commit) -> set[Row]:
     end = max(before.end, after.end)
     found, *groups = _differences(source, ([before.groups], [after.groups]), end)
     old, new = (
-        [node.chunks for row in rows for node in _read_group(source, row, commit)]
+        [node.chunks for row in rows for node in read_group(source, row, commit)]
         for rows, commit in zip(groups, (before, after), strict=True)
     )
     pages, chunks, _ = _differences(source, (old, new), end)

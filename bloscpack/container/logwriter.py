@@ -15,13 +15,13 @@ from ..format.log import (
     COPIES,
     DATA_OFFSET,
     NO_ROW,
+    NO_TREE,
     PAGE_ROWS,
     SLOTS,
     Commit,
     Row,
     Tree,
     depth_of,
-    log_header,
 )
 from ..storage.protocol import ByteSource
 from ..storage.update import UpdateFile
@@ -43,7 +43,7 @@ class LogWriter:
     Parameters
     ----------
     file : UpdateFile
-        The locked file; a new one is empty.
+        The locked file; a new one has at most a header.
     commit : Commit or None
         Its state; None for a new file.
 
@@ -127,8 +127,6 @@ class LogWriter:
             history,
             self.keep,
         )
-        if before is None:
-            file.write_at(0, log_header().pack())
         file.sync()
         file.write_at(SLOTS[commit.slot], commit.pack())
         file.sync()
@@ -241,7 +239,7 @@ class ChangingTree(RowTree):
     """Tree of rows that change: the changes are in memory until `write`."""
 
     def __init__(self, source: ByteSource, tree: Tree | None, what: str) -> None:
-        super().__init__(source, tree or Tree(NO_ROW, 0, 0), _NO_END, what)
+        super().__init__(source, tree or NO_TREE, _NO_END, what)
         self._changed: dict[int, Row] = {}
         self.count = self.nleaves  # with the changes
 
@@ -262,6 +260,12 @@ class ChangingTree(RowTree):
             log.drop(self.row(index))
             self._changed.pop(index, None)
         self.count = nleaves
+
+    def clear(self, log: LogWriter) -> None:
+        """Drop all extents, so that the tree is not in use any more."""
+        self.cut(0, log)
+        for level in range(1, self.depth + 1):
+            self._drop_pages(level, set(), 0, log)
 
     def move(self, sources: dict[int, int], first: int, nleaves: int, log: LogWriter) -> None:
         """Give leaves from `first` on other numbers, by their old ones; drop those without one.

@@ -178,6 +178,15 @@ class Container:
         """Name of the file for messages; None for memory."""
         return self.source.name
 
+    @property
+    def cbytes(self) -> int:
+        """Size of the file in bytes; for one of several arrays of a log, that of its chunks."""
+        if self.source.node is None:
+            return self.source.size()
+        table: Any = self.front.table
+        stored: int = table.nbytes(self.nchunks)
+        return stored
+
     def chunk_nbytes(self, index: int) -> int:
         """Return the decoded size of chunk `index` in bytes."""
         return self.front.chunk_nbytes(index)

@@ -11,7 +11,7 @@ from ..storage.protocol import ByteSource
 from .chunk import StoredChunk
 from .foundfront import FoundFront
 from .front import Front
-from .log import commits_of, front_of, history_of, read_node
+from .log import commits_of, front_of, known_commits, read_node
 from .reader import Container
 from .salvage import FoundChunk, Salvage
 
@@ -48,14 +48,13 @@ def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
     FormatError
         There is none.
     """
-    commits, damaged = commits_of(source)
+    _, damaged = commits_of(source)
     faults = [("log: a slot is damaged", at, at + COMMIT_SIZE) for at in sorted(damaged)]
+    last = None if source.node is None else source.node[0]
     error: BloscpackError = FormatError("log: no commit is intact, so nothing can be recovered")
-    found = set(commits)
-    for commit in commits:
-        with suppress(BloscpackError):
-            found.update(history_of(source, commit))
-    for commit in sorted(found, reverse=True):
+    for commit in known_commits(source):
+        if last is not None and commit > last:
+            continue
         try:
             front = front_of(source, commit, read_node(source, commit), is_held=False)
         except BloscpackError as err:

@@ -84,6 +84,8 @@ def recover(
 
 def _is_log(source: ByteSource) -> bool:
     """Return whether a file is a log by its header or, if that is damaged, its commits."""
+    if source.node is not None:
+        return True
     head = source.read_at(0, MAX_HEADER_SIZE)
     try:
         header = Header.unpack(head, known_features=ARRAY_FEATURES | FEATURE_LOG)

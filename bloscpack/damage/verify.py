@@ -7,7 +7,7 @@ writer may append at the same time: apparent damage is checked again in the late
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from math import prod
@@ -184,8 +184,10 @@ class _Verification:
         commit = container.front.commit
         if commit is None:
             self._verify_trailer(container)
-        else:
-            self._verify_log(container, commit)
+        elif self._source.node is None:
+            damage, notices = check_log(self._source, commit)
+            self._table += damage
+            self._notices += notices
         if not self._chunks and not self._front:
             try:
                 container.stored.check_end()
@@ -285,69 +287,6 @@ class _Verification:
                 at = start + OFFSET_SIZE * index
                 self._table.append(Damage(what, None, at, at + OFFSET_SIZE))
 
-    def _verify_log(self, container: Container, commit: "Commit") -> None:
-        """Verify the commits of a log, and that no two extents in use overlap."""
-        with importing:  # on use: few files change
-            from ..container.log import commits_of, lost_slots
-            from ..format.log import COMMIT_SIZE, COPIES, SLOTS
-
-        _, damaged = commits_of(self._source)
-        lost = lost_slots(damaged)
-        for slot, copy in zip(SLOTS, COPIES, strict=True):
-            if slot in lost:
-                what = f"log: a commit is damaged; the last one is {commit.sequence}"
-                self._table.append(Damage(what, None, slot, slot + COMMIT_SIZE))
-            elif {slot, copy} & damaged:
-                what = f"log: a slot of commits at offset {slot} is damaged, or its copy is"
-                self._notices.append(f"{what}; nothing is lost, and the next commits replace both")
-        try:
-            extents = sorted(self._verify_versions(commit))
-        except BloscpackError as err:
-            self._table.append(damage_of(err))
-            return
-        for one, two in pairwise(extents):
-            if one.end > two.offset:
-                what = f"log: an extent at {one.offset} ends at {one.end}, in the next one"
-                self._table.append(Damage(what, None, one.offset, one.end))
-        live = sum(row.nbytes for row in extents)
-        if live != commit.live:
-            what = f"log: {live} bytes are in use, but {commit.live} are recorded"
-            self._table.append(Damage(what))
-        elif commit.dead:
-            self._notices.append(f"{commit.dead} bytes are dead; bloscpack.compact gives them back")
-
-    def _verify_versions(self, commit: "Commit") -> "list[Row]":
-        """Verify the earlier versions of a log; return the extents that are in use, each once."""
-        with importing:  # on use, as above
-            from ..container.log import extents_of, history_of
-
-        extents = [commit.history]
-        seen: set[Row] = set()
-        for version in reversed([*history_of(self._source, commit), commit]):
-            with ErrorsAt(lambda number: (f"version {number}",), version.sequence):
-                found = [row for row in extents_of(self._source, version) if row not in seen]
-                if version is not commit:
-                    self._verify_version(version, seen)
-            extents += found
-            seen.update(found)
-        return extents
-
-    def _verify_version(self, commit: "Commit", seen: "set[Row]") -> None:
-        """Verify an earlier version of a log, but for the chunks that were `seen` in later ones."""
-        with importing:  # on use, as above
-            from ..container.log import front_of, read_node
-
-        front = front_of(self._source, commit, read_node(self._source, commit))
-        container = Container(front, self._source)
-        for index, row in enumerate(front.table.rows.rows()):  # type: ignore[attr-defined]
-            if row in seen:
-                continue
-            try:
-                _verify_chunk(container, index)
-            except BloscpackError as err:
-                err.at(f"version {commit.sequence}")
-                self._table.append(damage_of(err, None, row.offset, row.end))
-
     def _verify_trailer(self, container: Container) -> None:
         """Verify everything behind the last chunk."""
         layout, size = self._layout, container.source.size()
@@ -390,6 +329,76 @@ class _Verification:
             )
         elif rest > 0:
             self._notices.append(f"{rest} bytes follow the last chunk at offset {end}")
+
+
+def check_log(source: ByteSource, commit: "Commit") -> tuple[list[Damage], list[str]]:
+    """Return the damage to commits, earlier versions and shared space of a log; and notices."""
+    with importing:  # on use: few files change
+        from ..container.log import commits_of, lost_slots
+        from ..format.log import COMMIT_SIZE, COPIES, SLOTS
+
+    found: list[Damage] = []
+    notices = []
+    _, damaged = commits_of(source)
+    lost = lost_slots(damaged)
+    for slot, copy in zip(SLOTS, COPIES, strict=True):
+        if slot in lost:
+            what = f"log: a commit is damaged; the last one is {commit.sequence}"
+            found.append(Damage(what, None, slot, slot + COMMIT_SIZE))
+        elif {slot, copy} & damaged:
+            what = f"log: a slot of commits at offset {slot} is damaged, or its copy is"
+            notices.append(f"{what}; nothing is lost, and the next commits replace both")
+    try:
+        extents = sorted(_check_versions(source, commit, found))
+    except BloscpackError as err:
+        return [*found, damage_of(err)], notices
+    for one, two in pairwise(extents):
+        if one.end > two.offset:
+            what = f"log: an extent at {one.offset} ends at {one.end}, in the next one"
+            found.append(Damage(what, None, one.offset, one.end))
+    live = sum(row.nbytes for row in extents)
+    if live != commit.live:
+        found.append(Damage(f"log: {live} bytes are in use, but {commit.live} are recorded"))
+    elif commit.dead:
+        notices.append(f"{commit.dead} bytes are dead; bloscpack.compact gives them back")
+    return found, notices
+
+
+def _check_versions(source: ByteSource, commit: "Commit", damage: list[Damage]) -> "list[Row]":
+    """Verify the earlier versions of a log; return the extents that are in use, each once."""
+    with importing:  # on use, as above
+        from ..container.log import extents_of, history_of
+
+    extents = [commit.history]
+    seen: set[Row] = set()
+    for version in reversed([*history_of(source, commit), commit]):
+        with ErrorsAt(lambda number: (f"version {number}",), version.sequence):
+            new = [row for row in extents_of(source, version) if row not in seen]
+            if version is not commit:
+                damage += _check_version(source, version, seen)
+        extents += new
+        seen.update(new)
+    return extents
+
+
+def _check_version(source: ByteSource, commit: "Commit", seen: "set[Row]") -> Iterator[Damage]:
+    """Yield the damage to an earlier version of a log, but for chunks `seen` in later ones."""
+    with importing:  # on use, as above
+        from ..container.log import front_of, read_groups
+
+    for node in (node for _, group in read_groups(source, commit) for node in group):
+        if not node.chunks.nleaves:
+            continue
+        front = front_of(source, commit, node)
+        container = Container(front, source)
+        for index, row in enumerate(front.table.rows.rows()):  # type: ignore[attr-defined]
+            if row in seen:
+                continue
+            try:
+                _verify_chunk(container, index)
+            except BloscpackError as err:
+                err.at(f"version {commit.sequence}")
+                yield damage_of(err, None, row.offset, row.end)
 
 
 class _Rows:

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.reader import read_front
 from ..archive.writer import ArchiveWriter
 from ..array.array import Array
 from ..array.attrs import plain
 from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob
-from ..container.members import member_named, read_members
+from ..container.members import read_attrs, read_members
 from ..exceptions import UnsupportedError
 from ..format.archiveindex import check_name
 from ..format.codec import CODECS
@@ -167,18 +166,18 @@ def open_archive(
 ) -> Iterator[SeveralArrays]:
     """Yield all arrays of an archive, or one."""
     with errors_at(source.name):
-        members, _ = read_members(source)
+        members = read_members(source)
 
     def read(name: str) -> AbstractContextManager[ArraySource]:
-        return _opened(member_named(name, source, members), nthreads)
+        return _opened(members.open(name), nthreads)
 
     if inner:
         with read(inner) as array:
             yield SeveralArrays.of(array)
     else:
         with errors_at(source.name):
-            attrs, _ = read_front(source)
-        yield SeveralArrays(tuple(members), read, attrs)
+            attrs, _ = read_attrs(members.front)
+        yield SeveralArrays(tuple(members.named), read, attrs)
 
 
 class _ArchiveWriter(ArrayWriter):

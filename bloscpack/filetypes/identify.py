@@ -10,6 +10,8 @@ from ..format.filekind import (
     ARCHIVE,
     ARRAY,
     BLOSCPACK_MAGIC,
+    COMMIT_MAGIC,
+    COMMITS_AT,
     FRAME_STORE,
     HEAD_NBYTES,
     STORE_TAIL_MAGIC,
@@ -25,7 +27,7 @@ from ..storage.folder.filelist import ListedFolder
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import is_url
 from ..types import BytesLike
-from .table import FILETYPES, FileType
+from .table import ARRAYS, FILETYPES, FileType
 
 
 @overload
@@ -148,6 +150,8 @@ def _open_either(
 
 
 def _type_of(source: ByteSource) -> FileType | None:
+    if source.node is not None:
+        return ARRAYS
     head = source.read_at(0, HEAD_NBYTES)
     if not len(head):
         return None
@@ -170,6 +174,8 @@ def _kinds_of_rest(source: ByteSource, head: bytes) -> Iterator[FileKind]:
     """Yield kinds that a file may be of by its last bytes, or because it is short."""
     if BLOSCPACK_MAGIC.startswith(head):
         yield ARRAY
+    if any(head.startswith(COMMIT_MAGIC, at) for at in COMMITS_AT):
+        yield ARCHIVE
     tail = source.read_at(max(0, source.size() - STORE_TAIL_NBYTES), STORE_TAIL_NBYTES)
     if bytes(tail[: len(STORE_TAIL_MAGIC)]) == STORE_TAIL_MAGIC:
         yield FRAME_STORE

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from ..array.array import Array
-from ..container.front import Verify, no_version
+from ..container.front import Verify
 from ..exceptions import WrongKindError
-from ..format.filekind import HEAD_NBYTES, kind_of
+from ..format.filekind import ARCHIVE, HEAD_NBYTES, kind_of
 from ..parallel.imports import importing
-from ..storage.file import Place, open_source
+from ..storage.file import Place, kind_at, open_source
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import HEAD_NBYTES as REMOTE_HEAD_NBYTES
-from ..storage.url import refuse_url
+from ..storage.url import is_url, refuse_url
 from ..types import (
     FRAME_DEFAULTS,
     AnyArray,
@@ -27,7 +27,7 @@ from ..types import (
     explain_keywords,
 )
 from .identify import identify, refuse_unread_folder
-from .table import ARRAYS, FILETYPES, FileType
+from .table import ARCHIVES, ARRAYS, FILETYPES, FileType
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
@@ -143,6 +143,11 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
             "array; bloscpack.save and bloscpack.Writer make a new file"
         )
     place = Place.of(path)
+    if mode == "r+" and not place.inner and _is_archive(place.path):
+        options = {"verify": verify, "nthreads": nthreads, "locking": locking, "keep": keep}
+        return ARCHIVES.open(  # type: ignore[misc, no-any-return]
+            place.path, mode, version=version, **options
+        )
     if mode != "r" or place.inner or keep is not None:
         return Array(
             place,
@@ -166,6 +171,12 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         return found  # type: ignore[no-any-return]
 
 
+def _is_archive(path: Any) -> bool:
+    """Return whether a local file is an archive by its first bytes."""
+    is_local = isinstance(path, str | os.PathLike) and not is_url(path)
+    return is_local and os.path.isfile(path) and kind_at(path) is ARCHIVE
+
+
 def _open_other(where: Any, verify: Verify, nthreads: int | None, version: int) -> Any:
     """Return what the row of another type than the array opens; None without such a row."""
     source = open_source(where)
@@ -173,9 +184,7 @@ def _open_other(where: Any, verify: Verify, nthreads: int | None, version: int) 
         kind = kind_of(source.read_at(0, HEAD_NBYTES), source.name)
         opener = next((row.open for row in FILETYPES if row.kind is kind and row.open), None)
         if opener is not None:
-            if version not in (-1, 0):
-                raise no_version(version)
-            return opener(source, verify=verify, nthreads=nthreads)
+            return opener(source, verify=verify, nthreads=nthreads, version=version)
     source.close()
     return None
 

@@ -210,6 +210,8 @@ ARCHIVES = FileType(
     recover=on_use("archive.recover", "recover_archive"),
     open=on_use("archive.reader", "Archive"),
     open_member=on_use("container.members", "open_member"),
+    compact=on_use("archive.save", "compact_archive"),
+    open_parts=on_use("archive.reader", "open_parts"),
     repair="recover writes a new archive of the whole arrays",
     about=on_use("cli.archive.info", "about"),
     **_ARRAY,

@@ -23,6 +23,9 @@ _MP4_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 # Last part of a frame store, its index, by which it is recognised if its beginning is damaged.
 STORE_TAIL_NBYTES, STORE_TAIL_MAGIC = 152, b"BLPKFRMS"
 
+# Beginning of a slot of commits, by which a changed file is recognised if its header is damaged.
+COMMIT_MAGIC, COMMITS_AT = b"BLPKCMIT", (64, 192)
+
 # Suffixes of files that an ingest reads.
 ARRAY_SUFFIXES = (".npy",)
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png")

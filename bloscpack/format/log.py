@@ -7,7 +7,7 @@
     extent = chunk digest | page | group | history
     page   = row(20)*         rows of up to 1024 extents one level below
     group  = node*            up to 256 nodes
-    node   = 40 bytes, name, header and metadata section of an array
+    node   = 40 bytes, name, front: header and metadata section of an array or of the archive
     history = commit(104)*    earlier commits that can still be read
 
 A commit leads to everything that is in the file: its tree has the groups of nodes as leaves, and
@@ -15,6 +15,8 @@ each node has a tree of chunks. A row is the offset, the size and the XXH3 of an
 kind. A change writes new extents where nothing is in use, then the pages and groups above them,
 syncs, and overwrites the older of two slots. So a commit is one write of 104 bytes, and a file is
 always in the state of the valid slot with the higher sequence number.
+
+A log of several arrays is an archive. Its first node has the attrs of the archive and no chunks.
 
 Pure: bytes in, values out. Layout: docs/formats/log.md.
 """
@@ -27,18 +29,22 @@ from xxhash import xxh3_64_digest
 
 from ..exceptions import FormatError
 from ..types import BytesLike
+from .archiveindex import MAX_NAME_NBYTES
 from .bytefield import unpack_fields
 from .checksum import CHECKSUMS
-from .header import FEATURE_LOG, MAX_HEADER_SIZE, Header
+from .filekind import COMMIT_MAGIC as MAGIC
+from .filekind import COMMITS_AT
+from .header import FEATURE_ARCHIVE, FEATURE_LOG, Header
 
-MAGIC = b"BLPKCMIT"
 # Both slots are in one sector, and their copies in another, which is written after the slot is on
 # disk: a sector that is lost while it is written loses no commit.
-SLOTS = (MAX_HEADER_SIZE, MAX_HEADER_SIZE + 128)
+SLOTS = COMMITS_AT
 COPIES = (4096, 4096 + 128)
 DATA_OFFSET = 4096 + 256
 PAGE_ROWS = 1024
 GROUP_NODES = 256
+# A writer begins another group at this size, so that a small change of one writes little.
+GROUP_NBYTES = 1 << 17
 # A tree of this depth has more rows than there are bytes in any file.
 _MAX_DEPTH = 7
 
@@ -78,7 +84,10 @@ NO_ROW = Row(0, 0, bytes(_DIGEST_SIZE))
 
 
 class Tree(NamedTuple):
-    """Root of a tree of rows; of one leaf, the root is the row of the leaf."""
+    """Root of a tree of rows; of one leaf, the root is the row of the leaf.
+
+    Without leaves, it is `NO_TREE`.
+    """
 
     root: Row
     depth: int  # levels of pages above the leaves
@@ -98,9 +107,12 @@ class Tree(NamedTuple):
             The depth does not fit the number of leaves.
         """
         offset, nbytes, digest, depth, nleaves = _TREE.unpack(view)
-        if depth > _MAX_DEPTH or nleaves < 1 or depth != depth_of(nleaves):
+        if depth > _MAX_DEPTH or depth != depth_of(nleaves):
             raise FormatError(f"tree: {nleaves} leaves below {depth} levels of pages")
         return cls(Row(offset, nbytes, digest), depth, nleaves)
+
+
+NO_TREE = Tree(NO_ROW, 0, 0)
 
 
 def depth_of(nleaves: int) -> int:
@@ -139,9 +151,11 @@ class Commit(NamedTuple):
             return None
         _, sequence, time, end, live, groups, history, keep = fields
         try:
-            return cls(sequence, time, end, live, Tree.unpack(groups), unpack_row(history, 0), keep)
+            tree = Tree.unpack(groups)
         except FormatError:
             return None
+        found = cls(sequence, time, end, live, tree, unpack_row(history, 0), keep)
+        return found if tree.nleaves else None
 
     @property
     def dead(self) -> int:
@@ -160,11 +174,18 @@ class Commit(NamedTuple):
 
 
 class Node(NamedTuple):
-    """Array of a log."""
+    """Array of a log; the first node of an archive has its attrs."""
 
-    name: str  # empty for the only array of a file
-    front: bytes  # header and metadata section, as at the beginning of a file of version 3 or 4
+    name: str  # empty for the only array of a file, and for the attrs of an archive
+    # Header and metadata section, as at the beginning of a file of version 3 or 4, or of an archive
+    # that `savez` writes.
+    front: bytes
     chunks: Tree  # its leaves are the chunks, each with its digest, in order
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the node in a group."""
+        return _NODE.size + len(self.name.encode()) + len(self.front)
 
     def pack(self) -> bytes:
         """Return the bytes of the node."""
@@ -172,9 +193,10 @@ class Node(NamedTuple):
         return _NODE.pack(len(name), 0, len(self.front), self.chunks.pack()) + name + self.front
 
 
-def log_header() -> Header:
-    """Return the header of every log of one array."""
-    return Header(4, False, False, CHECKSUMS[0], 0, 0, 0, 0, 0, FEATURE_LOG)
+def log_header(*, is_archive: bool) -> Header:
+    """Return the header of every log of one array, or of an archive."""
+    features = FEATURE_LOG | (FEATURE_ARCHIVE if is_archive else 0)
+    return Header(4, False, False, CHECKSUMS[0], 0, 0, 0, 0, 0, features)
 
 
 def unpack_row(page: BytesLike, at: int) -> Row:
@@ -213,7 +235,7 @@ def unpack_group(view: BytesLike) -> list[Node]:
     Raises
     ------
     FormatError
-        It is cut off, or a name is not UTF-8.
+        It is cut off, or a name is too long or not UTF-8.
     """
     nodes, at = [], 0
     while at < len(view):
@@ -223,6 +245,8 @@ def unpack_group(view: BytesLike) -> list[Node]:
         at = middle + front_nbytes
         if at > len(view):
             raise FormatError(f"node of a log: {at} bytes in a group of {len(view)}")
+        if name_nbytes > MAX_NAME_NBYTES:
+            raise FormatError(f"node of a log: a name of {name_nbytes} bytes")
         try:
             name = bytes(view[start:middle]).decode()
         except UnicodeDecodeError as err:

@@ -23,7 +23,7 @@ from .overlay import OverlaySource, Patch
 from .protocol import ByteSource, closed_on_error
 from .remote.source import RemotePlace, RemoteSource
 from .url import is_url, refuse_options, shown_name
-from .window import WindowPlace, WindowSource
+from .window import PartPlace
 
 _NOTHING = memoryview(b"")
 _CLOSED = "I/O operation on a closed file"
@@ -337,7 +337,7 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     """
     if isinstance(where, str) and "://" in where and is_url(where):  # two calls less for a path
         return RemoteSource(where, storage_options)
-    if isinstance(where, RemotePlace | WindowPlace):
+    if isinstance(where, RemotePlace | PartPlace):
         return _reopened(where)
     if storage_options:
         refuse_options(where, storage_options)
@@ -365,16 +365,17 @@ def _explain_part(path: str, err: FileNotFoundError) -> None:
         err.filename = outer
 
 
-def _reopened(place: RemotePlace | WindowPlace) -> ByteSource:
+def _reopened(place: RemotePlace | PartPlace) -> ByteSource:
     """Return a source for a result of `ByteSource.place`."""
     if isinstance(place, RemotePlace):
         return place.open()
     whole = place.place
-    # The window fetches what it needs, which is not at the beginning of the object.
+    # The part fetches what it needs, which is mostly not at the beginning of the object.
     source = (
         whole.open(fetches_head=False) if isinstance(whole, RemotePlace) else open_source(whole)
     )
-    return WindowSource(source, place.name, place.extent, place.head, owns=True)
+    with closed_on_error(source, source.name):
+        return place.open(source)
 
 
 def _open_object(where: Any) -> ByteSource:

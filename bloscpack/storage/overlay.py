@@ -31,6 +31,7 @@ class OverlaySource(ByteSource):
         owned: Iterable[ByteSource] = (),
     ) -> None:
         self.name: str | None = base.name
+        self.node = base.node
         self.base = base
         self._patches = sorted(patch for patch in patches if patch.nbytes)
         self._size = size

@@ -45,6 +45,8 @@ class ByteSource(ABC):
     """Whether a writer may append to the file while it is open (`before_append`)."""
     stamp: tuple[int, int] = (0, 0)
     """Size in bytes and modification time in ns when the file was opened; zeros if not known."""
+    node: Any = None
+    """The array to read of a log of several, as of the open state (`container/members.py`)."""
 
     @abstractmethod
     def size(self) -> int:

@@ -11,26 +11,44 @@ from .protocol import ByteSource, Extent, Prefetch
 HEAD_NBYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class WindowPlace:
-    """Description that opens a window in another process.
+@dataclass(frozen=True)
+class PartPlace:
+    """Description that opens a part of a file in another process.
 
     Attributes
     ----------
     place : object
         Place of the whole file.
     name : str
-        Name of the window.
+        Name of the part.
+    """
+
+    place: Any
+    name: str
+
+    def open(self, whole: ByteSource) -> ByteSource:
+        """Return a source for the part, which owns that of the whole file."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class WindowPlace(PartPlace):
+    """Description that opens a window.
+
+    Attributes
+    ----------
     extent : (int, int)
         Its offset and size in the file.
     head : bytes
         Its first bytes, if they need not be fetched again.
     """
 
-    place: Any
-    name: str
     extent: Extent
     head: bytes
+
+    def open(self, whole: ByteSource) -> "WindowSource":
+        """Return the window."""
+        return WindowSource(whole, self.name, self.extent, self.head, owns=True)
 
 
 class WindowSource(ByteSource):

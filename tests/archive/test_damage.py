@@ -23,7 +23,7 @@ from ..conftest import Some
 from .archives import ARRAYS, ATTRS, Content, content_of, packed, read
 
 DATA = packed(attrs=ATTRS)
-MEMBERS = list(bp.Archive(DATA)._members.values())
+MEMBERS = list(bp.Archive(DATA)._members.named.values())
 INDEX = MEMBERS[-1].end
 WHOLE = read(DATA)
 
@@ -115,7 +115,7 @@ def test_records_inside_of_members_are_not_members(tmp_path: Path) -> None:
     inner = packed({"inner": np.arange(3)})
     data = bytearray(packed({"outer": np.frombuffer(inner, "u1"), "b": 1}, codec="lz4", clevel=0))
     assert inner in data
-    members = list(bp.Archive(bytes(data))._members.values())
+    members = list(bp.Archive(bytes(data))._members.named.values())
     data[members[0].at] ^= 1
     data[-1] ^= 1
     assert bp.recover(bytes(data), tmp_path / "a.blp").damage[0].end == members[1].at
@@ -142,7 +142,7 @@ def test_damage_names_the_member_and_the_chunk(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).integers(0, 256, (40, 1000), "u1")
     data = bytearray(packed({"a": np.arange(3), "b": rows}, chunks=10))
     with bp.Archive(bytes(data)) as archive:
-        member = archive._members["b"]
+        member = archive._members.named["b"]
         at = member.offset + archive["b"].chunk_offset(2) + 50
     data[at] ^= 1
     with bp.Archive(bytes(data)) as archive:

@@ -134,7 +134,7 @@ def test_an_empty_archive() -> None:
 
 
 def test_attrs_cannot_be_changed(path: Path) -> None:
-    with bp.open(path) as archive, pytest.raises(TypeError, match="savez"):
+    with bp.open(path) as archive, pytest.raises(TypeError, match=r"mode 'r\+'"):
         archive.attrs["unit"] = "km"
 
 
@@ -163,7 +163,7 @@ def test_a_member_that_is_not_an_array_is_refused() -> None:
     inner = packed({"a": np.arange(3)})
     stored = packed({"a": np.zeros(1)})
     with bp.Archive(stored) as archive:
-        member = archive._members["a"]
+        member = archive._members.named["a"]
     front = pack_archive_front({})
     member = member._replace(nbytes=len(inner))
     data = front + member.pack() + inner + pack_index([member], member.end)
@@ -222,8 +222,8 @@ def test_a_chain_of_urls_is_not_split(path: Path, tmp_path: Path) -> None:
         assert np.array_equal(bp.load(f"{url}::/ramp"), ARRAYS["ramp"])
 
 
-def test_changing_an_array_says_what_archives_allow(path: Path) -> None:
-    advice = r"an array of an archive cannot be changed in place: .*bloscpack\.savez"
+def test_changing_an_array_that_is_open_for_reading_names_the_mode(path: Path) -> None:
+    advice = r"mode '(a|r\+)'"
     with bp.open(path) as archive:
         array = archive["ramp"]
         with pytest.raises(ValueError, match=advice):
@@ -232,5 +232,3 @@ def test_changing_an_array_says_what_archives_allow(path: Path) -> None:
             array.attrs["unit"] = 1
         with pytest.raises(TypeError, match=advice):
             array.attrs = {}
-    with pytest.raises(ValueError, match=advice):
-        bp.open(f"{path}::/ramp", "a")

@@ -52,7 +52,7 @@ def test_a_member_is_a_file_as_save_writes_it() -> None:
     saved = io.BytesIO()
     bp.save(saved, ARRAYS["ramp"])
     data = packed()
-    member = bp.Archive(data)._members["ramp"]
+    member = bp.Archive(data)._members.named["ramp"]
     assert data[member.offset : member.end] == saved.getvalue()
 
 
@@ -62,7 +62,7 @@ def test_the_file_of_an_array_is_copied_byte_for_byte(tmp_path: Path) -> None:
         data = packed({"copy": array})
         again = packed({"more": np.arange(2), **bp.Archive(data)})
     for each in (data, again):
-        member = bp.Archive(each)._members["copy"]
+        member = bp.Archive(each)._members.named["copy"]
         assert each[member.offset : member.end] == (tmp_path / "a.blp").read_bytes()
     assert bp.Archive(again)["copy"].attrs == {"unit": "K"}
 

@@ -54,7 +54,7 @@ def _saved(arrays: dict[str, Any], **options: Any) -> bytes:
 
 def _vector(name: str, arrays: dict[str, Any], options: dict[str, Any]) -> ArchiveVector:
     data = _saved(arrays, **options)
-    members = list(bp.Archive(data)._members.values())
+    members = list(bp.Archive(data)._members.named.values())
     index = int.from_bytes(data[-24:-16], "little")
     tail = len(data) - INDEX_TAIL_SIZE
     records, at = [member.at for member in members], index

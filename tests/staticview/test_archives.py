@@ -102,7 +102,7 @@ def test_a_member_that_is_not_an_array_is_refused(tmp_path: Path, content: str) 
         inner = FOLDER / "archive_empty.blp"
     bp.savez(path, a=np.arange(3))
     with bp.Archive(path) as archive:
-        (member,) = archive._members.values()
+        (member,) = archive._members.named.values()
     data = inner.read_bytes()
     new = Member("a", member.at, len(data))
     front = path.read_bytes()[: member.at]

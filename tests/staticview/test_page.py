@@ -198,7 +198,7 @@ def test_an_archive_opens_each_array_by_its_name(site: Site, tmp_path: Path) -> 
     bp.savez(path, {"first": PLANE, "noise": noise, HTML: PLANE[1]}, chunks=1)
     data = bytearray(path.read_bytes())
     with bp.open(path) as archive:
-        place = archive._members["noise"].offset + archive["noise"].chunk_offset(7)
+        place = archive._members.named["noise"].offset + archive["noise"].chunk_offset(7)
     data[place + 40] ^= 1
     path.write_bytes(data)
     site.open(path)

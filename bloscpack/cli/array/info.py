@@ -40,7 +40,8 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
         except BloscpackError as err:
             errors.append(err)
         kept = None
-        if container.front.commit is not None and (args.json or is_for_people(args)):
+        is_whole = container.source.node is None  # not one of several arrays
+        if container.front.commit is not None and is_whole and (args.json or is_for_people(args)):
             try:
                 sizes = last_used_nbytes(container.source, read_versions(container.source))
                 kept = len(sizes) - 1, sum(sizes[:-1])
@@ -49,7 +50,7 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
         if args.json:
             return Description(_document(container, metadata, chunk, kept), (), errors=errors)
         if is_for_people(args):
-            cbytes = container.source.size()
+            cbytes = container.cbytes
             array = _array_document(metadata)
             fields = [*summary_fields(container, metadata, chunk, array, cbytes, kept)]
             return Description({}, fields, errors=errors)
@@ -128,7 +129,7 @@ def _document(
     chunk: ChunkHeader | None,
     kept: tuple[int, int] | None,
 ) -> dict[str, Any]:
-    cbytes = container.source.size()
+    cbytes = container.cbytes
     metadata_header = container.front.metadata_header
     return {
         "cbytes": cbytes,

@@ -19,7 +19,7 @@ from ...types import BytesLike
 from ..protocol import ByteSource, Extent, Prefetch
 from ..runs import REMOTE, joined
 from ..url import is_url, shown
-from ..window import WindowPlace
+from ..window import PartPlace
 
 if TYPE_CHECKING:
     from .backends import Answer, RemoteObject
@@ -67,7 +67,7 @@ def without_head(place: Any) -> Any:
 
 def path_of(place: Any) -> str | None:
     """Return the path or URL of a place; None if it has none, such as bytes."""
-    if isinstance(place, WindowPlace):
+    if isinstance(place, PartPlace):
         return path_of(place.place)
     if isinstance(place, RemotePlace):
         return place.url

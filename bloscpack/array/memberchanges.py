@@ -1,0 +1,270 @@
+"""Changing the arrays of an archive together: all changes are one commit."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Self
+
+from ..container.changes import ChangingFile, ChangingLog
+from ..container.members import first_names
+from ..container.reader import Container
+from ..exceptions import NotFoundError
+from ..format.archiveindex import check_name
+from ..format.metadata import encode_values
+from ..notice import warn_unclosed
+from ..storage.protocol import closed_on_error
+from .changes import ArrayChanges
+
+
+class MemberChanges(ArrayChanges):
+    """Array of an archive that is changed: the archive is committed as a whole.
+
+    Attributes
+    ----------
+    handle : Array or None
+        The open array that users change it by.
+    owns : bool
+        Whether it closes the archive, too.
+    """
+
+    def __init__(
+        self, file: ChangingFile, path: str, archive: "ArchiveChanges", *, nthreads: int | None
+    ) -> None:
+        super().__init__(file, path, nthreads=nthreads)
+        self.archive = archive
+        self.handle: Any = None
+        self.owns = False
+
+    def stage(self) -> None:
+        """Write all changes, uncommitted."""
+        super().flush()
+
+    def flush(self) -> None:
+        """Commit all changes of the archive."""
+        self.archive.flush()
+
+    def close(self) -> None:
+        """Do nothing, as the archive is committed and closed as a whole."""
+        if self.owns:
+            self.archive.close()
+
+    def abandon(self) -> None:
+        """Let the archive return to the last flush, as changes of this array may be incomplete."""
+        if self.owns:
+            self.archive.abandon()
+        else:
+            self.archive.fail()
+
+    def release(self) -> None:
+        """Refuse all further use."""
+        self._is_open = False
+        self._held = {}
+        if self.handle is not None and not self.owns:
+            self.handle.close()
+
+    def __del__(self) -> None:
+        """Do nothing: an archive that is not closed says so itself."""
+
+
+class ArchiveChanges:
+    """Archive whose arrays are changed, added, removed and renamed.
+
+    Attributes
+    ----------
+    path : str
+        Path of the file.
+    attrs : dict
+        Attrs of the archive, which may be changed in place.
+    """
+
+    def __init__(self, log: ChangingLog, path: str, *, nthreads: int | None) -> None:
+        self._is_open = False  # until everything is known
+        self._log = log
+        self.path = path
+        self._nthreads = nthreads
+        self._is_broken = False
+        self.attrs = log.read_attrs()
+        self._committed = encode_values(self.attrs, "attrs")
+        self._changes: dict[str, MemberChanges] = {}
+        self._is_open = True
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        nthreads: int | None = None,
+        locking: bool = True,
+        keep: int | None = None,
+    ) -> Self:
+        """Open and lock an archive; raises as `ChangingLog.open` does."""
+        log = ChangingLog.open(path, is_archive=True, locking=locking, keep=keep)
+        with closed_on_error(log, os.fspath(path)):
+            return cls(log, os.fspath(path), nthreads=nthreads)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, in order."""
+        return iter(self._log)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether an array has this name."""
+        return name in self._log
+
+    @property
+    def cbytes(self) -> int:
+        """Size of the file in bytes."""
+        return self._log.size()
+
+    @property
+    def dead_nbytes(self) -> int:
+        """Bytes of the file that no array uses, as of the last commit."""
+        return self._log.dead_nbytes
+
+    def changes(self, name: str) -> MemberChanges:
+        """Return an array for changes.
+
+        Raises
+        ------
+        NotFoundError
+            No array has this name.
+        """
+        with self._alone():
+            self._check_name(name)
+            found = self._changes.get(name)
+            if found is None:
+                path = f"{self.path}::/{name}"
+                found = self._changes[name] = MemberChanges(
+                    self._log.array(name), path, self, nthreads=self._nthreads
+                )
+            return found
+
+    def put(self, name: str, container: Container) -> None:
+        """Add an array, or replace one, which keeps its place."""
+        with self._alone(), self._breaks_on_error():
+            self._log.put(check_name(name), container)
+            self._forget(name)
+
+    def remove(self, name: str) -> None:
+        """Remove an array; raises NotFoundError without one of this name."""
+        with self._alone():
+            self._check_name(name)
+            with self._breaks_on_error():
+                self._log.remove(name)
+                self._forget(name)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give an array another name; it keeps its place.
+
+        Raises
+        ------
+        NotFoundError
+            No array has the name `old`.
+        ValueError, TypeError
+            Another array has the name `new`, or it cannot be a name.
+        """
+        with self._alone():
+            self._check_name(old)
+            if check_name(new) == old:
+                return
+            if new in self:
+                raise ValueError(f"there is an array {new!r:.80} already")
+            with self._breaks_on_error():
+                self._log.rename(old, new)
+            if old in self._changes:
+                self._changes[new] = self._changes.pop(old)
+
+    def _check_name(self, name: Any) -> None:
+        if name not in self:
+            names = dict.fromkeys(self)
+            raise NotFoundError(f"no array {name!r:.80}; there are: {first_names(names)}").at(
+                path=self.path
+            )
+
+    def _forget(self, name: str) -> None:
+        """Close the handle of an array that is gone."""
+        if name in self._changes:
+            self._changes.pop(name).release()
+
+    def flush(self) -> None:
+        """Make all changes durable by one commit; does nothing without changes."""
+        with self._alone():
+            attrs = encode_values(self.attrs, "attrs")  # raises before any change
+            with self._breaks_on_error():
+                for array in self._changes.values():
+                    array.stage()
+                if attrs != self._committed:
+                    self._log.set_attrs(self.attrs)
+                self._log.commit()
+            self._committed = attrs
+            for array in self._changes.values():
+                if array.handle is not None:
+                    array.handle._is_seen = False  # it reads the file as of an older state
+
+    def mark_changed(self) -> None:
+        """Write the file on the next commit, even if nothing has changed."""
+        self._log.begin()
+
+    def fail(self) -> None:
+        """Refuse further changes, which `close` forgets."""
+        self._is_broken = True
+
+    def close(self) -> None:
+        """Flush and close; idempotent. After a failed change, return to the last flush instead."""
+        with self._lock():
+            if not self._is_open:
+                return
+            broken = self._is_broken or any(each.is_broken for each in self._changes.values())
+            try:
+                if self._log.is_mine and not broken:
+                    self.flush()
+            finally:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Close without flushing."""
+        with self._lock():
+            self._is_open = False
+            for array in self._changes.values():
+                array.release()
+            self._log.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_open", False) and self._log.is_mine:
+            outcome = "the file is as of the last flush, and changes since are lost"
+            try:
+                warn_unclosed("archive", self.path, outcome, self)
+            finally:
+                self.abandon()
+
+    def _lock(self) -> Any:
+        # A thread that a forked child does not have may hold its copy of the lock.
+        return self._log.lock if self._log.is_mine else nullcontext()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the lock of the open file."""
+        self._log.check_mine()
+        with self._log.lock:
+            if not self._is_open:
+                raise ValueError("I/O operation on a closed bloscpack.Archive: open the file again")
+            yield
+
+    @contextmanager
+    def _breaks_on_error(self) -> Iterator[None]:
+        if self._is_broken:
+            raise ValueError(
+                "a change has failed before; close the file to restore the state of the last flush"
+            )
+        try:
+            yield
+        except BaseException:
+            self._is_broken = True
+            raise
+
+
+def make_changeable(path: Any) -> None:
+    """Make a log of a new archive."""
+    file = ArchiveChanges.open(path)
+    with closed_on_error(file):
+        file.mark_changed()
+    file.close()
