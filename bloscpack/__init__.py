@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from . import integrations as integrations
     from . import numpy_io as numpy_io
     from .archive.reader import Archive
-    from .archive.save import savez
+    from .archive.save import save, savez
     from .array.array import Array
     from .array.concat import ManyArrays, open_many
     from .array.parts import PartsJob, parts
-    from .array.save import save
     from .array.writer import Writer
     from .damage.report import Damage, Report
     from .filetypes.compact import compact
@@ -122,11 +121,10 @@ def __getattr__(name: str) -> Any:
     modules |= {"abstract_io", "defaults", "file_io", "numpy_io"}
     homes = {
         "archive.reader": ("Archive",),
-        "archive.save": ("savez",),
+        "archive.save": ("save", "savez"),
         "array.array": ("Array",),
         "array.concat": ("ManyArrays", "open_many"),
         "array.parts": ("PartsJob", "parts"),
-        "array.save": ("save",),
         "array.writer": ("Writer",),
         "damage.report": ("Damage", "Report"),
         "filetypes.compact": ("compact",),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         Coord,
         Labels,
         hidden_attrs,
+        is_same_coord,
+        is_same_items,
         pack_labels,
         packed_attrs,
         typed,
@@ -124,8 +126,6 @@ if TYPE_CHECKING:
     from .filetypes.arraylabels import (
         encoded,
         encoded_times,
-        is_same_coord,
-        is_same_items,
         labelled,
         labels_of,
         others_of,
@@ -334,7 +334,7 @@ else:
         "array.arraymetadata": "new_array stored_view",
         "array.axislabels": (
             "Coord DECODED DEFAULT_NAME Labels NO_NAME OF_SCALING TYPES hidden_attrs "
-            "pack_labels packed_attrs typed types_of"
+            "is_same_coord is_same_items pack_labels packed_attrs typed types_of"
         ),
         "array.chunkpieces": "contiguous_run",
         "array.dtype": "Dtype",
@@ -362,10 +362,7 @@ else:
         "filetypes.arrayfile": (
             "Add ArrayFormat ArrayWriter chunks_for is_safe label_or refuse_inner without_attrs"
         ),
-        "filetypes.arraylabels": (
-            "encoded encoded_times is_same_coord is_same_items labelled labels_of others_of "
-            "plain_value"
-        ),
+        "filetypes.arraylabels": ("encoded encoded_times labelled labels_of others_of plain_value"),
         "filetypes.arraysource": (
             "ArraySource ChoiceError PART_NBYTES Region Rows SeveralArrays listed only"
         ),

@@ -1,22 +1,204 @@
-"""Saving several named arrays to an archive that appears only when it is complete."""
+"""Saving an array to a file, or several to an archive, that appears only when it is complete."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Unpack
 
-from ..array.arraylike import is_mapping
-from ..array.layout import Chunks, SaveOptions
-from ..array.save import check_local, plan_file, without_labels
+from ..array.array import Array
+from ..array.arraylike import is_dask_array, is_dataset, is_mapping
+from ..array.axislabels import Coord
+from ..array.layout import SAVE_DEFAULTS, Chunks, SaveOptions
+from ..array.save import plan_file, settings_from, without_labels
 from ..container.compact import write_compact
+from ..format.archiveindex import check_name
 from ..parallel.imports import importing
+from ..parallel.progressbar import as_progress
 from ..storage import disk
 from ..storage.file import FileSource
 from ..storage.journal import replacing
 from ..storage.sink import open_path, open_sink
-from ..storage.url import is_url
-from ..types import Codec, Path, Progress, foreign_keyword
+from ..storage.url import is_url, refuse_url
+from ..types import Codec, Path, Progress, ProgressOption, explain_keywords, foreign_keyword
+from .coordinates import CoordArrays
 from .reader import Archive
 from .writer import ArchiveWriter
+
+
+@explain_keywords(SAVE_DEFAULTS)
+def save(
+    path: Path | IO[bytes],
+    array: Any,
+    *,
+    like: Array | None = None,
+    nthreads: int | None = None,
+    progress: ProgressOption = None,
+    overwrite: bool = True,
+    changeable: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[SaveOptions],
+) -> None:
+    """Save an array to a file that appears only when it is complete.
+
+    Parameters
+    ----------
+    path : str, PathLike or binary file
+        The file. An existing one is replaced when the new one is complete and synced. May be a URL
+        of S3 or of another store that fsspec can write to.
+    array : array_like
+        Any dtype but object. An array in Fortran order is stored in that order, any other in C
+        order. The name, dims, coords and attrs of an xarray DataArray are stored too, and the attrs
+        of an array of h5py or Zarr. A Dataset becomes an archive, as by `savez`. A Dask array is
+        saved by parts (`bloscpack.integrations.dask.save`), in C order, to a path or URL. The file
+        of an `Array` that is open for reading is copied as it is, its chunks verified; if an option
+        is given, it is written again with its other settings.
+    chunks : int, tuple of int or "auto", optional
+        Rows per chunk, along the first axis (the last of a Fortran-ordered array), or the shape of
+        a chunk as a tuple. By default whole rows of about 1 MiB. A shape that cuts another axis, or
+        "auto", makes a grid of chunks, and a file of format version 4, which bloscpack 0.16 cannot
+        read.
+    access : {"rows", "tiles", "series"}, optional
+        How the array will be read, for chunks="auto", which are about 1 MiB. By default all axes
+        are cut evenly. "rows": whole rows, as without `chunks`. "tiles": parts of the last two
+        axes. "series": all or much of the first axis, and little of the others; blocks of array
+        chunks hold all of it, also if `chunks` is a shape.
+    codec : str, default "zstd"
+        "zstd", "lz4", "lz4hc", "blosclz" or "zlib" for Blosc chunks. "auto" for array chunks, which
+        predict each item from its neighbours along the axes; a chunk that is smaller as a Blosc
+        chunk of zstd is one. Smaller files, mostly by a third, that take longer to write and are of
+        format version 4, which bloscpack 0.16 cannot read. Types without array chunks (records,
+        text, long doubles) make the file of "zstd".
+    clevel : int, optional
+        0 (store) to 9. By default 3 for zstd, 9 for lz4hc, 5 for the others.
+    shuffle : {"auto", "none", "byte", "bit"}, default "auto"
+        Filter before the codec; "auto" shuffles bytes of items larger than one.
+    checksum : str or None, default "crc32"
+        Checksum behind each chunk. Those that bloscpack 0.16 does not have, such as "xxh3_64", make
+        a file of format version 4, which it cannot read.
+    attrs : mapping, optional
+        JSON values to store with the array. They replace attrs of the same name of a DataArray, and
+        all attrs of an `Array`.
+    keepbits : int, optional
+        Round each float to this number of mantissa bits, so that it compresses better: 1 to 23 for
+        float32, 52 for float64, 10 for float16, 7 for bfloat16. The error is at most
+        ``2**-(keepbits + 1)`` of the value. By default nothing is rounded.
+    like : Array, optional
+        Open array whose settings are taken for all options that are not given: its chunks, access,
+        codec, shuffle, checksum, attrs and keepbits. Files do not record a level of compression.
+    nthreads : int, optional
+        Threads that compress; by default one per processor, at most 8. For a Dask array the
+        scheduler of Dask decides.
+    progress : bool, callable or object with ``update``, optional
+        True draws a bar; a function is called with (bytes done, bytes in all) after each chunk; for
+        a Dask array once, at the end.
+    overwrite : bool, default True
+        Replace an existing file. With False it is refused, before anything is compressed and again
+        before the new file would replace it.
+    changeable : bool, default False
+        Write the file that any other one becomes when it is changed by ``open(path, "r+")``, of
+        format version 4, which bloscpack 0.16 cannot read. `path` must be local.
+    storage_options : mapping, optional
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``).
+
+    Raises
+    ------
+    ObjectNumpyArrayRejection
+        `array` holds Python objects.
+    TypeError
+        `array` is not an array, or has parts that would be lost: a mapping, a pandas table, a
+        masked array with masked items.
+    ValueError, TypeError
+        A parameter is out of range, or `attrs` contradict `keepbits`.
+    FileExistsError
+        The file exists, and `overwrite` is False.
+    OSError
+        The file cannot be written.
+    UnsupportedError
+        URLs of this kind cannot be written to (``https://``).
+
+    Notes
+    -----
+    `keepbits` rounds to the nearest value, of two equally near ones to the one whose last bit is 0,
+    as BitRound of numcodecs does. `array` is not changed: chunks are rounded as they are
+    compressed. NaN, infinities and the sign of zero are kept. A value that rounds beyond the
+    largest finite one becomes infinity. The error of a denormal number is at most
+    ``2**-(keepbits + 1)`` of the smallest normal one. Both parts of a complex number are rounded;
+    other types raise TypeError. The number of bits is in the attrs under the name that netCDF uses,
+    ``_QuantizeBitRoundNumberOfSignificantBits``, and rows that are appended later are rounded too.
+
+    An array for S3 is sent in parts while it is compressed, and appears when the last part has
+    arrived. For other URLs it is a local temporary file, which is sent when it is complete.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> bp.save("ramp.blp", np.arange(6).reshape(2, 3), attrs={"unit": "m"})
+    >>> bp.load("ramp.blp")
+    array([[0, 1, 2],
+           [3, 4, 5]])
+    """
+    if is_dataset(array):
+        if like is not None or progress is not None:
+            raise TypeError("like and progress are for one array, not for a Dataset")
+        attrs = options.pop("attrs", None)
+        _save_several(
+            path,
+            (array,),
+            attrs,
+            options,
+            nthreads=nthreads,
+            overwrite=overwrite,
+            changeable=changeable,
+            storage_options=storage_options,
+        )
+        return
+    if like is not None and not isinstance(like, Array):
+        raise TypeError(f"like must be an open bloscpack.Array, not {type(like).__name__!r}")
+    if changeable:
+        _check_local(path)
+    array, options = without_labels(array, options)
+    if is_dask_array(array):
+        _save_by_parts(
+            path,
+            array,
+            as_progress(progress),
+            **settings_from(options, like)._asdict(),
+            overwrite=overwrite,
+            storage_options=storage_options,
+        )
+    else:
+        plan = plan_file(array, options, like)
+        with open_sink(
+            path, storage_options, front_nbytes=plan.front_nbytes, overwrite=overwrite
+        ) as sink:
+            plan.write(sink, nthreads=nthreads, progress=as_progress(progress))
+    if changeable:
+        with importing:  # on use: few files change
+            from ..array.changes import make_changeable
+
+        make_changeable(path, nthreads=nthreads)
+
+
+def _check_local(path: Path | IO[bytes]) -> None:
+    refuse_url(path, "changed in place")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"changeable needs a path, not {type(path).__name__!r}")
+
+
+def _save_by_parts(
+    path: Path | IO[bytes], array: Any, progress: Progress | None, **options: Any
+) -> None:
+    with importing:  # on use: Dask takes long to load
+        from ..array.daskparts import save as save_parts
+
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            "a Dask array is saved by parts, to a path or URL and not to a file object; save "
+            "x.compute() to a file object"
+        )
+    save_parts(array, path, **options)
+    if progress is not None:
+        progress(array.nbytes, array.nbytes)
 
 
 class _Default(str):
@@ -114,17 +296,45 @@ def savez(
     if checksum is not _CHECKSUM:
         options["checksum"] = checksum
     _refuse_foreign(named)
-    found: dict[str, Any] = {}
-    for value in filter(is_mapping, arrays):
-        found |= without_labels(value, {})[1].get("attrs") or {}
     for option, flag in (("overwrite", overwrite), ("changeable", changeable)):
         if not isinstance(flag, bool):
             raise TypeError(
                 f"{option} must be True or False; give an array of this name in a mapping, such as "
                 f"{{{option!r}: array}}"
             )
+    _save_several(
+        path,
+        (*arrays, named),
+        attrs,
+        options,
+        nthreads=nthreads,
+        overwrite=overwrite,
+        changeable=changeable,
+        storage_options=storage_options,
+    )
+
+
+def _save_several(
+    path: Path | IO[bytes],
+    arrays: tuple[Any, ...],
+    attrs: Mapping[str, Any] | None,
+    options: SaveOptions,
+    *,
+    nthreads: int | None,
+    overwrite: bool,
+    changeable: bool,
+    storage_options: Mapping[str, Any] | None,
+) -> None:
+    """Save arrays, mappings and iterators to an archive."""
+    found: dict[str, Any] = {}
+    for value in filter(is_mapping, arrays):
+        found |= without_labels(value, {})[1].get("attrs") or {}
     if changeable:
-        check_local(path)
+        _check_local(path)
+    # Coordinates are never rounded, and have other shapes.
+    of_coords: Any = dict(options)
+    for key in ("chunks", "access", "keepbits"):
+        of_coords.pop(key, None)
     with ExitStack() as stack:
         where, options_of_path = path, storage_options
         if is_url(path):
@@ -132,11 +342,22 @@ def savez(
             options_of_path = None
         with open_sink(where, options_of_path, overwrite=overwrite) as sink:
             writer = ArchiveWriter(sink, found | ({} if attrs is None else dict(attrs)))
-            for name, value in _iter_named(arrays, named):
+
+            def write(name: str, value: Any, options: Any) -> None:
                 with writer.member(name) as member:
-                    plan_file(*without_labels(value, options), several=True).write(
-                        member, nthreads=nthreads
-                    )
+                    plan_file(value, options, several=True).write(member, nthreads=nthreads)
+
+            coords = CoordArrays(
+                writer, lambda name, value, attrs: write(name, value, {**of_coords, "attrs": attrs})
+            )
+            for key, value in _iter_named(arrays):
+                name = check_name(key)
+                if isinstance(value, Coord):
+                    coords.add_unused(name, value)
+                    continue
+                if isinstance(value, Array):
+                    coords.note(name, value)
+                write(name, *without_labels(value, options, coords.beside(name)))
             writer.finish()
     if changeable:
         with importing:  # on use: few files change
@@ -190,10 +411,15 @@ def _refuse_foreign(named: Mapping[str, Any]) -> None:
                 )
 
 
-def _iter_named(arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of the arguments of `savez`."""
+def _iter_named(arrays: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the arguments of `savez`, and coordinates of no array."""
     number = 0
     for value in arrays:
+        if is_dataset(value):
+            used = {name for each in value.data_vars.values() for name in each.coords}
+            for name in (each for each in value.coords if each not in used):
+                coord = value.coords[name]
+                yield name, Coord(coord.dims, coord.values, coord.attrs)
         if is_mapping(value):
             yield from value.items()
         elif isinstance(value, Iterator):
@@ -206,4 +432,3 @@ def _iter_named(arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[t
         else:
             yield f"arr_{number}", value
             number += 1
-    yield from named.items()

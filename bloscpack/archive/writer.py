@@ -36,6 +36,10 @@ class ArchiveWriter:
         self._end = len(front)
         self._members: dict[str, Member] = {}
 
+    def __contains__(self, name: object) -> bool:
+        """Return whether a member has this name."""
+        return name in self._members
+
     @contextmanager
     def member(self, name: Any) -> Iterator["MemberSink"]:
         """Yield a sink for the file of the next member; if nothing is written, there is none.

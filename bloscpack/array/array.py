@@ -22,13 +22,14 @@ from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
 from ..types import AnyArray, ArrayMode, OnLostChunk
 from .arraymetadata import StoredArray, describe_content, new_array, stored_view
-from .attrs import read_only
+from .attrs import plain, read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
 from .rows import check_text, iter_rows
 from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
 
 if TYPE_CHECKING:
+    from .axislabels import Coord
     from .changes import ArrayChanges
     from .writable import WritableArray
 
@@ -157,6 +158,44 @@ class Array(StoredArray):
         if self._rows is None or not self._is_open:
             raise TypeError(f"the file would not change: {self._attrs_advice()}")
         self._rows.replace_attrs(attrs)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the axes; ``dim_0`` and so on if the file has none.
+
+        Raises UnsupportedError if those in the attrs do not fit the array.
+        """
+        with importing:  # on use: few programs have labels
+            from .axislabels import dims_of
+
+        return dims_of(self.attrs, self.shape)
+
+    @property
+    def coords(self) -> "dict[str, Coord]":
+        """Coordinates by name, each with ``dims``, ``values`` and ``attrs``.
+
+        Values of evenly spaced coordinates, and of those that are arrays of the same archive, are
+        computed or read when they are asked for. Raises UnsupportedError if those in the attrs do
+        not fit the array.
+        """
+        with importing:
+            from .axislabels import Labels
+
+        return Labels.unpack(plain(self.attrs), self.shape, open_array=self._open_other).coords
+
+    def _open_other(self, name: str) -> "Array":
+        """Open another array of the same archive.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of this name, or the file is not an archive.
+        """
+        with importing:  # on use: most arrays are in files of their own
+            from ..container.members import other_member
+
+        source = other_member(self.container.source, name)
+        return Array(source, verify=self.container.verify, nthreads=self._nthreads)
 
     def _stored_attrs(self) -> dict[str, Any]:
         metadata = self._container.metadata

@@ -51,6 +51,11 @@ def is_data_array(value: object) -> bool:
     return is_of(value, "xarray", "DataArray")
 
 
+def is_dataset(value: object) -> bool:
+    """Return whether `value` is a Dataset of xarray."""
+    return is_of(value, "xarray", "Dataset")
+
+
 def is_dask_array(value: object) -> bool:
     """Return whether `value` is an array of Dask."""
     return is_of(value, "dask", "Array")
@@ -173,7 +178,7 @@ def _check_labels(value: Any) -> None:
         _refuse(value, f"its missing values are not stored: {advice}")
     if is_of(value, "xarray", "DataTree"):
         _refuse(value, "it has groups: x.to_zarr writes a store that bloscpack.convert copies")
-    if is_of(value, "xarray", "Dataset"):
+    if is_dataset(value):
         advice = "bloscpack.savez stores all of them; to store one, use"
         _refuse(value, f"it has several variables; {advice}: {_entries(value.data_vars)}")
     if is_of(value, "xarray", "DataArray", "Variable", "IndexVariable"):

@@ -7,33 +7,40 @@ is the name of the array. Labels of any other form raise an error and are not sk
 a wrong label are wrong data. Axes of the same length may share a name. Other attrs of these names
 are in the object ``attrs["_attrs"]``.
 
+Evenly spaced values along one axis are ``{"start": START, "step": STEP}`` as ``data``: `Even`. In
+an archive, long coordinates are arrays of their own, which all others share: ``{"array": NAME}`` as
+the entry. Such an array has ``attrs["_coordinate"]``, and the dims and attrs of the coordinate.
+
 Attrs by which libraries decode items, such as ``scale_factor``, have the type of the items, or
 float64; ``attrs["_types"]`` has that of each other one. With ``attrs["_decoded"]``, the items are
 decoded already.
 """
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from math import isfinite
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..exceptions import BloscpackError, UnsupportedError
+from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
 from ..format.metadata import encode_values
 from ..notice import notice
 from ..types import AnyArray, text_list
-from .arraylike import is_data_array, is_of
+from .arraylike import is_data_array, is_dataset
+from .attrs import plain
 from .dtype import unpack_scalar
 
 DEFAULT_NAME = "data"
 # Name by which xarray stores an array without a name: its `open_dataarray` removes it.
 NO_NAME = "__xarray_dataarray_variable__"
 _OTHERS = "_attrs"  # attrs that have the names of ours
+COORDINATE = "_coordinate"  # of an array that is a coordinate of others
 TYPES = "_types"
 DECODED = "_decoded"
-_OURS = ("dims", "coords", "name", _OTHERS)
+_OURS = ("dims", "coords", "name", _OTHERS, COORDINATE)
 # Attrs of the type of the items, and of float64.
 _OF_ITEMS = {
     *("_FillValue", "missing_value", "valid_min", "valid_max", "valid_range"),
@@ -41,6 +48,7 @@ _OF_ITEMS = {
 }
 OF_SCALING = {"scale_factor", "add_offset"}
 _OF_DECODING = {"_FillValue", "missing_value", *OF_SCALING, "_Unsigned", "calendar"}
+_MAX_ENTRY_NBYTES = 4096  # JSON of a coordinate that stays in the attrs of an array of an archive
 # First words of the units by which xarray decodes times.
 _TIME_UNITS = {
     *("days", "hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds"),
@@ -49,14 +57,98 @@ _TIME_UNITS = {
 # Limit of coordinates in memory: one long text makes every element of its array as large.
 _MAX_COORD_NBYTES = 64 << 20
 _KINDS = "biufcmMSU"
+# Fewer values stay a list, which people read and change.
+_MIN_EVEN = 16
+_MAX_EVEN_NBYTES = 1 << 30
+
+
+class Even(NamedTuple):
+    """Evenly spaced numbers or times, which are computed when they are asked for.
+
+    Item `i` is ``start + i * step``: for integers and the counts of times exactly, modulo 2^64, for
+    floats with the product and then the sum rounded to float64, and the sum to the type.
+    """
+
+    start: float
+    step: float
+    size: int
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Number of items, in a tuple."""
+        return (self.size,)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return all items."""
+        if self.dtype.kind == "f":
+            with np.errstate(over="ignore"):  # an item that is infinite has other bits
+                counts = np.arange(self.size) * np.float64(self.step) + np.float64(self.start)
+                found: AnyArray = counts.astype(self.dtype)
+        else:
+            start, step = (np.uint64(each % 2**64) for each in (self.start, self.step))
+            integers = np.arange(self.size, dtype="u8") * step + start
+            found = integers.astype(_counts_of(self.dtype)).view(self.dtype)
+        return found if dtype is None else found.astype(dtype)
+
+    def pack(self) -> dict[str, Any]:
+        """Return the JSON value."""
+        return {"start": self.start, "step": self.step}
+
+    @classmethod
+    def of(cls, values: AnyArray) -> "Even | None":
+        """Return values as evenly spaced ones, None if an item would differ in any bit."""
+        if values.ndim != 1 or values.size < _MIN_EVEN or values.dtype.kind not in "iufmM":
+            return None
+        if values.dtype.kind == "f" and (
+            values.dtype.itemsize > 8 or not np.isfinite(values[[0, -1]]).all()
+        ):
+            return None
+        stored = np.ascontiguousarray(values).tobytes()
+        for start, step in _spacings(values):
+            found = cls(start, step, values.size, values.dtype)
+            # Most values that are not even differ near the start.
+            head = np.asarray(found._replace(size=_MIN_EVEN)).tobytes()
+            if stored.startswith(head) and np.asarray(found).tobytes() == stored:
+                return found
+        return None
+
+
+def _spacings(values: AnyArray) -> Iterator[tuple[float, float]]:
+    """Yield the starts and steps by which values may have been computed."""
+    if values.dtype.kind != "f":
+        first, second = values[:2].view(_counts_of(values.dtype)).tolist()
+        yield first, second - first
+        return
+    first, second, last = values[[0, 1, -1]].astype("f8").tolist()
+    mean = (last - first) / (values.size - 1)
+    # Computed with more digits than the type has: by short decimals, or a fraction of one.
+    steps = [second - first, mean, *(float(f"{mean:.{digits}g}") for digits in range(2, 16))]
+    steps += [1 / round(1 / mean)] if 1e-9 < abs(mean) < 1 else []
+    for start in dict.fromkeys((first, float(str(values[0])))):
+        yield from ((start, step) for step in dict.fromkeys(steps) if np.isfinite(step))
+
+
+def _counts_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of the integers that times of a type are."""
+    return np.dtype("i8").newbyteorder(dtype.byteorder) if dtype.kind in "mM" else dtype
 
 
 class Coord(NamedTuple):
     """Coordinate of an array."""
 
     dims: tuple[str, ...]  # axes of the coordinate
-    values: AnyArray  # values, with one dimension per axis
+    data: Any  # its values as they are stored: an array in memory or in a file, or `Even`
     attrs: dict[str, Any]  # JSON values
+
+    @property
+    def values(self) -> AnyArray:
+        """Values, with one dimension per axis."""
+        return np.asarray(self.data)
+
+
+# Stores a coordinate as an array, and returns its name; None if it has to stay in the attrs.
+Store: TypeAlias = Callable[[str, Coord], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +168,12 @@ class Labels:
         *,
         name: str | None = None,
         dims: Sequence[str] | None = None,
+        open_array: Callable[[str], Any] | None = None,
     ) -> "Labels":
         """Return the labels in the `attrs` of an array of `shape`.
 
         `name` and `dims` replace those of the attrs. Without dims the axes are ``dim_0``, ``dim_1``
-        and so on.
+        and so on. `open_array` opens an array of the same archive, whose items are not read.
 
         Raises
         ------
@@ -90,7 +183,7 @@ class Labels:
             `dims` do not fit the shape.
         """
         if dims is None:
-            names = _dims(attrs.get("dims"), shape)
+            names = dims_of(attrs, shape)
         elif len(text_list("dims", dims)) != len(shape) or len(set(dims)) != len(dims):
             raise ValueError(
                 f"dims must give {len(shape)} axes a name each, all different, not {dims!r:.200}"
@@ -101,7 +194,7 @@ class Labels:
         described = attrs.get("coords", {})
         if not isinstance(described, dict):
             raise _fault("coords", "not an object with an entry for each coordinate")
-        coords = {each: _coord(each, value, sizes) for each, value in described.items()}
+        coords = {each: _coord(each, value, sizes, open_array) for each, value in described.items()}
         if name is None:
             name = attrs.get("name", DEFAULT_NAME)
             if not isinstance(name, str):
@@ -172,7 +265,7 @@ def typed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
 def is_decoded_by(attrs: Mapping[str, Any]) -> bool:
     """Return whether libraries decode items by these attrs."""
     is_time = " since " in str(attrs.get("units")) or "timedelta64" in str(attrs.get("dtype"))
-    return is_time or bool(attrs.keys() & _OF_DECODING)
+    return is_time or bool(attrs.keys() & {*_OF_DECODING, "coordinates"})
 
 
 def hidden_attrs(attrs: Mapping[str, Any]) -> set[str]:
@@ -187,8 +280,15 @@ def _fault(what: str, why: str) -> UnsupportedError:
     return UnsupportedError(f"attrs: {what} is {why}")
 
 
-def _dims(value: Any, shape: tuple[int, ...]) -> tuple[str, ...]:
-    ndim = len(shape)
+def dims_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the names of the axes of an array.
+
+    Raises
+    ------
+    UnsupportedError
+        Those in its attrs do not fit its shape.
+    """
+    value, ndim = attrs.get("dims"), len(shape)
     if value is None:
         return tuple(f"dim_{axis}" for axis in range(ndim))
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
@@ -202,10 +302,15 @@ def _dims(value: Any, shape: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _coord(name: str, value: Any, sizes: Mapping[str, int]) -> Coord:
+def _coord(
+    name: str, value: Any, sizes: Mapping[str, int], open_array: Callable[[str], Any] | None
+) -> Coord:
     """Return the coordinate that an entry of ``coords`` describes."""
     what = f"coords[{name!r:.80}]"
     fields = value if isinstance(value, dict) else {"data": value}
+    is_array = "array" in fields
+    if is_array:
+        fields = _fields_of_array(what, fields["array"], open_array)
     data, attrs = fields.get("data"), fields.get("attrs", {})
     dims = fields.get("dims", [name] if isinstance(data, list) else [])
     if not isinstance(attrs, dict):
@@ -214,23 +319,62 @@ def _coord(name: str, value: Any, sizes: Mapping[str, int]) -> Coord:
         raise _fault(what, f"along {dims!r:.80}; the dims are {list(sizes)!r:.200}")
     if len(set(dims)) != len(dims) or (name in sizes and dims != [name]):
         raise _fault(what, f"along {dims!r:.80}; it may be along each axis once, or its own alone")
-    values = _values(what, data, fields.get("dtype"))
     shape = tuple(sizes[each] for each in dims)
+    if isinstance(data, dict):
+        return Coord(tuple(dims), _even(what, data, fields.get("dtype"), shape), attrs)
+    values: Any = data if is_array else _values(what, data, fields.get("dtype"))
     if values.shape != shape:
         raise _fault(what, f"of shape {values.shape}, but its dims have {shape}")
     return Coord(tuple(dims), values, attrs)
 
 
+def _fields_of_array(
+    what: str, name: Any, open_array: Callable[[str], Any] | None
+) -> dict[str, Any]:
+    if not isinstance(name, str) or open_array is None:
+        raise _fault(what, f"the array {name!r:.80} of an archive, which is not open")
+    try:
+        array = open_array(name)
+    except NotFoundError as err:
+        raise _fault(what, f"missing: {err}") from err
+    labels = Labels.unpack(plain(array.attrs), array.shape)
+    attrs = {key: value for key, value in labels.attrs.items() if key != DECODED}
+    return {"dims": [*labels.dims], "data": array, "attrs": attrs}
+
+
+def _dtype(what: str, dtype: Any) -> np.dtype[Any]:
+    if not isinstance(dtype, str):
+        raise _fault(what, f"of dtype {dtype!r:.80}, which is not text")
+    try:
+        return unpack_scalar(dtype)
+    except (BloscpackError, ImportError) as err:
+        raise _fault(what, f"of an invalid dtype: {err}") from err
+
+
+def _even(what: str, data: dict[str, Any], dtype: Any, shape: tuple[int, ...]) -> Even:
+    """Return evenly spaced values by their start and step."""
+    if data.keys() != {"start", "step"} or len(shape) != 1:
+        raise _fault(what, "not an array: of one axis, evenly spaced values have start and step")
+    found, (start, step) = _dtype(what, dtype), (data["start"], data["step"])
+    allowed = {"f": (int, float), **dict.fromkeys("iumM", (int,))}.get(found.kind, ())
+    if not (type(start) in allowed and type(step) in allowed and found.itemsize <= 8):
+        raise _fault(what, f"of evenly spaced values that do not fit dtype {dtype!r:.80}")
+    if shape[0] * found.itemsize > _MAX_EVEN_NBYTES:
+        raise _fault(what, "too large")
+    last = start + max(shape[0] - 1, 0) * step
+    if found.kind == "f":
+        is_inside = all(map(isfinite, (start, step)))
+    else:
+        limits = np.iinfo(_counts_of(found))
+        is_inside = all(limits.min <= each <= limits.max for each in (start, last))
+    if not is_inside:
+        raise _fault(what, f"of evenly spaced values that do not fit dtype {dtype!r:.80}")
+    return Even(start, step, shape[0], found)
+
+
 def _values(what: str, data: Any, dtype: Any) -> AnyArray:
     """Return JSON values as an array."""
-    wanted = None
-    if dtype is not None:
-        if not isinstance(dtype, str):
-            raise _fault(what, f"of dtype {dtype!r:.80}, which is not text")
-        try:
-            wanted = unpack_scalar(dtype)
-        except (BloscpackError, ImportError) as err:
-            raise _fault(what, f"of an invalid dtype: {err}") from err
+    wanted = None if dtype is None else _dtype(what, dtype)
     # An array of objects first, so that the size of the result is known before it is allocated.
     try:
         objects = np.array(data, object)
@@ -261,8 +405,9 @@ def pack_labels(
     name: Hashable | None,
     dims: Sequence[Hashable],
     shape: tuple[int, ...],
-    coords: Mapping[Any, tuple[Sequence[Hashable], AnyArray, Mapping[Any, Any]]],
+    coords: Mapping[Any, tuple[Sequence[Hashable], Any, Mapping[Any, Any]]],
     attrs: Mapping[Any, Any],
+    store: Store | None = None,
 ) -> dict[str, Any]:
     """Return attrs that `Labels.unpack` converts back to equal labels.
 
@@ -278,6 +423,8 @@ def pack_labels(
         Coordinates along the axes.
     attrs : mapping
         All other attrs. Numbers and arrays of numpy are stored as JSON numbers and lists.
+    store : callable, optional
+        Stores long coordinates.
 
     Raises
     ------
@@ -295,33 +442,39 @@ def pack_labels(
     packed: dict[str, Any] = {
         "name": NO_NAME if name is None else name,
         "dims": list(dims),
-        "coords": {key: _packed_coord(key, *coord) for key, coord in coords.items()},
+        "coords": {
+            key: _packed_coord(key, Coord(*coord), store)  # type: ignore[arg-type]
+            for key, coord in coords.items()
+        },
     }
-    plain = {key: _as_json(f"attrs[{key!r:.80}]", value) for key, value in attrs.items()}
+    plain = {key: as_json(f"attrs[{key!r:.80}]", value) for key, value in attrs.items()}
     packed |= packed_attrs(plain)
     try:
-        found = Labels.unpack(packed, shape)
+        listed = {key: each for key, each in packed["coords"].items() if "array" not in each}
+        found = Labels.unpack({**packed, "coords": listed}, shape)
     except BloscpackError as err:
         raise TypeError(f"its labels cannot be stored: {err}") from err
-    for key, (_, values, _) in coords.items():
-        if not _is_equal(values, found.coords[key].values):
+    for key, read in found.coords.items():
+        data = coords[key][1]
+        # Even values were compared when they were found.
+        if not (isinstance(read.data, Even) or is_equal(data, read.values)):
             raise TypeError(
-                f"coords[{key!r:.80}] of dtype {values.dtype} would not be read back equal; "
+                f"coords[{key!r:.80}] of dtype {data.dtype} would not be read back equal; "
                 "drop it, or convert it to numbers or text"
             )
     return packed
 
 
-def unlabelled(value: Any) -> tuple[Any, dict[str, Any]]:
+def unlabelled(value: Any, store: Store | None = None) -> tuple[Any, dict[str, Any]]:
     """Return the array of a DataArray, or another value, and JSON values of its labels and attrs.
 
     Attrs of other values that are not JSON values, such as references of HDF5, are left out with a
-    notice.
+    notice. `store` is for long coordinates.
 
     Raises
     ------
     TypeError
-        A label cannot be stored as JSON; or it is a Dataset with coordinates of no variable.
+        A label cannot be stored as JSON.
     """
     if is_data_array(value):
         coords = {name: (each.dims, each.values, each.attrs) for name, each in value.coords.items()}
@@ -333,39 +486,95 @@ def unlabelled(value: Any) -> tuple[Any, dict[str, Any]]:
             )
         if any(is_decoded_by(each) for each in (attrs, *(each for _, _, each in coords.values()))):
             attrs[DECODED] = True
-        return value.data, pack_labels(value.name, value.dims, value.shape, coords, attrs)
-    if is_of(value, "xarray", "Dataset"):
-        kept = {name for each in value.data_vars.values() for name in each.coords}
-        if lost := sorted(set(map(str, value.coords)) - set(map(str, kept))):
-            raise TypeError(
-                f"the coordinate {lost[0]!r:.80} belongs to no variable of the Dataset: "
-                "save x.drop_vars(...), or x.reset_coords(...) to make it a variable"
-            )
+        return value.data, pack_labels(value.name, value.dims, value.shape, coords, attrs, store)
+    if is_dataset(value):
+        attrs = dict(as_json("attrs", dict(value.attrs)))
+        return value, attrs | {DECODED: True} if "coordinates" in attrs else attrs
     attrs = {}
     found = getattr(value, "attrs", None)
     for name, each in found.items() if isinstance(found, Mapping) else ():
         try:
-            attrs |= _as_json("attrs", {name: each})
+            attrs |= as_json("attrs", {name: each})
         except (TypeError, ValueError) as err:
             notice("attribute %.80r is left out: %s", name, err)
     return value, attrs
 
 
-def _packed_coord(
-    name: str, dims: Sequence[Hashable], values: AnyArray, attrs: Mapping[Any, Any]
+def stored_attrs(array: Any, store: Store | None = None) -> dict[str, Any]:
+    """Return the attrs of an array in a file, without coordinates in other arrays of its archive.
+
+    They are stored by `store`, or in the attrs.
+    """
+    attrs: dict[str, Any] = plain(array.attrs)
+    if any("array" in each for each in coord_entries(attrs)):
+        attrs["coords"] = _stored_coords(attrs["coords"], array.coords, store)
+    return attrs
+
+
+def coord_entries(attrs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of coordinates in attrs that are objects."""
+    coords = attrs.get("coords")
+    entries = coords.values() if isinstance(coords, dict) else ()
+    return [each for each in entries if isinstance(each, dict)]
+
+
+def with_stored_coords(
+    attrs: Mapping[str, Any], shape: tuple[int, ...], store: Store
 ) -> dict[str, Any]:
-    what = f"coords[{name!r:.80}]"
-    kind = values.dtype.kind
-    entry: dict[str, Any] = {"dims": list(dims)}
-    if kind == "O":
-        if not all(isinstance(each, str) for each in values.ravel()):
-            raise TypeError(
-                f"{what} holds Python objects, which are not stored; convert it to numbers or "
-                "text, or use x.reset_index() if it is a MultiIndex"
-            )
-    elif kind != "T":
-        entry["dtype"] = values.dtype.str
-    if kind == "M":
+    """Return attrs of an array of `shape` without long coordinates, which are stored by `store`."""
+    if not any(len(json.dumps(each)) > _MAX_ENTRY_NBYTES for each in coord_entries(attrs)):
+        return dict(attrs)
+    try:
+        labels = Labels.unpack(attrs, shape)
+    except BloscpackError:
+        return dict(attrs)  # labels of another form are copied as they are
+    return {**attrs, "coords": _stored_coords(attrs["coords"], labels.coords, store)}
+
+
+def _stored_coords(
+    entries: Mapping[str, Any], coords: Mapping[str, Coord], store: Store | None
+) -> dict[str, Any]:
+    return {
+        key: _packed_coord(key, coords[key], store)
+        if (isinstance(each, dict) and "array" in each) or len(json.dumps(each)) > _MAX_ENTRY_NBYTES
+        else each
+        for key, each in entries.items()
+    }
+
+
+def _packed_coord(name: str, coord: Coord, store: Store | None) -> dict[str, Any]:
+    """Return the entry of a coordinate in the attrs of an array."""
+    dims, data, attrs = coord
+    even = data if isinstance(data, Even) else Even.of(np.asarray(data))
+    if even is not None:
+        entry = {"dims": list(dims), "dtype": even.dtype.str, "data": even.pack()}
+    elif store is None or 3 * data.size <= _MAX_ENTRY_NBYTES:  # each item takes 3 bytes at least
+        entry = {"dims": list(dims), **_listed(f"coords[{name!r:.80}]", coord.values)}
+    else:
+        entry = {}
+    if attrs:
+        entry["attrs"] = as_json(f"coords[{name!r:.80}].attrs", dict(attrs))
+    if (
+        even is None
+        and store
+        and not ("data" in entry and len(json.dumps(entry)) <= _MAX_ENTRY_NBYTES)
+    ):
+        array = store(name, coord)
+        return _packed_coord(name, coord, None) if array is None else {"array": array}
+    return entry
+
+
+def _listed(what: str, values: AnyArray) -> dict[str, Any]:
+    """Return the values of a coordinate as a list, and their dtype unless they are text."""
+    kind, dtype = values.dtype.kind, {"dtype": values.dtype.str}
+    if kind == "O" and not all(isinstance(each, str) for each in values.ravel()):
+        raise TypeError(
+            f"{what} holds Python objects, which are not stored; convert it to numbers or text, or "
+            "use x.reset_index() if it is a MultiIndex"
+        )
+    if kind in "OT":
+        dtype = {}
+    elif kind == "M":
         values = np.datetime_as_string(values)
     elif kind == "m":
         values = values.view("i8")
@@ -373,18 +582,38 @@ def _packed_coord(
         values = np.char.decode(values, "ascii", "replace")
     elif kind == "c":
         values = values.astype(str)
-    entry["data"] = _as_json(what, values.tolist())
-    if attrs:
-        entry["attrs"] = _as_json(f"{what}.attrs", dict(attrs))
-    return entry
+    return {**dtype, "data": as_json(what, values.tolist())}
 
 
-def _as_json(what: str, value: Any) -> Any:
+def as_json(what: str, value: Any) -> Any:
     """Return a value after conversion to JSON and back."""
     return json.loads(encode_values(value, what))
 
 
-def _is_equal(one: AnyArray, other: AnyArray) -> bool:
+def is_same_coord(one: Coord, two: Coord) -> bool:
+    """Return whether coordinates are equal; times may have other units."""
+    if one.dims != two.dims or not is_same_json(one.attrs, two.attrs):
+        return False
+    if isinstance(one.data, Even) and one.data == two.data:
+        return True
+    return one.data is two.data or is_same_items(one.values, two.values)
+
+
+def is_same_items(one: AnyArray, two: AnyArray) -> bool:
+    """Return whether the items of coordinates are equal, and numbers of the same type and bits."""
+    if one.dtype.kind in "mMSUO":
+        return bool(np.array_equal(one, two, equal_nan=one.dtype.kind in "mM"))
+    one, two = (each.astype(each.dtype.newbyteorder("=")) for each in (one, two))
+    return (one.dtype, one.shape, one.tobytes()) == (two.dtype, two.shape, two.tobytes())
+
+
+def is_same_json(one: Any, two: Any) -> bool:
+    """Return whether JSON values are equal, and 1 is not 1.0."""
+    return json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
+
+
+def is_equal(one: AnyArray, other: AnyArray) -> bool:
+    """Return whether values of coordinates are equal, also as text of another kind."""
     if one.shape != other.shape or (one.dtype.kind not in "OT" and one.dtype != other.dtype):
         return False
     if one.dtype.kind in "fcmM":

@@ -89,7 +89,7 @@ class MemberSource(WindowSource):
 
     def replacement(self) -> "MemberSource | None":
         """Return a source for the member in another file that now has the name."""
-        return self._found_in(self._whole.replacement())
+        return self._found_in(self.whole.replacement())
 
     def _found_in(self, whole: ByteSource | None) -> "MemberSource | None":
         if whole is None:
@@ -112,21 +112,21 @@ class NodeSource(MemberSource):
 
     def hold(self, sequence: int) -> bool:
         """Keep the space of a version of the archive."""
-        return self._whole.hold(sequence)
+        return self.whole.hold(sequence)
 
     def reopened(self) -> MemberSource | None:
         """Return a source for the member in the last state of the archive."""
-        return self._found_in(self._whole.reopened())
+        return self._found_in(self.whole.reopened())
 
     def place(self, head_nbytes: int = 0) -> Any:
         """Return what opens the array in another process."""
-        place = self._whole.place(head_nbytes)
+        place = self.whole.place(head_nbytes)
         number = self.node[0].sequence
         return None if place is None else NodePlace(place, self._member, number)
 
     def identity(self) -> str:
         """Return the version of the whole source and the name."""
-        version = self._whole.identity()
+        version = self.whole.identity()
         return f"{version} {self._member}" if version else ""
 
 
@@ -213,10 +213,17 @@ def read_members(source: ByteSource, version: int = -1) -> Members:
 
 def _read_log_members(source: ByteSource, head: Any, version: int) -> Members:
     with importing:  # on use: few files change
-        from .log import arrays_of, hold_commit, read_groups
+        from .log import hold_commit
 
     unpack_header_of(head, LOG_ARCHIVE, "an archive")
     commit, is_held = hold_commit(source, version=version)
+    return _members_of(source, commit, is_held=is_held)
+
+
+def _members_of(source: ByteSource, commit: "Commit", *, is_held: bool) -> Members:
+    with importing:
+        from .log import arrays_of, read_groups
+
     front, nodes = arrays_of(node for _, group in read_groups(source, commit) for node in group)
     return Members(source, nodes, commit.pack(), MemorySource(front), commit, is_held)
 
@@ -277,6 +284,23 @@ def open_member(source: ByteSource, name: str, version: int = -1) -> MemberSourc
 def window(source: ByteSource, member: Member, *, owns: bool = False) -> MemberSource:
     """Return a source for the file of a member of an archive that was never changed."""
     return MemberSource(source, member.name, (member.offset, member.nbytes), owns=owns)
+
+
+def other_member(source: ByteSource, name: str) -> MemberSource:
+    """Return a source for another member of the archive of a member, in the same state.
+
+    Raises
+    ------
+    NotFoundError
+        No member has this name, or `source` is not a member of an open archive.
+    """
+    whole = source.whole
+    if whole is None:
+        raise NotFoundError(f"no array {name!r:.80}: the file is not an archive open for reading")
+    if source.node is None:
+        return read_members(whole).open(name)
+    commit, _, is_held = source.node
+    return _members_of(whole, commit, is_held=is_held).open(name)
 
 
 def label_of(source: ByteSource, name: str) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..archive.coordinates import CoordArrays
 from ..archive.writer import ArchiveWriter
 from ..array.array import Array
-from ..array.attrs import plain
+from ..array.axislabels import COORDINATE, coord_entries, stored_attrs, with_stored_coords
 from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob
 from ..container.members import read_attrs, read_members
@@ -50,7 +51,7 @@ def _opened(source: ByteSource, nthreads: int | None) -> Iterator[ArraySource]:
     with Array(source, nthreads=nthreads) as array:
         rounding = Rounding.stored(array.container.metadata, array.dtype, 0)
         keepbits = None if rounding is None else rounding.keepbits
-        yield ArraySource(array, array.is_fortran, _chunks(array), plain(array.attrs), keepbits)
+        yield ArraySource(array, array.is_fortran, _chunks(array), stored_attrs(array), keepbits)
 
 
 def _chunks(array: Array) -> Chunks:
@@ -177,7 +178,14 @@ def open_archive(
     else:
         with errors_at(source.name):
             attrs, _ = read_attrs(members.front)
-        yield SeveralArrays(tuple(members.named), read, attrs)
+            arrays = {name: Array(members.open(name)) for name in members.named}
+        coords = [entry for array in arrays.values() for entry in coord_entries(array.attrs)]
+        used = {str(entry["array"]) for entry in coords if "array" in entry}
+        names = tuple(name for name in arrays if name not in used)
+        # The attribute in which xarray lists coordinates of no variable.
+        unused = [name for name in names if arrays[name].attrs.get(COORDINATE) is True]
+        listed = {"coordinates": " ".join(unused)} if unused else {}
+        yield SeveralArrays(names, read, listed | attrs)
 
 
 class _ArchiveWriter(ArrayWriter):
@@ -186,14 +194,25 @@ class _ArchiveWriter(ArrayWriter):
     def __init__(self, attrs: Mapping[str, Any], job: CopyJob, sink: ByteSink) -> None:
         self._job = job
         self.archive = ArchiveWriter(sink, attrs)
+        self._coords = CoordArrays(self.archive, self._write_coord)
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         job = self._job
         if not source.rows.shape:
             given = {k: v for k, v in job.options.items() if k not in ("chunks", "access")}
             job = replace(job, options=given)
+        if COORDINATE not in source.attrs:
+            store = self._coords.beside(name)
+            attrs = with_stored_coords(source.attrs, source.rows.shape, store)
+            source = source._replace(attrs=attrs)
         with self.archive.member(name) as member:
             _write_array(source, member, job, add)
+
+    def _write_coord(self, name: str, values: AnyArray, attrs: dict[str, Any]) -> None:
+        job = replace(self._job, options={})
+        source = ArraySource(Rows(values.shape, values.dtype, values.__getitem__), attrs=attrs)
+        with self.archive.member(name) as member:
+            _write_array(source, member, job, lambda nbytes: None)
 
 
 @contextmanager

@@ -1,21 +1,19 @@
 """Attrs of an array, with its dims and coordinates, in a form that can be compared."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..array.axislabels import Coord, Labels, pack_labels, typed
+from ..array.axislabels import Coord, Labels, is_same_coord, is_same_json, pack_labels, typed
 from ..exceptions import BloscpackError
 from ..parallel.imports import importing
-from ..types import AnyArray
 from .arraysource import ArraySource
 from .copyjob import CopyJob
 from .inventory import attribute
 
 LABEL_KEYS = ("name", "dims", "coords")
-Coords = Mapping[Any, tuple[Sequence[str], AnyArray, Mapping[Any, Any]]]
+Coords = Mapping[Any, tuple[Sequence[str], Any, Mapping[Any, Any]]]
 
 
 def labels_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Labels | None:
@@ -43,7 +41,7 @@ def labelled(
         attrs = pack_labels(None if is_taken else name, labels.dims, shape, coords, labels.attrs)
     # A fill value of 1 is 1.0 if the items are floats.
     exact = {key: plain_value(each) for key, each in typed(attrs, source.rows.dtype).items()}
-    rounded = [key for key in exact if _text(attrs[key]) != _text(exact[key])]
+    rounded = [key for key in exact if not is_same_json(attrs[key], exact[key])]
     rounded = [key for key in rounded if np.any(np.not_equal(attrs[key], exact[key]))]
     job.leave_out(*(f"digits of {attribute(key, of)}, beyond its items'" for key in rounded))
     return source._replace(attrs=attrs | exact)
@@ -80,30 +78,14 @@ def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ..
     try:
         first, second = (Labels.unpack(attrs, shape) for attrs in (one, two))
     except BloscpackError:
-        return _text(one) == _text(two)
+        return is_same_json(one, two)
     return (
-        _text([first.name, first.dims, first.attrs])
-        == _text([second.name, second.dims, second.attrs])
+        is_same_json(
+            [first.name, first.dims, first.attrs], [second.name, second.dims, second.attrs]
+        )
         and first.coords.keys() == second.coords.keys()
         and all(is_same_coord(coord, second.coords[key]) for key, coord in first.coords.items())
     )
-
-
-def is_same_coord(one: Coord, two: Coord) -> bool:
-    """Return whether coordinates are equal; times may have other units."""
-    return (
-        one.dims == two.dims
-        and _text(one.attrs) == _text(two.attrs)
-        and is_same_items(one.values, two.values)
-    )
-
-
-def is_same_items(one: AnyArray, two: AnyArray) -> bool:
-    """Return whether the items of coordinates are equal, and numbers of the same type and bits."""
-    if one.dtype.kind in "mMSUO":
-        return bool(np.array_equal(one, two, equal_nan=one.dtype.kind in "mM"))
-    one, two = (each.astype(each.dtype.newbyteorder("=")) for each in (one, two))
-    return (one.dtype, one.shape, one.tobytes()) == (two.dtype, two.shape, two.tobytes())
 
 
 def others_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
@@ -114,10 +96,6 @@ def others_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any
     others = attrs.get("_attrs")
     rest = {key: value for key, value in attrs.items() if key != "_attrs"}
     return rest | others if isinstance(others, dict) else dict(attrs)
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def plain_value(value: Any) -> Any:

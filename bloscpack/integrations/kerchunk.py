@@ -111,7 +111,9 @@ def kerchunk_references(
         Array(path, verify=verify, storage_options=storage_options) as array,
         errors_at(array.container.name),
     ):
-        labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
+        labels = Labels.unpack(
+            array.attrs, array.shape, name=name, dims=dims, open_array=array._open_other
+        )
         layout = ZarrLayout.of(array)
         refs = {".zgroup": json_text({"zarr_format": 2}), ATTRS_KEY: "{}"}
         refs |= _array_refs(

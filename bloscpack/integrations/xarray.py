@@ -1,4 +1,4 @@
-"""Arrays in files as xarray datasets that are read when they are indexed.
+"""Arrays and archives as xarray datasets that are read when they are indexed.
 
 xarray finds the engine by the entry point of the package, and selects it for files named ``.blp``
 and by the first bytes of a file. Names of axes and coordinates come from the attrs (`axislabels`).
@@ -10,11 +10,22 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..archive.reader import Archive
+from ..archive.save import save
 from ..array.array import Array
 from ..array.attrs import plain
-from ..array.axislabels import Labels, is_decoded_by, typed
-from ..array.save import save
+from ..array.axislabels import (
+    COORDINATE,
+    DECODED,
+    Coord,
+    Labels,
+    is_decoded_by,
+    is_same_coord,
+    typed,
+)
 from ..container.front import Verify
+from ..exceptions import NotFoundError, UnsupportedError
+from ..filetypes.open import open as open_file
 from ..format.filekind import BLOSCPACK_KINDS, kind_of
 from ..storage.file import kind_at
 from ..storage.protocol import closed_on_error
@@ -37,7 +48,7 @@ with suppress(ImportError, TypeError):  # before 2025.4
 
     _TIMEDELTAS = CFTimedeltaCoder(decode_via_units=False)
 
-__all__ = ["BloscpackBackend", "DataArrayAccessor"]
+__all__ = ["BloscpackBackend", "DataArrayAccessor", "DatasetAccessor"]
 
 
 @xr.register_dataarray_accessor("blp")
@@ -72,10 +83,43 @@ class DataArrayAccessor:
         save(path, self._array, **options)
 
 
+@xr.register_dataset_accessor("blp")
+class DatasetAccessor:
+    """Methods of xarray's Dataset as ``ds.blp``, once this module is imported.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The dataset; xarray passes it.
+
+    Examples
+    --------
+    >>> import bloscpack.integrations.xarray
+    >>> import xarray as xr
+    >>> heat = xr.DataArray([1.5, 2.5], dims="time")
+    >>> xr.Dataset({"heat": heat, "cold": -heat}).blp.save("fields.blp")
+    """
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        self._dataset = dataset
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Save all variables with their coordinates and attrs to an archive.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+        **options
+            Those of `bloscpack.save`, which raises the same errors.
+        """
+        save(path, self._dataset, **options)
+
+
 class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
     """The engine ``bloscpack`` of xarray."""
 
-    description = "Arrays in Bloscpack files (.blp)"
+    description = "Arrays and archives of arrays in Bloscpack files (.blp)"
     open_dataset_parameters = (
         "filename_or_obj",
         "drop_variables",
@@ -83,6 +127,8 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         "dims",
         "mask_and_scale",
         "decode_times",
+        "decode_coords",
+        "group",
         "verify",
         "storage_options",
     )
@@ -96,10 +142,12 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         dims: Sequence[str] | None = None,
         mask_and_scale: bool | None = None,
         decode_times: bool | None = None,
+        decode_coords: bool | str | None = None,
+        group: str | None = None,
         verify: Verify = True,
         storage_options: Mapping[str, Any] | None = None,
     ) -> xr.Dataset:
-        """Open an array as a dataset of one variable; called by ``xarray.open_dataset``.
+        """Open all arrays of an archive, or an array, as a dataset; for ``xarray.open_dataset``.
 
         Parameters
         ----------
@@ -108,56 +156,51 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         drop_variables : str or iterable of str, optional
             Variables and coordinates to leave out.
         name : str, optional
-            Name of the variable; by default ``attrs["name"]``, else "data".
+            Name of the variable of a file of one array; by default ``attrs["name"]``, else "data".
         dims : sequence of str, optional
             Names of its axes; by default ``attrs["dims"]``, else ``dim_0`` and so on.
         mask_and_scale, decode_times : bool, optional
             Whether to decode items by the attrs that they have from netCDF or Zarr: ``_FillValue``,
             ``scale_factor``, ``add_offset`` and units of times. By default they are, except those
-            of a DataArray that was saved.
+            of a DataArray or Dataset that was saved.
+        decode_coords : bool or "all", optional
+            Whether variables that the attrs name as coordinates are coordinates; by default those
+            of ``coordinates`` are, except in a DataArray or Dataset that was saved.
+        group : str, optional
+            Only arrays of an archive with names ``group/...``, by the rest of their names.
         verify, storage_options
             As for `bloscpack.open`.
 
         Returns
         -------
         Dataset
-            Dataset whose variable is read when it is indexed; coordinates are in memory.
+            Dataset whose variables are read when they are indexed. Coordinates of a file of one
+            array are in memory.
 
         Raises
         ------
         UnsupportedError
-            The attrs do not fit the array.
+            The attrs do not fit an array, or arrays have different coordinates of one name.
         FormatError
             The file is damaged, or of another type.
         """
-        array = Array(filename_or_obj, verify=verify, storage_options=storage_options)
-        with closed_on_error(array, array.name):
-            labels = Labels.unpack(plain(array.attrs), array.shape, name=name, dims=dims)
-        is_raw = not labels.is_decoded
-        mask_and_scale = is_raw if mask_and_scale is None else mask_and_scale
-        decode_times = is_raw if decode_times is None else decode_times
+        opened: Any = open_file(filename_or_obj, verify=verify, storage_options=storage_options)
         dropped = {drop_variables} if isinstance(drop_variables, str) else {*(drop_variables or ())}
-        data = indexing.LazilyIndexedArray(LazyArray(array))
-        variable = xr.Variable(
-            labels.dims, data, typed(labels.attrs, array.dtype), _encoding(array, labels.dims)
-        )
-        coords = {
-            each: xr.Variable(coord.dims, coord.values, typed(coord.attrs, coord.values.dtype))
-            for each, coord in labels.coords.items()
-            if each not in dropped
-        }
-        data_vars = {} if labels.name in dropped else {labels.name: variable}
-        dataset = xr.Dataset(data_vars, coords)
-        if any(is_decoded_by(each.attrs) for each in dataset.variables.values()):
-            dataset = xr.decode_cf(
-                dataset,
-                concat_characters=False,
-                mask_and_scale=mask_and_scale,
-                decode_times=decode_times,
-                decode_coords=False,
-                decode_timedelta=_TIMEDELTAS if decode_times else False,
-            )
-        dataset.set_close(array.close)
+        variables = _Variables(dropped)
+        with closed_on_error(opened, opened.name):
+            attrs = {}
+            if isinstance(opened, Archive):
+                if name is not None or dims is not None:
+                    raise ValueError(
+                        "name and dims are for a file of one array, not for an archive"
+                    )
+                attrs = variables.add_all(opened, group)
+            elif group is not None:
+                raise ValueError("group is for an archive, not for a file of one array")
+            else:
+                variables.add(opened, _labels(opened, name=name, dims=dims))
+            dataset = variables.dataset(attrs, mask_and_scale, decode_times, decode_coords)
+        dataset.set_close(opened.close)
         return dataset
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -174,6 +217,139 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         with suppress(OSError):
             return kind_at(path) in BLOSCPACK_KINDS
         return False
+
+
+def _labels(array: Array, **labels: Any) -> Labels:
+    options = {"open_array": array._open_other, **labels}
+    return Labels.unpack(plain(array.attrs), array.shape, **options)
+
+
+class _Variables:
+    """Variables of a dataset, and coordinates that they share.
+
+    Parameters
+    ----------
+    dropped : set of str
+        Names of variables and coordinates to leave out.
+    """
+
+    def __init__(self, dropped: set[str]) -> None:
+        self._dropped = dropped
+        self._data: dict[str, tuple[xr.Variable, bool]] = {}  # and whether it is to be decoded
+        self._coords: dict[str, tuple[xr.Variable, bool]] = {}
+        self._known: dict[str, tuple[str, Coord, bool]] = {}  # coordinates, and the first host
+
+    def add(self, array: Array, labels: Labels, name: str | None = None) -> None:
+        """Add an array, and its coordinates."""
+        name, is_raw = labels.name if name is None else name, not labels.is_decoded
+        for key, coord in labels.coords.items():
+            self._add_coord(key, coord, name, is_raw)
+        if name not in self._dropped:
+            self._data[name] = _variable(Coord(labels.dims, array, labels.attrs)), is_raw
+
+    def add_all(self, archive: Archive, group: str | None) -> dict[str, Any]:
+        """Add the arrays of an archive, or of a group of it, and return its attrs."""
+        prefix, attrs = f"{group}/" if group else "", plain(archive.attrs)
+        arrays = {name: archive[name] for name in archive if name.startswith(prefix)}
+        if group is not None and not arrays and f"/{group}" not in attrs:
+            raise NotFoundError(f"no group {group!r:.80} in the archive")
+        sizes: dict[str, int] = {}
+        coords = {}
+        for place, array in arrays.items():
+            found = _labels(
+                array, open_array=lambda name: (arrays if name in arrays else archive)[name]
+            )
+            if (
+                "dims" not in array.attrs
+            ):  # axes without names, of the same length if they share one
+                axes = zip(found.dims, array.shape, strict=True)
+                names = [n if sizes.setdefault(n, k) == k else f"{n}_{k}" for n, k in axes]
+                found = _labels(array, dims=names)
+            name = place.removeprefix(prefix)
+            if array.attrs.get(COORDINATE) is True:
+                coords[name] = array, found
+            else:
+                self.add(array, found, name)
+        for name, (array, found) in coords.items():
+            if name not in self._known:
+                self._add_coord(
+                    name, Coord(found.dims, array, found.attrs), name, not found.is_decoded
+                )
+        return attrs if group is None else dict(attrs.get(f"/{group}", {}))
+
+    def _add_coord(self, key: str, coord: Coord, host: str, is_raw: bool) -> None:
+        if key in self._dropped:
+            return
+        is_raw = is_raw and is_decoded_by(coord.attrs)
+        other, known, was_raw = self._known.setdefault(key, (host, coord, is_raw))
+        if known is coord:
+            self._coords[key] = _variable(coord), is_raw
+        elif is_raw != was_raw or not is_same_coord(coord, known):
+            raise UnsupportedError(
+                f"arrays {other!r:.80} and {host!r:.80} have different coordinates {key!r:.80}: "
+                "leave some out by drop_variables, or open one array as FILE::/NAME"
+            )
+
+    def dataset(
+        self,
+        attrs: dict[str, Any],
+        mask_and_scale: bool | None,
+        decode_times: bool | None,
+        decode_coords: bool | str | None,
+    ) -> xr.Dataset:
+        """Return the dataset, whose items and times are decoded if they are raw."""
+        for key in self._data.keys() & self._coords:
+            host = self._known[key][0]
+            if not self._data[key][0].identical(self._coords[key][0]):
+                raise UnsupportedError(
+                    f"array {key!r:.80} differs from the coordinates of {host!r:.80} of this name"
+                )
+        found = {**self._data, **self._coords}
+        lengths: dict[Any, tuple[int, str]] = {}
+        for name, (variable, _) in found.items():
+            for dim, length in variable.sizes.items():
+                known, other = lengths.setdefault(dim, (length, name))
+                if known != length:
+                    raise UnsupportedError(
+                        f"{dim!r:.80} has length {known} in {other!r:.80}, and {length} in "
+                        f"{name!r:.80}: leave one out by drop_variables"
+                    )
+        variables: dict[str, xr.Variable] = {}
+        coords = {*self._coords}
+        for is_raw in (True, False):
+            some = {name: each for name, (each, raw) in found.items() if raw is is_raw}
+            if any(is_decoded_by(each.attrs) for each in some.values()):
+                times = is_raw if decode_times is None else decode_times
+                some, _, names = xr.conventions.decode_cf_variables(
+                    some,
+                    {},
+                    concat_characters=False,
+                    mask_and_scale=is_raw if mask_and_scale is None else mask_and_scale,
+                    decode_times=times,
+                    decode_coords=is_raw if decode_coords is None else decode_coords,
+                    decode_timedelta=_TIMEDELTAS if times else False,
+                )
+                coords |= names
+            variables |= some
+        # xarray lists coordinates of no variable in this attribute of a netCDF file.
+        listed = str(attrs.get("coordinates", "")).split()
+        if not attrs.pop(DECODED, False) and listed and variables.keys() >= {*listed}:
+            del attrs["coordinates"]
+            coords |= {*listed}
+        return xr.Dataset(
+            {name: variables[name] for name in found if name not in coords},
+            {name: variables[name] for name in found if name in coords},
+            attrs,
+        )
+
+
+def _variable(coord: Coord) -> xr.Variable:
+    """Return an array as a variable, which is read when it is indexed if it is in a file."""
+    array, attrs = coord.data, typed(coord.attrs, coord.data.dtype)
+    if not isinstance(array, Array):
+        return xr.Variable(coord.dims, coord.values, attrs)
+    data = indexing.LazilyIndexedArray(LazyArray(array))
+    return xr.Variable(coord.dims, data, attrs, _encoding(array, coord.dims))
 
 
 def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class WindowSource(ByteSource):
     ) -> None:
         self.name: str | None = name
         self.has_latency = whole.has_latency
-        self._whole = whole
+        self.whole: ByteSource = whole
         self._offset, self._size = extent
         if any(whole.stamp):
             self.stamp = self._size, whole.stamp[1]
@@ -89,28 +89,28 @@ class WindowSource(ByteSource):
             self.keep_head(offset + nbytes)
         if offset + nbytes <= len(self._head):
             return memoryview(self._head)[offset : offset + nbytes]
-        return self._whole.read_at(self._offset + offset, nbytes)
+        return self.whole.read_at(self._offset + offset, nbytes)
 
     def read_into(self, offset: int, view: memoryview) -> int:
         """Fill `view` from `offset`; return the bytes read."""
         nbytes = max(min(len(view), self._size - offset), 0)
-        return self._whole.read_into(self._offset + offset, view[:nbytes]) if nbytes else 0
+        return self.whole.read_into(self._offset + offset, view[:nbytes]) if nbytes else 0
 
     def map_at(self, offset: int, nbytes: int) -> memoryview | None:
         """Return a view as the whole source does."""
         nbytes = max(min(nbytes, self._size - offset), 0)
-        return self._whole.map_at(self._offset + offset, nbytes)
+        return self.whole.map_at(self._offset + offset, nbytes)
 
     def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview) -> int:
         """Copy bytes as the whole source does."""
         inside = (starts >= 0) & (starts <= self._size - nbytes)
         if not inside.all():
             return 0
-        return self._whole.copy_cached(starts + self._offset, nbytes, out)
+        return self.whole.copy_cached(starts + self._offset, nbytes, out)
 
     def prefetch(self, extents: Iterable[Extent]) -> Prefetch:
         """Start to fetch `extents`."""
-        return self._whole.prefetch(
+        return self.whole.prefetch(
             (self._offset + offset, min(nbytes, self._size - offset)) for offset, nbytes in extents
         )
 
@@ -118,21 +118,19 @@ class WindowSource(ByteSource):
         """Fetch the first `nbytes`, at least 64 KiB, and cache them."""
         if self.has_latency and min(nbytes, self._size) > len(self._head):
             wanted = max(nbytes, HEAD_NBYTES)
-            if self._whole.holds(self._offset, min(wanted, self._size)):
+            if self.whole.holds(self._offset, min(wanted, self._size)):
                 wanted = min(wanted, self._size)
             # Otherwise the answer has small neighbours too, and the whole source remembers it.
-            self._head = bytes(self._whole.read_at(self._offset, wanted)[: self._size])
+            self._head = bytes(self.whole.read_at(self._offset, wanted)[: self._size])
 
     def holds(self, offset: int, nbytes: int) -> bool:
         """Return whether an extent can be read without waiting."""
         nbytes = min(nbytes, self._size - offset)
-        return offset + nbytes <= len(self._head) or self._whole.holds(
-            self._offset + offset, nbytes
-        )
+        return offset + nbytes <= len(self._head) or self.whole.holds(self._offset + offset, nbytes)
 
     def place(self, head_nbytes: int = 0) -> Any:
         """Return what opens the part in another process: of a source in memory, its bytes."""
-        place = self._whole.place()
+        place = self.whole.place()
         if isinstance(place, bytes):
             return place[self._offset : self._offset + self._size]
         if place is None:
@@ -142,12 +140,12 @@ class WindowSource(ByteSource):
 
     def identity(self) -> str:
         """Return the version of the whole source and the place of the part."""
-        version = self._whole.identity()
+        version = self.whole.identity()
         return f"{version} {self._offset} {self._size}" if version else ""
 
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
         """Return the runs of data of the whole source that are in the part."""
-        runs = self._whole.data_runs(most)
+        runs = self.whole.data_runs(most)
         if runs is None:
             return None
         end = self._offset + self._size
@@ -160,4 +158,4 @@ class WindowSource(ByteSource):
     def close(self) -> None:
         """Close the whole source if it belongs to this one; idempotent."""
         if self._owns:
-            self._whole.close()
+            self.whole.close()

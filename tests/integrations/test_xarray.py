@@ -37,6 +37,11 @@ ATTRS = {
 }
 
 
+def even(dtype: Any, start: Any, step: Any, **more: Any) -> dict[str, Any]:
+    """Return the entry of an evenly spaced coordinate along the first axis."""
+    return {"dims": ["dim_0"], "dtype": dtype, "data": {"start": start, "step": step, **more}}
+
+
 @pytest.fixture
 def engine() -> Any:
     return importlib.import_module("bloscpack.integrations.xarray").BloscpackBackend
@@ -110,6 +115,19 @@ class TestLabels:
             ({"coords": {"a": {}}}, "not an array"),
             ({"coords": {"a": None}}, "not an array"),
             ({"coords": {"a": {"data": {"b": 1}}}}, "not an array"),
+            ({"coords": {"a": {"data": {"start": 0, "step": 1}}}}, "not an array"),
+            ({"coords": {"dim_0": even("<i4", 0, 1, size=40)}}, "not an array"),
+            ({"coords": {"dim_0": even(None, 0, 1)}}, "not text"),
+            ({"coords": {"dim_0": even("<i4", 0, 0.5)}}, "do not fit dtype '<i4'"),
+            ({"coords": {"dim_0": even("<i4", 0, True)}}, "do not fit"),
+            ({"coords": {"dim_0": even("|u1", 0, 7)}}, "do not fit"),
+            ({"coords": {"dim_0": even("<u8", 0, -1)}}, "do not fit"),
+            ({"coords": {"dim_0": even("<M8[s]", 2**63 - 39, 1)}}, "do not fit"),
+            ({"coords": {"dim_0": even("<f8", 0.5, float("inf"))}}, "do not fit"),
+            ({"coords": {"dim_0": even("<c16", 0, 1)}}, "do not fit"),
+            ({"coords": {"dim_0": even("<U4", 0, 1)}}, "do not fit"),
+            ({"coords": {"dim_0": {"array": "dim_0"}}}, "missing: no array 'dim_0'"),
+            ({"coords": {"dim_0": {"array": 3}}}, "which is not open"),
             ({"coords": {"a": {"data": 2**70}}}, "not an array"),
             ({"coords": {"dim_1": [1, 2, 3, 4, 5, [6]]}}, "array"),
             ({"coords": {"dim_1": [1, 2, 3, 4, 5, None]}}, "array"),

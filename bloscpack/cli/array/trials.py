@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...archive.save import save
 from ...array.dtype import pack_dtype
 from ...array.layout import AUTO, Chunks, divide, grid_chunks, item_encoder, stored_bytes
-from ...array.save import save
 from ...container.writer import Chunking
 from ...exceptions import FormatError
 from ...filetypes.arraysource import ArraySource
