@@ -1,4 +1,4 @@
-"""Arrays and archives as xarray datasets that are read when they are indexed.
+"""Arrays and archives as xarray datasets that are read when indexed, and changed by region.
 
 xarray finds the engine by the entry point of the package, and selects it for files named ``.blp``
 and by the first bytes of a file. Names of axes and coordinates come from the attrs (`axislabels`).
@@ -7,8 +7,10 @@ and by the first bytes of a file. Names of axes and coordinates come from the at
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
+
+import numpy as np
 
 from ..archive.reader import Archive
 from ..archive.save import save
@@ -28,7 +30,7 @@ from ..exceptions import NotFoundError, UnsupportedError
 from ..filetypes.open import open as open_file
 from ..format.filekind import BLOSCPACK_KINDS, kind_of
 from ..storage.file import kind_at
-from ..storage.protocol import closed_on_error
+from ..storage.protocol import closed_on_error, errors_at
 from ..storage.url import is_url
 from ..types import AnyArray
 
@@ -81,6 +83,78 @@ class DataArrayAccessor:
             Those of `bloscpack.save`, which raises the same errors.
         """
         save(path, self._array, **options)
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        region: Literal["auto"] | Mapping[str, slice | Literal["auto"]] = "auto",
+    ) -> None:
+        """Write the items of the array in place of those in a region of a file, in one commit.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            A file of an array with these dims, in any order.
+        region : "auto" or mapping of str to slice or "auto", default "auto"
+            Part of the file, by dim: a slice of positions, or "auto", which finds the coordinate
+            of the array in that of the file. The array must be as long as the file along all dims
+            that the mapping does not have.
+
+        Raises
+        ------
+        ValueError
+            The array has other dims, lengths or coordinates than the region, or the coordinate of
+            a dim is not a part of that of the file.
+        TypeError, UnsupportedError
+            The items cannot be cast to the type of the file, or the file has items that xarray
+            decodes, such as by ``scale_factor``.
+        LockedError
+            Another writer has the file open.
+
+        Notes
+        -----
+        Coordinates that both have must be equal. The labels and attrs of the file stay. An array of
+        Dask is computed block by block; its scheduler must use threads.
+
+        Examples
+        --------
+        >>> import bloscpack.integrations.xarray
+        >>> import xarray as xr
+        >>> days = xr.DataArray([1.5, 2.5, 3.5], {"day": [10, 11, 12]}, name="heat")
+        >>> days.blp.save("days.blp")
+        >>> (days[1:] * 10).blp.write("days.blp")
+        >>> xr.open_dataarray("days.blp", engine="bloscpack").values
+        array([ 1.5, 25. , 35. ])
+        """
+        # Coordinates may be other arrays of an archive, which a handle that only reads can open.
+        with Array(path, "r+") as array, Array(path) as before, errors_at(array.name):
+            labels = _labels(before)
+            if is_decoded_by(labels.attrs) and not labels.is_decoded:
+                raise UnsupportedError(
+                    "the file has attrs by which xarray decodes its items: write stored items with "
+                    "bloscpack.open(path, 'r+')"
+                )
+            variables = _Variables(set())
+            variables.add(before, labels)
+            target = variables.dataset({}, None, None, None)[labels.name]
+            dims = target.dims
+            if sorted(map(str, self._array.dims)) != sorted(dims) or len({*dims}) < len(dims):
+                raise ValueError(f"the array has dims {self._array.dims}, the file {dims}")
+            source = self._array.transpose(*dims)
+            chosen = dict.fromkeys(dims, "auto") if region == "auto" else region
+            if not isinstance(chosen, Mapping) or not chosen.keys() <= {*dims}:
+                raise ValueError(
+                    f"region must be 'auto' or a mapping of dims {dims}: {region!r:.80}"
+                )
+            places = {dim: _place(source, target, dim, chosen.get(dim)) for dim in dims}
+            for each, coord in target.isel(places).coords.items():
+                if each in source.coords and not _is_same(coord, source.coords[each]):
+                    raise ValueError(f"coordinate {each!r} differs from that of the file")
+            data, index = source.variable.data, tuple(places.values())
+            if hasattr(data, "__dask_graph__"):
+                data.store(array, regions=index, lock=False)
+            else:
+                array[index] = data
 
 
 @xr.register_dataset_accessor("blp")
@@ -222,6 +296,35 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
 def _labels(array: Array, **labels: Any) -> Labels:
     options = {"open_array": array._open_other, **labels}
     return Labels.unpack(plain(array.attrs), array.shape, **options)
+
+
+def _place(source: xr.DataArray, target: xr.DataArray, dim: str, chosen: Any) -> slice:
+    """Return where `source` is along an axis of `target`."""
+    length, found = target.sizes[dim], source.sizes[dim]
+    if chosen == "auto" and dim in target.coords:
+        if dim not in source.coords:
+            raise ValueError(f"the array has no coordinate {dim!r}: give the region as a slice")
+        index = target.get_index(dim)
+        at = index.get_indexer(source.get_index(dim)) if index.is_unique else np.array([-1])
+        start = int(at[0]) if found else 0
+        if not np.array_equal(at, np.arange(start, start + found)) or start < 0:
+            raise ValueError(f"coordinate {dim!r} is not one part of that of the file")
+        return slice(start, start + found)
+    if chosen in (None, "auto"):
+        chosen = slice(None)
+    if not isinstance(chosen, slice):
+        raise TypeError(f"the region of {dim!r} must be a slice or 'auto', not {chosen!r:.80}")
+    wanted = len(range(*chosen.indices(length)))
+    if wanted != found:
+        raise ValueError(f"the array has length {found} along {dim!r}, the region {wanted}")
+    return chosen
+
+
+def _is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
+    """Return whether two coordinates have the same values along the same axes."""
+    if {*one.dims} != {*other.dims}:
+        return False
+    return bool(one.variable.equals(other.variable.transpose(*one.dims)))
 
 
 class _Variables:

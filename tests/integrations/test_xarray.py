@@ -291,6 +291,102 @@ def test_a_dataarray_saves_itself(tmp_path: Path) -> None:
         heat.blp.save(tmp_path / "x.blp", chunk_rows=1)
 
 
+class TestWrite:
+    """`da.blp.write`: items in a region of a file."""
+
+    @pytest.fixture
+    def height(self, ramp: Path, engine: Any) -> Any:
+        with xr.open_dataset(ramp, engine=engine) as dataset:
+            return dataset["height"].load()
+
+    def check(self, path: Path, engine: Any, expected: Any) -> None:
+        with xr.open_dataset(path, engine=engine) as dataset:
+            assert dataset["height"].load().identical(expected)
+        assert bp.open(path).attrs == ATTRS
+        assert bp.verify(path).ok
+
+    def test_the_region_is_found_by_coordinates(self, ramp: Path, engine: Any, height: Any) -> None:
+        height[10:20] = 1
+        height[10:20].blp.write(ramp)
+        self.check(ramp, engine, height)
+        height[35:, 2:4] = 2
+        (height[35:, 2:4]).transpose("x", "y", "time").blp.write(ramp, "auto")
+        self.check(ramp, engine, height)
+
+    def test_regions_by_position(self, ramp: Path, engine: Any, height: Any) -> None:
+        height[3:9] = 3
+        height[3:9].drop_vars("time").blp.write(ramp, {"time": slice(3, 9)})
+        height[-2:, 1:3, ::7] = 4
+        part = height[-2:, 1:3, ::7]
+        region = {"time": slice(-2, None), "y": "auto", "x": slice(0, None, 7)}
+        part.blp.write(ramp, region)
+        height[:] = height + 1
+        height.blp.write(ramp, {})
+        self.check(ramp, engine, height)
+
+    def test_blocks_of_dask(self, ramp: Path, engine: Any, height: Any) -> None:
+        pytest.importorskip("dask.array", reason="dask is not installed")
+        with xr.open_dataset(ramp, engine=engine, chunks={"time": 7}) as dataset:
+            (dataset["height"][5:30] * 2).blp.write(ramp)
+        height[5:30] *= 2
+        self.check(ramp, engine, height)
+
+    def test_an_array_of_an_archive(self, tmp_path: Path, engine: Any) -> None:
+        """Its coordinate is another array, as it is long."""
+        path, times = tmp_path / "a.blp", np.random.default_rng(0).random(5000).cumsum()
+        variables = {"rain": (("t", "y"), np.zeros((5000, 4))), "sum": ("y", np.ones(4))}
+        expected = xr.Dataset(variables, {"t": times})
+        bp.save(path, expected)
+        expected["rain"][10:20] = 5
+        expected["rain"][10:20].blp.write(f"{path}::/rain")
+        with pytest.raises(ValueError, match="'t' differs"):
+            expected["rain"][10:20].blp.write(f"{path}::/rain", {"t": slice(11, 21)})
+        with xr.open_dataset(path, engine=engine) as dataset:
+            assert dataset.load().identical(expected)
+
+    @pytest.mark.parametrize(
+        ("change", "region", "error", "message"),
+        [
+            (lambda h: h[[1, 3]], "auto", ValueError, "'time' is not one part"),
+            (lambda h: h[::-1], "auto", ValueError, "'time' is not one part"),
+            (lambda h: h[:3].assign_coords(time=TIMES[:3] - 1), "auto", ValueError, "not one part"),
+            (lambda h: h[:3].drop_vars("time"), "auto", ValueError, "has no coordinate 'time'"),
+            (lambda h: h[:3], {"time": slice(1, 4)}, ValueError, "'time' differs"),
+            (lambda h: h[:3], {"time": slice(38, 41)}, ValueError, "length 3 .* the region 2"),
+            (lambda h: h[:3], {"y": slice(0, 6)}, ValueError, "length 3 .* the region 40"),
+            (lambda h: h[:1], {}, ValueError, "length 1 .* the region 40"),
+            (lambda h: h[:3], {"t": slice(0, 3)}, ValueError, "mapping of dims"),
+            (lambda h: h[:3], "all", ValueError, "mapping of dims"),
+            (lambda h: h[:3], {"time": 3}, TypeError, "'time' must be a slice"),
+            (lambda h: h[0], "auto", ValueError, r"dims \('y', 'x'\), the file"),
+            (lambda h: h.rename(x="z"), "auto", ValueError, "dims"),
+            (lambda h: h.assign_coords(run=8), "auto", ValueError, "'run' differs"),
+            (lambda h: h.assign_coords(mask=h["mask"] + 1), "auto", ValueError, "'mask' differs"),
+            (lambda h: h.astype(complex), "auto", TypeError, "cannot be cast"),
+            (lambda h: h.astype("i8") + 2**40, "auto", ValueError, "do not fit"),
+        ],
+    )
+    def test_what_does_not_fit_changes_nothing(
+        self, ramp: Path, height: Any, change: Any, region: Any, error: Any, message: str
+    ) -> None:
+        before = ramp.read_bytes()
+        with pytest.raises(error, match=message):
+            change(height).blp.write(ramp, region)
+        assert ramp.read_bytes() == before
+
+    def test_items_that_xarray_decodes(self, tmp_path: Path, engine: Any) -> None:
+        path = tmp_path / "a.blp"
+        bp.save(path, RAMP, attrs={"scale_factor": 0.5})
+        with xr.open_dataset(path, engine=engine) as dataset:
+            data = dataset["data"].load()
+        with pytest.raises(UnsupportedError, match=r"a\.blp: .* decodes its items"):
+            data.blp.write(path)
+        check_equal(bp.load(path), RAMP)
+        data.blp.save(path, overwrite=True)  # as decoded items
+        (data * 2).blp.write(path)
+        check_equal(bp.load(path), RAMP * 1.0)
+
+
 class TestEngine:
     @pytest.mark.usefixtures("_installed")
     def test_xarray_finds_it(self, ramp: Path, tmp_path: Path) -> None:
