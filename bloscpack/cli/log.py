@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..filetypes.versions import versions
+from ..filetypes.versions import Version, versions
 from ..storage.url import shown_name
 from .console.describe import dtype_text, shape_text
 from .console.inputfile import check_input, one_input, readable
@@ -28,37 +28,29 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"versions are those of a whole file, not of a part: '{place}'")
     check_input(place, "file")
     found = versions(readable(place).path)
-    times = [
-        None if each.time is None else each.time.isoformat(timespec="milliseconds")
-        for each in found
-    ]
     if args.json:
         documents = [
-            {
-                "number": each.number,
-                "time": time,
-                "shape": each.shape,
-                "dtype": dtype_text(each.dtype),
-                "nbytes": each.nbytes,
-                "cbytes": each.cbytes,
-            }
-            for each, time in zip(found, times, strict=True)
+            {**each._asdict(), "time": _time(each), "dtype": dtype_text(each.dtype)}
+            for each in found
         ]
         print_json("log", {"path": shown_name(args.file_), "versions": documents})
         return ExitCode.OK
     is_table = is_for_people(args)
-    size = size_text if is_table else str
     rows = [
         (
             str(each.number),
-            time or "-",
+            _time(each) or "-",
             shape_text(each.shape),
             dtype_text(each.dtype),
-            size(each.cbytes),
+            size_text(each.cbytes) if is_table else str(each.cbytes),
         )
-        for each, time in zip(found, times, strict=True)
+        for each in found
     ]
-    make = table_text if is_table else plain_table
     names = ("version", "time", "shape", "dtype", "stored")
+    make = table_text if is_table else plain_table
     results(make(names, rows, right=("version", "stored")))
     return ExitCode.OK
+
+
+def _time(version: Version) -> str | None:
+    return None if version.time is None else version.time.isoformat(timespec="milliseconds")

@@ -5,7 +5,6 @@ no reader has an older commit open. The map of free space is made when there is 
 everything that is in use. Until then, extents are added at the end.
 """
 
-from itertools import pairwise
 from time import time_ns
 
 from xxhash import xxh3_64
@@ -58,7 +57,7 @@ class LogWriter:
         self.commit = commit
         self.keep = commit.keep if commit else 0
         self._history = history_of(file, commit) if commit else []
-        # The extents that a kept version uses and no later one, by its number, if they are known.
+        # The extents that a version uses and no later one, by its number, if they are known.
         self._last_used: dict[int, list[Row]] = {}
         # The first commit whose dropped extents this writer knows or finds.
         self._known_from = commit.oldest if commit else 0
@@ -74,6 +73,7 @@ class LogWriter:
         self._end, self._live = (commit.end, commit.live) if commit else (DATA_OFFSET, 0)
         self._added: dict[int, Row] = {}  # by offset
         self._dropped: list[Row] = []
+        self._last_used[commit.sequence if commit else 0] = self._dropped
         # None if it is not known; a new file has none. If a reader is older than this writer, only
         # what this writer has made free.
         self._is_partial = False
@@ -112,9 +112,11 @@ class LogWriter:
         before, file = self.commit, self.file
         versions = [*self._history, before] if before else []
         nexpired = max(len(versions) - self.keep, 0)
-        dead = self._dead_after(versions, nexpired)
+        expired, kept = versions[:nexpired], versions[nexpired:]
+        dead = [(each.sequence, row) for each in expired for row in self._rows_last_used(each)]
+        if before is not None and before.history.nbytes:
+            dead.append((before.sequence, before.history))
         self._live -= sum(row.nbytes for _, row in dead)
-        kept = versions[nexpired:]
         history = self.add(*(each.pack() for each in kept)) if kept else NO_ROW
         if self._free is not None:
             self._end = self._free.cut(self._end)
@@ -132,39 +134,24 @@ class LogWriter:
         file.sync()
         file.write_at(COPIES[commit.slot], commit.pack())
         self.commit = commit
-        if before is not None and kept:
-            self._last_used[before.sequence] = self._dropped
-        for each in versions[:nexpired]:
-            self._last_used.pop(each.sequence, None)
+        for each in expired:
+            del self._last_used[each.sequence]
         for last, row in dead:
             self._dead.append((range(self._first_used.pop(row.offset, 0), last + 1), row))
         self._history = kept
         self._first_used |= dict.fromkeys(self._added, commit.sequence)
         self._added, self._dropped = {}, []
+        self._last_used[commit.sequence] = self._dropped
         self._give_back(commit.sequence)
         return commit
 
-    def _dead_after(self, versions: list[Commit], nexpired: int) -> list[tuple[int, Row]]:
-        """Return what only the first `nexpired` versions use, and the last of these that does."""
-        if not versions:
-            return []
-        before = versions[-1]
-        dead = [
-            (one.sequence, row)
-            for one, two in pairwise(versions[: nexpired + 1])
-            for row in self._rows_last_used(one, two)
-        ]
-        if nexpired == len(versions):
-            dead += [(before.sequence, row) for row in self._dropped]
-        if before.history.nbytes:
-            dead.append((before.sequence, before.history))
-        return dead
-
-    def _rows_last_used(self, one: Commit, two: Commit) -> list[Row]:
-        """Return the extents that a kept version uses, but not the next one."""
-        rows = self._last_used.get(one.sequence)
+    def _rows_last_used(self, version: Commit) -> list[Row]:
+        """Return the extents that a version uses, but no later one."""
+        rows = self._last_used.get(version.sequence)
         if rows is None:
-            rows = self._last_used[one.sequence] = [*only_in(self.file, one, two)]
+            later = (each for each in (*self._history, self.commit) if each and each > version)
+            rows = [*only_in(self.file, version, next(later))]
+            self._last_used[version.sequence] = rows
         return rows
 
     def _give_back(self, sequence: int) -> None:
@@ -217,8 +204,8 @@ class LogWriter:
             return FreeSpace()
         dead = (row for _, row in self._dead)
         kept = [*extents_of(self.file, self.commit), self.commit.history]
-        for one, two in pairwise([*self._history, self.commit]):
-            kept += self._rows_last_used(one, two)
+        for each in self._history:
+            kept += self._rows_last_used(each)
         kept += [*self._added.values(), *dead]
         holes, position = [], DATA_OFFSET
         for row in sorted(kept):

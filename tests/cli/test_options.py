@@ -203,7 +203,7 @@ def every_command(parser: Any = None, before: tuple[str, ...] = ()) -> Iterator[
 # Arguments in usage lines. ``append`` changes a file in place, in the order of bloscpack 0.16.
 INPUTS = {"FILE", "SRC", "IN_FILE", "INPUT", "STORE", "PATH", "ORIGINAL_FILE", "NEW_FILE"}
 INPUTS |= {"ID", "NAME", "SELECTION", "SHELL", "LIST", "CLIPS", "IMAGES", "VIDEOS", "FILE::/NAME"}
-INPUTS |= {"FILE::/OLD", "NEW"}
+INPUTS |= {"FILE::/OLD", "NEW", "VALUE"}
 OUTPUTS = {"OUT", "OUT_FILE", "DST", "FOLDER", "DIR"}
 
 
