@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     found = versions(readable(place).path)
     if args.json:
         documents = [
-            {**each._asdict(), "time": _time(each), "dtype": dtype_text(each.dtype)}
+            {**each._asdict(), "time": _time(each), "dtype": each.dtype and dtype_text(each.dtype)}
             for each in found
         ]
         print_json("log", {"path": shown_name(args.file_), "versions": documents})
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
             str(each.number),
             _time(each) or "-",
             shape_text(each.shape),
-            dtype_text(each.dtype),
+            f"{each.narrays} arrays" if each.dtype is None else dtype_text(each.dtype),
             size_text(each.cbytes) if is_table else str(each.cbytes),
         )
         for each in found

@@ -82,7 +82,6 @@ class ChangingLog:
     def __init__(self, file: UpdateFile, *, locking: bool, keep: int | None) -> None:
         if keep is not None and not 0 <= keep <= MAX_KEEP:
             raise ValueError(f"keep must be 0 to {MAX_KEEP} versions, not {keep}")
-        self.keep = keep
         self.lock = RLock()
         self._file = file
         self._locking = locking

@@ -531,7 +531,12 @@ def only_in(source: ByteSource, before: Commit, after: Commit) -> set[Row]:
     end = max(before.end, after.end)
     found, *groups = _differences(source, ([before.groups], [after.groups]), end)
     old, new = (
-        [node.chunks for row in rows for node in read_group(source, row, commit)]
+        [
+            node.chunks
+            for row in rows
+            for node in read_group(source, row, commit)
+            if node.chunks.nleaves
+        ]
         for rows, commit in zip(groups, (before, after), strict=True)
     )
     pages, chunks, _ = _differences(source, (old, new), end)

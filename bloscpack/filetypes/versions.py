@@ -7,12 +7,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..array.array import Array
 from ..array.arraymetadata import describe_content
-from ..container.log import front_of, last_used_nbytes, read_commit, read_node, read_versions
+from ..container.log import (
+    front_of,
+    last_used_nbytes,
+    read_commit,
+    read_groups,
+    read_node,
+    read_versions,
+)
+from ..container.members import is_archive_log
 from ..container.reader import Container
 from ..exceptions import BloscpackError
+from ..format.header import MAX_HEADER_SIZE, is_log
 from ..storage.file import Place, open_source
-from ..storage.protocol import ByteSource
+from ..storage.protocol import ByteSource, errors_at
+from .open import open as open_array
 
 
 class Version(NamedTuple):
@@ -24,12 +35,12 @@ class Version(NamedTuple):
         Sequence number of the commit that made it; 0 of a file that was never changed.
     time : datetime or None
         When it was made; None if that is not known.
-    shape : tuple of int
-        Shape of the array.
-    dtype : dtype
-        Its type.
-    nbytes : int
-        Its decoded size in bytes.
+    narrays : int
+        Number of arrays of an archive; 1 for an array.
+    shape : tuple of int or None
+        Shape of the array; None for an archive.
+    dtype : dtype or None
+        Type of the array; None for an archive.
     cbytes : int
         Stored bytes that it uses and no later version does. The sum over all versions is what the
         file has in use.
@@ -37,9 +48,9 @@ class Version(NamedTuple):
 
     number: int
     time: datetime | None
-    shape: tuple[int, ...]
-    dtype: "np.dtype[Any]"
-    nbytes: int
+    narrays: int
+    shape: tuple[int, ...] | None
+    dtype: "np.dtype[Any] | None"
     cbytes: int
 
 
@@ -84,36 +95,40 @@ def versions(path: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
     if place.inner:
         raise ValueError(f"versions are those of a whole file: give its path, {place.path!r}")
     source = open_source(place.path, storage_options)
-    with closing(Container.open(source)) as container:
-        source = container.source
-        while True:
-            newest = container.front.commit and read_commit(source)
+    with closing(source), errors_at(source.name):
+        while is_log(source.read_at(0, MAX_HEADER_SIZE)):
+            newest = read_commit(source)
             try:
-                return _read(container) if newest is None else _read_log(source)
-            except BloscpackError as err:
-                if newest is None or read_commit(source) == newest:
-                    err.at(path=source.name)
+                return _read_log(source)
+            except BloscpackError:
+                if read_commit(source) == newest:  # else a writer has used the space again
                     raise
-
-
-def _read(container: Container) -> list[Version]:
-    """Return the only version of a file that is not a log."""
-    modified = container.source.stamp[1]
-    return [_described(container, 0, modified, container.source.size())]
+        cbytes, time = source.size(), source.stamp[1]
+    with open_array(path, storage_options=storage_options) as opened:
+        if isinstance(opened, Array):
+            return [_version(0, time, 1, (opened.dtype, opened.shape), cbytes)]
+        return [_version(0, time, len(opened), None, cbytes)]
 
 
 def _read_log(source: ByteSource) -> list[Version]:
     """Return the versions of a log; raises if a writer removes one while they are read."""
-    found = read_versions(source)
-    sizes = last_used_nbytes(source, found)
-    fronts = (front_of(source, each, read_node(source, each), is_held=False) for each in found)
-    return [
-        _described(Container(front, source), each.sequence, each.time, cbytes)
-        for each, front, cbytes in zip(found, fronts, sizes, strict=True)
-    ]
+    is_archive = is_archive_log(source, source.read_at(0, MAX_HEADER_SIZE))
+    commits = read_versions(source)
+    found = []
+    for commit, cbytes in zip(commits, last_used_nbytes(source, commits), strict=True):
+        nodes = [node for _, group in read_groups(source, commit) for node in group]
+        described = None
+        if not is_archive:
+            front = front_of(source, commit, read_node(source, commit), is_held=False)
+            described = describe_content(Container(front, source))
+        count = len(nodes) - is_archive
+        found.append(_version(commit.sequence, commit.time, count, described, cbytes))
+    return found
 
 
-def _described(container: Container, number: int, time: int, cbytes: int) -> Version:
-    dtype, shape, _ = describe_content(container)
+def _version(
+    number: int, time: int, narrays: int, described: tuple[Any, ...] | None, cbytes: int
+) -> Version:
     made = datetime.fromtimestamp(time / 1e9, UTC) if time else None
-    return Version(number, made, shape, dtype, container.nbytes, cbytes)
+    dtype, shape = (None, None) if described is None else described[:2]
+    return Version(number, made, narrays, shape, dtype, cbytes)

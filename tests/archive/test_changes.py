@@ -190,3 +190,40 @@ def test_nothing_is_written_without_changes(path: Path) -> None:
         assert content_of(z) == content_of(ARRAYS)
         z.flush()
     assert path.read_bytes() == before
+
+
+def test_versions_of_an_archive(path: Path) -> None:
+    (only,) = bp.versions(path)
+    assert (only.number, only.narrays, only.shape, only.dtype) == (0, len(ARRAYS), None, None)
+    copies: list[dict[str, Any]] = []
+    x = np.arange(3000.0)
+    with bp.open(path, "r+", keep=3) as z:
+        for number in range(6):
+            if number % 2:
+                z["x"][10 * number] = -1
+            else:
+                z[f"n{number}"] = x[: 100 * number]
+                z["x"] = x
+            z.flush()
+            copies.append({name: array[...] for name, array in z.items()})
+    found = bp.versions(path)
+    assert [each.number for each in found] == [3, 4, 5, 6]
+    assert [each.narrays for each in found] == [len(each) for each in copies[2:]]
+    for version, copy in zip(found, copies[2:], strict=True):
+        with bp.open(path, version=version.number) as z:
+            assert content_of(z) == content_of(copy)
+            z.refresh()
+            assert content_of(z) == content_of(copy)
+        with bp.open(f"{path}::/x", version=version.number) as a:
+            np.testing.assert_array_equal(a[...], copy["x"])
+    report = bp.verify(path)
+    assert report.ok, report
+    with pytest.raises(bp.exceptions.NotFoundError, match="no version 2: the file has 3 to 6"):
+        bp.open(f"{path}::/x", version=2)
+    with bp.open(path, "r+", keep=0):
+        pass
+    (only,) = bp.versions(path)
+    assert (only.number, only.narrays) == (7, len(copies[-1]))
+    bp.compact(path)
+    (only,) = bp.versions(path)
+    assert (only.number, only.narrays) == (0, len(copies[-1]))

@@ -153,7 +153,7 @@ def test_a_file_of_version_3_keeps_from_its_first_change_on(path: Path) -> None:
     x = np.zeros(1000)
     bp.save(path, x, chunks=100)
     (only,) = bp.versions(path)
-    assert (only.number, only.shape, only.dtype, only.nbytes) == (0, (1000,), x.dtype, 8000)
+    assert (only.number, only.narrays, only.shape, only.dtype) == (0, 1, (1000,), x.dtype)
     assert only.cbytes == path.stat().st_size
     assert only.time is not None
     for version in (-1, 0):
@@ -254,6 +254,42 @@ def test_a_reader_keeps_a_version_that_expires(path: Path, reopens: bool) -> Non
         reader.close()
     file.close()
     assert bp.verify(path).ok
+
+
+def test_a_reader_of_a_kept_version_blocks_no_space(path: Path) -> None:
+    _changed(path, 3, 5)
+    sizes = []
+    reader = bp.open(path, version=-2)
+    for number in range(60):
+        with bp.open(path, "r+") as a:
+            a[number % 40] = _random(number, 100)
+        before, reader = reader, bp.open(path, version=-2)
+        before.close()
+        sizes.append(path.stat().st_size)
+    assert sizes[-1] < 1.2 * sizes[20]
+
+
+def test_a_version_that_expires_while_it_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _changed(path, 2, 5)
+    hold = FileSource.hold
+    changed: Copies = []
+
+    def changed_before(source: FileSource, sequence: int) -> bool:
+        if not changed:
+            with bp.open(path, "r+") as a:
+                for number in range(3):
+                    a[0] += number + 1
+                    a.flush()
+                    changed.append(a[...])
+        return hold(source, sequence)
+
+    monkeypatch.setattr(FileSource, "hold", changed_before)
+    with pytest.raises(NotFoundError, match="no version 4: the file has 7 to 9"):
+        bp.open(path, version=4)
+    changed.clear()
+    np.testing.assert_array_equal(bp.open(path, version=-3)[...], changed[0])
 
 
 def test_the_space_of_versions_comes_back(path: Path) -> None:
