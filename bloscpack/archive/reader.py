@@ -149,22 +149,17 @@ class Archive(MutableMapping[str, Array]):
     @property
     def cbytes(self) -> int:
         """Size of the file in bytes."""
-        return (
-            self._opened_members().source.size() if self._changes is None else self._changes.cbytes
-        )
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the file was changed since `savez` wrote it, or can be without another copy."""
-        return self._changes is not None or self._members.commit is not None
-
-    @property
-    def dead_nbytes(self) -> int:
-        """Bytes of the file that no array uses any more; 0 for a file that was never changed."""
         if self._changes is not None:
-            return self._changes.dead_nbytes
+            return self._changes.log.size()
+        return self._opened_members().source.size()
+
+    @property
+    def dead_nbytes(self) -> int | None:
+        """Bytes of the file that no array uses any more; None if the file was never changed."""
+        if self._changes is not None:
+            return self._changes.log.dead_nbytes
         commit = self._members.commit
-        return 0 if commit is None else commit.dead
+        return None if commit is None else commit.dead
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -258,7 +253,7 @@ class Archive(MutableMapping[str, Array]):
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in order."""
-        return iter(self._members.named if self._changes is None else [*self._changes])
+        return iter(self._members.named if self._changes is None else [*self._changes.log])
 
     def __len__(self) -> int:
         """Return the number of arrays."""
@@ -266,7 +261,7 @@ class Archive(MutableMapping[str, Array]):
 
     def __contains__(self, name: object) -> bool:
         """Return whether an array has this name, without opening it."""
-        return name in (self._members.named if self._changes is None else self._changes)
+        return name in (self._members.named if self._changes is None else self._changes.log)
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return the names, for completion in IPython and notebooks."""

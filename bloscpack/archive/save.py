@@ -380,7 +380,7 @@ def compact_archive(path: Path, *, progress: Progress | None = None) -> None:
     """
     # The lock keeps writers away, but lets the new file replace this one.
     with replacing(disk.target_of(path)), Archive(FileSource(path)) as archive:
-        if not archive.is_changed:
+        if archive.dead_nbytes is None:
             return
         total, done = sum(array.nbytes for array in archive.values()), 0
 

@@ -48,7 +48,7 @@ class ArrayChanges(WritableArray):
         params = params_of(container)  # before there is a handle that would have to be closed
         grid = container.grid
         self._chunk_size = container.chunk_size
-        super().__init__(file, described, container.metadata, path, self._chunk_size)
+        super().__init__(file.log, described, container.metadata, path, self._chunk_size)
         self.shape = described[1]
         itemsize = self.dtype.itemsize
         if itemsize and self._chunk_size % itemsize:
@@ -396,7 +396,7 @@ class ArrayChanges(WritableArray):
 
     def reading(self) -> AbstractContextManager[Any]:
         """Return the lock, as chunks move when others are written; raises LockedError in a fork."""
-        self._changing.check_mine()
+        self._file.check_mine()
         return self._lock
 
     def view(self, *, verify: Verify) -> Container:

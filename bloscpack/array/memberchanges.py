@@ -71,6 +71,8 @@ class ArchiveChanges:
 
     Attributes
     ----------
+    log : ChangingLog
+        The file; the names of its arrays in order.
     path : str
         Path of the file.
     attrs : dict
@@ -79,7 +81,7 @@ class ArchiveChanges:
 
     def __init__(self, log: ChangingLog, path: str, *, nthreads: int | None) -> None:
         self._is_open = False  # until everything is known
-        self._log = log
+        self.log = log
         self.path = path
         self._nthreads = nthreads
         self._is_broken = False
@@ -102,24 +104,6 @@ class ArchiveChanges:
         with closed_on_error(log, os.fspath(path)):
             return cls(log, os.fspath(path), nthreads=nthreads)
 
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names, in order."""
-        return iter(self._log)
-
-    def __contains__(self, name: object) -> bool:
-        """Return whether an array has this name."""
-        return name in self._log
-
-    @property
-    def cbytes(self) -> int:
-        """Size of the file in bytes."""
-        return self._log.size()
-
-    @property
-    def dead_nbytes(self) -> int:
-        """Bytes of the file that no array uses, as of the last commit."""
-        return self._log.dead_nbytes
-
     def changes(self, name: str) -> MemberChanges:
         """Return an array for changes.
 
@@ -134,14 +118,14 @@ class ArchiveChanges:
             if found is None:
                 path = f"{self.path}::/{name}"
                 found = self._changes[name] = MemberChanges(
-                    self._log.array(name), path, self, nthreads=self._nthreads
+                    self.log.array(name), path, self, nthreads=self._nthreads
                 )
             return found
 
     def put(self, name: str, container: Container) -> None:
         """Add an array, or replace one, which keeps its place."""
         with self._alone(), self._breaks_on_error():
-            self._log.put(check_name(name), container)
+            self.log.put(check_name(name), container)
             self._forget(name)
 
     def remove(self, name: str) -> None:
@@ -149,7 +133,7 @@ class ArchiveChanges:
         with self._alone():
             self._check_name(name)
             with self._breaks_on_error():
-                self._log.remove(name)
+                self.log.remove(name)
                 self._forget(name)
 
     def rename(self, old: str, new: str) -> None:
@@ -166,16 +150,16 @@ class ArchiveChanges:
             self._check_name(old)
             if check_name(new) == old:
                 return
-            if new in self:
+            if new in self.log:
                 raise ValueError(f"there is an array {new!r:.80} already")
             with self._breaks_on_error():
-                self._log.rename(old, new)
+                self.log.rename(old, new)
             if old in self._changes:
                 self._changes[new] = self._changes.pop(old)
 
     def _check_name(self, name: Any) -> None:
-        if name not in self:
-            names = dict.fromkeys(self)
+        if name not in self.log:
+            names = dict.fromkeys(self.log)
             raise NotFoundError(f"no array {name!r:.80}; there are: {first_names(names)}").at(
                 path=self.path
             )
@@ -193,16 +177,12 @@ class ArchiveChanges:
                 for array in self._changes.values():
                     array.stage()
                 if attrs != self._committed:
-                    self._log.set_attrs(self.attrs)
-                self._log.commit()
+                    self.log.set_attrs(self.attrs)
+                self.log.commit()
             self._committed = attrs
             for array in self._changes.values():
                 if array.handle is not None:
                     array.handle._is_seen = False  # it reads the file as of an older state
-
-    def mark_changed(self) -> None:
-        """Write the file on the next commit, even if nothing has changed."""
-        self._log.begin()
 
     def fail(self) -> None:
         """Refuse further changes, which `close` forgets."""
@@ -215,7 +195,7 @@ class ArchiveChanges:
                 return
             broken = self._is_broken or any(each.is_broken for each in self._changes.values())
             try:
-                if self._log.is_mine and not broken:
+                if self.log.is_mine and not broken:
                     self.flush()
             finally:
                 self.abandon()
@@ -226,10 +206,10 @@ class ArchiveChanges:
             self._is_open = False
             for array in self._changes.values():
                 array.release()
-            self._log.close()
+            self.log.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_is_open", False) and self._log.is_mine:
+        if getattr(self, "_is_open", False) and self.log.is_mine:
             outcome = "the file is as of the last flush, and changes since are lost"
             try:
                 warn_unclosed("archive", self.path, outcome, self)
@@ -238,13 +218,13 @@ class ArchiveChanges:
 
     def _lock(self) -> Any:
         # A thread that a forked child does not have may hold its copy of the lock.
-        return self._log.lock if self._log.is_mine else nullcontext()
+        return self.log.lock if self.log.is_mine else nullcontext()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the lock of the open file."""
-        self._log.check_mine()
-        with self._log.lock:
+        self.log.check_mine()
+        with self.log.lock:
             if not self._is_open:
                 raise ValueError("I/O operation on a closed bloscpack.Archive: open the file again")
             yield
@@ -266,5 +246,5 @@ def make_changeable(path: Any) -> None:
     """Make a log of a new archive."""
     file = ArchiveChanges.open(path)
     with closed_on_error(file):
-        file.mark_changed()
+        file.log.begin()
     file.close()

@@ -14,7 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Write each file again without what was removed from it, and replace it when "
         "the new one is complete. Stored chunks are copied as they are."
     )
-    parser.add_argument("files", metavar="FILE", nargs="+", help="frame store, array, or pattern")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="frame store, array, archive, or pattern"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,9 +8,11 @@ from .console.status import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Give a clip of a frame store another id; it keeps its place."
-    parser.add_argument("part", metavar="FILE::/OLD", help="clip of a frame store")
-    parser.add_argument("name", metavar="NEW", help="new id, which no other clip may have")
+    parser.description = (
+        "Give a clip of a frame store, or an array of an archive, another name; it keeps its place."
+    )
+    parser.add_argument("part", metavar="FILE::/OLD", help="clip or array")
+    parser.add_argument("name", metavar="NEW", help="new name, which no other may have")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,10 +9,11 @@ from .console.status import ExitCode, UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Remove clips of frame stores. All clips of a file are removed in one step, or none. Their "
-        "space is given back where the system can do so; 'blpk compact' gives back the rest."
+        "Remove clips of frame stores, or arrays of archives. All parts of a file are removed in "
+        "one step, or none. Their space is given back where the system can do so; 'blpk compact' "
+        "gives back the rest."
     )
-    parser.add_argument("parts", metavar="FILE::/NAME", nargs="+", help="clip of a frame store")
+    parser.add_argument("parts", metavar="FILE::/NAME", nargs="+", help="clip or array")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -161,15 +161,20 @@ class ChangingLog:
         if not self.is_mine:
             raise forked_error(self._pid, self._name)
 
+    @property
+    def is_published(self) -> bool:
+        """Whether the file exists under its final name: always, as it was opened there."""
+        return True
+
     def size(self) -> int:
         """Return the size of the file in bytes, as of the last commit or later."""
         return self._file.size()
 
     @property
-    def dead_nbytes(self) -> int:
-        """Bytes of the file that no array uses."""
+    def dead_nbytes(self) -> int | None:
+        """Bytes of the file that no array uses; None if it was never changed."""
         commit = self._log.commit if self._log else None
-        return commit.dead if commit else 0
+        return commit.dead if commit else None
 
     # Nodes.
 
@@ -375,23 +380,9 @@ class ChangingFile:
         self._rows: ChangingTree | None = None
 
     @property
-    def is_mine(self) -> bool:
-        """Whether this process opened the file."""
-        return self.log.is_mine
-
-    def check_mine(self) -> None:
-        """Check that this process opened the file; raises LockedError."""
-        self.log.check_mine()
-
-    @property
     def is_keep_new(self) -> bool:
         """Whether a commit is needed, as the file does not say yet how many of them to keep."""
         return not self.log.is_archive and self.log.is_keep_new
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the file exists under its final name: always, as it was opened there."""
-        return True
 
     def begin(self) -> tuple[LogWriter, ChangingTree]:
         """Return the log, which another file becomes, and the rows of the chunks."""

@@ -18,9 +18,9 @@ def compact(path: Path, *, progress: ProgressOption = None) -> None:
     Parameters
     ----------
     path : str or PathLike
-        A frame store, or an array that was changed, which becomes the file that `save` writes. It
-        is replaced only when the new file is complete and durable. Stored chunks are copied as they
-        are.
+        A frame store; or an array or an archive that was changed, which becomes the file that
+        `save` or `savez` writes. It is replaced only when the new file is complete and durable.
+        Stored chunks are copied as they are.
     progress : bool, callable or object with ``update``, optional
         True draws a bar; a function is called with (bytes done, bytes in all).
 

@@ -76,7 +76,8 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     mode : {"r", "a", "r+"}, default "r"
         Read; read and append rows; or read and change everything, for which a file of format
         version 3 becomes one of version 4 that bloscpack 0.16 refuses (`compact` makes one of
-        version 3 again). "a" and "r+" need a path and allow only one handle at a time.
+        version 3 again). An archive is opened in mode "r" or "r+", and its arrays can be added,
+        replaced and deleted. "a" and "r+" need a path and allow only one handle at a time.
     verify : bool or "always", default True
         Compare the checksum of each chunk once, the first time it is read; at every read
         ("always"); or never (False).

@@ -364,7 +364,7 @@ def _unpack_extension(view: BytesLike, known_features: int) -> tuple[int, int]:
             offset=MAX_HEADER_SIZE - len(digest),
         )
     unknown = incompatible & ~known_features
-    if unknown in (FEATURE_FRAMES, FEATURE_ARCHIVE):
+    if unknown in (FEATURE_FRAMES, FEATURE_ARCHIVE, FEATURE_ARCHIVE | FEATURE_LOG):
         raise wrong_kind(view, "an array")
     if unknown:
         raise UnsupportedError(

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,3 +90,31 @@ def test_verify_and_recover(server: FileServer, tmp_path: object) -> None:
     assert bp.verify(server.url("large")).ok
     assert bp.recover(server.url("large"), f"{tmp_path}/a.blp").ok
     assert bp.verify(server.url("large") + "::/a").nchunks == 30
+
+
+def test_changed_archives(server: FileServer, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    bp.savez(path, SMALL, changeable=True)
+    server.files["/changed"] = path.read_bytes()
+    server.clear()
+    with bp.open(server.url("changed")) as archive:
+        assert content_of(archive) == content_of(SMALL)
+        pickled = pickle.dumps(archive["small 3"])
+    assert len(server.log) == 1
+    assert pickle.loads(pickled)[0] == 3
+    assert bp.open(f"{server.url('changed')}::/small 2")[0] == 2
+    bp.savez(path, LARGE, chunks=10)
+    with bp.open(path, "r+") as archive:
+        archive["more"] = np.arange(3)
+    server.files["/changed"] = path.read_bytes()
+    server.clear()
+    with bp.open(server.url("changed")) as archive:
+        assert list(archive) == [*LARGE, "more"]
+        assert len(server.log) == 2, "the first 64 KiB, and the group"
+        array = archive["b"]
+        assert len(server.log) == 2, "the group has the front of each array"
+        assert array[100].tolist() == LARGE["b"][100].tolist()
+        assert len(server.log) <= 4, "a page and a chunk"
+    assert bp.verify(server.url("changed")).ok
+    with pytest.raises(FileChangedError):
+        pickle.loads(pickled)[0]

@@ -69,6 +69,23 @@ def test_wrong_use(blpk: Blpk, store: Path) -> None:
     assert ids(store) == ["walk", "run", "jump"]
 
 
+def test_arrays_of_an_archive(blpk: Blpk, tmp_path: Path) -> None:
+    bp.savez("x.blp", {name: np.arange(10) for name in "abc"})
+    before = Path("x.blp").stat().st_size
+    assert blpk("rm", "x.blp::/b", "x.blp::/missing").code == 1
+    assert list(bp.Archive("x.blp")) == ["a", "b", "c"], "none of them was removed"
+    assert blpk("rm", "x.blp::/b").code == 0
+    assert blpk("mv", "x.blp::/a", "z").code == 0
+    assert blpk("mv", "x.blp::/z", "c").code != 0
+    assert list(bp.Archive("x.blp")) == ["z", "c"]
+    assert blpk("set", "x.blp::/z", "3", "77").code == 0
+    assert bp.load("x.blp::/z")[3] == 77
+    assert "not in use: " in blpk("info", "x.blp").out
+    assert blpk("compact", "x.blp").code == 0
+    assert Path("x.blp").stat().st_size < before
+    assert blpk("verify", "x.blp").code == 0
+
+
 @pytest.mark.parametrize(
     ("selection", "value", "index", "expected"),
     [

@@ -19,7 +19,7 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
                 sizes = {"nbytes": array.nbytes, "cbytes": array.cbytes}
                 fields = array_fields(array.shape, array.dtype, array.is_fortran)
                 arrays.append({"name": key, **fields, **sizes})
-        cbytes, attrs = archive.cbytes, archive.attrs
+        cbytes, attrs, dead = archive.cbytes, archive.attrs, archive.dead_nbytes
     nbytes = sum(each["nbytes"] for each in arrays)
     return Description(
         {
@@ -29,6 +29,7 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             "ratio": nbytes / cbytes,
             "format_version": 4,
             "attrs": attrs,
+            "dead_nbytes": dead,
             "arrays": arrays,
         },
         (
@@ -37,6 +38,7 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             ("decoded", exact_size_text(nbytes)),
             ("stored", exact_size_text(cbytes)),
             ("ratio", f"{nbytes / cbytes:.2f}"),
+            ("not in use", None if dead is None else exact_size_text(dead)),
             ("attrs", attrs_text(attrs)),
             ("format", "version 4, read by bloscpack 1.0 and later, not 0.16"),
         ),
