@@ -76,6 +76,9 @@ settings.register_profile("dev", deadline=None, max_examples=1000)
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--hypothesis-profile", None):
         settings.load_profile("all" if config.getoption("--all") else "light")
+    # Of xarray's own tests, which a test of ours runs.
+    for marker in ("asyncio", "flaky", "network", "skip_if_param", "skip_with_dask_array"):
+        config.addinivalue_line("markers", marker)
     # They would make tests of damage fail; tests of the warnings enable them.
     config.addinivalue_line("filterwarnings", "ignore::bloscpack.exceptions.BloscpackWarning")
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..array.attrs import plain
 from ..array.axislabels import (
     COORDINATE,
@@ -13,8 +11,8 @@ from ..array.axislabels import (
     Labels,
     Store,
     as_json,
+    as_text,
     is_decoded_by,
-    is_equal,
     is_same_coord,
     packed_attrs,
 )
@@ -52,10 +50,8 @@ class CoordArrays:
         what = f"coords[{name!r:.80}].attrs"
         coord = coord._replace(attrs=as_json(what, dict(coord.attrs)))
         if name not in self._found:
-            values = coord.values
-            if values.dtype.kind in "OT":
-                values = np.array(values.tolist()).reshape(values.shape)
-            if name in self._archive or not is_equal(coord.values, values):
+            values = as_text(coord.values)
+            if name in self._archive or values.dtype.kind in "OT":
                 return None
             attrs = {"dims": list(coord.dims), COORDINATE: True, **packed_attrs(coord.attrs)}
             self._write(name, values, attrs)

@@ -486,7 +486,8 @@ def unlabelled(value: Any, store: Store | None = None) -> tuple[Any, dict[str, A
             )
         if any(is_decoded_by(each) for each in (attrs, *(each for _, _, each in coords.values()))):
             attrs[DECODED] = True
-        return value.data, pack_labels(value.name, value.dims, value.shape, coords, attrs, store)
+        packed = pack_labels(value.name, value.dims, value.shape, coords, attrs, store)
+        return value.data if value.dtype.kind not in "OT" else as_text(value.values), packed
     if is_dataset(value):
         attrs = dict(as_json("attrs", dict(value.attrs)))
         return value, attrs | {DECODED: True} if "coordinates" in attrs else attrs
@@ -610,6 +611,14 @@ def is_same_items(one: AnyArray, two: AnyArray) -> bool:
 def is_same_json(one: Any, two: Any) -> bool:
     """Return whether JSON values are equal, and 1 is not 1.0."""
     return json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
+
+
+def as_text(values: AnyArray) -> AnyArray:
+    """Return text of variable size in a type of fixed size; other values as they are."""
+    if values.dtype.kind in "OT" and all(isinstance(each, str) for each in values.ravel()):
+        found = np.array(values.tolist(), "U").reshape(values.shape)
+        return found if is_equal(values, found) else values
+    return values
 
 
 def is_equal(one: AnyArray, other: AnyArray) -> bool:

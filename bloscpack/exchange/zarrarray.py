@@ -212,7 +212,7 @@ def _fill_attr(array: Any, attrs: Mapping[str, Any], lost: list[str], of: str) -
     dtype, fill, found = array.dtype, array.fill_value, dict[str, Any]()
     if "_FillValue" in attrs:
         found["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
-    if fill is None or (dtype.kind == "T" and not fill):
+    if fill is None or (dtype.kind == "T" and not fill) or (dtype.kind in "mM" and np.isnat(fill)):
         return found
     if array.metadata.zarr_format == 2 and dtype.kind in "biufSU":
         # For xarray it is a missing value, and not the one of the attributes.

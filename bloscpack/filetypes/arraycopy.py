@@ -30,7 +30,7 @@ from ..storage.newfile import NewFile
 from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import committed
 from ..types import AnyArray
-from .arrayfile import Add, ArrayFormat, ArrayWriter
+from .arrayfile import Add, ArrayFormat, ArrayWriter, label_or
 from .arraysource import PART_NBYTES, ArraySource, Rows, SeveralArrays
 from .copyjob import CopyJob
 from .identify import no_archive
@@ -235,7 +235,7 @@ _ARCHIVE = ArrayFormat(
     open_archive,
     _writing_archive,
     _rounded,
-    place=lambda source: "arr_0",
+    place=label_or("arr_0"),
     is_safe=_is_name,
     has_groups=False,
 )

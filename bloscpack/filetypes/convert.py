@@ -367,11 +367,14 @@ def _opened(
     found = stack.enter_context(reader.read(src, inner, nthreads=job.nthreads))
     if not reader.is_array or found.nbytes is not None:
         return found
-    names, is_one = found.names, bool(inner or job.inner)
-    if not (is_one or (len(names) == 1 and not reader.is_mapping)):
+    names = found.names
+    if not (inner or job.inner):
         target = _target_of_several(to, job)
-        if (names or reader.is_mapping) and (target.has_names or not target.is_array):
-            return found
+        if len(names) != 1 or reader.is_mapping:
+            if (names or reader.is_mapping) and (target.has_names or not target.is_array):
+                return found
+        elif found.attrs and target.has_names and _target(to, None, job, is_array=True) is target:
+            return found  # with a place for the attrs of the file
     name = only(names, reader.kinds[0].name, src.name)
     job.note(found)
     job.leave_out(*attributes(found.attrs))

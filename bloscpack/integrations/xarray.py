@@ -136,7 +136,7 @@ class DataArrayAccessor:
                 )
             variables = _Variables(set())
             variables.add(before, labels)
-            target = variables.dataset({}, None, None, None)[labels.name]
+            target = variables.dataset({})[labels.name]
             dims = target.dims
             if sorted(map(str, self._array.dims)) != sorted(dims) or len({*dims}) < len(dims):
                 raise ValueError(f"the array has dims {self._array.dims}, the file {dims}")
@@ -202,6 +202,8 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         "mask_and_scale",
         "decode_times",
         "decode_coords",
+        "decode_timedelta",
+        "concat_characters",
         "group",
         "verify",
         "storage_options",
@@ -217,6 +219,8 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         mask_and_scale: bool | None = None,
         decode_times: bool | None = None,
         decode_coords: bool | str | None = None,
+        decode_timedelta: Any = None,
+        concat_characters: bool | None = None,
         group: str | None = None,
         verify: Verify = True,
         storage_options: Mapping[str, Any] | None = None,
@@ -240,8 +244,14 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         decode_coords : bool or "all", optional
             Whether variables that the attrs name as coordinates are coordinates; by default those
             of ``coordinates`` are, except in a DataArray or Dataset that was saved.
+        decode_timedelta : bool or coder, optional
+            Whether numbers with a unit of time are timedeltas; by default only those that xarray
+            has written from timedeltas are.
+        concat_characters : bool, default False
+            Whether the last axis of arrays of single characters, as netCDF has them, becomes text.
         group : str, optional
-            Only arrays of an archive with names ``group/...``, by the rest of their names.
+            Only arrays of an archive with names ``group/...``, by the rest of their names; "/" for
+            those without a group.
         verify, storage_options
             As for `bloscpack.open`.
 
@@ -273,7 +283,14 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
                 raise ValueError("group is for an archive, not for a file of one array")
             else:
                 variables.add(opened, _labels(opened, name=name, dims=dims))
-            dataset = variables.dataset(attrs, mask_and_scale, decode_times, decode_coords)
+            dataset = variables.dataset(
+                attrs,
+                mask_and_scale=mask_and_scale,
+                decode_times=decode_times,
+                decode_coords=decode_coords,
+                decode_timedelta=decode_timedelta,
+                concat_characters=concat_characters,
+            )
         dataset.set_close(opened.close)
         return dataset
 
@@ -352,10 +369,15 @@ class _Variables:
 
     def add_all(self, archive: Archive, group: str | None) -> dict[str, Any]:
         """Add the arrays of an archive, or of a group of it, and return its attrs."""
-        prefix, attrs = f"{group}/" if group else "", plain(archive.attrs)
-        arrays = {name: archive[name] for name in archive if name.startswith(prefix)}
-        if group is not None and not arrays and f"/{group}" not in attrs:
+        attrs = plain(archive.attrs)
+        path = None if group is None else group.strip("/")
+        prefix = f"{path}/" if path else ""
+        names = [name for name in archive if name.startswith(prefix)]
+        if path == "":
+            names = [name for name in names if "/" not in name]
+        elif path and not names and f"/{path}" not in attrs:
             raise NotFoundError(f"no group {group!r:.80} in the archive")
+        arrays = {name: archive[name] for name in names}
         sizes: dict[str, int] = {}
         coords = {}
         for place, array in arrays.items():
@@ -378,7 +400,10 @@ class _Variables:
                 self._add_coord(
                     name, Coord(found.dims, array, found.attrs), name, not found.is_decoded
                 )
-        return attrs if group is None else dict(attrs.get(f"/{group}", {}))
+        if path is None:
+            return attrs  # type: ignore[no-any-return]
+        found = attrs.get(f"/{path}", {}) if path else attrs
+        return {key: value for key, value in found.items() if key[:1] != "/"}
 
     def _add_coord(self, key: str, coord: Coord, host: str, is_raw: bool) -> None:
         if key in self._dropped:
@@ -396,9 +421,12 @@ class _Variables:
     def dataset(
         self,
         attrs: dict[str, Any],
-        mask_and_scale: bool | None,
-        decode_times: bool | None,
-        decode_coords: bool | str | None,
+        *,
+        mask_and_scale: bool | None = None,
+        decode_times: bool | None = None,
+        decode_coords: bool | str | None = None,
+        decode_timedelta: Any = None,
+        concat_characters: bool | None = None,
     ) -> xr.Dataset:
         """Return the dataset, whose items and times are decoded if they are raw."""
         for key in self._data.keys() & self._coords:
@@ -421,16 +449,19 @@ class _Variables:
         coords = {*self._coords}
         for is_raw in (True, False):
             some = {name: each for name, (each, raw) in found.items() if raw is is_raw}
-            if any(is_decoded_by(each.attrs) for each in some.values()):
+            if concat_characters or any(is_decoded_by(each.attrs) for each in some.values()):
                 times = is_raw if decode_times is None else decode_times
+                timedeltas = decode_timedelta
+                if timedeltas is None:
+                    timedeltas = _TIMEDELTAS if times else False
                 some, _, names = xr.conventions.decode_cf_variables(
                     some,
                     {},
-                    concat_characters=False,
+                    concat_characters=bool(concat_characters),
                     mask_and_scale=is_raw if mask_and_scale is None else mask_and_scale,
                     decode_times=times,
                     decode_coords=is_raw if decode_coords is None else decode_coords,
-                    decode_timedelta=_TIMEDELTAS if times else False,
+                    decode_timedelta=timedeltas,
                 )
                 coords |= names
             variables |= some

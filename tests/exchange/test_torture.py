@@ -296,12 +296,10 @@ def make_zarr(path: Path, zarr_format: int) -> None:
 
 ZARR2_LOST = {
     "fill value (-0+1j) of 'complex'",
-    "fill value NaT of 'when'",
     "attribute '_FillValue' beside the fill value of 'beside'",
 }
 ZARR3_LOST = {
     "fill value (-0+1j) of 'complex'",
-    "fill value NaT of 'when'",
     "fill value nan of 'nan'",
     "fill value -0.0 of 'negative'",
     "fill value 7 of 'filled'",

@@ -1,0 +1,72 @@
+"""xarray's own tests of backends, on datasets that are written by their accessor."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+xr = pytest.importorskip("xarray")
+pytestmark = pytest.mark.usefixtures("_expected")
+kit = pytest.importorskip("xarray.tests.test_backends", exc_type=ImportError)
+pytest.importorskip("dask.array")
+BloscpackBackend = pytest.importorskip("bloscpack.integrations.xarray").BloscpackBackend
+
+# Tests that do not pass, and why.
+REASONS = {
+    "test_write_store": "it writes through a store, which only formats have that xarray writes",
+    "test_load_async": "reading is not asynchronous",
+    "test_roundtrip_None_variable": "names are text",
+    "test_roundtrip_object_dtype": "text beside missing values is refused",
+    "test_roundtrip_stringdtype_nulls": "text beside missing values is refused",
+    "test_roundtrip_string_encoded_characters": "encoding is not stored",
+    "test_roundtrip_numpy_datetime_data": "encoding is not stored",
+    "test_roundtrip_coordinates_with_space": "it expects a warning that the coordinate is lost",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+class TestDatasets(kit.DatasetIOBase):  # type: ignore[misc]
+    engine = "bloscpack"
+
+    @pytest.fixture(params=["s", "ns"])
+    def time_unit(self, request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+    @pytest.fixture(params=[True, False])
+    def use_dask(self, request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+    @pytest.fixture
+    def _expected(self, request: pytest.FixtureRequest) -> None:
+        reason = REASONS.get(request.function.__name__)
+        if reason:
+            request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+
+    @contextmanager
+    def create_store(self) -> Iterator[Any]:
+        yield None
+
+    def save(self, dataset: Any, path: Any, **options: Any) -> Any:
+        return dataset.blp.save(path, **options)
+
+    @contextmanager
+    def open(self, path: Any, **options: Any) -> Iterator[Any]:
+        with xr.open_dataset(path, engine=BloscpackBackend, **options) as dataset:
+            yield dataset
+
+    @contextmanager
+    def roundtrip(
+        self,
+        data: Any,
+        save_kwargs: Any = None,
+        open_kwargs: Any = None,
+        allow_cleanup_failure: bool = False,
+    ) -> Iterator[Any]:
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "a.blp")
+            self.save(data, path, **(save_kwargs or {}))
+            with self.open(path, **(open_kwargs or {})) as dataset:
+                yield dataset
