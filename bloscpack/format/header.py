@@ -288,10 +288,10 @@ def unpack_header_of(view: BytesLike, feature: int, kind: str) -> Header:
     UnsupportedError
         The version or a feature is not supported.
     """
-    header = Header.unpack(view, known_features=feature)
-    if header.features != feature:
+    known = FEATURE_FRAMES | FEATURE_ARCHIVE | FEATURE_LOG | ARRAY_FEATURES
+    if not Header.unpack(view, known_features=known).features & feature:
         raise wrong_kind(view, kind)
-    return header
+    return Header.unpack(view, known_features=feature)
 
 
 def is_log(view: BytesLike) -> bool:

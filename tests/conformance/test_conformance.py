@@ -118,7 +118,7 @@ def test_the_reader_on_the_page_finds_the_chunks(
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     reader: dict[str, Any] = {}
     exec(code, reader)
-    front, chunks = reader["chunks_of"](data_of(name))
+    front, chunks = reader["arrays_of"](data_of(name))[""]
     assert front.startswith(b"blpk")
     assert [
         chunk[: said["cbytes"]].hex() + said["digest"]

@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import bloscpack as bp
-from bloscpack.exceptions import FileChangedError, FormatError, LockedError, NotFoundError
+from bloscpack.exceptions import (
+    FileChangedError,
+    FormatError,
+    LockedError,
+    NotFoundError,
+    WrongKindError,
+)
 from bloscpack.frames.store import segments as index_module
 from bloscpack.frames.store import writer as writer_module
 from bloscpack.frames.store.format import Tail
@@ -693,3 +699,11 @@ def test_unchanged_stores_have_no_changes(tmp_path: Path) -> None:
     assert (tmp_path / "a.blp").read_bytes() == data
     with bp.frames.open(tmp_path / "a.blp") as store:
         check(store, 0, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("options", [{"codec": "auto"}, {"changeable": True}])
+def test_an_array_of_format_version_4_is_not_a_store(tmp_path: Path, options: Any) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(90.0).reshape(30, 3), **options)
+    for mode in ("r", "a"):
+        with pytest.raises(WrongKindError, match="file of an array or bytes, not a frame store"):
+            bp.frames.open(tmp_path / "a.blp", mode)

@@ -5,14 +5,13 @@ import { openAsBlob } from "node:fs";
 import { createInterface } from "node:readline";
 import { Archive } from "../../bloscpack/view/page/format/archive.js";
 import { BlpArray } from "../../bloscpack/view/page/format/array.js";
-import { Container } from "../../bloscpack/view/page/format/container.js";
 import { ReadError } from "../../bloscpack/view/page/format/errors.js";
 import { BlobSource, HttpSource } from "../../bloscpack/view/page/format/source.js";
 
 const failed = (error) => (error instanceof ReadError ? { error: error.kind, text: error.message } : { bug: error.stack });
 
 async function openMember(archive, number) {
-  const file = await Container.open(await archive.openMember(number)), array = BlpArray.of(file);
+  const file = await archive.openMember(number), array = BlpArray.of(file);
   if (!array) throw new ReadError("format", "not an array");
   const { dtype, shape, isFortran, attrs } = array, opened = archive.source.nrequests;
   const sha256 = createHash("sha256").update(await array.read()).digest("hex");

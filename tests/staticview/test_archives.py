@@ -109,3 +109,57 @@ def test_a_member_that_is_not_an_array_is_refused(tmp_path: Path, content: str) 
     path.write_bytes(front + new.pack() + data + pack_index([new], new.end))
     (found,) = read_archives([{"path": str(path)}])
     assert found["members"][0]["error"] == "unsupported", found
+
+
+def _changed(path: Path) -> dict[str, np.ndarray]:
+    """Write an archive, and change it in several commits; return what it holds."""
+    arrays = {name: np.arange(600.0).reshape(60, 10) + ord(name) for name in "abc"}
+    bp.savez(path, arrays, chunks=7, attrs={"title": "x"})
+    with bp.open(path, "r+") as z:
+        del z["a"], arrays["a"]
+        z["b"][3:20] = arrays["b"][3:20] = -1
+        z.flush()
+        arrays["n/\u00f1"] = np.asfortranarray(np.arange(2400, dtype=">i2").reshape(40, 60))
+        arrays[""] = np.array(7, "i8")
+        for name in ("n/\u00f1", ""):
+            z[name] = arrays[name]
+        z.flush()
+        for n in range(300):  # more than a group
+            arrays[f"many{n}"] = z[f"many{n}"] = np.full(3, n)
+    return arrays
+
+
+def test_a_log_of_several_arrays(tmp_path: Path) -> None:
+    arrays = _changed(tmp_path / "a.blp")
+    with bp.open(tmp_path / "a.blp", "r+") as z:
+        z.attrs["title"] = "y"
+    (found,) = read_archives([{"path": str(tmp_path / "a.blp")}])
+    assert [each["name"] for each in found["members"]] == list(arrays)
+    for each, array in zip(found["members"], arrays.values(), strict=True):
+        assert each["array"]["sha256"] == sha256(array), each
+        assert each["array"]["shape"] == list(array.shape)
+    assert found["attrs"] == {"title": "y"}
+    assert not found["notices"]
+
+
+def test_a_damaged_log_of_several_arrays(tmp_path: Path) -> None:
+    arrays = [sha256(array) for array in _changed(tmp_path / "a.blp").values()]
+    sound, tasks, rng = (tmp_path / "a.blp").read_bytes(), [], Random(3)
+    for number in range(60):
+        damaged = bytearray(sound)
+        damaged[rng.randrange(4352, len(sound)) if number % 2 else rng.randrange(400)] ^= 1
+        path = tmp_path / f"{number}.blp"
+        path.write_bytes(damaged[: rng.randrange(len(sound))] if number % 10 == 0 else damaged)
+        tasks.append({"path": str(path)})
+    errors = 0
+    for each in read_archives(tasks):
+        assert "bug" not in each
+        if "error" in each:
+            errors += 1
+            continue
+        assert len(each["members"]) == len(arrays)
+        for member, digest in zip(each["members"], arrays, strict=True):
+            errors += "error" in member
+            assert "bug" not in member
+            assert member.get("array", {"sha256": digest})["sha256"] == digest
+    assert errors > 10

@@ -1,8 +1,10 @@
 // Archives: several named Bloscpack files in one, each read through a window on the file.
 // Layout: docs/formats/archive.md.
 
-import { isEqual, need, ReadError, safe, viewOf } from "./errors.js";
-import { ARCHIVE, readHeader, readMetadata } from "./header.js";
+import { Container } from "./container.js";
+import { isEqual, nameOf, need, ReadError, safe, viewOf } from "./errors.js";
+import { ARCHIVE, LOG, readHeader, readMetadata } from "./header.js";
+import { readLog } from "./log.js";
 import { PartSource } from "./source.js";
 import { xxh3Digest } from "./xxh3.js";
 
@@ -10,14 +12,23 @@ const TAIL_SIZE = 40, RECORD_SIZE = 40, MAX_NAME = 4096;
 
 export class Archive {
   static async open(source) {
-    const archive = new Archive(), header = readHeader(await source.read(0, Math.min(64, source.size)));
+    const archive = Object.assign(new Archive(), { source, notices: new Set(), metadata: null });
+    let front = source, header = readHeader(await source.read(0, Math.min(64, source.size)));
+    if (header.features & LOG) {
+      // The first node has the header and the metadata of the archive.
+      const nodes = await readLog(source, archive.notices);
+      need(nodes.length && !nodes[0].name, "format", "the log has no node of an archive");
+      ({ front } = nodes.shift());
+      header = readHeader(await front.read(0, Math.min(64, front.size)));
+      need(new Set(nodes.map((node) => node.name)).size === nodes.length, "format", "two arrays of one name");
+      archive.members = nodes;
+    } else archive.members = await readIndex(source);
     need(header.features === ARCHIVE && header.options === 2 && header.checksum === 9 && !header.nchunks, "format",
       "not the header of an archive");
-    Object.assign(archive, { source, header, notices: new Set(), metadata: null });
-    archive.members = await readIndex(source);
+    archive.header = header;
     // No member depends on the metadata.
     try {
-      ({ metadata: archive.metadata } = await readMetadata(source, header, archive.notices));
+      ({ metadata: archive.metadata } = await readMetadata(front, header, archive.notices));
     } catch (error) {
       if (!(error instanceof ReadError)) throw error;
       archive.notices.add(error.message);
@@ -25,11 +36,12 @@ export class Archive {
     return archive;
   }
 
-  // Returns the bytes of a member as a source; a small one is fetched as a whole.
-  openMember(number) {
+  // Opens a member; a small one of an archive that is not a log is fetched as a whole.
+  async openMember(number) {
     const member = this.members[number];
     need(member, "format", `there is no array number ${number}`);
-    return PartSource.open(this.source, member.offset, member.nbytes);
+    if (member.front) return new Container(this.source).openNode(member);
+    return Container.open(await PartSource.open(this.source, member.offset, member.nbytes));
   }
 }
 
@@ -69,12 +81,7 @@ function readRecord(bytes) {
   covered.set(bytes.subarray(0, 32));
   covered.set(bytes.subarray(RECORD_SIZE, end), 32);
   need(isEqual(xxh3Digest(covered), bytes.subarray(32, RECORD_SIZE)), "checksum", "a record of the index is damaged");
-  try {
-    const name = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes.subarray(RECORD_SIZE, end));
-    return { name, at, nbytes, offset: at + end };
-  } catch {
-    throw new ReadError("format", "the name of a member is not UTF-8");
-  }
+  return { name: nameOf(bytes.subarray(RECORD_SIZE, end)), at, nbytes, offset: at + end };
 }
 
 function magicOf(bytes, at) {

@@ -6,21 +6,25 @@ import { bloscHeader, decodeBlosc } from "./blosc.js";
 import { digestOf, NAMES, SIZES } from "./checksum.js";
 import { isEqual, need, ReadError, viewOf } from "./errors.js";
 import { ARCHIVE, ARRAY_CHUNKS, FRAMES, GRID, LOG, readHeader, readMetadata } from "./header.js";
-import { readLog } from "./log.js";
+import { readLog, rowsOf } from "./log.js";
 import { xxh3Digest } from "./xxh3.js";
 
 const MAX_CHUNKS = 1 << 20, MAX_CACHE = 1 << 26, MAX_DECODED = 2 ** 29;
 
 export class Container {
+  constructor(source) {
+    Object.assign(this, { source, notices: new Set(), cache: new Map(), digests: null, metadata: null });
+  }
+
   static async open(source) {
-    const file = new Container();
-    file.source = source;
-    file.notices = new Set();
-    file.cache = new Map();
+    const file = new Container(source);
     const h = file.header = readHeader(await source.read(0, Math.min(64, source.size)));
     need(!(h.features & (FRAMES | ARCHIVE)), "unsupported", "a frame store or an archive, where an array is expected");
-    file.digests = file.metadata = null;
-    if (h.features & LOG) return file.openLog();
+    if (h.features & LOG) {
+      const nodes = await readLog(source, file.notices);
+      need(nodes.length === 1, "format", `${nodes.length} arrays in the log of one`);
+      return file.openNode(nodes[0]);
+    }
     let at = h.size;
     if (h.options & 2) ({ metadata: file.metadata, end: at } = await readMetadata(source, h, file.notices));
     file.front = at;
@@ -35,8 +39,9 @@ export class Container {
     return file;
   }
 
-  async openLog() {
-    const { end, front, rows } = await readLog(this.source, this.notices);
+  // Opens an array of a log.
+  async openNode(node) {
+    const { front, end } = node, rows = await rowsOf(this.source, node);
     const h = this.header = readHeader(await front.read(0, Math.min(64, front.size)));
     need(!(h.features & ~(ARRAY_CHUNKS | GRID)) && h.lastChunk >= 0 && (h.chunkSize >= 0 || h.features & GRID), "format",
       "the header of an array of the log");

@@ -25,3 +25,11 @@ export function viewOf(bytes) {
 export function isEqual(a, b) {
   return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }
+
+export function nameOf(bytes) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new ReadError("format", "a name is not UTF-8");
+  }
+}

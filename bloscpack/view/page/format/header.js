@@ -32,7 +32,7 @@ export function readHeader(file) {
     need(isEqual(xxh3Digest(file.subarray(0, 56)), file.subarray(56, 64)), "checksum", "the header is damaged");
     h.checksum = file[38];
     h.features = view.getUint32(40, true);
-    need((h.features & ~7) === 0 || h.features === ARCHIVE || h.features === LOG, "unsupported", `features ${h.features} of the file are unknown to this reader`);
+    need((h.features & ~7) === 0 || [ARCHIVE, LOG, ARCHIVE | LOG].includes(h.features), "unsupported", `features ${h.features} of the file are unknown to this reader`);
   }
   need(h.checksum <= (version === 4 ? 10 : 8), "format", `checksum ${h.checksum}`);
   need(h.chunkSize >= -1 && h.chunkSize <= MAX_NBYTES && h.lastChunk >= -1 && h.lastChunk <= MAX_NBYTES, "format", "chunk_size or last_chunk");

@@ -1,22 +1,33 @@
-// Logs, files that change: the last intact commit leads to a group with the node of an array, and the
-// node to its chunks, by pages of rows. Layout: docs/formats/log.md.
+// Logs, files that change: the last intact commit leads to groups of nodes, those of arrays, and a node to
+// its chunks, by pages of rows. Layout: docs/formats/log.md.
 
-import { isEqual, need, safe, viewOf } from "./errors.js";
+import { isEqual, nameOf, need, safe, viewOf } from "./errors.js";
 import { BytesSource } from "./source.js";
 import { xxh3Digest } from "./xxh3.js";
 
 const SLOTS = [64, 192], COPY = 4032, COMMIT_SIZE = 104, DATA_AT = 4352, ROW_SIZE = 20, PAGE_ROWS = 1024;
 const MAX_LEAVES = 1 << 20;
 
-// Returns the end of all extents, the front as a source, and the rows {at, size, digest} of the chunks.
+// Returns the nodes {name, tree, front, end}: `front` is a source, `end` that of all extents.
 export async function readLog(source, notices) {
   const commit = await lastCommit(source, notices), end = safe(viewOf(commit).getBigUint64(24, true), "end of the log");
-  const groups = await extentsOf(source, await leavesOf(source, commit.subarray(40, 72), end), end);
-  const node = groups[0], view = viewOf(node);
-  need(groups.length === 1 && node.length >= 40, "format", "the log has not the node of one array");
-  const front = node.subarray(40 + view.getUint16(0, true));
-  need(front.length === view.getUint32(4, true), "format", "the log has not the node of one array");
-  return { end, front: new BytesSource(front), rows: await leavesOf(source, node.subarray(8, 40), end) };
+  const nodes = [];
+  for (let left of await extentsOf(source, await leavesOf(source, commit.subarray(40, 72), end), end)) {
+    while (left.length) {
+      need(left.length >= 40, "format", "a node of the log is cut");
+      const view = viewOf(left), at = 40 + view.getUint16(0, true), stop = at + view.getUint32(4, true);
+      need(stop <= left.length, "format", "a node of the log is cut");
+      const name = nameOf(left.subarray(40, at)), front = new BytesSource(left.subarray(at, stop));
+      nodes.push({ name, tree: left.subarray(8, 40), front, end });
+      left = left.subarray(stop);
+    }
+  }
+  return nodes;
+}
+
+// Returns the rows {at, size, digest} of the chunks of a node.
+export function rowsOf(source, { tree, end }) {
+  return leavesOf(source, tree, end);
 }
 
 async function lastCommit(source, notices) {

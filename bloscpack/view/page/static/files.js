@@ -23,6 +23,7 @@ export async function openFile(place) {
   }
   if (features & ARCHIVE) {
     const archive = await Archive.open(source), { members, metadata } = archive;
+    header.checksum = NAMES[archive.header.checksum];
     const about = { header, content: `${members.length} arrays`, metadata };
     return { kind: "archive", kindName: "an archive", source, archive, opened: new Map(), about };
   }
@@ -50,9 +51,9 @@ export async function arrayOf(opened, number = 0) {
   if (!opened.archive) return opened;
   const members = opened.opened;
   if (!members.has(number)) {
-    const source = await opened.archive.openMember(number), file = await Container.open(source), array = BlpArray.of(file);
+    const file = await opened.archive.openMember(number), array = BlpArray.of(file);
     need(array, "format", "this member of the archive is not an array");
-    members.set(number, { source, file, array });
+    members.set(number, { source: file.source, file, array });
     if (members.size > MAX_MEMBERS) members.delete(members.keys().next().value);
   }
   return members.get(number);
