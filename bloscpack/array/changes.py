@@ -60,7 +60,7 @@ class ArrayChanges(WritableArray):
         self._changing = file
         self._lock = file.log.lock
         self._broken = False
-        self._threads = resolve_nthreads(nthreads, ALL_THREADS)
+        self._nthreads = resolve_nthreads(nthreads, ALL_THREADS)
         items = self._item_encoder(container.header.features, self.shape)
         self._params = replace(params, rounding=self._rounding, items=items)
         self._header = container.header
@@ -349,9 +349,9 @@ class ArrayChanges(WritableArray):
         log, rows = self._changing.begin()
         checksum = self._header.checksum
         held = sorted(self._held.items())
-        for (index, _), chunk in zip(
-            held, map_ordered(self._encode, held, self._threads), strict=True
-        ):
+        nthreads = resolve_nthreads(self._nthreads, self._held_nbytes)
+        chunks = map_ordered(self._encode, held, nthreads)
+        for (index, _), chunk in zip(held, chunks, strict=True):
             rows.replace(index, log.add(chunk, checksum.digest(chunk)), log)
         self._held.clear()
         self._held_nbytes = 0

@@ -574,7 +574,7 @@ def front_of(
     node: Node,
     rows: RowTree | None = None,
     *,
-    is_held: bool = True,
+    is_held: bool = False,
     held: Mapping[int, BytesLike] | None = None,
 ) -> Front:
     """Return the front of an array of a log.

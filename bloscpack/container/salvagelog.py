@@ -56,7 +56,7 @@ def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
         if last is not None and commit > last:
             continue
         try:
-            front = front_of(source, commit, read_node(source, commit), is_held=False)
+            front = front_of(source, commit, read_node(source, commit))
         except BloscpackError as err:
             what = f"commit {commit.sequence} is lost: {err.args[0]}"
             faults.append((what, commit.groups.root.offset, commit.groups.root.end))

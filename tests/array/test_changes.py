@@ -306,6 +306,34 @@ def test_an_old_reader_keeps_its_version(path: Path) -> None:
         pickle.loads(pickled)
 
 
+def test_an_old_state_of_the_writer_is_never_other_content(path: Path) -> None:
+    rng = np.random.default_rng(1)
+    before = rng.integers(0, 1 << 30, (100, 2000)).astype("i4")
+    bp.save(path, before, chunks=10, clevel=0, changeable=True)
+    with bp.open(path, "r+") as a:
+        a[0, 0] = before[0, 0]
+        a.flush()
+        assert np.array_equal(a[:], before)
+        old, found = a.container, bytearray(before[0].nbytes)
+        for number in range(4):
+            a[:] = before + number + 1
+            a.flush()
+        for number in range(10):
+            with suppress(FileChangedError):
+                old.read_bytes_into(number, 0, found)
+                assert found == before[10 * number].tobytes()
+
+
+def test_a_write_of_small_chunks_starts_no_threads(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bp.save(path, np.zeros(100_000), chunks=1000)
+    monkeypatch.setattr(threading.Thread, "start", None)
+    with bp.open(path, "r+", nthreads=2) as a:
+        a[::1000] = 1
+    assert (bp.load(path)[::1000] == 1).all()
+
+
 def test_a_small_change_of_a_large_array_is_small(path: Path) -> None:
     x = np.zeros((3000, 64), "i4")
     bp.save(path, x, chunks=1)
