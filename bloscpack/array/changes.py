@@ -260,8 +260,7 @@ class ArrayChanges(WritableArray):
             itemsize = self.dtype.itemsize
             self._resize_run(prod(self.shape) * itemsize, prod(stored) * itemsize)
         self.shape = stored[::-1] if self._is_fortran else stored
-        self._row_shape = self.shape[:-1] if self._is_fortran else self.shape[1:]
-        self._row_nbytes = prod(self._row_shape) * self.dtype.itemsize
+        self._set_rows(self.shape)
 
     def _check_shape(self, stored: tuple[int, ...]) -> None:
         """Raise ValueError if the chunks do not allow a shape, in the order of the file."""
@@ -433,9 +432,9 @@ def _number(place: tuple[int, ...], counts: tuple[int, ...]) -> int | None:
     """Return the number of the chunk at a place of a grid; None outside of it."""
     index = 0
     for at, count in zip(place, counts, strict=True):
-        if at >= max(count, 1):
+        if at >= count:  # 0 of a grid without items, which has one chunk of no bytes
             return None
-        index = index * max(count, 1) + at
+        index = index * count + at
     return index
 
 

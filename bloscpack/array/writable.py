@@ -20,7 +20,7 @@ from ..format.codec import ItemEncoder
 from ..format.header import FEATURE_ARRAY_CHUNKS
 from ..format.metadata import encode_values, json_values
 from ..format.rounding import Rounding
-from ..notice import warn_unclosed
+from ..notice import notice, warn_unclosed
 from ..types import AnyArray
 from .arraylike import as_array
 from .arraymetadata import Description, stored_view
@@ -83,8 +83,7 @@ class WritableArray(ABC):
         chunk_size: int,
     ) -> None:
         self.dtype, shape, self._is_fortran = description
-        self._row_shape = shape[:-1] if self._is_fortran else shape[1:]
-        self._row_nbytes = prod(self._row_shape) * self.dtype.itemsize
+        self._set_rows(shape)
         self._file = file
         self._name = name
         self._metadata = metadata
@@ -114,6 +113,11 @@ class WritableArray(ABC):
     @abstractmethod
     def _release(self) -> None:
         """Close the file; what was not committed is lost."""
+
+    def _set_rows(self, shape: tuple[int, ...]) -> None:
+        """Set the shape of the rows to that of an array of this shape."""
+        self._row_shape = shape[:-1] if self._is_fortran else shape[1:]
+        self._row_nbytes = prod(self._row_shape) * self.dtype.itemsize
 
     @property
     @abstractmethod
@@ -197,6 +201,8 @@ class WritableArray(ABC):
             try:
                 if not self.is_broken:
                     self.flush()
+                else:
+                    notice("%s: a change failed; those since the last flush are lost", self._name)
             finally:
                 self.abandon()
 

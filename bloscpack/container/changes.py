@@ -257,7 +257,7 @@ class ChangingLog:
         source = OverlaySource(log.file, (), log.file.size())
         if self.is_archive:
             source.name = label_of(self._file, name)
-            source.node = commit, node, True
+            source.node = commit, node, False
         front = front_of(source, commit, node, rows, held=held)
         return Container(front, source, verify=verify)
 

@@ -119,7 +119,7 @@ def _read_log(source: ByteSource) -> list[Version]:
         nodes = [node for _, group in read_groups(source, commit) for node in group]
         described = None
         if not is_archive:
-            front = front_of(source, commit, read_node(source, commit), is_held=False)
+            front = front_of(source, commit, read_node(source, commit))
             described = describe_content(Container(front, source))
         count = len(nodes) - is_archive
         found.append(_version(commit.sequence, commit.time, count, described, cbytes))

@@ -355,6 +355,36 @@ def test_arrays_without_items_or_axes(path: Path, shape: tuple[int, ...]) -> Non
     _check_equal(bp.load(path), x)
 
 
+def test_rows_have_the_shape_of_now(path: Path) -> None:
+    bp.save(path, np.ones((2, 6)), chunks=(2, 3))
+    with bp.open(path, "r+") as a:
+        a.resize(2, 8)
+        with pytest.raises(ValueError, match=r"must have shape \(n, 8\)"):
+            a.append(np.ones((4, 6)))
+        a.append(np.full((1, 8), 5))
+    assert bp.load(path)[1:].tolist() == [[1.0] * 6 + [0.0] * 2, [5.0] * 8]
+
+
+def test_a_grid_grows_from_nothing(path: Path) -> None:
+    bp.save(path, np.ones((1, 1, 7)), chunks=(1, 1, 3))
+    with bp.open(path, "r+") as a:
+        a.resize(0, 1, 7)
+        a.resize(8, 1, 7)
+        a[7] = 2
+    assert bp.load(path).sum() == 14
+
+
+def test_changes_that_are_lost_are_announced(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bp.save(path, np.ones(9), chunks=1)
+    with pytest.warns(UserWarning, match="a change failed; those since the last flush are lost"):
+        with bp.open(path, "r+") as a:
+            a[1] = 2
+            monkeypatch.setattr(changes, "pieces", None)
+            with suppress(TypeError):
+                a[2] = 3
+    assert (bp.load(path) == 1).all()
+
+
 def test_a_file_of_bytes(path: Path) -> None:
     bp.pack_bytes_to_file(b"some bytes" * 99, str(path))
     with bp.open(path, "r+") as a:
