@@ -7,6 +7,7 @@ chunks are verified and copied as stored to a new file, which replaces it at the
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from threading import RLock
 from typing import Any, Self
 
@@ -33,9 +34,9 @@ from ..storage.protocol import closed_on_error, errors_at
 from ..storage.update import UpdateFile, forked_error
 from ..types import BytesLike
 from .front import Front, Verify
-from .log import front_of, read_commit, read_extent, read_groups, split_chunk
+from .log import arrays_of, front_of, read_commit, read_extent, read_groups, read_node, split_chunk
 from .logwriter import ChangingTree, LogWriter
-from .members import Members, label_of, read_attrs, read_members
+from .members import LOG_ARCHIVE, Members, label_of, read_attrs, read_members
 from .reader import Container
 from .writer import new_section
 
@@ -97,9 +98,12 @@ class ChangingLog:
         self._is_changed = False
         head = file.read_at(0, MAX_HEADER_SIZE)
         self.is_archive = kind_of(head) is ARCHIVE
-        self._before: Members | None = read_members(file) if self.is_archive else None
+        self._before: Members | None = None  # of an archive that was never changed
         if is_log(head):
-            self._load(read_commit(file, head) if self._before is None else self._before.commit)
+            Header.unpack(head, known_features=LOG_ARCHIVE)
+            self._load(read_commit(file, head))
+        elif self.is_archive:
+            self._before = read_members(file)
 
     @classmethod
     def open(
@@ -131,19 +135,19 @@ class ChangingLog:
                 raise wrong_kind(head, "an archive" if is_archive else "an array", file.name)
         return found
 
-    def _load(self, commit: Commit | None) -> None:
+    def _load(self, commit: Commit) -> None:
         """Read the groups of a log."""
-        if commit is None:
-            return
         self._log = LogWriter(self._file, commit)
         self._tree = ChangingTree(self._file, commit.groups, "log")
-        for number, (_, nodes) in enumerate(read_groups(self._file, commit)):
-            group = _Group(number)
+        if self.is_archive:
+            groups = list(read_groups(self._file, commit))
+            names = iter([None, *arrays_of(chain.from_iterable(groups))[1]])
+        else:
+            groups, names = [[read_node(self._file, commit)]], iter([""])
+        for number, nodes in enumerate(groups):
+            group = _Group(number, {next(names): node for node in nodes})
             self._groups.append(group)
-            for node in nodes:
-                key = None if self.is_archive and not self._group_of else node.name
-                group.nodes[key] = node
-                self._group_of[key] = group
+            self._group_of |= dict.fromkeys(group.nodes, group)
 
     @property
     def is_keep_new(self) -> bool:

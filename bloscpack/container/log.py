@@ -380,7 +380,7 @@ def read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
 
 def read_node(source: ByteSource, commit: Commit) -> Node:
     """Return the only array of a log, or that which the source is of; raises as `read_log` does."""
-    nodes = [node for _, group in read_groups(source, commit) for node in group]
+    nodes = [node for group in read_groups(source, commit) for node in group]
     if source.node is not None:
         name = source.node[1].name
         nodes = [node for node in nodes if node.name == name and node.chunks.nleaves]
@@ -390,13 +390,13 @@ def read_node(source: ByteSource, commit: Commit) -> Node:
     return nodes[0]
 
 
-def read_groups(source: ByteSource, commit: Commit) -> Iterator[tuple[Row, list[Node]]]:
-    """Yield all groups of nodes in order, each with its row; raises as `read_log` does."""
+def read_groups(source: ByteSource, commit: Commit) -> Iterator[list[Node]]:
+    """Yield all groups of nodes in order; raises as `read_log` does."""
     check_leaves(source, commit.groups)
     rows = list(RowTree(source, commit.groups, commit.end, "log").rows())
     for some in prefetched(source, range(len(rows)), lambda number: rows[number][:2]):
         for number in some:
-            yield rows[number], read_group(source, rows[number], commit)
+            yield read_group(source, rows[number], commit)
 
 
 def check_leaves(source: ByteSource, tree: Tree) -> None:

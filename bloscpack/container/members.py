@@ -224,7 +224,7 @@ def _members_of(source: ByteSource, commit: "Commit", *, is_held: bool) -> Membe
     with importing:
         from .log import arrays_of, read_groups
 
-    front, nodes = arrays_of(node for _, group in read_groups(source, commit) for node in group)
+    front, nodes = arrays_of(node for group in read_groups(source, commit) for node in group)
     return Members(source, nodes, commit.pack(), MemorySource(front), commit, is_held)
 
 

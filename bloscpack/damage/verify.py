@@ -386,7 +386,7 @@ def _check_version(source: ByteSource, commit: "Commit", seen: "set[Row]") -> It
     with importing:  # on use, as above
         from ..container.log import front_of, read_groups
 
-    for node in (node for _, group in read_groups(source, commit) for node in group):
+    for node in (node for group in read_groups(source, commit) for node in group):
         if not node.chunks.nleaves:
             continue
         front = front_of(source, commit, node)

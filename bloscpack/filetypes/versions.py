@@ -116,7 +116,7 @@ def _read_log(source: ByteSource) -> list[Version]:
     commits = read_versions(source)
     found = []
     for commit, cbytes in zip(commits, last_used_nbytes(source, commits), strict=True):
-        nodes = [node for _, group in read_groups(source, commit) for node in group]
+        nodes = [node for group in read_groups(source, commit) for node in group]
         described = None
         if not is_archive:
             front = front_of(source, commit, read_node(source, commit))

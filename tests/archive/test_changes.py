@@ -192,6 +192,32 @@ def test_an_archive_is_a_dict(data: st.DataObject, tmp_path_factory: Any) -> Non
         model.file.close()
 
 
+def test_handles_read_on_when_the_archive_is_written(path: Path) -> None:
+    rng = np.random.default_rng(1)
+    now = {name: rng.integers(0, 1 << 40, 3000) for name in "ab"}
+    bp.savez(path, now, changeable=True)
+    with bp.open(path, "r+") as z:
+        a, b = z["a"], z["b"]
+        for flush in (z.flush, a.flush, b.flush, z.flush):
+            for name, array in (("a", a), ("b", b)):
+                now[name] = rng.integers(0, 1 << 40, 3000)
+                array[...] = now[name]
+                assert array[9] == now[name][9]
+            flush()
+            assert content_of({"a": a, "b": b}) == content_of(now)
+
+
+def test_a_damaged_header_is_refused_for_changes(log: Path, tmp_path: Path) -> None:
+    single = tmp_path / "a.blp"
+    bp.save(single, np.arange(3), changeable=True)
+    for path in (log, single):
+        data = bytearray(path.read_bytes())
+        data[60] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(FormatError, match="digest"):
+            bp.open(path, "r+")
+
+
 def test_compact_gives_the_file_of_savez(path: Path) -> None:
     before = path.read_bytes()
     with bp.open(path, "r+") as z:
@@ -633,3 +659,14 @@ def test_a_damaged_header_is_restored(log: Path) -> None:
         assert not bp.verify(bytes(broken)).ok
         found, _ = recovered(bytes(broken))
         assert found == expected
+
+
+def test_pages_of_a_deleted_array_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    bp.savez(path, many=np.arange(2500, dtype="u1"), few=np.arange(3), chunks=1, changeable=True)
+    with bp.open(path, "r+") as z:
+        z["many"][7] = 9  # has pages that are not committed, too
+        del z["many"]
+    report = bp.verify(path)  # counts what is in use
+    assert report.ok, report
+    assert bp.load(path).keys() == {"few"}
