@@ -8,6 +8,9 @@ every format are always there, in ``tests/vectors``.
 ``--all`` runs tests marked ``slow`` and every case of those marked ``sampled``, tries all cases of
 loops (`some`) and more examples of properties, and installs the programs that ours are compared
 with (``tests/oracle.py``). The last line of a run counts what was left out.
+
+``--passed=FILE`` writes the names of the tests that have passed and would do the same with
+``--all``. With ``--all``, the tests named in the file are left out: CI has run them already.
 """
 
 import contextlib
@@ -19,7 +22,7 @@ import signal
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +82,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Of xarray's own tests, which a test of ours runs.
     for marker in ("asyncio", "flaky", "network", "skip_if_param", "skip_with_dask_array"):
         config.addinivalue_line("markers", marker)
+    path = config.getoption("--passed")
+    if path and not config.getoption("--all") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Passed(path))
     # They would make tests of damage fail; tests of the warnings enable them.
     config.addinivalue_line("filterwarnings", "ignore::bloscpack.exceptions.BloscpackWarning")
 
@@ -174,6 +180,10 @@ def warned() -> Iterator[Warned]:
         yield Warned(records)
 
 
+# Files of tests that have looked for a reference file.
+_used_by: set[str] = set()
+
+
 @dataclass(frozen=True, slots=True)
 class ReferenceFolder:
     """Reference files of one format; accessing them skips the test if they are missing."""
@@ -183,6 +193,7 @@ class ReferenceFolder:
     @property
     def path(self) -> Path:
         """Path of the folder, which may not exist."""
+        _used_by.add(os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0])
         return _REFERENCE / self.name
 
     def __str__(self) -> str:
@@ -222,6 +233,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run long tests too, and install other programs to compare with",
     )
+    parser.addoption(
+        "--passed",
+        type=Path,
+        metavar="FILE",
+        help="write the names of tests that pass; with --all, leave out those in the file",
+    )
 
 
 _NLEFT_OUT = pytest.StashKey[int]()
@@ -232,6 +249,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out long tests: to skip one costs as much as to run a short one."""
     config.stash[_NLEFT_OUT] = 0
     if config.getoption("--all"):
+        _leave_out_passed(config, items)
         return
     kept, left_out = [], []
     ncases: Counter[object] = Counter()
@@ -249,6 +267,52 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
     config.stash[_NLEFT_OUT] = len(left_out)
     config.hook.pytest_deselected(items=left_out)
+
+
+def _leave_out_passed(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests that have passed in another run."""
+    path = config.getoption("--passed")
+    if path is None:
+        return
+    passed = set(path.read_text("utf-8").splitlines())
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+    items[:] = [item for item in items if item.nodeid not in passed]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note in the report of a test whether it does more with `--all` or with reference files."""
+    report = yield
+    is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    if is_property or "some" in getattr(item, "fixturenames", ()):
+        report.user_properties.append(("does", "more"))
+    if item.nodeid.partition("::")[0] in _used_by:
+        report.user_properties.append(("needs", "files"))
+    return report
+
+
+class Passed:
+    """Names of tests that have passed, written to a file at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names: set[str] = set()
+        self._used_by: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name, properties = report.nodeid, dict(report.user_properties)
+        if "needs" in properties:
+            self._used_by.add(name.partition("::")[0])
+        if not report.passed:
+            self._names.discard(name)
+        elif report.when == "call" and "does" not in properties:
+            self._names.add(name)
+
+    def pytest_sessionfinish(self) -> None:
+        kept = (each for each in self._names if each.partition("::")[0] not in self._used_by)
+        self._path.write_text("".join(f"{each}\n" for each in sorted(kept)), "utf-8")
 
 
 Some = Callable[[Iterable[Any], int], list[Any]]
