@@ -17,7 +17,7 @@ import bloscpack as bp
 from bloscpack.format.arraychunk import ArrayChunkHead
 from bloscpack.format.checksum import CHECKSUMS
 from bloscpack.format.codec import ARRAY_CHUNK_VERSION
-from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
+from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID, FEATURE_LOG
 
 # Importable from a test run and from the worker.
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -118,7 +118,12 @@ def _conforming(twin: dict[str, Any]) -> Vector:
     version = twin["header"]["format_version"]
     header_nbytes = {1: 16, 4: 64}.get(version, 32)
     start, offsets = header_nbytes, twin["offsets"] or ()
-    has_metadata = twin["metadata"] is not None
+    features = int.from_bytes(data[40:44], "little") if version == 4 else 0
+    is_log = features & FEATURE_LOG
+    if is_log and "chunks" in twin["metadata"]:
+        features |= FEATURE_GRID  # its own header is in the node
+    # That of a log has the digest of the node.
+    has_metadata = twin["metadata"] is not None and not is_log
     if has_metadata:
         checksum = data[start + 9]
         reserved = int.from_bytes(data[start + 16 : start + 20], "little")
@@ -136,7 +141,7 @@ def _conforming(twin: dict[str, Any]) -> Vector:
             metadata=header_nbytes if has_metadata else None,
             header_nbytes=header_nbytes,
         ),
-        features=int.from_bytes(data[40:44], "little") if version == 4 else 0,
+        features=features,
     )
 
 
