@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         NO_NAME,
         OF_SCALING,
         TYPES,
+        UNLIMITED,
         Coord,
         Labels,
         hidden_attrs,
@@ -333,7 +334,8 @@ else:
         "array.arraylike": "as_array",
         "array.arraymetadata": "new_array stored_view",
         "array.axislabels": (
-            "Coord DECODED DEFAULT_NAME Labels NO_NAME OF_SCALING TYPES hidden_attrs "
+            "Coord DECODED DEFAULT_NAME Labels NO_NAME OF_SCALING TYPES UNLIMITED "
+            "hidden_attrs "
             "is_same_coord is_same_items pack_labels packed_attrs typed types_of"
         ),
         "array.chunkpieces": "contiguous_run",

@@ -39,6 +39,7 @@ NO_NAME = "__xarray_dataarray_variable__"
 _OTHERS = "_attrs"  # attrs that have the names of ours
 COORDINATE = "_coordinate"  # of an array that is a coordinate of others
 TYPES = "_types"
+UNLIMITED = "_unlimited"  # of all arrays of a file: axes whose length is unlimited in netCDF
 DECODED = "_decoded"
 _OURS = ("dims", "coords", "name", _OTHERS, COORDINATE)
 # Attrs of the type of the items, and of float64.
@@ -490,6 +491,10 @@ def unlabelled(value: Any, store: Store | None = None) -> tuple[Any, dict[str, A
         return value.data if value.dtype.kind not in "OT" else as_text(value.values), packed
     if is_dataset(value):
         attrs = dict(as_json("attrs", dict(value.attrs)))
+        if UNLIMITED in attrs:
+            raise TypeError(f"attrs has an entry {UNLIMITED!r}, a reserved name; rename the entry")
+        if unlimited := {*value.encoding.get("unlimited_dims", ())} & {*value.dims}:
+            attrs[UNLIMITED] = sorted(unlimited)
         return value, attrs | {DECODED: True} if "coordinates" in attrs else attrs
     attrs = {}
     found = getattr(value, "attrs", None)

@@ -16,6 +16,7 @@ import numpy as np
 from ..plugin import (
     DEFAULT_NAME,
     NO_NAME,
+    UNLIMITED,
     ArraySource,
     Inventory,
     NotFoundError,
@@ -118,6 +119,7 @@ class ArrayTree:
     def __init__(self, what: str, where: str | None) -> None:
         self.inventory = Inventory()
         self.groups: dict[str, Mapping[str, Any]] = {}  # attributes by path; "" is the root
+        self.unlimited: list[str] = []  # paths of dimensions without a limit
         self._what, self._where = what, where
         self._nodes: dict[str, Node] = {}
         self._entries: dict[str, Any] = {}
@@ -126,6 +128,13 @@ class ArrayTree:
     def add(self, node: Node) -> None:
         """Add an array."""
         self._nodes[node.path] = node
+
+    def add_unlimited(self, place: str, length: int) -> None:
+        """Add a dimension without a limit; in a netCDF copy, any without items is one."""
+        if length:
+            self.unlimited.append(place)
+        else:
+            self.inventory.add(_unlimited(place))
 
     def arrays(self, inner: str) -> SeveralArrays:
         """Return the array `inner`, or all arrays that are not coordinates of others.
@@ -141,7 +150,11 @@ class ArrayTree:
         names = self._names()
         if inner:
             inner = inner if inner in self._nodes else chosen(inner, names, self._what, self._where)
-            return SeveralArrays.of(self._opened(self._nodes[inner], is_alone=True))
+            node = self._nodes[inner]
+            source = self._opened(node, is_alone=True)
+            places = [place_beside(node.path, each) for each in node.dims or ()]
+            lost = [_unlimited(each) for each in places if each in self.unlimited]
+            return SeveralArrays.of(source._replace(left_out=(*source.left_out, *lost)))
         for path, node in self._nodes.items():
             if path not in self._folded and node.rows is None:
                 self.inventory.add(f"array {quoted(path)}: {node.why}")
@@ -154,6 +167,8 @@ class ArrayTree:
             plain = self._plain(f"group {quoted(path)}", found, self.inventory) if path else {}
             if path and (plain or path not in within):
                 attrs[f"/{path}"] = plain
+        if self.unlimited:
+            attrs[UNLIMITED] = sorted(self.unlimited)
         if not names and self._nodes:
             raise UnsupportedError(
                 f"{self._what}: nothing can be copied: {'; '.join(self.inventory.left_out)}"
@@ -291,6 +306,15 @@ class ArrayTree:
         return ArraySource(
             rows, chunks=node.chunks, attrs=attrs | rest, left_out=inventory.left_out
         )
+
+
+def _unlimited(place: str) -> str:
+    return f"unlimited length of dimension {quoted(place)}"
+
+
+def place_beside(name: str, key: str) -> str:
+    """Return the place of a coordinate or a dimension of an array: its group."""
+    return name[: name.rfind("/") + 1] + key
 
 
 def _default(shape: tuple[int, ...]) -> list[str]:

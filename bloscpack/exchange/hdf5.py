@@ -185,7 +185,7 @@ class _Reader:
             if path not in self._used:
                 self._tree.inventory.add(f"dimension {quoted(path)} of length {len(dataset)}")
             if dataset.maxshape == (None,):
-                self._tree.inventory.add(f"unlimited length of dimension {quoted(path)}")
+                self._tree.add_unlimited(path, self._lengths.get(path, len(dataset)))
             return
         coords = [each for found in scales for each in found if each not in self._bare]
         clean = self._name(path)
@@ -249,7 +249,7 @@ class _Reader:
         lost = list(_lost_of_type(dataset, of))
         if self._is_netcdf:
             if dataset.is_scale and dataset.maxshape == (None,):
-                lost.append(f"unlimited length of dimension {of}")
+                self._tree.add_unlimited(node.path, len(dataset))
         elif None in dataset.maxshape:
             lost.append(f"unlimited length of {of}")
         elif dataset.maxshape != dataset.shape:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..plugin import (
     DECODED,
+    UNLIMITED,
     AnyArray,
     ArrayFormat,
     ArraySource,
@@ -28,7 +29,7 @@ from ..plugin import (
     quoted,
     typed,
 )
-from .arraytree import ArrayTree, Node
+from .arraytree import ArrayTree, Node, place_beside
 from .hdf5 import is_place, is_plain, open_hdf5, refuse_text, write_attrs
 from .library import SourceStream, TargetFile, errors_of, target_file
 from .treewriter import REST, NewArray, TreeWriter, name_others
@@ -79,7 +80,7 @@ def _add_variables(tree: ArrayTree, file: Any, where: str | None) -> None:
     used = {each for variable in file.variables.values() for each in variable.dimensions}
     for name, length in file.dimensions.items():
         if length is None:
-            tree.inventory.add(f"unlimited length of dimension {quoted(name)}")
+            tree.add_unlimited(name, file._recs)
         if name not in used:
             tree.inventory.add(f"dimension {quoted(name)} of length {length}")
     for name, variable in file.variables.items():
@@ -123,7 +124,9 @@ class _Writer(TreeWriter):
         self._file = file
 
     def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
-        _write_attrs(self._group(path), attrs)
+        hidden = {UNLIMITED} if self.unlimited and not path else set()
+        kept = {key: value for key, value in attrs.items() if key not in hidden}
+        _write_attrs(self._group(path), kept)
 
     def _refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         dtype = source.rows.dtype
@@ -150,8 +153,11 @@ class _Writer(TreeWriter):
         dims = []
         for each, length in zip(labels.dims, rows.shape, strict=True):
             each, is_new = self._dimension(name, each, length, is_default=_has_no_names(source))
+            is_unlimited = place_beside(name, each) in self.unlimited
             if is_new:
-                group.dimensions[each] = length
+                group.dimensions[each] = None if is_unlimited else length
+            if is_new and is_unlimited:
+                group.resize_dimension(each, length)
             dims.append(each)
         for key, coord in labels.coords.items():
             self._write_coord(group, key, coord)

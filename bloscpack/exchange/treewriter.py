@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from ..plugin import (
     OF_SCALING,
+    UNLIMITED,
     Add,
     AnyArray,
     ArraySource,
@@ -19,6 +20,7 @@ from ..plugin import (
     labels_of,
     others_of,
 )
+from .arraytree import place_beside
 from .library import TargetFile, errors_of
 
 # Attribute for attributes that a library does not give back, or by which it would decode items.
@@ -48,6 +50,8 @@ class TreeWriter(ArrayWriter):
     ) -> None:
         self.job, self._arrays, self._stream = job, arrays, stream
         self._names = frozenset(arrays.names)
+        unlimited = arrays.attrs.get(UNLIMITED)
+        self.unlimited = {*map(str, unlimited)} if isinstance(unlimited, list) else set()
         self._groups = {*split_groups(arrays.attrs)[1]}
         self._groups.update(each for name in arrays.names for each in _above(name))
         self._coords: dict[str, tuple[str, Coord]] = {}  # by place, with the array that has it
@@ -146,12 +150,6 @@ def name_others(attrs: dict[str, Any], labels: Labels | None) -> None:
     others = [key for key, coord in coords_of(labels).items() if coord.dims != (key,)]
     if others and "coordinates" not in attrs:
         attrs["coordinates"] = " ".join(others)
-
-
-def place_beside(name: str, key: str) -> str:
-    """Return the place of a coordinate of an array: its group."""
-    group = name.rpartition("/")[0]
-    return f"{group}/{key}" if group else key
 
 
 def _above(name: str) -> Iterator[str]:

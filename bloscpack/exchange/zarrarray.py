@@ -43,9 +43,9 @@ from ..plugin import (
     quoted,
     typed,
 )
-from .arraytree import ArrayTree, Node, add_text
+from .arraytree import ArrayTree, Node, add_text, place_beside
 from .library import SourceStream, errors_of
-from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others, place_beside
+from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others
 
 try:
     import zarr

@@ -19,6 +19,7 @@ from ..array.attrs import plain
 from ..array.axislabels import (
     COORDINATE,
     DECODED,
+    UNLIMITED,
     Coord,
     Labels,
     is_decoded_by,
@@ -283,6 +284,7 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
                 raise ValueError("group is for an archive, not for a file of one array")
             else:
                 variables.add(opened, _labels(opened, name=name, dims=dims))
+            unlimited = attrs.pop(UNLIMITED, None)
             dataset = variables.dataset(
                 attrs,
                 mask_and_scale=mask_and_scale,
@@ -291,6 +293,8 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
                 decode_timedelta=decode_timedelta,
                 concat_characters=concat_characters,
             )
+            if isinstance(unlimited, list):
+                dataset.encoding["unlimited_dims"] = {*map(str, unlimited)} & {*dataset.dims}
         dataset.set_close(opened.close)
         return dataset
 

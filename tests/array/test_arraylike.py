@@ -120,8 +120,8 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "polars": (lambda _: stand_in("polars", "DataFrame"), r"x.to_numpy\(\)"),
     "arrow": (lambda _: stand_in("pyarrow", "Table"), r"column names"),
     "variable": (lambda _: stand_in("xarray", "Variable"), r"dims, coords and attrs"),
-    "dataset": (
-        lambda _: stand_in("xarray", "Dataset", data_vars={"t": 1}),
+    "list of datasets": (
+        lambda _: [stand_in("xarray", "Dataset", data_vars={"t": 1})],
         r"savez stores all of them; to store one, use: x\['t'\]",
     ),
     "palette": (lambda _: stand_in("PIL", "Image", mode="P"), r"x.convert\('RGB'\)"),

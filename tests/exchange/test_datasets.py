@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,24 @@ def test_a_file_of_version_3(tmp_path: Path) -> None:
     climate().to_netcdf(tmp_path / "a.nc", engine="scipy", encoding={"t2m": PACKED, "time": HOURS})
     with xr.open_dataset(tmp_path / "a.nc", engine="scipy") as expected:
         round_trip(tmp_path / "a.nc", expected.load())
+
+
+def test_unlimited_axes(tmp_path: Path) -> None:
+    encoding: dict[str, Any] = {"t2m": PACKED, "time": HOURS}
+    options: dict[str, Any] = {"encoding": encoding, "unlimited_dims": ["time", "nv"]}
+    climate().to_netcdf(tmp_path / "a.nc", engine="h5netcdf", **options)
+    names = ("a.nc", "0.blp", "1.zarr", "2.blp", "3.h5", "4.blp", "5.nc", "6.blp")
+    for source, copy in pairwise(names):
+        assert bp.convert(tmp_path / source, tmp_path / copy).left_out == ()
+    expected = opened(tmp_path / "a.nc")
+    for name in ("0.blp", "5.nc", "6.blp"):
+        found = opened(tmp_path / name)
+        xr.testing.assert_identical(found, expected)
+        assert found.encoding["unlimited_dims"] == {"time", "nv"}
+    bp.save(tmp_path / "b.blp", expected)
+    assert opened(tmp_path / "b.blp").encoding["unlimited_dims"] == {"time", "nv"}
+    alone = bp.convert(f"{tmp_path}/a.nc::/t2m", tmp_path / "c.blp")
+    assert alone.left_out == ("unlimited length of dimension 'time'",)
 
 
 def test_items_stay_as_they_are_stored(tmp_path: Path) -> None:

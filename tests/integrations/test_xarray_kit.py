@@ -11,6 +11,7 @@ import pytest
 xr = pytest.importorskip("xarray")
 pytestmark = pytest.mark.usefixtures("_expected")
 kit = pytest.importorskip("xarray.tests.test_backends", exc_type=ImportError)
+xr.set_options(warn_for_unclosed_files=False)  # the kit sets it, for all tests of this process
 pytest.importorskip("dask.array")
 BloscpackBackend = pytest.importorskip("bloscpack.integrations.xarray").BloscpackBackend
 
