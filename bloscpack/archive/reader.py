@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Self, cast
 
 from xxhash import xxh3_128_digest
 
-from ..array.array import Array
+from ..array.array import Array, check_versions
 from ..array.attrs import read_only
 from ..array.save import plan_file, without_labels
 from ..container.front import Verify
@@ -115,6 +115,7 @@ class Archive(MutableMapping[str, Array]):
             raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
         if mode not in ("r", "r+"):
             raise ValueError(f"mode must be 'r' or 'r+' for an archive, not {mode!r}")
+        check_versions(mode, version, keep)
         self._verify: Verify = verify
         self._nthreads = nthreads
         self._is_open = True
@@ -122,11 +123,7 @@ class Archive(MutableMapping[str, Array]):
         self._changes: ArchiveChanges | None = None
         self._version = operator.index(version)
         if mode == "r+":
-            if version != -1:
-                raise ValueError(f"a version is only read (mode 'r'): mode is {mode!r}")
             self._changes = _open_changes(path, nthreads, locking, keep)
-        elif keep is not None:
-            raise ValueError("keep is for a file that changes (mode 'r+'): mode is 'r'")
         else:
             self._open(open_source(path, storage_options), self._version)
 

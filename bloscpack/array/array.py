@@ -111,6 +111,7 @@ class Array(StoredArray):
         version: int = -1,
         keep: int | None = None,
     ) -> None:
+        check_versions(mode, version, keep)
         self._nthreads = nthreads
         self._mode = mode
         self._version = operator.index(version)
@@ -121,16 +122,10 @@ class Array(StoredArray):
         self._shown_attrs: dict[str, Any] | None = None
         place = path if isinstance(path, ByteSource) else Place.of(path)
         if mode != "r":
-            if version != -1:
-                raise ValueError(f"a version is only read (mode 'r'): mode is {mode!r}")
             place = place if isinstance(place, Place) else Place(place)
             refuse_url(place.path, "appended to" if mode == "a" else "changed")
-            if keep is not None:
-                keep = operator.index(keep)
             self._set_rows(self._open_rows(place, locking, keep), verify)
             return
-        if keep is not None:
-            raise ValueError("keep is for a file that changes (mode 'r+'): mode is 'r'")
         source = path
         if isinstance(place, Place):
             source = _open(place, storage_options, self._version)
@@ -740,6 +735,14 @@ class OuterIndexer:
         with array._reading():
             chosen = parse_selection(index, array.shape, outer=True)
             return gather(array.container, array._described, chosen, nthreads=array._nthreads)
+
+
+def check_versions(mode: str, version: int, keep: int | None) -> None:
+    """Check that `mode` is one to read a version, or to keep versions; raises ValueError."""
+    if version != -1 and mode != "r":
+        raise ValueError(f"a version is only read (mode 'r'): mode is {mode!r}")
+    if keep is not None and mode == "r":
+        raise ValueError("keep is for a file that changes (mode 'r+'): mode is 'r'")
 
 
 def _open(place: Place, storage_options: Mapping[str, Any] | None, version: int) -> ByteSource:

@@ -4,6 +4,7 @@ A file of version 3, or an archive that was never changed, becomes a log at the 
 chunks are verified and copied as stored to a new file, which replaces it at the first commit.
 """
 
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -81,7 +82,7 @@ class ChangingLog:
     """
 
     def __init__(self, file: UpdateFile, *, locking: bool, keep: int | None) -> None:
-        if keep is not None and not 0 <= keep <= MAX_KEEP:
+        if keep is not None and not 0 <= operator.index(keep) <= MAX_KEEP:
             raise ValueError(f"keep must be 0 to {MAX_KEEP} versions, not {keep}")
         self.lock = RLock()
         self._file = file
