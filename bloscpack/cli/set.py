@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array.array import Array
 from ..filetypes.open import open as open_array
 from .console.inputfile import check_input, one_input
 from .console.selection import parse_selection_text
@@ -18,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Set the items of a selection, in one step. The file becomes one of format version 4, "
         "which bloscpack 0.16 refuses; 'blpk compact' makes one of version 3 again."
     )
-    parser.add_argument("file_", metavar="FILE", help="file of an array")
+    parser.add_argument(
+        "file_", metavar="FILE", help="file of an array, or FILE::/NAME, an array of an archive"
+    )
     parser.add_argument(
         "selection",
         metavar="SELECTION",
@@ -38,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
     check_input(place.whole, "file")
     index, value = parse_selection_text(args.selection), _value(args.value)
     with open_array(place, "r+", nthreads=args.nthreads) as array:
+        if not isinstance(array, Array):
+            raise UsageError(f"'{place}' is an archive: name one of its arrays, '{place}::/NAME'")
         try:
             array[index] = value
         except (IndexError, TypeError) as err:

@@ -346,9 +346,8 @@ def hold_commit(
     """
     is_held = False
     for _ in range(ATTEMPTS):
-        if version == -1:
-            commit = read_commit(source, head)
-        else:
+        commit = read_commit(source, head)
+        if version not in (-1, commit.sequence):
             commit = find_version(read_versions(source, head), version)
         is_held = source.hold(commit.sequence)
         if not is_held or read_commit(source).oldest <= commit.sequence:

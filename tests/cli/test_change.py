@@ -113,6 +113,21 @@ def test_set_text(blpk: Blpk, store: Path) -> None:
     assert bp.load("t.blp").tolist() == ["a", "long"]
 
 
+def test_set_of_an_archive(blpk: Blpk, store: Path) -> None:
+    bp.savez("z.blp", a=np.zeros((3, 4)), b=np.arange(5))
+    before = Path("z.blp").read_bytes()
+    ended = blpk("set", "z.blp", "0", "1")
+    assert ended.code == 2
+    assert "name one of its arrays, 'z.blp::/NAME'" in ended.err
+    assert "no array 'c'" in blpk("set", "z.blp::/c", "0", "1").err
+    assert Path("z.blp").read_bytes() == before
+    assert blpk("set", "z.blp::/b", "2:4", "[7, 8]").code == 0
+    assert bp.load("z.blp::/b").tolist() == [0, 1, 7, 8, 4]
+    assert bp.load("z.blp::/a").tolist() == np.zeros((3, 4)).tolist()
+    lines = blpk("log", "z.blp").out.splitlines()
+    assert lines[1].split()[2:5] == ["-", "2", "arrays"]
+
+
 def test_set_refuses(blpk: Blpk, store: Path) -> None:
     bp.save("t.blp", np.zeros((10, 4), "u1"))
     before = Path("t.blp").read_bytes()
