@@ -555,11 +555,9 @@ def _differences(
         if level:
             pages |= old
             old, new = (
-                {
-                    row
-                    for page in some
-                    for row in unpack_rows(read_extent(source, page, "log: a page", end))
-                }
+                set[Row]().union(
+                    *(unpack_rows(read_extent(source, row, "log: a page", end)) for row in some)
+                )
                 for some in (old, new)
             )
         if CHUNK_HEADER_SIZE * (len(old) + len(new)) > 2 * source.size():
