@@ -11,8 +11,8 @@ from .console.status import ExitCode, UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write each file again without what was removed from it, and replace it when "
-        "the new one is complete. Stored chunks are copied as they are."
+        "Write each file again without what was removed from it and without earlier versions, and "
+        "replace it when the new one is complete. Stored chunks are copied as they are."
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="frame store, array, archive, or pattern"

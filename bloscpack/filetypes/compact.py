@@ -15,6 +15,8 @@ from .table import FileType
 def compact(path: Path, *, progress: ProgressOption = None) -> None:
     """Write a file that was changed again, without what was removed, and replace it.
 
+    Earlier versions that it keeps are left out, too.
+
     Parameters
     ----------
     path : str or PathLike

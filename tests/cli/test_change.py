@@ -124,6 +124,12 @@ def test_set_of_an_archive(blpk: Blpk, store: Path) -> None:
     assert blpk("set", "z.blp::/b", "2:4", "[7, 8]").code == 0
     assert bp.load("z.blp::/b").tolist() == [0, 1, 7, 8, 4]
     assert bp.load("z.blp::/a").tolist() == np.zeros((3, 4)).tolist()
+    with bp.open("z.blp", "r+", keep=2) as z:
+        z["c"] = np.ones(3)
+    document = blpk("info", "--json", "z.blp").json
+    assert document["kept_versions"] == 1
+    assert document["kept_nbytes"] == bp.versions("z.blp")[0].cbytes
+    assert "versions: 1 before it, " in blpk("info", "z.blp").out
     lines = blpk("log", "z.blp").out.splitlines()
     assert lines[1].split()[2:5] == ["-", "2", "arrays"]
 

@@ -199,7 +199,11 @@ def test_a_changed_array(blpk: Blpk, tmp_path: Path) -> None:
         a[5] = 0
     assert blpk("info", path, "--json").json["dead_nbytes"] > 0
     with Container.open(open_source(path)) as container:
-        fields = dict(summary_fields(container, container.metadata, None, None, 1, (3, 5)))
+        fields = dict(
+            summary_fields(
+                container, container.metadata, None, None, 1, {"kept_versions": 3, "kept_nbytes": 5}
+            )
+        )
     assert str(fields["format"]).startswith("version 4, read by")
     assert str(fields["commit"]).startswith("2, ")
     assert fields["versions"] == "3 before it, 5B more"

@@ -4,8 +4,9 @@ import argparse
 from typing import Any
 
 from ...archive.reader import Archive
+from ...exceptions import BloscpackError
 from ...storage.protocol import ByteSource
-from ..console.describe import array_fields, shape_text
+from ..console.describe import array_fields, kept_fields, kept_text, shape_text
 from ..console.description import Description
 from ..console.table import attrs_text, exact_size_text, size_text
 
@@ -20,6 +21,8 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
                 fields = array_fields(array.shape, array.dtype, array.is_fortran)
                 arrays.append({"name": key, **fields, **sizes})
         cbytes, attrs, dead = archive.cbytes, archive.attrs, archive.dead_nbytes
+        errors: list[BloscpackError] = []
+        kept = kept_fields(source, errors, is_log=dead is not None)
     nbytes = sum(each["nbytes"] for each in arrays)
     return Description(
         {
@@ -30,6 +33,7 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             "format_version": 4,
             "attrs": attrs,
             "dead_nbytes": dead,
+            **kept,
             "arrays": arrays,
         },
         (
@@ -39,6 +43,7 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             ("stored", exact_size_text(cbytes)),
             ("ratio", f"{nbytes / cbytes:.2f}"),
             ("not in use", None if dead is None else exact_size_text(dead)),
+            ("versions", kept_text(kept)),
             ("attrs", attrs_text(attrs)),
             ("format", "version 4, read by bloscpack 1.0 and later, not 0.16"),
         ),
@@ -54,4 +59,5 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             for each in arrays
         ],
         right=("decoded", "stored"),
+        errors=errors,
     )

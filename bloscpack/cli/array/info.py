@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...array.arraymetadata import unpack_array_metadata
-from ...container.log import last_used_nbytes, read_versions
 from ...container.reader import Container
 from ...exceptions import BloscpackError
 from ...format.checksum import Checksum
@@ -17,7 +16,7 @@ from ...format.codec import ChunkHeader
 from ...format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ...format.metadata import MetadataHeader
 from ...storage.protocol import ByteSource
-from ..console.describe import array_fields, metadata_text, report_metadata
+from ..console.describe import array_fields, kept_fields, metadata_text, report_metadata
 from ..console.description import Description
 from ..console.output import Console, double_pretty_size, is_for_people, prefixed
 from .summary import summary_fields
@@ -39,14 +38,9 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             chunk = container.fetch(0).header if container.nchunks else None
         except BloscpackError as err:
             errors.append(err)
-        kept = None
         is_whole = container.source.node is None  # not one of several arrays
-        if container.front.commit is not None and is_whole and (args.json or is_for_people(args)):
-            try:
-                sizes = last_used_nbytes(container.source, read_versions(container.source))
-                kept = len(sizes) - 1, sum(sizes[:-1])
-            except BloscpackError as err:
-                errors.append(err)
+        is_log = container.front.commit is not None and is_whole
+        kept = kept_fields(container.source, errors, is_log=is_log)
         if args.json:
             return Description(_document(container, metadata, chunk, kept), (), errors=errors)
         if is_for_people(args):
@@ -127,7 +121,7 @@ def _document(
     container: Container,
     metadata: Any,
     chunk: ChunkHeader | None,
-    kept: tuple[int, int] | None,
+    kept: dict[str, int | None],
 ) -> dict[str, Any]:
     cbytes = container.cbytes
     metadata_header = container.front.metadata_header
@@ -145,8 +139,7 @@ def _document(
         "array": _array_document(metadata),
         "trailer": container.front.trailer_state,
         "dead_nbytes": container.front.commit and container.front.commit.dead,
-        "kept_versions": kept and kept[0],
-        "kept_nbytes": kept and kept[1],
+        **kept,
         "first_chunk": None if chunk is None else _chunk_document(chunk),
     }
 

@@ -9,7 +9,7 @@ from ...array.arraymetadata import chunk_shape, describe_content
 from ...container.reader import Container
 from ...exceptions import BloscpackError
 from ...format.codec import ChunkHeader
-from ..console.describe import dtype_text, is_array, shape_text
+from ..console.describe import dtype_text, is_array, kept_text, shape_text
 from ..console.table import attrs_text, exact_size_text, size_text
 
 _READERS = {3: "bloscpack 0.3 and later"}
@@ -22,12 +22,12 @@ def summary_fields(
     chunk: ChunkHeader | None,
     array: dict[str, Any] | None,
     cbytes: int,
-    kept: tuple[int, int] | None,
+    kept: dict[str, int | None],
 ) -> Iterator[tuple[str, object]]:
     """Yield names and values; those of None are not printed.
 
     `chunk` is the header of the first chunk. `array` is None if the metadata do not describe an
-    array. `kept` are the number of kept versions of a log, and their bytes.
+    array. `kept` is the result of `kept_fields`.
     """
     header = container.header
     try:
@@ -61,8 +61,7 @@ def summary_fields(
     yield "format", f"version {version}, read by {_READERS.get(version, _NEW_READERS)}"
     if commit is not None:
         yield "commit", f"{commit.sequence}, {exact_size_text(commit.dead)} not in use"
-    if kept is not None and kept[0]:
-        yield "versions", f"{kept[0]} before it, {exact_size_text(kept[1])} more"
+    yield "versions", kept_text(kept)
     yield "trailer", container.front.trailer_state
 
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ...exceptions import BloscpackError
 from ...format.metadata import MetadataHeader
 from ...original.args import calculate_nchunks
+from ...storage.protocol import ByteSource
 from .output import Console, double_pretty_size, format_metadata
+from .table import exact_size_text
 
 
 def is_array(metadata: Any) -> bool:
@@ -71,3 +74,30 @@ def report_metadata(console: Console, header: MetadataHeader | None) -> None:
 def metadata_text(metadata: Any, header: MetadataHeader) -> str:
     """Return the metadata of a file with a heading, as bloscpack 0.16 prints them."""
     return "Metadata:\n" + format_metadata(metadata, header.meta_size)
+
+
+def kept_fields(
+    source: ByteSource, errors: list[BloscpackError], *, is_log: bool
+) -> dict[str, int | None]:
+    """Return the number of earlier versions that a file keeps, and the bytes that only they use.
+
+    Damage is added to `errors`.
+    """
+    kept: list[int] | None = None
+    if is_log:
+        from ...container.log import last_used_nbytes, read_versions  # on use: few files change
+
+        try:
+            *kept, _ = last_used_nbytes(source, read_versions(source))
+        except BloscpackError as err:
+            errors.append(err)
+    if kept is None:
+        return {"kept_versions": None, "kept_nbytes": None}
+    return {"kept_versions": len(kept), "kept_nbytes": sum(kept)}
+
+
+def kept_text(kept: dict[str, int | None]) -> str | None:
+    """Return the result of `kept_fields` as text; None without versions."""
+    if not kept["kept_versions"]:
+        return None
+    return f"{kept['kept_versions']} before it, {exact_size_text(kept['kept_nbytes'] or 0)} more"
