@@ -111,7 +111,8 @@ class Array(StoredArray):
         version: int = -1,
         keep: int | None = None,
     ) -> None:
-        check_versions(mode, version, keep)
+        if version != -1 or keep is not None:
+            check_versions(mode, version, keep)
         self._nthreads = nthreads
         self._mode = mode
         self._version = operator.index(version)

@@ -12,7 +12,6 @@ from ...format.metadata import MetadataHeader
 from ...original.args import calculate_nchunks
 from ...storage.protocol import ByteSource
 from .output import Console, double_pretty_size, format_metadata
-from .table import exact_size_text
 
 
 def is_array(metadata: Any) -> bool:
@@ -100,4 +99,6 @@ def kept_text(kept: dict[str, int | None]) -> str | None:
     """Return the result of `kept_fields` as text; None without versions."""
     if not kept["kept_versions"]:
         return None
+    from .table import exact_size_text  # on use: it looks at the terminal
+
     return f"{kept['kept_versions']} before it, {exact_size_text(kept['kept_nbytes'] or 0)} more"
