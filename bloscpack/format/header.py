@@ -289,7 +289,7 @@ def unpack_header_of(view: BytesLike, feature: int, kind: str) -> Header:
         The version or a feature is not supported.
     """
     known = FEATURE_FRAMES | FEATURE_ARCHIVE | FEATURE_LOG | ARRAY_FEATURES
-    if not Header.unpack(view, known_features=known).features & feature:
+    if Header.unpack(view, known_features=known).features & feature != feature:
         raise wrong_kind(view, kind)
     return Header.unpack(view, known_features=feature)
 

@@ -21,7 +21,9 @@ from ..container.reader import Container
 from ..exceptions import FormatError, UnsupportedError
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from ..format.header import FEATURE_ARRAY_CHUNKS
+from ..notice import notice
 from ..parallel.progressbar import as_progress
+from ..storage.file import Place
 from ..storage.protocol import Extent, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.url import is_url, shown
@@ -90,7 +92,10 @@ def kerchunk_references(
 
     Notes
     -----
-    References are valid for this state of the file: create new ones after rows were appended.
+    References are valid for this state of the file: create new ones after rows were appended. If
+    the file is a log, its next change may use the space of old chunks, so that these references
+    lead to other items; a `BloscpackWarning` says so. `bloscpack.compact` makes a file that is not
+    a log.
     Readers do not compare checksums, and zarr reads a missing file as fill values;
     `bloscpack.as_zarr` has neither problem. Array chunks have the codec ``bloscpack_array_chunk``,
     which numcodecs finds if this package is installed; other readers raise an error.
@@ -106,11 +111,13 @@ def kerchunk_references(
     >>> where
     's3://bucket/ramp.blp'
     """
-    where = _place(path) if url is None else url
+    where = _place(Place.of(path).path) if url is None else url
     with (
         Array(path, verify=verify, storage_options=storage_options) as array,
         errors_at(array.container.name),
     ):
+        if array.container.front.commit is not None:
+            notice("%s: the next change makes these references wrong", array.name or "memory")
         labels = Labels.unpack(
             array.attrs, array.shape, name=name, dims=dims, open_array=array._open_other
         )
@@ -159,9 +166,10 @@ def _array_refs(
     extents = _table_extents
     if verify or not container.header.offsets:
         extents = _checked_extents
+    start = container.source.origin  # of a member of an archive
     keys = [f"{labels.name}/{key}" for key in layout.iter_keys()]
     for done, (key, extent) in enumerate(zip(keys, extents(container), strict=True), 1):
-        refs[key] = [where, *extent]
+        refs[key] = [where, start + extent[0], extent[1]]
         if progress is not None:
             progress(done, len(keys))
     if container.last_chunk < nbytes:

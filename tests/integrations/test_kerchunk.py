@@ -17,7 +17,7 @@ from bloscpack.format.metadata import pack_section
 from bloscpack.storage.remote.source import HEAD_NBYTES
 
 from ..arrayfiles import array_file, uneven_file
-from ..conftest import Vectors, server_fixture
+from ..conftest import Vectors, Warned, server_fixture
 from ..reference.file import assemble
 from ..servers import FileServer
 from .arrays import DTYPES, RECORDS, UNSUPPORTED, array_of, check_equal
@@ -313,6 +313,33 @@ class TestUrls:
         url = memory_url((tmp_path / "a.blp").read_bytes())
         check_equal(read(tmp_path / "a.blp", url=url), RAMP)
         check_equal(read(url), RAMP)
+
+    @either_way
+    @pytest.mark.parametrize(
+        "options", [{"chunks": 7}, {"chunks": (8, 3, 25)}, {"chunks": 7, "codec": "auto"}]
+    )
+    def test_a_log(self, tmp_path: Path, warned: Warned, options: Any, verify: bool) -> None:
+        path, now = tmp_path / "a.blp", RAMP.copy()
+        bp.save(path, now, **options)
+        for row in (3, 30, 12):
+            with bp.open(path, "r+") as a:
+                a[row] = now[row] = row
+        check_equal(read(path, verify=verify), now)
+        assert warned.texts == [f"{path}: the next change makes these references wrong"]
+        bp.compact(path)
+        check_equal(read(path, verify=verify), now)
+        assert len(warned.texts) == 1
+
+    @either_way
+    def test_an_array_of_an_archive(self, tmp_path: Path, warned: Warned, verify: bool) -> None:
+        path, now = tmp_path / "a.blp", RAMP.copy()
+        bp.savez(path, first=RAMP, second=RAMP * 2, chunks=7)
+        check_equal(read(f"{path}::/second", verify=verify), RAMP * 2)
+        with bp.open(path, "r+") as z:
+            z["first"][:20] = now[:20] = 0
+            z["second"][3] = 1
+        check_equal(read(f"{path}::/first", verify=verify), now)
+        assert len(warned.texts) == 1
 
 
 http = server_fixture(FileServer)
