@@ -12,6 +12,7 @@ from race.timing import BARE, NTHREADS, OURS, Loop, cycling, loop_of, timed_loop
 
 import bloscpack as bp
 from peers.arrays import Arrays
+from peers.changes import race_changes
 from peers.contenders import Contender
 from peers.damage import damage_files
 from peers.data import (
@@ -305,6 +306,7 @@ BENCHMARK = Benchmark(
         "whole": race_whole,
         "parts": race_parts,
         "files": race_files,
+        "changes": race_changes,
         "memory": measure_memory,
         "damage": damage_files,
     },

@@ -12,6 +12,7 @@ from race.timing import BARE
 from peers.data import Spec
 
 Append = Callable[[np.ndarray], object]
+Changer = tuple[Callable[[], Any], Callable[[], object]]
 
 BARE_OWN_BLOCKS = f"{BARE}, its own blocks"
 
@@ -30,6 +31,11 @@ TABLE = {
         "peers.formats:Hdf5",
         {"is_variant": True, "note": "as h5py, with its fletcher32 filter"},
     ),
+    "h5py, not compressed": (
+        "peers.formats:PlainHdf5",
+        {"works": ("commits", "change"), "note": "as h5py, without a filter"},
+    ),
+    "versioned-hdf5": "peers.formats:VersionedHdf5",
     "numpy.save": "peers.formats:Npy",
     BARE: "peers.bare:Bare",
     BARE_OWN_BLOCKS: (
@@ -58,11 +64,14 @@ class Contender(races.Contender):
         Whether `read` heeds its number of threads.
     is_variant : bool
         Whether it is another contender with a checksum.
+    is_durable : bool
+        Whether the changes of `changer` can be made durable.
     """
 
     can_grow = True
     is_parallel = True
     is_variant = False
+    is_durable = False
 
     def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
         """Write a whole array to a new path."""
@@ -79,6 +88,10 @@ class Contender(races.Contender):
     def appender(self, path: Path) -> AbstractContextManager[Append]:
         """Open to append; the value is the function that appends rows."""
         raise NotImplementedError
+
+    def changer(self, path: Path) -> AbstractContextManager[Changer]:
+        """Open to change items; the value returns what to assign to, and makes it durable."""
+        raise NotImplementedError("not raced")
 
     @contextmanager
     def writer(self, path: Path, row: np.ndarray, spec: Spec) -> Iterator[Append]:

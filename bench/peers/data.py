@@ -44,6 +44,7 @@ SETTINGS = {
     "nrounds": (9, 2),  # of a race with whole arrays or files
     "nrounds_of_parts": (21, 2),  # of a race with small parts of them
     "ntiny": (1_000_000, 3_000),  # chunks in the file of very many
+    "ncommits": (100, 3),  # of many changed items; ten times as many of a changed row
     "nflips": (500, 20),  # trials per format and region of the file
 }
 

@@ -8,6 +8,7 @@ from race.page import (
     Page,
     Run,
     Target,
+    at_least,
     at_most,
     cases_of,
     duration,
@@ -19,6 +20,7 @@ from race.races import Case
 from race.timing import BARE, ORIGINAL, OURS
 
 from peers.cases import threads_name, tiny_name
+from peers.changes import CHANGED, COMPACTED
 from peers.contenders import BARE_OWN_BLOCKS
 from peers.data import LZ4, ZSTD, ZSTD_SMALL, Spec
 
@@ -27,6 +29,7 @@ _RACES = {
     "whole": ("read/", "write/"),
     "threads": ("threads/",),
     "rows": ("row/", "first/"),
+    "changes": ("commits", "change/", "changed/"),
     "parts": ("block/", "stride/", "iterate/", "open", "append"),
 }
 _SMALL_MEMORY = 16 << 20  # bytes that do not depend on the chunks
@@ -113,6 +116,7 @@ def targets_of(run: Run) -> list[Target]:
     times = partial(ratio_of, ours=OURS, other=tiny_name(ntiny))
     work, goal = f"open a file of {ntiny:,} chunks", "<= 3 times that of the smaller file"
     targets += at_most(run, work, "open", times, 3, goal)
+    targets += _changes(run)
     return [*targets, *_memory(run), *_flips(run), *_truncation(run)]
 
 
@@ -143,6 +147,26 @@ def _threads(case: Case, spec: Spec, nthreads: int) -> Iterator[Target]:
         text = f"{ours:.2f}" + (f" (bare C-Blosc: {bare:.2f})" if bare is not None else "")
         work = f"{nthreads} threads against 1, read, {spec}"
         yield Target.judged(work, f">= {0.9 * nthreads:.1f}", text, ours >= 0.9 * nthreads)
+
+
+def _changes(run: Run) -> Iterator[Target]:
+    """Yield the targets of files that change."""
+    for other, limit in (("h5py, not compressed", 1.0), ("versioned-hdf5", 0.05)):
+        share = partial(ratio_of, ours=other, other=OURS)
+        goal = f"<= {limit:g} of the time of {other}"
+        yield from at_most(run, "durable commits of changed items", "commits", share, limit, goal)
+    for other, times in (("h5py, not compressed", 0.5), ("blosc2", 1), ("zarr", 5)):
+        yield from at_least(run, "random rows changed", "change/", OURS, other, times)
+    for key, limit in (("whole", 1 / 0.9), ("row", 1.1), ("open", 1.5)):
+        share = partial(ratio_of, ours=COMPACTED, other=CHANGED)
+        goal = f"<= {limit:.2g} of the time of the same file, compacted"
+        work = f"{key} of a file that was changed {10 * run['setting']['ncommits']:,} times"
+        yield from at_most(run, work, f"changed/{key}", share, limit, goal)
+    sizes = run.get("changed sizes", {})
+    if {OURS, "versioned-hdf5"} <= sizes.keys():
+        share = sizes[OURS] / sizes["versioned-hdf5"]
+        text, goal = f"{share:.3f}", "<= 0.3 of the file of versioned-hdf5"
+        yield Target.judged("size after these commits", goal, text, share <= 0.3)
 
 
 def _sizes(run: Run) -> Iterator[Target]:

@@ -1,7 +1,9 @@
 """Files of bloscpack and of other formats."""
 
+import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import bloscpack as bp
-from peers.contenders import Append, Contender, DataExtent
+from peers.contenders import Append, Changer, Contender, DataExtent
 from peers.data import Spec
 
 HDF5_LIBRARIES = "h5py {h5py} (HDF5 {HDF5}, hdf5plugin {hdf5plugin})"
@@ -21,6 +23,7 @@ class Ours(Contender):
 
     name = "bloscpack"
     note = "crc32 of every chunk, checked; save and append end with fsync"
+    is_durable = True
 
     def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
         bp.save(path, array, **_options(spec))
@@ -35,6 +38,11 @@ class Ours(Contender):
     def appender(self, path: Path) -> Iterator[Append]:
         with bp.open(path, "a") as array:  # closing commits
             yield array.append
+
+    @contextmanager
+    def changer(self, path: Path) -> Iterator[Changer]:
+        with bp.open(path, "r+") as array:
+            yield lambda: array, array.flush
 
     @contextmanager
     def writer(self, path: Path, row: np.ndarray, spec: Spec) -> Iterator[Append]:
@@ -113,6 +121,11 @@ class Blosc2(Contender):
 
         yield append
 
+    @contextmanager
+    def changer(self, path: Path) -> Iterator[Changer]:
+        array = self.lib.open(str(path), mode="a")
+        yield lambda: array, lambda: None
+
     def data_extents(self, path: Path) -> list[DataExtent]:
         """Return the chunks: they follow the header of the frame (c-blosc2, frame.h)."""
         with path.open("rb") as stream:
@@ -161,6 +174,12 @@ class Zarr(Contender):
         with self.settings(None):
             array = self.lib.open_array(str(path), mode="r+")
         yield array.append
+
+    @contextmanager
+    def changer(self, path: Path) -> Iterator[Changer]:
+        with self.settings(None):
+            array = self.lib.open_array(str(path), mode="r+")
+            yield lambda: array, lambda: None
 
     def settings(self, nthreads: int | None) -> AbstractContextManager[Any]:
         """Return the configuration, by default zarr's own."""
@@ -306,6 +325,59 @@ class Hdf5(Contender):
             low = dataset.id
             chunks = [low.get_chunk_info(index) for index in range(low.get_num_chunks())]
         return [DataExtent(path, one.byte_offset, one.byte_offset + one.size) for one in chunks]
+
+
+class PlainHdf5(Hdf5):
+    is_durable = True
+
+    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        with self.lib.File(path, "w") as file:
+            file.create_dataset("array", data=array, chunks=(spec.chunk_rows, *array.shape[1:]))
+
+    @contextmanager
+    def changer(self, path: Path) -> Iterator[Changer]:
+        with self.lib.File(path, "r+") as file:
+            yield lambda: file["array"], partial(_sync, file)
+
+
+class VersionedHdf5(PlainHdf5):
+    note = "a version for each commit; not compressed, the default"
+    libraries = "versioned-hdf5 {versioned-hdf5}"
+    modules = ("h5py", "versioned_hdf5")
+    works = ("commits",)
+
+    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        with self.lib.File(path, "w") as file, self._versions(file).stage_version("0") as group:
+            group.create_dataset("array", data=array, chunks=(spec.chunk_rows,))
+
+    def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
+        with self.lib.File(path, "r") as file:
+            versions = self._versions(file)
+            return versions[versions.current_version]["array"][:]
+
+    @contextmanager
+    def changer(self, path: Path) -> Iterator[Changer]:
+        """Open to change items; each handle is that of a new version, which the commit ends."""
+        with self.lib.File(path, "r+") as file, ExitStack() as stack:
+            versions = self._versions(file)
+
+            def stage() -> Any:
+                version = versions.stage_version(str(len(versions.versions)))
+                return stack.enter_context(version)["array"]
+
+            def commit() -> None:
+                stack.pop_all().close()
+                _sync(file)
+
+            yield stage, commit
+
+    def _versions(self, file: Any) -> Any:
+        return import_module("versioned_hdf5").VersionedHDF5File(file)
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.id.get_vfd_handle())
 
 
 class Npy(Contender):

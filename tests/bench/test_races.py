@@ -21,7 +21,18 @@ RUNS = {
     "peers": (
         (),
         ("--who", OURS),
-        {"read", "write", "row", "first", "block", "stride", "iterate", "open"},
+        {
+            "read",
+            "write",
+            "row",
+            "first",
+            "block",
+            "iterate",
+            "open",
+            "commits",
+            "change",
+            "changed",
+        },
         "| whole read, zstd-3, 1 MiB | >= 0.90 of bare C-Blosc | ",
     ),
     "arrays": (
