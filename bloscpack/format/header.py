@@ -277,7 +277,7 @@ class Header(NamedTuple):
 
 
 def unpack_header_of(view: BytesLike, feature: int, kind: str) -> Header:
-    """Unpack the header of a file with this one feature, which is that of a `kind` of files.
+    """Unpack the header of a file with this feature or these, which are those of a `kind` of files.
 
     Raises
     ------
