@@ -54,11 +54,12 @@ def commits_of(source: ByteSource) -> tuple[list[Commit], set[int]]:
     """Return the commits of all slots and copies, the last one first, and the damaged positions."""
     found, damaged = set(), set()
     stored = bytes(source.read_at(0, DATA_OFFSET))
-    for at in (*SLOTS, *COPIES):
+    for at, copy in zip((*SLOTS, *COPIES), COPIES * 2, strict=True):
         commit = Commit.unpack(stored, at)
         if commit is not None:
             found.add(commit)
-        elif any(stored[at : at + COMMIT_SIZE]):
+        # A slot is written before its copy, so that it is damaged if only the copy is there.
+        elif any(stored[at : at + COMMIT_SIZE]) or any(stored[copy : copy + COMMIT_SIZE]):
             damaged.add(at)
     return sorted(found, reverse=True), damaged
 

@@ -219,6 +219,13 @@ def test_a_lost_commit_is_announced() -> None:
         assert read_commit(_slots(_OLD, None, _OLD, None)) == _OLD
 
 
+def test_a_slot_of_zeros_with_a_damaged_copy_is_announced() -> None:
+    file = bytearray(_slots(_OLD, None, _OLD, None).read_at(0, layout.DATA_OFFSET))
+    file[layout.SLOTS[1] : layout.SLOTS[1] + layout.COMMIT_SIZE] = bytes(layout.COMMIT_SIZE)
+    with pytest.warns(UserWarning, match="read as of commit 6, and later changes may be missing"):
+        assert read_commit(MemorySource(bytes(file))) == _OLD
+
+
 def test_without_a_commit_there_is_no_file() -> None:
     with pytest.raises(FormatError, match="no commit is intact"):
         read_commit(_slots(None, None, None, None))
