@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ..exceptions import UnsupportedError
 from ..format.filekind import (
     HEAD_NBYTES,
     IMAGE_SUFFIXES,
@@ -360,9 +361,11 @@ def _opened(
 ) -> Any:
     """Return an `ArraySource`, `SeveralArrays` or a source of clips, closed with the `stack`."""
     reader = _reader(filetype, src)
+    if isinstance(src, list | tuple) and (reader or (to and _named(to).is_array)):
+        raise UnsupportedError(
+            "an array is copied from one file, not from a list; bloscpack.savez stores several"
+        )
     if reader is None:
-        if isinstance(src, list | tuple) and to and _named(to).is_array:
-            raise TypeError("an array is copied from one file, not from a list")
         return _opened_clips(filetype, src, stack, job.nthreads, storage_options)
     found = stack.enter_context(reader.read(src, inner, nthreads=job.nthreads))
     if not reader.is_array or found.nbytes is not None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import FormatError
+from bloscpack.exceptions import FormatError, UnsupportedError
 from bloscpack.frames.store import openclip
 from bloscpack.media import image
 from bloscpack.storage import disk
@@ -108,6 +108,14 @@ def test_several_stores_become_one(tmp_path: Path) -> None:
     with bp.frames.open(tmp_path / "all") as store:
         assert list(store) == ["clip a", "clip b"]
         assert np.array_equal(store["clip b"], pixels(ord("b"), 3, 6, 5))
+
+
+@pytest.mark.parametrize("to", [None, "v3"])
+def test_several_arrays_are_refused(tmp_path: Path, to: str | None) -> None:
+    for name in "ab":
+        bp.save(tmp_path / name, np.arange(3))
+    with pytest.raises(UnsupportedError, match="one file, not from a list"):
+        bp.convert([tmp_path / "a", tmp_path / "b"], tmp_path / "all.npz", to=to)
 
 
 def test_png_images(tmp_path: Path) -> None:
