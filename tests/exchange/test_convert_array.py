@@ -286,7 +286,7 @@ class TestErrors:
         for name, value in (("crf", 3), ("preset", "fast"), ("preset", "")):
             self.fails(path, ValueError, f"{name} is for .*, not of type 'array'", **{name: value})
         self.fails(path, NoSuchCodec, "codec 'hevc' does not exist", codec="hevc")
-        self.fails([path, path], TypeError, "from one file")
+        self.fails([path, path], UnsupportedError, "from one file")
         self.fails(path, ValueError, "keepbits must be 1 to 23", keepbits=24)
         self.fails(path, TypeError, "keepbits must be an integer", keepbits="3")
 
