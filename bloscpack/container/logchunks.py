@@ -29,8 +29,8 @@ class LogChunks(StoredChunks):
         """Return whether chunk `index` may be read without comparing its digest (again)."""
         if index in self._table.held:
             return False
-        # Without a lock, another chunk may be there the next time.
-        return self._verify is False or (self._table.is_held and super().needs_no_check(index))
+        # Without a lock, another chunk may be there, also the next time.
+        return self._table.is_held and super().needs_no_check(index)
 
     def extent(self, first: int, stop: int | None = None) -> Extent | None:
         """Return the extent of chunks that are one after the other in the file, else None."""

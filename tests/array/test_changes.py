@@ -324,6 +324,25 @@ def test_an_old_state_of_the_writer_is_never_other_content(path: Path) -> None:
                 assert found == before[10 * number].tobytes()
 
 
+@pytest.mark.parametrize("verify", [True, False])
+def test_without_locks_an_old_reader_never_finds_other_content(
+    path: Path, monkeypatch: pytest.MonkeyPatch, verify: bool
+) -> None:
+    monkeypatch.setattr(disk, "hold_version", lambda *_: False)
+    monkeypatch.setattr(disk, "versions_held", lambda *_: None)
+    # Noise is stored as it is, so that all chunks fit each hole.
+    before = np.random.default_rng(1).integers(0, 1 << 63, (100, 1000))
+    bp.save(path, before, chunks=10, changeable=True)
+    with bp.open(path, verify=verify) as reader, bp.open(path, "r+") as a:
+        assert np.array_equal(reader[99], before[99])  # which reads the page of all rows
+        for number in range(4):
+            a[:] = np.random.default_rng(number).permutation(before)
+            a.flush()
+        for number in range(100):
+            with suppress(FileChangedError):
+                assert np.array_equal(reader[number], before[number])
+
+
 def test_a_write_of_small_chunks_starts_no_threads(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
