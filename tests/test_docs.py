@@ -59,9 +59,8 @@ def page_id(page):
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_python_blocks_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run(page, folder):
+    """Run the Python of a page, or skip the test if a library that it uses is missing."""
     text = page.read_text("utf-8")
     if "ThreadedMotoServer" in text:
         empty_moto()
@@ -84,10 +83,16 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         pytest.importorskip("anywidget", reason="the page shows widgets")
     if "\nimport xarray as xr\n" in text:
         pytest.importorskip("xarray", reason="the page uses it")
-        with entry_points(tmp_path / "site"):
+        with entry_points(folder / "site"):
             run_page(page)
     else:
         run_page(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(page, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 )
 def test_shell_lines_run_after_the_code(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_page(page)
+    run(page, tmp_path)
     [session] = [text for language, text, _ in blocks(page) if language == "console"]
     for line in session.splitlines():
         dollar, program, *argv = shlex.split(line)
