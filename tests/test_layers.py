@@ -109,12 +109,13 @@ def is_below(name: str, *places: str) -> bool:
     return f"{name}.".startswith(tuple(f"{place}." if place else "" for place in places))
 
 
-def imports(module: str, tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield ("bloscpack.x" or library, line) for every import, wherever it stands."""
-    folder = module.split(".")[:-1]
+@cache
+def imports(module: str, tree: ast.AST) -> list[tuple[str, int]]:
+    """Return ("bloscpack.x" or library, line) for every import, wherever it stands."""
+    folder, found = module.split(".")[:-1], list[tuple[str, int]]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            found += ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module.split(".") if node.module else []
             if node.level:
@@ -122,7 +123,8 @@ def imports(module: str, tree: ast.AST) -> Iterator[tuple[str, int]]:
             for alias in node.names:
                 inner = ".".join([*base, alias.name])
                 is_module = inner in OURS or f"{inner}.__init__" in OURS
-                yield (inner if is_module else ".".join(base)), node.lineno
+                found.append((inner if is_module else ".".join(base), node.lineno))
+    return found
 
 
 def own_imports(module: str, tree: ast.AST) -> Iterator[tuple[str, int]]:

@@ -212,7 +212,7 @@ LOOPS = {
     "verify ARCHIVE": (0, 6, lambda d: main(["verify", f"{d}/ar.blp"])),
     "cat ARCHIVE": (0, 0, lambda d: main(["cat", f"{d}/ar.blp", "m1", "-o", os.devnull])),
     "read ARCHIVE": (0, 3, lambda d: [bp.load(d / "ar.blp::/m1"), read_all(d / "ar.blp")]),
-    "convert ARCHIVE": (0, 4, lambda d: bp.convert(d / "ar.blp", d / "o.npz", overwrite=True)),
+    "convert ARCHIVE": (0, 5, lambda d: bp.convert(d / "ar.blp", d / "o.npz", overwrite=True)),
     "convert STORE": (0, 3, lambda d: bp.convert(d / "st.blp", d / "o.blp", overwrite=True)),
     "frames ls STORE": (0, 0, lambda d: main(["frames", "ls", f"{d}/st.blp"])),
     "info STORE": (0, 0, lambda d: main(["info", f"{d}/st.blp"])),
