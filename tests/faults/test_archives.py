@@ -100,7 +100,7 @@ def check(path: Path, allowed: list[State]) -> int:
 
 # An archive of a program that crashed is not closed.
 @pytest.mark.filterwarnings("ignore:.*was never closed:ResourceWarning")
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @each_case
 @pytest.mark.parametrize("kind", ["error", "crash", "torn"])
 def test_stopped_at_every_step(begin: Any, run: Any, kind: str, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def check(path: Path, allowed: list[State]) -> int:
 # A store of a program that crashed is not closed.
 @pytest.mark.filterwarnings("ignore:.*was never closed:ResourceWarning")
 @pytest.mark.filterwarnings("ignore:.*are not a whole clip")
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @each_operation
 @pytest.mark.parametrize("kind", ["error", "crash", "torn"])
 def test_stopped_at_every_step(run: Any, kind: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.format.archiveindex import Member, pack_index
+from tests.conftest import Some
 from tests.servers import FileServer, running
 
 from .test_readers import FOLDER, TWINS, pytestmark, sha256
@@ -142,10 +143,10 @@ def test_a_log_of_several_arrays(tmp_path: Path) -> None:
     assert not found["notices"]
 
 
-def test_a_damaged_log_of_several_arrays(tmp_path: Path) -> None:
+def test_a_damaged_log_of_several_arrays(tmp_path: Path, some: Some) -> None:
     arrays = [sha256(array) for array in _changed(tmp_path / "a.blp").values()]
     sound, tasks, rng = (tmp_path / "a.blp").read_bytes(), [], Random(3)
-    for number in range(60):
+    for number in some(range(60), 3):
         damaged = bytearray(sound)
         damaged[rng.randrange(4352, len(sound)) if number % 2 else rng.randrange(400)] ^= 1
         path = tmp_path / f"{number}.blp"
@@ -162,4 +163,4 @@ def test_a_damaged_log_of_several_arrays(tmp_path: Path) -> None:
             errors += "error" in member
             assert "bug" not in member
             assert member.get("array", {"sha256": digest})["sha256"] == digest
-    assert errors > 10
+    assert errors > len(tasks) // 6
