@@ -5,9 +5,12 @@ possible disks are rebuilt: everything that was synced, and a choice of the rest
 durable after a sync of its folder, its bytes after a sync of the file.
 """
 
+import hashlib
 import os
 import random
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +158,17 @@ def _rename(names: dict[str, int], events: list[tuple[Any, ...]]) -> None:
             if names.get(old) == number:
                 del names[old]
             names[new] = number
+
+
+def all_cuts(
+    recorder: Recorder, seeds: Iterable[int]
+) -> Iterator[tuple[int, int, dict[str, File]]]:
+    """Yield a number of events, a seed and the files of `after_cut`; equal files only once."""
+    tried = set()
+    for count, seed in product(range(len(recorder.events) + 1), seeds):
+        files = after_cut(recorder, count, seed)
+        content = repr(sorted((name, bytes(file.durable)) for name, file in files.items()))
+        key = hashlib.sha256(content.encode()).digest()
+        if key not in tried:
+            tried.add(key)
+            yield count, seed, files

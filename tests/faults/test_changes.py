@@ -16,7 +16,7 @@ from bloscpack.frames.store.recoverstore import compact_store
 
 from ..frames.stores import clip, fill, made, name
 from .disk import Crash, StoppingDisk, installed, without_syncs
-from .power import Recorder, after_cut
+from .power import Recorder, after_cut, all_cuts
 
 State = dict[str, tuple[str, str]]
 SHAPE = (80, 90)
@@ -159,20 +159,12 @@ def test_power_loss_at_every_step(run: Any, tmp_path: Path) -> None:
     with installed(recorder):
         run(work / "a.blp")
     states.append(state_of(work / "a.blp"))
-    tried = set()
-    for count in range(len(recorder.events) + 1):
-        for seed in range(8):
-            files = after_cut(recorder, count, seed)
-            content = repr(sorted((key, bytes(file.durable)) for key, file in files.items()))
-            key = hashlib.sha256(content.encode()).digest()
-            if key in tried:
-                continue
-            tried.add(key)
-            path = tmp_path / f"{count}-{seed}" / "a.blp"
-            path.parent.mkdir()
-            for each, file in files.items():
-                (path.parent / each).write_bytes(file.durable)
-            check(path, states)
+    for count, seed, files in all_cuts(recorder, range(8)):
+        path = tmp_path / f"{count}-{seed}" / "a.blp"
+        path.parent.mkdir()
+        for each, file in files.items():
+            (path.parent / each).write_bytes(file.durable)
+        check(path, states)
     closed = after_cut(recorder, len(recorder.events), 0)["a.blp"]
     path = tmp_path / "closed.blp"
     path.write_bytes(closed.durable)
