@@ -273,7 +273,7 @@ class Archive(MutableMapping[str, Array]):
         state = "" if self._is_open else " (closed)"
         return (
             f"<bloscpack.Archive {self.name or 'memory'!r}: {len(self)} arrays, "
-            f"{first_names(dict.fromkeys(self))}{state}>"
+            f"{first_names([*self])}{state}>"
         )
 
     def _repr_html_(self) -> str:

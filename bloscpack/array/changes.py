@@ -33,7 +33,7 @@ from .arraymetadata import describe_content
 from .chunkpieces import GridPieces, Piece, cross, pieces, runs
 from .gather import Names, field_names, strided
 from .selection import Sides, parse_selection
-from .writable import WritableArray
+from .writable import WritableArray, breaking
 
 # Decoded size of the changed chunks that are held in memory.
 _HELD_NBYTES = 64 << 20
@@ -41,6 +41,8 @@ _HELD_NBYTES = 64 << 20
 
 class ArrayChanges(WritableArray):
     """Array in a file whose items change; takes ownership of `file`."""
+
+    is_broken = False
 
     def __init__(self, file: ChangingFile, path: str, *, nthreads: int | None) -> None:
         container = file.container
@@ -59,7 +61,6 @@ class ArrayChanges(WritableArray):
         self._grid = None if grid is None else replace(grid, itemsize=itemsize)
         self._changing = file
         self._lock = file.log.lock
-        self._broken = False
         self._nthreads = resolve_nthreads(nthreads, ALL_THREADS)
         items = self._item_encoder(container.header.features, self.shape)
         self._params = replace(params, rounding=self._rounding, items=items)
@@ -366,26 +367,14 @@ class ArrayChanges(WritableArray):
 
     @contextmanager
     def _changes(self) -> Iterator[None]:
-        """Refuse further changes if the block fails, which may have made a part of one."""
-        if self._broken:
-            raise ValueError(
-                "a change has failed before; close the file to restore the state of the last flush"
-            )
-        self._is_changed = True
-        try:
+        """Note that the array changes, by a block of `breaking`."""
+        with breaking(self):
+            self._is_changed = True
             yield
-        except BaseException:
-            self._broken = True
-            raise
 
     def mark_changed(self) -> None:
         """Write the file again on the next commit, even if nothing has changed."""
         self._is_changed = True
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether writing has failed."""
-        return self._broken
 
     def _packed_front(self, metadata: Any) -> bytes:
         """Return the header and the metadata section of the array as it is now."""

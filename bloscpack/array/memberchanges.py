@@ -6,14 +6,14 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
 from ..container.changes import ChangingFile, ChangingLog
-from ..container.members import first_names
+from ..container.members import no_member
 from ..container.reader import Container
-from ..exceptions import NotFoundError
 from ..format.archiveindex import check_name
 from ..format.metadata import encode_values
 from ..notice import warn_unclosed
 from ..storage.protocol import closed_on_error
 from .changes import ArrayChanges
+from .writable import breaking
 
 
 class MemberChanges(ArrayChanges):
@@ -84,7 +84,7 @@ class ArchiveChanges:
         self.log = log
         self.path = path
         self._nthreads = nthreads
-        self._is_broken = False
+        self.is_broken = False
         self.attrs = log.read_attrs()
         self._committed = encode_values(self.attrs, "attrs")
         self._changes: dict[str, MemberChanges] = {}
@@ -124,7 +124,7 @@ class ArchiveChanges:
 
     def put(self, name: str, container: Container) -> None:
         """Add an array, or replace one, which keeps its place."""
-        with self._alone(), self._breaks_on_error():
+        with self._alone(), breaking(self):
             self.log.put(check_name(name), container)
             self._forget(name)
 
@@ -132,7 +132,7 @@ class ArchiveChanges:
         """Remove an array; raises NotFoundError without one of this name."""
         with self._alone():
             self._check_name(name)
-            with self._breaks_on_error():
+            with breaking(self):
                 self.log.remove(name)
                 self._forget(name)
 
@@ -152,17 +152,14 @@ class ArchiveChanges:
                 return
             if new in self.log:
                 raise ValueError(f"there is an array {new!r:.80} already")
-            with self._breaks_on_error():
+            with breaking(self):
                 self.log.rename(old, new)
             if old in self._changes:
                 self._changes[new] = self._changes.pop(old)
 
     def _check_name(self, name: Any) -> None:
         if name not in self.log:
-            names = dict.fromkeys(self.log)
-            raise NotFoundError(f"no array {name!r:.80}; there are: {first_names(names)}").at(
-                path=self.path
-            )
+            raise no_member(name, [*self.log], self.path)
 
     def _forget(self, name: str) -> None:
         """Close the handle of an array that is gone."""
@@ -173,7 +170,7 @@ class ArchiveChanges:
         """Make all changes durable by one commit; does nothing without changes."""
         with self._alone():
             attrs = encode_values(self.attrs, "attrs")  # raises before any change
-            with self._breaks_on_error():
+            with breaking(self):
                 for array in self._changes.values():
                     array.stage()
                 if attrs != self._committed:
@@ -186,14 +183,14 @@ class ArchiveChanges:
 
     def fail(self) -> None:
         """Refuse further changes, which `close` forgets."""
-        self._is_broken = True
+        self.is_broken = True
 
     def close(self) -> None:
         """Flush and close; idempotent. After a failed change, return to the last flush instead."""
         with self._lock():
             if not self._is_open:
                 return
-            broken = self._is_broken or any(each.is_broken for each in self._changes.values())
+            broken = self.is_broken or any(each.is_broken for each in self._changes.values())
             try:
                 if self.log.is_mine and not broken:
                     self.flush()
@@ -228,18 +225,6 @@ class ArchiveChanges:
             if not self._is_open:
                 raise ValueError("I/O operation on a closed bloscpack.Archive: open the file again")
             yield
-
-    @contextmanager
-    def _breaks_on_error(self) -> Iterator[None]:
-        if self._is_broken:
-            raise ValueError(
-                "a change has failed before; close the file to restore the state of the last flush"
-            )
-        try:
-            yield
-        except BaseException:
-            self._is_broken = True
-            raise
 
 
 def make_changeable(path: Any) -> None:

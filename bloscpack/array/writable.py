@@ -287,3 +287,29 @@ class WritableArray(ABC):
             if not self._is_open:
                 raise ValueError("I/O operation on a closed file")
             yield
+
+
+class Breakable(Protocol):
+    """Changes of which one may fail.
+
+    Attributes
+    ----------
+    is_broken : bool
+        Whether one has failed.
+    """
+
+    is_broken: bool
+
+
+@contextmanager
+def breaking(changes: Breakable) -> Iterator[None]:
+    """Refuse further changes if the block fails, which may have made a part of one."""
+    if changes.is_broken:
+        raise ValueError(
+            "a change has failed before; close the file to restore the state of the last flush"
+        )
+    try:
+        yield
+    except BaseException:
+        changes.is_broken = True
+        raise

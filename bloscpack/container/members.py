@@ -5,7 +5,7 @@ names it. In a changed one, which is a log, it is a node. Members of an archive 
 what was fetched, and a fork or another thread shares nothing that moves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -177,9 +177,7 @@ class Members(NamedTuple):
         """
         source, member = self.source, self.named.get(name) if isinstance(name, str) else None
         if member is None:
-            raise NotFoundError(f"no array {name!r:.80}; there are: {first_names(self.named)}").at(
-                path=source.name
-            )
+            raise no_member(name, self.named, source.name)
         if self.commit is None:
             return window(source, member, owns=owns)
         return NodeSource(source, self.commit, member, is_held=self.is_held, owns=owns)
@@ -308,6 +306,11 @@ def label_of(source: ByteSource, name: str) -> str:
     return f"{source.name or 'memory'}::/{name}"
 
 
-def first_names(members: Mapping[str, Any]) -> str:
+def no_member(name: Any, names: Collection[str], path: str | None) -> NotFoundError:
+    """Return the error for a name that no member has."""
+    return NotFoundError(f"no array {name!r:.80}; there are: {first_names(names)}").at(path=path)
+
+
+def first_names(names: Collection[str]) -> str:
     """Return the first names for a message."""
-    return ", ".join(map(repr, islice(members, _SHOWN))) + ", ..." * (len(members) > _SHOWN)
+    return ", ".join(map(repr, islice(names, _SHOWN))) + ", ..." * (len(names) > _SHOWN)
