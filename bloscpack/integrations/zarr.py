@@ -167,7 +167,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
         if mode == "r+" and array.mode != "r+":
             raise ValueError(f"the array is open in mode {array.mode!r}, not 'r+'")
         self._array = array
-        self._opened = ZarrLayout.of(array)
+        self._last_layout = ZarrLayout.of(array)
         container = array.container
         # Zarr allocates by the shape before it reads. That costs nothing until it is filled, but
         # the shape must not exceed what the chunks can hold.
@@ -180,7 +180,10 @@ class BloscpackStore(Store):  # type: ignore[misc]
     @property
     def _layout(self) -> ZarrLayout:
         """Layout with the current shape; Zarr never changes that of chunks."""
-        return replace(self._opened, shape=self._array.shape)
+        layout, shape = self._last_layout, self._array.shape
+        if layout.shape != shape:
+            self._last_layout = layout = replace(layout, shape=shape)
+        return layout
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are stores of the same state of the same file."""
