@@ -183,7 +183,9 @@ class ManyArrays(Described):
         return result[()]
 
     def __setitem__(self, index: Any, value: Any) -> Never:
-        raise TypeError("arrays in files cannot be changed in place: read, change and save them")
+        raise TypeError(
+            "arrays of several files cannot be changed in place: open one of them with mode 'r+'"
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows along the first axis, decoding each chunk once."""
