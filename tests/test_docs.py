@@ -74,6 +74,7 @@ def run(page, folder):
         "zarr",
         "kerchunk",
         "h5py",
+        "pandas",
         "tifffile",
     ):
         is_imported = re.search(rf"^(import|from) {name}\b", text, re.MULTILINE)

@@ -39,6 +39,7 @@ PUBLIC_NAMES = {"__init__", "frames.__init__"}
 LIBRARIES = {
     "": {"numpy", "xxhash"},
     **{name: {"importlib"} for name in ("__init__", "array.dtype", "cli.commands", "plugin")},
+    "archive.table": {"pandas"},
     "array.daskparts": {"dask"},
     "benzina.load": {"torch"},
     "cli.console": {"rich"},

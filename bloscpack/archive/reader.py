@@ -282,6 +282,24 @@ class Archive(MutableMapping[str, Array]):
             from ..display.card import archive_card
         return archive_card(self)
 
+    def to_dataframe(self) -> Any:
+        """Return the arrays as the columns of a DataFrame of pandas, in memory.
+
+        All arrays have one axis of the same length. Their coordinate along it is the index, whose
+        name is that of the axis, without a name if that is "index"; without one, rows are numbered.
+        The attrs of the archive are those of the table, and attrs of arrays are left out.
+
+        Raises
+        ------
+        UnsupportedError
+            An array is not a column: of more axes, another index, or encoded items.
+        FormatError, ImportError
+            The file is damaged, or pandas is not installed.
+        """
+        with importing:  # on use: few programs have tables
+            from .table import to_dataframe
+        return to_dataframe(self, self.attrs)
+
     def flush(self) -> None:
         """Make all changes durable by one commit, in mode "r+"; does nothing without changes."""
         self._changing().flush()

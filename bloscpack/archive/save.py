@@ -22,6 +22,7 @@ from ..storage.url import is_url, refuse_url
 from ..types import Codec, Path, Progress, ProgressOption, explain_keywords, foreign_keyword
 from .coordinates import CoordArrays
 from .reader import Archive
+from .table import Column, columns_of, is_table
 from .writer import ArchiveWriter
 
 
@@ -48,7 +49,8 @@ def save(
     array : array_like
         Any dtype but object. An array in Fortran order is stored in that order, any other in C
         order. The name, dims, coords and attrs of an xarray DataArray are stored too, and the attrs
-        of an array of h5py or Zarr. A Dataset becomes an archive, as by `savez`. A Dask array is
+        of an array of h5py or Zarr. A Dataset becomes an archive, as by `savez`, and so does a
+        DataFrame of pandas whose columns have types of numpy (see Notes). A Dask array is
         saved by parts (`bloscpack.integrations.dask.save`), in C order, to a path or URL. The file
         of an `Array` that is open for reading is copied as it is, its chunks verified; if an option
         is given, it is written again with its other settings.
@@ -126,6 +128,11 @@ def save(
     other types raise TypeError. The number of bits is in the attrs under the name that netCDF uses,
     ``_QuantizeBitRoundNumberOfSignificantBits``, and rows that are appended later are rounded too.
 
+    Each column of a DataFrame is an array of the archive, and its index their coordinate: numbers,
+    times or text. `Archive.to_dataframe` returns it. Columns of other types (text, categories, with
+    missing values of pandas) and an index of several levels are refused; the frequency of an index
+    of times is not stored.
+
     An array for S3 is sent in parts while it is compressed, and appears when the last part has
     arrived. For other URLs it is a local temporary file, which is sent when it is complete.
 
@@ -137,9 +144,9 @@ def save(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    if is_dataset(array):
+    if is_dataset(array) or is_table(array):
         if like is not None or progress is not None:
-            raise TypeError("like and progress are for one array, not for a Dataset")
+            raise TypeError("like and progress are for one array, not for a Dataset or DataFrame")
         attrs = options.pop("attrs", None)
         _save_several(
             path,
@@ -236,8 +243,8 @@ def savez(
     *arrays : array_like, mapping or iterator
         Arrays, which are named "arr_0", "arr_1" and so on. The arrays in a mapping keep their
         names, and the mapping its attrs: a dict, an open npz file, an `Archive`, a Dataset of
-        xarray. So do those of an iterator of pairs of name and array, of which one is in memory at
-        a time.
+        xarray, a DataFrame of pandas (as for `save`). So do those of an iterator of pairs of name
+        and array, of which one is in memory at a time.
     chunks : int or "auto", optional
         As for `save`, for all arrays with dimensions.
     codec, clevel, checksum
@@ -326,9 +333,7 @@ def _save_several(
     storage_options: Mapping[str, Any] | None,
 ) -> None:
     """Save arrays, mappings and iterators to an archive."""
-    found: dict[str, Any] = {}
-    for value in filter(is_mapping, arrays):
-        found |= without_labels(value, {})[1].get("attrs") or {}
+    attrs = _attrs_of_all(arrays) | dict(attrs or {})
     if changeable:
         _check_local(path)
     # Coordinates are never rounded, and have other shapes.
@@ -341,7 +346,7 @@ def _save_several(
             where = stack.enter_context(open_path(str(path), storage_options, overwrite=overwrite))
             options_of_path = None
         with open_sink(where, options_of_path, overwrite=overwrite) as sink:
-            writer = ArchiveWriter(sink, found | ({} if attrs is None else dict(attrs)))
+            writer = ArchiveWriter(sink, attrs)
 
             def write(name: str, value: Any, options: Any) -> None:
                 with writer.member(name) as member:
@@ -355,6 +360,10 @@ def _save_several(
                 if isinstance(value, Coord):
                     coords.add_unused(name, value)
                     continue
+                if isinstance(value, Column):
+                    packed = value.packed_labels(name, coords.beside(""))
+                    write(name, value.values, {**options, "attrs": packed})
+                    continue
                 if isinstance(value, Array):
                     coords.note(name, value)
                 write(name, *without_labels(value, options, coords.beside(name)))
@@ -364,6 +373,15 @@ def _save_several(
             from ..array.memberchanges import make_changeable
 
         make_changeable(path)
+
+
+def _attrs_of_all(arrays: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the attrs of all mappings and tables."""
+    found: dict[str, Any] = {}
+    for value in arrays:
+        if is_mapping(value) or is_table(value):
+            found |= without_labels(value, {})[1].get("attrs") or {}
+    return found
 
 
 def compact_archive(path: Path, *, progress: Progress | None = None) -> None:
@@ -422,6 +440,8 @@ def _iter_named(arrays: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
                 yield name, Coord(coord.dims, coord.values, coord.attrs)
         if is_mapping(value):
             yield from value.items()
+        elif is_table(value):
+            yield from columns_of(value)
         elif isinstance(value, Iterator):
             for pair in value:
                 if not isinstance(pair, tuple) or len(pair) != 2:

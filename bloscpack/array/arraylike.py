@@ -32,7 +32,8 @@ _TABLES = {
 }
 _TABLE_ADVICE = {
     "astropy": "its units and metadata are not stored; use x.as_array()",
-    "pandas": "its index and column names are not stored; use x.to_numpy()",
+    "pandas": "its index and column names are not stored; use x.to_numpy(), or save a DataFrame by "
+    "bloscpack.save(path, x)",
     "polars": "its column names and null values are not stored; use x.to_numpy()",
     "pyarrow": "its column names and null values are not stored; use x['name'].to_numpy()",
 }

@@ -31,8 +31,8 @@ def scaled() -> Any:
     return array
 
 
-class DataFrame:
-    """Stand-in for a table of pandas."""
+class Series:
+    """Stand-in for a column of pandas."""
 
     __module__ = "pandas.core"
     dtype, shape, nbytes = np.dtype("u1"), SHAPE, 144
@@ -47,7 +47,7 @@ class DataFrame:
 VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "masked": (masked, r"x\.filled\(fill_value\)"),
     "scaled": (scaled, "its 'scale' is not stored"),
-    "table": (DataFrame, r"use x\.to_numpy\(\)"),
+    "column": (Series, r"use x\.to_numpy\(\)"),
 }
 
 
@@ -156,7 +156,7 @@ def test_parts_that_are_not_stored_are_refused(door: str, value: str, tmp_path: 
         pytest.importorskip("av")
     make, advice = VALUES[value]
     path = tmp_path / "x.blp"
-    if (door, value) == ("benzina", "table"):
+    if (door, value) == ("benzina", "column"):
         advice = "a picture must be"
     with pytest.raises((TypeError, bp.exceptions.BloscpackError), match=advice):
         DOORS[door](path, make())
