@@ -12,7 +12,6 @@ if sys.platform == "win32":
     )
 
 from . import exceptions
-from .original.args import BloscArgs, BloscpackArgs, MetadataArgs
 from .parallel.imports import importing
 from .version import __version__
 
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
         unpack_ndarray_from_file,
         unpack_ndarray_str,
     )
+    from .original.args import BloscArgs, BloscpackArgs, MetadataArgs
 
 __all__ = [
     "Archive",
@@ -136,6 +136,7 @@ def __getattr__(name: str) -> Any:
         "filetypes.versions": ("Version", "versions"),
         "integrations.kerchunk": ("kerchunk_references",),
         "integrations.zarr": ("as_zarr",),  # not in __all__, as zarr may be missing
+        "original.args": ("BloscArgs", "BloscpackArgs", "MetadataArgs"),
         "original.api": [each for each in __all__ if each.startswith(("pack_", "unpack_"))],
     }
     module = name if name in modules else next((m for m in homes if name in homes[m]), None)
