@@ -14,6 +14,7 @@ from ..container.members import (
     read_index,
     window,
 )
+from ..container.salvagelog import with_copies
 from ..damage.report import Damage, Report, damage_of, message_of
 from ..damage.verify import check_log, verify
 from ..exceptions import BloscpackError, FormatError, FormatVersionMismatch, WrongKindError
@@ -106,8 +107,10 @@ class Survey:
 
     def _read_log(self) -> None:
         """Find the arrays of a log."""
-        source = self._source
         self._check_header(lambda head: unpack_header_of(head, LOG_ARCHIVE, "an archive"))
+        source, faults = with_copies(self._source)
+        self._source = source
+        self.faults += [Damage(what, None, start, end) for what, start, end in faults]
         found = find_arrays(source)
         self.members = [_LogMember(name, *place) for name, place in found.named.items()]
         self.losses += [Damage(what, None, start, end) for what, start, end in found.losses]

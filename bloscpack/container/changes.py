@@ -20,7 +20,9 @@ from ..format.header import MAX_HEADER_SIZE, UNKNOWN, Header, is_log, version_fo
 from ..format.log import (
     GROUP_NBYTES,
     GROUP_NODES,
+    LEAST_COPIES_NBYTES,
     MAX_KEEP,
+    MOST_COPIES_NBYTES,
     NO_ROW,
     NO_TREE,
     Commit,
@@ -41,6 +43,8 @@ from .members import LOG_ARCHIVE, Members, label_of, read_attrs, read_members
 from .reader import Container
 from .writer import new_section
 
+# Bytes of a file for each byte of room for copies of its pages and groups.
+_PER_COPY = 16
 # In place of the commit that a new file does not have yet.
 _NO_COMMIT = Commit(0, 0, 0, 0, NO_TREE)
 
@@ -219,7 +223,8 @@ class ChangingLog:
             file = UpdateFile.create(self._file.path, self._name, locking=self._locking)
             with closed_on_error(file):
                 file.write_at(0, log_header(is_archive=self.is_archive).pack())
-                log = LogWriter(file, None)
+                room = max(self._file.size() // _PER_COPY, LEAST_COPIES_NBYTES)
+                log = LogWriter(file, None, min(room, MOST_COPIES_NBYTES))
                 nodes: dict[str | None, Node] = {}
                 if self._before is not None:
                     front = self._before.front

@@ -275,11 +275,15 @@ class RowTree:
                 raise FormatError(f"{self._what}: a page has {len(found)} of {expected} rows")
             yield from found
 
-    def extents(self) -> Iterator[Row]:
-        """Yield the rows of all extents: pages and leaves."""
+    def pages(self) -> Iterator[Row]:
+        """Yield the rows of all pages, each before it is read."""
         for level in range(self.depth, 0, -1):
             for number in range(self.count_at(level)):
                 yield self._row(level, number)
+
+    def extents(self) -> Iterator[Row]:
+        """Yield the rows of all extents: pages and leaves."""
+        yield from self.pages()
         yield from self.rows()
 
 
@@ -502,8 +506,10 @@ def _intact_nodes(
     return nodes, losses
 
 
-def extents_of(source: ByteSource, commit: Commit) -> Iterator[Row]:
-    """Yield the rows of all extents that a commit uses.
+def extents_of(source: ByteSource, commit: Commit, *, chunks: bool = True) -> Iterator[Row]:
+    """Yield the rows of all extents that a commit uses, those of pages and groups unread.
+
+    Without `chunks`, only those of pages and groups.
 
     Raises
     ------
@@ -514,7 +520,10 @@ def extents_of(source: ByteSource, commit: Commit) -> Iterator[Row]:
     yield from groups.extents()
     for row in groups.rows():
         for node in read_group(source, row, commit):
-            yield from RowTree(source, node.chunks, commit.end, "log").extents()
+            tree = RowTree(source, node.chunks, commit.end, "log")
+            yield from tree.pages()
+            if chunks:
+                yield from tree.rows()
 
 
 def only_in(source: ByteSource, before: Commit, after: Commit) -> set[Row]:

@@ -10,7 +10,6 @@ from time import time_ns
 from xxhash import xxh3_64
 
 from ..format.log import (
-    COMMIT_SIZE,
     COPIES,
     DATA_OFFSET,
     NO_ROW,
@@ -21,6 +20,7 @@ from ..format.log import (
     Row,
     Tree,
     depth_of,
+    pack_copies,
 )
 from ..storage.protocol import ByteSource
 from ..storage.update import UpdateFile
@@ -45,6 +45,8 @@ class LogWriter:
         The locked file; a new one has at most a header.
     commit : Commit or None
         Its state; None for a new file.
+    copies_nbytes : int
+        Room for copies of pages and groups in a new file.
 
     Attributes
     ----------
@@ -52,9 +54,10 @@ class LogWriter:
         How many commits before the last one stay readable.
     """
 
-    def __init__(self, file: UpdateFile, commit: Commit | None) -> None:
+    def __init__(self, file: UpdateFile, commit: Commit | None, copies_nbytes: int = 0) -> None:
         self.file = file
         self.commit = commit
+        self._start = commit.start if commit else DATA_OFFSET + copies_nbytes
         self.keep = commit.keep if commit else 0
         self._history = history_of(file, commit) if commit else []
         # The extents that a version uses and no later one, by its number, if they are known.
@@ -70,7 +73,7 @@ class LogWriter:
     def rollback(self) -> None:
         """Return to the last commit: forget all extents that were added or dropped since."""
         commit = self.commit
-        self._end, self._live = (commit.end, commit.live) if commit else (DATA_OFFSET, 0)
+        self._end, self._live = (commit.end, commit.live) if commit else (self._start, 0)
         self._added: dict[int, Row] = {}  # by offset
         self._dropped: list[Row] = []
         self._last_used[commit.sequence if commit else 0] = self._dropped
@@ -82,7 +85,7 @@ class LogWriter:
     @property
     def dead_nbytes(self) -> int:
         """Bytes before the end that no extent in use has."""
-        return self._end - DATA_OFFSET - self._live
+        return self._end - self._start - self._live
 
     def add(self, *parts: BytesLike) -> Row:
         """Write an extent, made of some parts, and return its row."""
@@ -128,11 +131,13 @@ class LogWriter:
             groups,
             history,
             self.keep,
+            self._start,
         )
         file.sync()
         file.write_at(SLOTS[commit.slot], commit.pack())
         file.sync()
         file.write_at(COPIES[commit.slot], commit.pack())
+        self._write_copies(commit)
         self.commit = commit
         for each in expired:
             del self._last_used[each.sequence]
@@ -144,6 +149,12 @@ class LogWriter:
         self._last_used[commit.sequence] = self._dropped
         self._give_back(commit.sequence)
         return commit
+
+    def _write_copies(self, commit: Commit) -> None:
+        """Write copies of pages and groups, for recovery alone, which compares their digests."""
+        rows = extents_of(self.file, commit, chunks=False)
+        extents = (self.file.read_at(row.offset, row.nbytes) for row in rows)
+        self.file.write_at(DATA_OFFSET, pack_copies(extents, self._start - DATA_OFFSET))
 
     def _rows_last_used(self, version: Commit) -> list[Row]:
         """Return the extents that a version uses, but no later one."""
@@ -172,7 +183,7 @@ class LogWriter:
             self._release(row)
         if self._is_partial and not self._has_older(held):
             self._free, self._is_partial = None, False  # all of them can be found now
-        if not held and self.file.size() > max(self._end, COPIES[-1] + COMMIT_SIZE):
+        if not held and self.file.size() > self._end:
             self.file.truncate(self._end)
 
     def give_back_free(self) -> None:
@@ -207,7 +218,7 @@ class LogWriter:
         for each in self._history:
             kept += self._rows_last_used(each)
         kept += [*self._added.values(), *dead]
-        holes, position = [], DATA_OFFSET
+        holes, position = [], self._start
         for row in sorted(kept):
             if row.offset > position:
                 holes.append((position, row.offset))

@@ -6,12 +6,14 @@ from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError, FormatError
 from ..format.codec import decode_into, new_bytes
-from ..format.log import COMMIT_SIZE
+from ..format.log import COMMIT_SIZE, DATA_OFFSET, unpack_copies
+from ..storage.memory import MemorySource
+from ..storage.overlay import OverlaySource, Patch
 from ..storage.protocol import ByteSource
 from .chunk import StoredChunk
 from .foundfront import FoundFront
 from .front import Front
-from .log import commits_of, front_of, known_commits, read_node
+from .log import commits_of, extents_of, front_of, known_commits, read_node
 from .reader import Container
 from .salvage import FoundChunk, Salvage
 
@@ -40,6 +42,25 @@ def _decoded(stored: StoredChunk) -> FoundChunk:
     return FoundChunk(stored.offset, len(stored.data), stored.header.nbytes, digest)
 
 
+def with_copies(source: ByteSource) -> tuple[OverlaySource, list[tuple[str, int, int]]]:
+    """Return a source that reads damaged pages and groups of the last commit from their copies.
+
+    Also return a description, the start and the stop of each.
+    """
+    found = OverlaySource(source, (), source.size())
+    faults: list[tuple[str, int, int]] = []
+    for commit in commits_of(source)[0][:1]:
+        nbytes = max(min(commit.start, source.size()) - DATA_OFFSET, 0)
+        copies = unpack_copies(source.read_at(DATA_OFFSET, nbytes))
+        with suppress(BloscpackError):  # what has no copy is missed by those who need it
+            for row in extents_of(found, commit, chunks=False):
+                copy = copies.get(row.digest)
+                if copy is not None and source.read_at(row.offset, row.nbytes) != copy:
+                    found.add(Patch(row.offset, row.nbytes, MemorySource(copy)))
+                    faults.append(("log: a page or a group is damaged", row.offset, row.end))
+    return found, faults
+
+
 def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
     """Return the front and the intact chunks of the last version whose front is intact.
 
@@ -49,7 +70,9 @@ def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
         There is none.
     """
     _, damaged = commits_of(source)
-    faults = [("log: a slot is damaged", at, at + COMMIT_SIZE) for at in sorted(damaged)]
+    source, restored = with_copies(source)
+    faults = [(f"{what}; restored from its copy", at, end) for what, at, end in restored]
+    faults += [("log: a slot is damaged", at, at + COMMIT_SIZE) for at in sorted(damaged)]
     last = None if source.node is None else source.node[0]
     error: BloscpackError = FormatError("log: no commit is intact, so nothing can be recovered")
     for commit in known_commits(source):

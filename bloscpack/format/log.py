@@ -2,18 +2,19 @@
 
 ::
 
-    file   = header(64) slot slot copy copy extent*
-    slot   = commit(104)
+    file   = header(64) slot slot copy copy copies extent*
+    slot   = commit(108)
+    copies = (size(4) bytes)* pages and groups again, for recovery
     extent = chunk digest | page | group | history
     page   = row(20)*         rows of up to 1024 extents one level below
     group  = node*            up to 256 nodes
     node   = 40 bytes, name, front: header and metadata section of an array or of the archive
-    history = commit(104)*    earlier commits that can still be read
+    history = commit(108)*    earlier commits that can still be read
 
 A commit leads to everything that is in the file: its tree has the groups of nodes as leaves, and
 each node has a tree of chunks. A row is the offset, the size and the XXH3 of an extent of any
 kind. A change writes new extents where nothing is in use, then the pages and groups above them,
-syncs, and overwrites the older of two slots. So a commit is one write of 104 bytes, and a file is
+syncs, and overwrites the older of two slots. So a commit is one write of 108 bytes, and a file is
 always in the state of the valid slot with the higher sequence number.
 
 A log of several arrays is an archive. Its first node has the attrs of the archive and no chunks.
@@ -41,6 +42,9 @@ from .header import FEATURE_ARCHIVE, FEATURE_LOG, Header
 SLOTS = COMMITS_AT
 COPIES = (4096, 4096 + 128)
 DATA_OFFSET = 4096 + 256
+# Room for copies of pages and groups: up to the next block, and for those of 1600 chunks.
+LEAST_COPIES_NBYTES, MOST_COPIES_NBYTES = 4096 - 256, 1 << 15
+_COPY_HEAD = Struct("<I")
 PAGE_ROWS = 1024
 GROUP_NODES = 256
 # A writer begins another group at this size, so that a small change of one writes little.
@@ -54,9 +58,10 @@ ROW_SIZE = 8 + 4 + 8
 # row of the root, depth, leaves
 _TREE = Struct("<QI8sIQ")
 _TREE_SIZE = ROW_SIZE + 4 + 8
-# magic, sequence, time, end, live bytes, tree of groups, row of the history, commits to keep, XXH3
-_COMMIT = Struct(f"<8sQQQQ{_TREE_SIZE}s{ROW_SIZE}sI8s")
-COMMIT_SIZE = 8 + 8 + 8 + 8 + 8 + _TREE_SIZE + ROW_SIZE + 4 + _DIGEST_SIZE
+# magic, sequence, time, end, live bytes, tree of groups, row of the history, commits to keep, start
+# of the extents, XXH3
+_COMMIT = Struct(f"<8sQQQQ{_TREE_SIZE}s{ROW_SIZE}sII8s")
+COMMIT_SIZE = 8 + 8 + 8 + 8 + 8 + _TREE_SIZE + ROW_SIZE + 4 + 4 + _DIGEST_SIZE
 # Each commit writes the history again: 1 MB for this many commits.
 MAX_KEEP = 10_000
 _NODE = Struct(f"<HHI{_TREE_SIZE}s")  # bytes of the name, zero, bytes of the front, tree of chunks
@@ -133,10 +138,11 @@ class Commit(NamedTuple):
     groups: Tree
     history: Row = NO_ROW  # the commits before this one that can still be read
     keep: int = 0  # how many of them later commits keep
+    start: int = DATA_OFFSET  # where the first extent may begin, behind the copies
 
     def pack(self) -> bytes:
         """Return the bytes of a slot."""
-        fields = *self[:4], self.groups.pack(), self.history.pack(), self.keep
+        fields = *self[:4], self.groups.pack(), self.history.pack(), self.keep, self.start
         head = _COMMIT.pack(MAGIC, *fields, b"")[:-_DIGEST_SIZE]
         return head + xxh3_64_digest(head)
 
@@ -149,18 +155,18 @@ class Commit(NamedTuple):
         *fields, digest = _COMMIT.unpack(stored)
         if xxh3_64_digest(stored[:-_DIGEST_SIZE]) != digest:
             return None
-        _, sequence, time, end, live, groups, history, keep = fields
+        _, sequence, time, end, live, groups, history, keep, start = fields
         try:
             tree = Tree.unpack(groups)
         except FormatError:
             return None
-        found = cls(sequence, time, end, live, tree, unpack_row(history, 0), keep)
-        return found if tree.nleaves else None
+        found = cls(sequence, time, end, live, tree, unpack_row(history, 0), keep, start)
+        return found if tree.nleaves and start >= DATA_OFFSET else None
 
     @property
     def dead(self) -> int:
         """Bytes before the end that are not in use."""
-        return self.end - DATA_OFFSET - self.live
+        return self.end - self.start - self.live
 
     @property
     def oldest(self) -> int:
@@ -221,6 +227,30 @@ def unpack_history(view: BytesLike, last: Commit) -> list[Commit]:
     found = [each for each in commits if each is not None]
     if [each.sequence for each in found] != [*range(last.sequence - len(commits), last.sequence)]:
         raise FormatError(f"history: it is not that of commit {last.sequence}")
+    return found
+
+
+def pack_copies(extents: Iterable[BytesLike], room: int) -> bytes:
+    """Return the bytes of copies of extents, as many of the first as `room` bytes allow."""
+    found = b""
+    for data in extents:
+        copy = _COPY_HEAD.pack(len(data)) + data
+        if len(found) + len(copy) > room:
+            break
+        found += copy
+    return found.ljust(min(len(found) + _COPY_HEAD.size, room), b"\0")
+
+
+def unpack_copies(view: BytesLike) -> dict[bytes, bytes]:
+    """Return the copies of extents by their digests; the last ones may be of another commit."""
+    found, at = {}, 0
+    while at + _COPY_HEAD.size <= len(view):
+        (nbytes,) = _COPY_HEAD.unpack_from(view, at)
+        if not nbytes:
+            break
+        at += _COPY_HEAD.size + nbytes
+        data = bytes(view[at - nbytes : at])
+        found[xxh3_64_digest(data)] = data
     return found
 
 

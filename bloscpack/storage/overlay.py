@@ -37,6 +37,11 @@ class OverlaySource(ByteSource):
         self._size = size
         self._owned = tuple(owned)
 
+    def add(self, patch: Patch) -> None:
+        """Add a patch, which may extend the file."""
+        self._patches = sorted([*self._patches, patch])
+        self._size = max(self._size, patch.offset + patch.nbytes)
+
     def size(self) -> int:
         """Return the size of the patched file in bytes."""
         return self._size

@@ -28,6 +28,7 @@ from bloscpack.exceptions import (
 )
 from bloscpack.format.log import (
     COPIES,
+    DATA_OFFSET,
     NO_TREE,
     SLOTS,
     Row,
@@ -586,12 +587,16 @@ def test_a_damaged_group_is_taken_from_the_commit_before(log: Path) -> None:
         z["last"] = np.arange(5)
     data = bytearray(log.read_bytes())
     before = content_of(bp.load(log))
-    root = read_commit(FileSource(log)).groups.root
-    data[root.offset + 3] ^= 1
+    commit = read_commit(FileSource(log))
+    data[commit.groups.root.offset + 3] ^= 1
     with pytest.raises(FormatError):
         bp.Archive(bytes(data))
     report = bp.verify(bytes(data))
     assert not report.ok
+    found, report = recovered(bytes(data))
+    assert found == before
+    assert "log: a page or a group is damaged; restored from its copy" in report.notices
+    data[DATA_OFFSET + 40] ^= 1
     found, report = recovered(bytes(data))
     assert found == {name: each for name, each in before.items() if name != "last"}
     assert any("may be older" in each.what for each in report.damage)

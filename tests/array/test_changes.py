@@ -19,10 +19,12 @@ from hypothesis.extra import numpy as hnp
 import bloscpack as bp
 from bloscpack.array import array, changes
 from bloscpack.container.compact import compact_array
+from bloscpack.container.log import extents_of, read_commit
 from bloscpack.exceptions import FileChangedError, LockedError
 from bloscpack.format import log as layout
 from bloscpack.format.header import Header
 from bloscpack.storage import disk
+from bloscpack.storage.memory import MemorySource
 
 
 @pytest.fixture(autouse=True)
@@ -528,6 +530,50 @@ def test_recover_finds_every_whole_chunk(
     expected[20:24] = 0
     _check_equal(bp.load(path.with_name("out")), expected)
     assert bp.verify(path.with_name("out")).ok
+
+
+def test_recover_reads_pages_and_groups_from_their_copies(
+    path: Path, changed_file: tuple[bytes, np.ndarray[Any, Any]]
+) -> None:
+    whole, x = changed_file
+    commit = read_commit(MemorySource(whole))
+    index = list(extents_of(MemorySource(whole), commit, chunks=False))
+    assert len(index) == 2
+    for gone in (index[:1], index[1:], index):
+        file = bytearray(whole)
+        for row in gone:
+            file[row.offset : row.end] = bytes(row.nbytes)
+        path.write_bytes(file)
+        with pytest.raises(bp.exceptions.BloscpackError):
+            bp.load(path)
+        assert not bp.verify(path).ok
+        report = bp.recover(path, path.with_name("out"))
+        assert report.saved == 10
+        assert [each.offset for each in report.damage] == [row.offset for row in gone]
+        _check_equal(bp.load(path.with_name("out")), x)
+    # Copies that are of another commit are not used.
+    for at in range(layout.DATA_OFFSET, commit.start):
+        file[at] ^= 1
+    path.write_bytes(file)
+    report = bp.recover(path, path.with_name("out"))
+    assert f"commit {commit.sequence} is lost" in report.damage[0].what
+
+
+def test_recover_finds_the_chunks_before_a_cut(
+    path: Path, changed_file: tuple[bytes, np.ndarray[Any, Any]]
+) -> None:
+    whole, x = changed_file
+    path.write_bytes(whole)
+    with bp.open(path) as a:
+        places = [a.container.front.table.entry(index) for index in range(a.nchunks)]
+    for size in (places[0][1], places[4][1] + 7, max(places)[1] - 1):
+        path.write_bytes(whole[:size])
+        kept = [index for index, (_, end) in enumerate(places) if end <= size]
+        assert bp.recover(path, path.with_name("out")).saved == len(kept) > 0
+        expected = np.zeros_like(x[: 4 * kept[-1] + 4])
+        for index in kept:
+            expected[4 * index : 4 * index + 4] = x[4 * index : 4 * index + 4]
+        _check_equal(bp.load(path.with_name("out")), expected)
 
 
 def test_recover_needs_no_header(

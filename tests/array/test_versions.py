@@ -380,7 +380,7 @@ def _with(file: bytes, commit: layout.Commit, **fields: Any) -> bytes:
     return file
 
 
-@pytest.mark.parametrize("nbytes", [1, 103, 208, 416, 104 * 1000, 2**32 - 1])
+@pytest.mark.parametrize("nbytes", [1, 107, 216, 432, 108 * 1000, 2**32 - 1])
 @pytest.mark.parametrize("offset", [0, 64, layout.DATA_OFFSET, 2**63, 2**64 - 1])
 def test_a_hostile_history(path: Path, nbytes: int, offset: int) -> None:
     file, copies, commit = _kept_file(path)
@@ -429,6 +429,7 @@ def test_recover_takes_the_newest_version_that_leads_to_an_array(path: Path) -> 
     file, copies, commit = _kept_file(path)
     older = layout.unpack_history(file[commit.history.offset : commit.history.end], commit)
     damaged = bytearray(file)
+    damaged[layout.DATA_OFFSET : commit.start] = bytes(commit.start - layout.DATA_OFFSET)
     for lost, copy in zip((commit, *older[:0:-1]), copies[-2::-1], strict=False):
         damaged[lost.groups.root.offset + 9] ^= 1
         path.write_bytes(damaged)

@@ -388,7 +388,7 @@ def logs() -> None:
     # The third commit is in the second slot, at 192, and in its copy, at 4224.
     slots, copies = (64, 192), (4096, 4224)
     torn = changed(last, slots[1] + 12, bytes(40))
-    add("log_torn_commit", changed, torn, copies[1], first[copies[1] :][:104])
+    add("log_torn_commit", changed, torn, copies[1], first[copies[1] :][:108])
     without = last
     for at in (*slots, *copies):
         without = changed(without, at + 9)

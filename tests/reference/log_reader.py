@@ -57,8 +57,8 @@ def _last_commit(file: bytes) -> tuple[int, bytes]:
     """Return the end of the log, and the tree of groups."""
     found = []
     for at in (64, 192, 4096, 4224):
-        stored = file[at : at + 104]
-        if stored[:8] == b"BLPKCMIT" and xxh3_64_digest(stored[:96]) == stored[96:]:
+        stored = file[at : at + 108]
+        if stored[:8] == b"BLPKCMIT" and xxh3_64_digest(stored[:100]) == stored[100:]:
             found.append(struct.unpack_from("<Q8xQ8x32s", stored, 8))
     need(bool(found), "format", "no commit is intact")
     return max(found)[1:]

@@ -114,7 +114,7 @@ def test_a_log_is_read_as_of_its_last_intact_commit(tmp_path: Path) -> None:
         for at in (places[int(number)] for number in name.partition("-")[0]):
             damaged[at + 20] ^= 1
         for at in (places[int(number)] for number in name.partition("-")[2]):
-            damaged[at : at + 104] = bytes(104)  # of a copy: the writer was killed before
+            damaged[at : at + 108] = bytes(108)  # of a copy: the writer was killed before
         (tmp_path / f"{name}.blp").write_bytes(damaged)
         tasks.append({"path": str(tmp_path / f"{name}.blp")})
     for (name, state), found in zip(cases.items(), read_all(tasks), strict=True):

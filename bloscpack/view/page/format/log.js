@@ -5,7 +5,7 @@ import { isEqual, nameOf, need, safe, viewOf } from "./errors.js";
 import { BytesSource } from "./source.js";
 import { xxh3Digest } from "./xxh3.js";
 
-const SLOTS = [64, 192], COPY = 4032, COMMIT_SIZE = 104, DATA_AT = 4352, ROW_SIZE = 20, PAGE_ROWS = 1024;
+const SLOTS = [64, 192], COPY = 4032, COMMIT_SIZE = 108, DATA_AT = 4352, ROW_SIZE = 20, PAGE_ROWS = 1024;
 const MAX_LEAVES = 1 << 20;
 
 // Returns the nodes {name, tree, front, end}: `front` is a source, `end` that of all extents.
@@ -44,7 +44,7 @@ async function lastCommit(source, notices) {
 
 function isCommit(stored) {
   return stored.length === COMMIT_SIZE && String.fromCharCode(...stored.subarray(0, 8)) === "BLPKCMIT" &&
-    isEqual(xxh3Digest(stored.subarray(0, 96)), stored.subarray(96));
+    isEqual(xxh3Digest(stored.subarray(0, 100)), stored.subarray(100));
 }
 
 // Returns the rows of the leaves of a tree.
