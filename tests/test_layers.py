@@ -21,8 +21,8 @@ ROOMS = (
     ("exceptions", "notice", "types", "version"),
     *(("_ext",), ("parallel",), ("format",), ("storage",), ("display",), ("container",)),
     *(("array",), ("damage",), ("archive",), ("media",), ("frames",)),
-    ("original", "abstract_io", "append", "args", "defaults", "file_io", "numpy_io"),
-    *(("filetypes",), ("integrations",), ("cli",), ("plugin",)),
+    ("original", "abstract_io", "args", "defaults", "file_io", "numpy_io"),
+    *(("filetypes",), ("integrations", "append"), ("cli",), ("plugin",)),
     ("gulp", "vrs", "benzina", "exchange", "view"),
     ("__init__", "__main__"),
 )
@@ -50,7 +50,7 @@ LIBRARIES = {
     "gulp.chunk.pickledindex": {"pickle"},  # it builds two types, and refuses all others
     "integrations.training": {"torch", "torchcodec", "torchvision"},
     **{f"integrations.{name}": {name} for name in ("dask", "numcodecs", "rerun", "torch")},
-    **{name: {"xarray"} for name in ("integrations.xarray", "filetypes.arraylabels")},
+    **{name: {"xarray"} for name in ("integrations.xarraydataset", "filetypes.arraylabels")},
     **{name: {"zarr"} for name in ("integrations.zarr", "exchange.zarrarray")},
     "parallel.imports": {"PIL", "av", "simplejpeg"},
     "parallel.processes": {"concurrent", "multiprocessing"},

@@ -9,6 +9,7 @@ from xxhash import xxh3_128_digest
 
 from ..array.array import Array, check_versions
 from ..array.attrs import read_only
+from ..array.layout import SaveOptions
 from ..array.save import plan_file, without_labels
 from ..container.front import Verify
 from ..container.identity import changed, place_of
@@ -211,9 +212,12 @@ class Archive(MutableMapping[str, Array]):
         ValueError
             The name has more than 4096 bytes.
         """
+        self._put(name, array, {})
+
+    def _put(self, name: str, array: Any, options: SaveOptions) -> None:
         changes = self._changing()
         check_name(name)
-        plan = plan_file(*without_labels(array, {}), several=True)
+        plan = plan_file(*without_labels(array, options), several=True)
         folder = os.path.dirname(os.path.realpath(changes.path))
         with importing:  # on use: few programs change files
             from tempfile import SpooledTemporaryFile

@@ -82,15 +82,18 @@ class Even(NamedTuple):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         """Return all items."""
+        found = self.items(0, self.size)
+        return found if dtype is None else found.astype(dtype)
+
+    def items(self, first: int, stop: int) -> AnyArray:
+        """Return the items `first` to `stop`, which may be beyond the last one."""
         if self.dtype.kind == "f":
             with np.errstate(over="ignore"):  # an item that is infinite has other bits
-                counts = np.arange(self.size) * np.float64(self.step) + np.float64(self.start)
-                found: AnyArray = counts.astype(self.dtype)
-        else:
-            start, step = (np.uint64(each % 2**64) for each in (self.start, self.step))
-            integers = np.arange(self.size, dtype="u8") * step + start
-            found = integers.astype(_counts_of(self.dtype)).view(self.dtype)
-        return found if dtype is None else found.astype(dtype)
+                counts = np.arange(first, stop) * np.float64(self.step) + np.float64(self.start)
+                return counts.astype(self.dtype)
+        start, step = (np.uint64(each % 2**64) for each in (self.start, self.step))
+        integers = np.arange(first, stop, dtype="u8") * step + start
+        return integers.astype(_counts_of(self.dtype)).view(self.dtype)
 
     def pack(self) -> dict[str, Any]:
         """Return the JSON value."""
@@ -546,6 +549,21 @@ def _stored_coords(
         else each
         for key, each in entries.items()
     }
+
+
+def grown_entry(
+    name: str, coord: Coord, values: AnyArray, axis: int, store: Store | None
+) -> dict[str, Any]:
+    """Return the entry of a coordinate in the attrs after `values` were added along an axis."""
+    even, size = coord.data, len(values)
+    if (
+        isinstance(even, Even)
+        and (even.size + size) * even.dtype.itemsize <= _MAX_EVEN_NBYTES
+        and is_same_items(even.items(even.size, even.size + size), values)
+    ):
+        return _packed_coord(name, coord, store)
+    whole = np.concatenate([coord.values, values], axis)
+    return _packed_coord(name, coord._replace(data=whole), store)
 
 
 def _packed_coord(name: str, coord: Coord, store: Store | None) -> dict[str, Any]:

@@ -379,9 +379,13 @@ class TestWrite:
         bp.save(path, RAMP, attrs={"scale_factor": 0.5})
         with xr.open_dataset(path, engine=engine) as dataset:
             data = dataset["data"].load()
-        with pytest.raises(UnsupportedError, match=r"a\.blp: .* decodes its items"):
-            data.blp.write(path)
-        check_equal(bp.load(path), RAMP)
+        (data + 0.5).blp.write(path)
+        check_equal(bp.load(path), RAMP + 1)
+        with pytest.raises(
+            ValueError, match=r"do not fit those of the file.*'scale_factor': .*0.5"
+        ):
+            (data * 2.0**70).blp.write(path)
+        data.blp.write(path)
         data.blp.save(path, overwrite=True)  # as decoded items
         (data * 2).blp.write(path)
         check_equal(bp.load(path), RAMP * 1.0)
@@ -445,6 +449,7 @@ class TestEngine:
 
     def test_xarray_is_named_where_it_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "xarray", None)
-        monkeypatch.delitem(sys.modules, "bloscpack.integrations.xarray", raising=False)
+        for part in ("", "changes", "dataset"):
+            monkeypatch.delitem(sys.modules, f"bloscpack.integrations.xarray{part}", raising=False)
         with pytest.raises(ImportError, match=r"bloscpack\[xarray\]"):
             importlib.import_module("bloscpack.integrations.xarray")
