@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from struct import Struct
 
 from ..exceptions import BloscpackError
@@ -41,9 +41,14 @@ def naming(name: str | None) -> Iterator[None]:
         raise
 
 
-def naming_temporary() -> AbstractContextManager[None]:
+@contextmanager
+def naming_temporary() -> Iterator[None]:
     """Name the folder of temporary files in errors, as that is the disk that is full."""
-    return naming(f"temporary file in {temporary_folder()}")
+    try:
+        yield
+    except OSError:
+        with naming(f"temporary file in {temporary_folder()}"):
+            raise
 
 
 def temporary_folder() -> str:
