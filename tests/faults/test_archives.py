@@ -2,6 +2,9 @@
 
 import gc
 import hashlib
+import itertools
+import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -150,6 +153,104 @@ def test_power_loss_at_every_step(begin: Any, run: Any, tmp_path: Path) -> None:
         for each, file in files.items():
             (path.parent / each).write_bytes(file.durable)
         check(path, states)
+
+
+def remove(z: Any) -> None:
+    del z["1"]
+
+
+def resize(z: Any) -> None:
+    z["3"].resize(7, 5)
+
+
+# One commit each, in one session.
+CHANGES: list[Callable[[Any], object]] = [
+    lambda z: z["0"].__setitem__(slice(3, 30), 7),
+    lambda z: z.__setitem__("new", values(9)),
+    lambda z: z.__setitem__("3", values(10, 300)),
+    remove,
+    lambda z: z.rename("0", "first"),
+    lambda z: z["2"].append(values(8, 20)),
+    resize,
+    lambda z: z.attrs.update(n=2),
+    lambda z: z["2"].attrs.update(unit="K"),
+]
+
+
+def prepare_changeable(path: Path) -> None:
+    bp.savez(
+        path, {f"{n}": values(n) for n in range(4)}, chunks=16, attrs={"n": 1}, changeable=True
+    )
+
+
+def changes_one_by_one(path: Path, count: int, shift: int) -> None:
+    """Make `count` commits, the first of them change number `shift`."""
+    with bp.open(path, "r+", nthreads=1) as z:
+        for change in [*CHANGES[shift:], *CHANGES[:shift]][:count]:
+            change(z)
+            z.flush()
+
+
+def killed(path: Path, run: Callable[[Path], object], at: int) -> bool:
+    """Run in a forked process that is killed at, or in the middle of, a write; false if it ends."""
+    pid = os.fork()
+    if not pid:
+        steps = itertools.count()
+
+        def look() -> None:
+            if next(steps) == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            with installed(StoppingDisk(before=look)):
+                run(path)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+    assert status in (0, signal.SIGKILL)
+    return status != 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", range(len(CHANGES)))
+@pytest.mark.parametrize("begin", [prepare, prepare_log, prepare_changeable])
+def test_kill_9_at_every_step(begin: Any, shift: int, tmp_path: Path) -> None:
+    """All arrays are in the state of one commit; with all shifts, each change is the first."""
+    count = 3
+    states = []
+    for number in range(count + 1):
+        model = tmp_path / f"model {number}.blp"
+        with without_syncs():
+            begin(model)
+            changes_one_by_one(model, number, shift)
+        states.append(state_of(model))
+    before = tmp_path / "before.blp"
+    begin(before)
+    seen = []
+    for step in itertools.count():
+        path = tmp_path / str(step) / "a.blp"
+        path.parent.mkdir()
+        path.write_bytes(before.read_bytes())
+        if not killed(path, lambda path: changes_one_by_one(path, count, shift), step):
+            break
+        seen.append(check(path, states))
+    assert seen == sorted(seen)
+    assert set(seen) == set(range(count + 1))
+
+
+@pytest.mark.slow
+def test_kill_9_while_compacting(tmp_path: Path) -> None:
+    before = tmp_path / "before.blp"
+    prepare_log(before)
+    for step in itertools.count():
+        path = tmp_path / str(step) / "a.blp"
+        path.parent.mkdir()
+        path.write_bytes(before.read_bytes())
+        if not killed(path, compacts, step):
+            break
+        check(path, [state_of(before)])
+    assert step > 5
 
 
 def test_readers_at_every_step(tmp_path: Path) -> None:
