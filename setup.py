@@ -19,6 +19,7 @@ EXTENSIONS = {
     "record": ["blosc"],
     "resident": [],
     "snappy": [],
+    "statistics": [],
     "warp": [],
 }
 

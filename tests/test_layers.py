@@ -76,9 +76,9 @@ IMPORTED_ON_USE = (
     *(f"bloscpack.{room}" for room in ("archive", "cli", "display", "filetypes", "integrations")),
     *(f"bloscpack.array.{module}" for module in ("axislabels", "changes", "chunkcodec", "concat")),
     *(f"bloscpack.array.{module}" for module in ("daskparts", "memberchanges", "rowappender")),
-    *("bloscpack.array.writable", "bloscpack.storage.remote"),
+    *("bloscpack.array.statistics", "bloscpack.array.writable", "bloscpack.storage.remote"),
     *(f"bloscpack.container.{module}" for module in ("compact", "log", "logchunks", "members")),
-    *(f"bloscpack.format.{module}" for module in ("arraychunk", "chunkgrid", "log")),
+    *(f"bloscpack.format.{module}" for module in ("arraychunk", "chunkgrid", "log", "statistics")),
     *(f"bloscpack.frames.{folder}" for folder in ("store", "video")),
     *("bloscpack.media.videowriter", "bloscpack.parallel.progressbar", "bloscpack.plugin"),
 )

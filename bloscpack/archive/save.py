@@ -84,9 +84,15 @@ def save(
         Round each float to this number of mantissa bits, so that it compresses better: 1 to 23 for
         float32, 52 for float64, 10 for float16, 7 for bfloat16. The error is at most
         ``2**-(keepbits + 1)`` of the value. By default nothing is rounded.
+    stats : bool, default False
+        Store statistics of each chunk for `Array.stats`, `Array.min`, `Array.max` and
+        `Array.chunks_where`: 32 bytes, which bloscpack 0.16 ignores. For integers, floats of at
+        most 64 bits, bool and times. Rows that are appended have them, too; a file that is changed
+        by ``open(path, "r+")`` loses them.
     like : Array, optional
         Open array whose settings are taken for all options that are not given: its chunks, access,
-        codec, shuffle, checksum, attrs and keepbits. Files do not record a level of compression.
+        codec, shuffle, checksum, attrs, keepbits and stats. Files do not record a level of
+        compression.
     nthreads : int, optional
         Threads that compress; by default one per processor, at most 8. For a Dask array the
         scheduler of Dask decides.
@@ -110,7 +116,8 @@ def save(
         `array` is not an array, or has parts that would be lost: a mapping, a pandas table, a
         masked array with masked items.
     ValueError, TypeError
-        A parameter is out of range, or `attrs` contradict `keepbits`.
+        A parameter is out of range, `attrs` contradict `keepbits`, or `stats` are for items that
+        have none, or for a `changeable` file.
     FileExistsError
         The file exists, and `overwrite` is False.
     OSError
@@ -144,6 +151,8 @@ def save(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
+    if changeable and options.get("stats"):
+        raise ValueError("a changeable file has no statistics: stats=True is for one that is not")
     if is_dataset(array) or is_table(array):
         if like is not None or progress is not None:
             raise TypeError("like and progress are for one array, not for a Dataset or DataFrame")
@@ -336,9 +345,9 @@ def _save_several(
     attrs = _attrs_of_all(arrays) | dict(attrs or {})
     if changeable:
         _check_local(path)
-    # Coordinates are never rounded, and have other shapes.
+    # Coordinates are never rounded, and have other shapes. Those of text have no statistics.
     of_coords: Any = dict(options)
-    for key in ("chunks", "access", "keepbits"):
+    for key in ("chunks", "access", "keepbits", "stats"):
         of_coords.pop(key, None)
     with ExitStack() as stack:
         where, options_of_path = path, storage_options

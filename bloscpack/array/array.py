@@ -29,6 +29,7 @@ from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
 
 if TYPE_CHECKING:
+    from ..format.chunkgrid import ChunkGrid
     from .axislabels import Coord
     from .changes import ArrayChanges
     from .writable import WritableArray
@@ -473,13 +474,18 @@ class Array(StoredArray):
         ValueError
             Chunks are not parts of the array along its axes (`chunks` is None).
         """
-        container, chunks = self.container, self.chunks
+        container = self.container
         if not 0 <= index < container.nchunks:
             raise IndexError(
                 f"chunk index {index} is out of range: the file has {container.nchunks} chunks"
             )
+        return self._chunk_grid().region(index)
+
+    def _chunk_grid(self) -> "ChunkGrid":
+        """Return the parts of the array that chunks hold; raises as `chunk_region` does."""
+        container, chunks = self.container, self.chunks
         if container.grid is not None:
-            return container.grid.region(index)
+            return container.grid
         if chunks is None:
             raise ValueError(
                 f"chunks of {container.chunk_size} bytes are not parts of an array of shape "
@@ -490,8 +496,109 @@ class Array(StoredArray):
 
         order = slice(None, None, -1 if self.is_fortran else 1)
         steps = tuple(max(step, 1) for step in chunks[order])
-        grid = ChunkGrid(self.shape[order], steps, self.dtype.itemsize, self.is_fortran)
-        return grid.region(index)
+        return ChunkGrid(self.shape[order], steps, self.dtype.itemsize, self.is_fortran)
+
+    @property
+    def stats(self) -> AnyArray | None:
+        """Statistics of the chunks, from a file that was saved with ``stats=True``.
+
+        A structured array with a record for each chunk, in the shape of the grid of chunks; with
+        one axis if chunks are not parts of the array along its axes. Fields: ``min`` and ``max``,
+        of the dtype of the array, ``nan`` (the number of NaN or NaT, which count for nothing else)
+        and ``sum`` (int64, uint64 or float64; of integers modulo 2^64).
+
+        None if the file has none, if this handle is open for appending or changes, or if a writer
+        has appended to the file since it was opened. Raises FormatError if they are damaged.
+        """
+        with importing:  # on use: few programs ask for them
+            from .statistics import chunk_statistics
+
+        with self._reading():
+            records = chunk_statistics(self.container, self._described)
+            if records is None or self.chunks is None:
+                return records
+            counts = self._chunk_grid().counts
+        records = records[: prod(counts)].reshape(counts)
+        return records.T if self.is_fortran else records
+
+    def min(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+        """Return the least item, NaN if there is any; from the statistics, if the file has them.
+
+        Parameters
+        ----------
+        axis, out, **options
+            As for `numpy.ndarray.min`, which is called on the whole array if any is given.
+
+        Raises
+        ------
+        ValueError
+            The array has no items.
+        FormatError, CodecError
+            The statistics are damaged, or a chunk that is read without them.
+
+        Notes
+        -----
+        Statistics have a checksum, and are not compared with the items; `bloscpack.verify` does.
+        Without them, all chunks are read one after the other.
+        """
+        return self._extreme("min", axis, out, options)
+
+    def max(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+        """Return the greatest item, NaN if there is any; all else is as for `min`."""
+        return self._extreme("max", axis, out, options)
+
+    def _extreme(self, name: str, axis: Any, out: Any, options: dict[str, Any]) -> Any:
+        if axis is not None or out is not None or options:
+            return getattr(self.read_whole(), name)(axis, out, **options)
+        with importing:
+            from .statistics import extreme
+
+        with self._reading():
+            return extreme(self.container, self._described, name)
+
+    def chunks_where(self, **conditions: tuple[str, Any]) -> dict[int, tuple[slice, ...]]:
+        """Return the chunks whose statistics fulfil all conditions, without reading a chunk.
+
+        Parameters
+        ----------
+        **conditions : (str, value)
+            A comparison and a value for ``min``, ``max``, ``nan`` or ``sum``. ``max=(">", 300)``
+            finds the chunks whose greatest item is above 300, which are those with any such item.
+            Comparisons are ``<``, ``<=``, ``>``, ``>=``, ``==`` and ``!=``, by the rules of numpy.
+
+        Returns
+        -------
+        dict
+            The index of each chunk, ascending, and the part of the array that it holds:
+            ``a[region]`` reads it.
+
+        Raises
+        ------
+        ValueError
+            The file has no statistics, or its chunks are not parts of the array along its axes.
+        TypeError
+            A condition has another name, is not a pair, or cannot be compared with the items.
+
+        Examples
+        --------
+        >>> import bloscpack as bp, numpy as np
+        >>> bp.save("ramp.blp", np.arange(1000), chunks=100, stats=True)
+        >>> with bp.open("ramp.blp") as a:
+        ...     found = a.chunks_where(max=(">", 250), min=("<", 420))
+        ...     [a[region].sum().item() for region in found.values()]
+        [24950, 34950, 44950]
+        """
+        with importing:
+            from .statistics import chunk_statistics, matching_chunks
+
+        with self._reading():
+            records, grid = chunk_statistics(self.container, self._described), self._chunk_grid()
+        if records is None:
+            raise ValueError(
+                "the file has no statistics of its chunks; save it with stats=True to make them"
+            )
+        indices = matching_chunks(records, conditions).tolist() if self.size else ()
+        return {index: grid.region(index) for index in indices}
 
     def chunk_offset(self, index: int) -> int:
         """Return the offset of chunk `index` in the file, in bytes."""

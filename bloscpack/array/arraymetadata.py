@@ -23,6 +23,7 @@ from .dtype import Dtype, pack_dtype, unpack_dtype
 
 if TYPE_CHECKING:
     from ..container.appender import Appender
+    from ..format.statistics import Statistics
 
 Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
 
@@ -332,3 +333,11 @@ def stored_view(array: AnyArray, is_fortran: bool) -> memoryview:
     if array.ndim != 1:
         array = (array.T if is_fortran else array).reshape(-1)
     return array.view(np.uint8).data
+
+
+def statistics_type() -> "type[Statistics]":
+    """Return the class of the statistics of chunks."""
+    with importing:  # on use: most files have none
+        from ..format.statistics import Statistics
+
+    return Statistics

@@ -60,7 +60,7 @@ def save(
         Decoded bytes of a block if the array is rechunked. This is needed if it is split along
         another axis than the first (the last one, in Fortran order). Blocks that only end inside a
         chunk have their borders moved, by less than a chunk.
-    chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits
+    chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits, stats
         As for `bloscpack.save`.
     order, overwrite, id, storage_options
         As for `bloscpack.parts`.

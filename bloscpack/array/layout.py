@@ -30,7 +30,7 @@ from ..parallel.threads import resolve_nthreads
 from ..storage.protocol import ByteSink
 from ..types import Access, AnyArray, Codec, Progress
 from ..types import Shuffle as ShuffleName
-from .arraymetadata import Description, array_metadata, stored_view
+from .arraymetadata import Description, array_metadata, statistics_type, stored_view
 from .dtype import Dtype
 
 if TYPE_CHECKING:  # most files need none
@@ -98,6 +98,7 @@ class SaveOptions(TypedDict, total=False):
     checksum: str | None
     attrs: Mapping[str, Any] | None
     keepbits: int | None
+    stats: bool
 
 
 class Settings(NamedTuple):
@@ -111,6 +112,7 @@ class Settings(NamedTuple):
     checksum: str | None = "crc32"
     attrs: Mapping[str, Any] | None = None
     keepbits: int | None = None
+    stats: bool = False
 
 
 SAVE_DEFAULTS = Settings._field_defaults
@@ -451,7 +453,10 @@ def plan_content(
             metadata["access"] = hint  # for rows that are appended
     level = default_clevel(codec) if settings.clevel is None else settings.clevel
     filter_ = _shuffle_for(settings.shuffle, typesize)
-    params = CodecParams(codec, level, filter_, typesize, rounding=rounding, items=items)
+    statistics = statistics_type().of(dtype, rounding) if settings.stats else None
+    params = CodecParams(
+        codec, level, filter_, typesize, rounding=rounding, items=items, statistics=statistics
+    )
     return metadata, params
 
 

@@ -510,7 +510,7 @@ def parts(
         Dtype of the items; any except object.
     order : {"C", "F"}, default "C"
         "F" stores it in Fortran order; parts are then cut along the last axis.
-    chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits
+    chunks, access, codec, clevel, shuffle, checksum, attrs, keepbits, stats
         As for `save`.
     sample : array_like, optional
         The whole array, or an object whose slices are rows of it (an `Array`, a memory map, an

@@ -19,7 +19,7 @@ from ..exceptions import NotANumpyArray
 from ..format.chunkgrid import ChunkGrid
 from ..storage.protocol import closed_on_error
 from ..types import BytesLike
-from .arraymetadata import Description, check_nbytes, unpack_array_metadata
+from .arraymetadata import Description, check_nbytes, statistics_type, unpack_array_metadata
 from .dtype import Dtype
 from .layout import cut_grid
 from .writable import WritableArray
@@ -89,7 +89,10 @@ class RowAppender(WritableArray):
             )
         self._appender = appender
         features = appender.growth.header.features
-        appender.encode_with(self._rounding, self._item_encoder(features, shape))
+        statistics = None
+        if appender.growth.has_statistics:
+            statistics = statistics_type().stored(self.dtype, appender.chunk_size, self._rounding)
+        appender.encode_with(self._rounding, self._item_encoder(features, shape), statistics)
 
     @classmethod
     def open(

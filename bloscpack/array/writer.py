@@ -46,6 +46,8 @@ class Writer:
     keepbits : int, optional
         Mantissa bits to keep of each float, as for `save`. Rows that are appended to the file later
         are rounded too.
+    stats : bool, default False
+        Store statistics of each chunk, as for `save`.
     nthreads : int, optional
         Number of compressing threads. Default: the number of processors, at most 8.
     overwrite : bool, default True

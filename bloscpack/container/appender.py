@@ -38,6 +38,7 @@ from .writer import DEFAULT_CODEC, default_clevel, default_shuffle
 if TYPE_CHECKING:
     from ..format.chunkgrid import ChunkGrid
     from ..format.rounding import Rounding
+    from ..format.statistics import Statistics
 
 
 class GridCutter(Protocol):
@@ -169,6 +170,7 @@ class Appender:
             growth = Growth.create(
                 target, name, header, metadata, replaced, locking=locking, overwrite=overwrite
             )
+            growth.has_statistics = params.statistics is not None
             return cls(growth, params, b"", cutter, nthreads=nthreads)
         except BaseException:
             if replaced is not None:
@@ -186,9 +188,14 @@ class Appender:
         nfull = self.growth.nfull // self._cutter.row_nchunks + len(self._waiting)
         return nfull * self._unit + len(self._tail)
 
-    def encode_with(self, rounding: "Rounding | None", items: ItemEncoder | None) -> None:
-        """Set the rounding and the encoder of all content that has not been compressed yet."""
-        self._params = replace(self._params, rounding=rounding, items=items)
+    def encode_with(
+        self,
+        rounding: "Rounding | None",
+        items: ItemEncoder | None,
+        statistics: "Statistics | None",
+    ) -> None:
+        """Set the rounding, encoder and statistics of content that is not compressed yet."""
+        self._params = replace(self._params, rounding=rounding, items=items, statistics=statistics)
 
     def append(self, content: memoryview) -> None:
         """Append `content`; the caller may change the buffer after this returns."""
@@ -259,9 +266,11 @@ class Appender:
         self._waiting = []
 
     def _encode(self, content: BytesLike) -> Encoded:
+        statistics = self._params.statistics
+        measured = b"" if statistics is None else statistics.record(content)
         chunk = encode(content, self._params)
         nbytes = memoryview(content).nbytes
-        return Encoded(nbytes, chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk))
+        return Encoded(nbytes, chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk), measured)
 
     def _encode_tail(self) -> list[Encoded]:
         """Return the last chunk if it is not full, or those of the last row of a grid."""

@@ -53,6 +53,8 @@ class PartRecord:
         XXH3 of each stored chunk, without its checksum.
     digest : bytes
         XXH3 of the whole part.
+    statistics : bytes
+        Statistics of each chunk; empty in a file without them.
     """
 
     job: str
@@ -63,6 +65,7 @@ class PartRecord:
     sizes: bytes
     digests: bytes
     digest: bytes
+    statistics: bytes = b""
 
     @property
     def nchunks(self) -> int:
@@ -127,15 +130,27 @@ def write_part(
     start, stop = rows
     key = f"{first:012x}-{os.urandom(8).hex()}"
     digests: list[bytes] = []
+    statistics: list[bytes] = []
     with committed(store.create_part(key)) as sink:
         digested = _DigestedSink(sink)
         offsets, _, end = write_chunks(
-            digested, 0, header.checksum, chunks, params, nthreads, None, -1, digests
+            digested,
+            0,
+            header.checksum,
+            chunks,
+            params,
+            nthreads,
+            None,
+            -1,
+            digests,
+            statistics,
         )
     ends = [*offsets[1:], end]
     sizes = (_SIZE.pack(after - before) for before, after in zip(offsets, ends, strict=True))
     packed, digest = b"".join(sizes), digested.digest()
-    return PartRecord(job, key, start, stop, first, packed, b"".join(digests), digest)
+    return PartRecord(
+        job, key, start, stop, first, packed, b"".join(digests), digest, b"".join(statistics)
+    )
 
 
 class _DigestedSink:
@@ -298,7 +313,8 @@ def _end_of(
     offsets = list(accumulate(sizes, initial=len(head) + header.table_size))
     end = offsets.pop()
     digests = b"".join(part.digests for part in parts)
-    return offsets, list(pack_trailer(head, offsets, digests, end))
+    statistics = b"".join(part.statistics for part in parts)
+    return offsets, list(pack_trailer(head, offsets, digests, end, statistics))
 
 
 class _Check:

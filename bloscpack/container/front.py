@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from xxhash import xxh3_64_digest
+
 from ..exceptions import (
     BloscpackError,
     FormatError,
@@ -449,6 +451,37 @@ def _keep_front(source: ByteSource, header: Header, table_offset: int) -> int:
     if end <= REMOTE.max_nbytes:
         source.keep_head(end)
     return end
+
+
+def trailer_with_statistics(front: Front, source: ByteSource) -> Trailer | None:
+    """Return the trailer of a file whose chunks have statistics, else None."""
+    trailer = front.trailer
+    if front.trailer_state == "unread":  # of a remote file, which needs it for nothing else
+        start = max(front.file_size - TAIL_NBYTES, 0)
+        trailer, _ = _check_trailer(
+            source,
+            source.read_at(start, front.file_size - start),
+            front.file_size,
+            front.header,
+            front.metadata_header,
+            b"",
+            front.table_offset,
+            front.data_offset,
+        )
+    return trailer if trailer is not None and trailer.statistics_digest else None
+
+
+def read_statistics(trailer: Trailer, source: ByteSource) -> bytes:
+    """Return the stored statistics of all chunks; FormatError if they are damaged."""
+    offset, nbytes = trailer.statistics_extent()
+    stored = bytes(source.read_at(offset, nbytes))
+    if xxh3_64_digest(stored) != trailer.statistics_digest:
+        raise FormatError(
+            "trailer: the statistics are damaged; bloscpack.verify with fix=True rewrites them",
+            offset=offset,
+            field="statistics",
+        ).at(path=source.name)
+    return stored
 
 
 def read_trailer(

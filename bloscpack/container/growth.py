@@ -21,10 +21,17 @@ from ..exceptions import FormatError, MetadataSectionTooSmall, NoMetadataFound, 
 from ..format.checksum import CHECKSUMS
 from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets
 from ..format.metadata import MetadataHeader, pack_section
-from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST, pack_trailer
+from ..format.trailer import (
+    DIGEST_SIZE,
+    PAGE_CHUNKS,
+    STATISTICS_SIZE,
+    UNKNOWN_DIGEST,
+    pack_trailer,
+)
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
 from ..storage.update import UpdateFile, forked_error
+from .front import read_statistics, trailer_with_statistics
 from .reader import Container
 from .writer import SPARE_METADATA_NBYTES, SPARE_PER_CHUNK, new_section
 
@@ -45,6 +52,7 @@ class Encoded(NamedTuple):
     chunk: bytes
     digest: bytes
     strong: bytes  # XXH3 of the chunk, for the trailer
+    statistics: bytes  # for the trailer, too; empty in a file without them
 
 
 class _State(NamedTuple):
@@ -64,7 +72,7 @@ class Growth:
     """Container that chunks can be added to; created by `open` or `create`.
 
     `header` is as last committed; that of a new file counts no chunks. `nfull` counts full chunks,
-    committed or not.
+    committed or not. If `has_statistics`, every chunk that is added has them.
     """
 
     def __init__(
@@ -82,6 +90,8 @@ class Growth:
         self._buffer: list[bytes] = []
         self._offsets = array("q")
         self._digests = bytearray()
+        self.has_statistics = False
+        self._statistics = bytearray()
         self._section = b""
         self._metadata: Any = None
         # Entries of the offset table in total, and those already written to the file.
@@ -135,6 +145,11 @@ class Growth:
         if nfull:
             self._last_nbytes = container.chunk_nbytes(nfull - 1)
         self._digests = _known_digests(container)[: DIGEST_SIZE * nfull]
+        trailer = trailer_with_statistics(container.front, container.source)
+        if trailer is not None:
+            self.has_statistics = True
+            known = read_statistics(trailer, container.source)
+            self._statistics += known[: STATISTICS_SIZE * nfull]
         self._committed = self._state()
         return self
 
@@ -187,6 +202,7 @@ class Growth:
     def _note(self, encoded: Encoded, nbytes: int) -> None:
         self._offsets.append(self._position)
         self._digests += encoded.strong
+        self._statistics += encoded.statistics
         self._position += nbytes
         self._last_nbytes = encoded.nbytes
 
@@ -215,7 +231,8 @@ class Growth:
         entries, end = self._with_tail(self._offsets, tail)
         digests = self._digests + b"".join(one.strong for one in tail)
         parts = [part for one in tail for part in (one.chunk, one.digest)]
-        parts += pack_trailer(head, entries, bytes(digests), end)
+        statistics = self._statistics + b"".join(one.statistics for one in tail)
+        parts += pack_trailer(head, entries, bytes(digests), end, bytes(statistics))
         size = self._position + sum(map(len, parts))
         file.write_at(self._position, *parts)
         if file.size() > size:  # readers look for the trailer at the end of the file
@@ -256,6 +273,7 @@ class Growth:
         shift = state.data_offset - self._data_offset
         self._offsets = array("q", (offset + shift for offset in self._offsets[: state.nfull]))
         del self._digests[DIGEST_SIZE * state.nfull :]
+        del self._statistics[STATISTICS_SIZE * state.nfull :]
         self._position, self._data_offset = state.position, state.data_offset
         self._last_nbytes = state.last_nbytes
         self._entries, self._written = state.entries, state.written

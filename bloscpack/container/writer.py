@@ -169,6 +169,7 @@ def write_container(
     sink.write(head)
     write_unused(sink, header.table_size)
     digests: list[bytes] | None = [] if trailer else None
+    statistics: list[bytes] = []
     total = nbytes
     if total is None:
         total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
@@ -182,6 +183,7 @@ def write_container(
         progress,
         total,
         digests,
+        statistics,
     )
     if len(offsets) != header.nchunks or done != total:
         raise ValueError(
@@ -192,7 +194,7 @@ def write_container(
         sink.write_at(table_offset, pack_offsets(offsets))
     if digests is not None:
         entries = offsets if header.offsets else []
-        for part in pack_trailer(head, entries, b"".join(digests), end):
+        for part in pack_trailer(head, entries, b"".join(digests), end, b"".join(statistics)):
             sink.write(part)
 
 
@@ -237,6 +239,7 @@ def write_chunks(
     progress: Progress | None,
     total: int,
     digests: list[bytes] | None = None,
+    statistics: list[bytes] | None = None,
 ) -> tuple[list[int], int, int]:
     """Compress chunks and write each with its checksum, beginning at `position` of the file.
 
@@ -250,6 +253,8 @@ def write_chunks(
         Total decoded size in bytes, for `progress`; -1 if unknown.
     digests : list of bytes, optional
         Receives the XXH3 of each stored chunk.
+    statistics : list of bytes, optional
+        Receives the statistics of each chunk, if `params` make them.
 
     Returns
     -------
@@ -263,17 +268,20 @@ def write_chunks(
     offsets = []
     done = 0
 
-    def compress(content: BytesLike) -> tuple[int, bytes, bytes, bytes]:
+    def compress(content: BytesLike) -> tuple[int, bytes, bytes, bytes, bytes]:
+        measured = b"" if params.statistics is None else params.statistics.record(content)
         chunk = encode(content, params)
         strong = b"" if digests is None else xxh3_64_digest(chunk)
-        return memoryview(content).nbytes, chunk, checksum.digest(chunk), strong
+        return memoryview(content).nbytes, chunk, checksum.digest(chunk), strong, measured
 
-    for nbytes, chunk, digest, strong in map_ordered(compress, chunks, nthreads):
+    for nbytes, chunk, digest, strong, measured in map_ordered(compress, chunks, nthreads):
         offsets.append(position)
         sink.write(chunk)
         sink.write(digest)
         if digests is not None:
             digests.append(strong)
+        if statistics is not None:
+            statistics.append(measured)
         position += len(chunk) + len(digest)
         done += nbytes
         if progress is not None:

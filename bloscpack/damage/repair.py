@@ -15,7 +15,7 @@ from ..container.chunk import StoredChunk
 from ..container.reader import Container
 from ..exceptions import FileChangedError
 from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, pack_offsets
-from ..format.trailer import DIGEST_SIZE, pack_trailer
+from ..format.trailer import DIGEST_SIZE, STATISTICS_SIZE, pack_trailer
 from ..storage.update import UpdateFile
 from .report import Report
 
@@ -33,13 +33,16 @@ class Layout:
         Start of each chunk, and its end behind the checksum.
     digests : bytearray
         XXH3 of each chunk; zeros for a chunk not checked yet.
+    statistics : bytearray
+        Statistics of each chunk; empty if the file has none.
     """
 
-    def __init__(self, container: Container, count: int) -> None:
+    def __init__(self, container: Container, count: int, *, has_statistics: bool = False) -> None:
         self.container = container
         self.offsets = array("q", bytes(8 * count))
         self.ends = array("q", bytes(8 * count))
         self.digests = bytearray(DIGEST_SIZE * count)
+        self.statistics = bytearray(STATISTICS_SIZE * count if has_statistics else 0)
 
     def take_over(self, earlier: Self) -> int:
         """Copy the chunks of an earlier state of the file; return their number.
@@ -51,19 +54,26 @@ class Layout:
         count = min(
             container.front.nstable, container.nchunks - 1, len(earlier.ends), len(self.ends)
         )
-        if count <= 0 or not container.front.is_continued(self.container.front):
+        is_continued = container.front.is_continued(self.container.front)
+        if count <= 0 or not is_continued or bool(earlier.statistics) != bool(self.statistics):
             return 0
         self.offsets[:count] = earlier.offsets[:count]
         self.ends[:count] = earlier.ends[:count]
         self.digests[: DIGEST_SIZE * count] = earlier.digests[: DIGEST_SIZE * count]
+        if self.statistics:
+            size = STATISTICS_SIZE * count
+            self.statistics[:size] = earlier.statistics[:size]
         return count - self.ends[:count].count(0)  # chunks that were damaged are looked at again
 
-    def note(self, index: int, stored: StoredChunk) -> None:
-        """Record the position and digest of a chunk; safe from many threads."""
+    def note(self, index: int, stored: StoredChunk, statistics: bytes) -> None:
+        """Record the position, digest and statistics of a chunk; safe from many threads."""
         self.offsets[index] = stored.offset
         row = self.container.header.checksum
         self.ends[index] = stored.offset + len(stored.data) + row.nbytes
         self.digests[DIGEST_SIZE * index : DIGEST_SIZE * (index + 1)] = xxh3_64_digest(stored.data)
+        if statistics:
+            size = STATISTICS_SIZE
+            self.statistics[size * index : size * (index + 1)] = statistics
 
     @property
     def end(self) -> int:
@@ -116,7 +126,8 @@ def repair(
     size = container.front.table_offset
     head = bytes(container.source.read_at(0, size))
     offsets = layout.offsets if container.header.offsets else ()
-    trailer = list(pack_trailer(head, offsets, bytes(layout.digests), layout.end))
+    digests, statistics = bytes(layout.digests), bytes(layout.statistics)
+    trailer = list(pack_trailer(head, offsets, digests, layout.end, statistics))
     notices = [f"the trailer was rewritten at offset {layout.end}; it was {report.trailer}"]
     is_table_damaged = any(
         one.offset is not None and size <= one.offset < container.data_offset

@@ -15,9 +15,20 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ..array.arraymetadata import check_nbytes, describe_array, unpack_array_metadata
+from ..array.arraymetadata import (
+    check_nbytes,
+    describe_array,
+    describe_content,
+    statistics_type,
+    unpack_array_metadata,
+)
 from ..container.chunk import StoredChunk
-from ..container.front import recorded_head, with_front
+from ..container.front import (
+    read_statistics,
+    recorded_head,
+    trailer_with_statistics,
+    with_front,
+)
 from ..container.reader import Container
 from ..exceptions import (
     BloscpackError,
@@ -29,7 +40,14 @@ from ..exceptions import (
 )
 from ..format.codec import CHUNK_HEADER_SIZE, decode_into, new_bytes
 from ..format.header import OFFSET_SIZE, Header
-from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, trailer_nbytes
+from ..format.trailer import (
+    DIGEST_SIZE,
+    PAGE_CHUNKS,
+    STATISTICS_SIZE,
+    TAIL_SIZE,
+    Trailer,
+    trailer_nbytes,
+)
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.file import open_stable_source
@@ -42,6 +60,7 @@ from .report import Damage, Report, damage_of, message_of, region_of
 
 if TYPE_CHECKING:
     from ..format.log import Commit, Row
+    from ..format.statistics import Statistics
 
 # How often a file is checked again if it changes during the check.
 _ATTEMPTS = 50
@@ -116,6 +135,7 @@ class _Verification:
         self._end: list[Damage] = []
         self._notices: list[str] = []
         self._state = "absent"
+        self._statistics: Statistics | None = None
         self.container = self._open()
 
     def report(self) -> Report:
@@ -179,6 +199,7 @@ class _Verification:
             return
         self._state = container.front.trailer_state
         self._verify_metadata(container)
+        self._find_statistics(container)
         table = self._verify_table(container)
         self._verify_chunks(container, table, nthreads, progress)
         commit = container.front.commit
@@ -206,6 +227,19 @@ class _Verification:
             size, end = container.header.size, container.front.table_offset
             self._front.append(damage_of(err, None, size, end))
 
+    def _find_statistics(self, container: Container) -> None:
+        """Prepare to compute the statistics of the chunks, if the file has them."""
+        trailer = trailer_with_statistics(container.front, self._source)
+        if trailer is None:
+            return
+        try:
+            dtype = describe_content(container)[0]
+            self._statistics = statistics_type().stored(dtype, container.chunk_size)
+        except BloscpackError as err:
+            self._end.append(damage_of(err, None, *_extent_of_statistics(trailer)))
+        except ImportError:
+            self._notices.append("the statistics of the chunks were not compared: no such dtype")
+
     def _verify_table(self, container: Container) -> tuple[int, ...]:
         """Return the entries of the offset table; empty if it is absent or damaged."""
         if not container.header.offsets or not container.nchunks:
@@ -228,7 +262,9 @@ class _Verification:
         smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
         possible = max(0, container.source.size() - container.data_offset) // smallest
         count = min(container.nchunks, possible)
-        self.known = self._layout = layout = Layout(container, count)
+        statistics = self._statistics
+        layout = Layout(container, count, has_statistics=statistics is not None)
+        self.known = self._layout = layout
         todo: Sequence[int] = range(count)
         nknown = 0 if self._earlier is None else layout.take_over(self._earlier)
         if nknown:
@@ -243,7 +279,9 @@ class _Verification:
             nbytes = container.chunk_nbytes(index)
             first = container.chunk_start(index)
             try:
-                layout.note(index, _verify_chunk(container, index))
+                stored, content = _verify_chunk(container, index)
+                measured = b"" if statistics is None else statistics.record(content)
+                layout.note(index, stored, measured)
             except FileChangedError:
                 raise  # chunks of two versions of the file must not be mixed in one report
             except BloscpackError as err:
@@ -302,16 +340,39 @@ class _Verification:
                 what = f"trailer: the digests of chunks {first} to "
                 what += f"{first + nbytes // DIGEST_SIZE - 1} are damaged"
                 self._end.append(Damage(what, None, start, start + nbytes))
+        if self._statistics is not None and not self._chunks:
+            self._compare_statistics(container, trailer, self._statistics)
         if trailer.offset != end and not self._chunks:
             what = f"trailer: starts at {trailer.offset}, the last chunk ends at {end}"
             self._end.append(Damage(what, None, end, size))
         if self._end:
             self._state = "damaged"
 
+    def _compare_statistics(
+        self, container: Container, trailer: Trailer, statistics: "Statistics"
+    ) -> None:
+        """Compare the statistics in the trailer with those of the chunks."""
+        start, end = _extent_of_statistics(trailer)
+        try:
+            stored = read_statistics(trailer, container.source)
+        except FormatError:
+            self._end.append(Damage("trailer: the statistics are damaged", None, start, end))
+            return
+        wrong = statistics.first_difference(stored, bytes(self._layout.statistics))
+        if wrong is not None:
+            what = f"trailer: the statistics of chunk {wrong} are not those of its items"
+            start += STATISTICS_SIZE * wrong
+            self._end.append(Damage(what, None, start, start + STATISTICS_SIZE))
+
     def _classify_rest(self, container: Container, end: int, size: int) -> None:
         """Classify the bytes behind the last chunk: damaged trailer, stale trailer or other."""
         rest = size - end
-        expected = trailer_nbytes(container.nchunks, container.front.table_offset)
+        count, front = container.nchunks, container.front
+        expected = trailer_nbytes(count, front.table_offset)
+        # Behind the digests and pages is the header again, unless there are statistics between.
+        at = end + expected - front.table_offset - TAIL_SIZE
+        if rest > expected and container.source.read_at(at, len(front.head)) != front.head:
+            expected = trailer_nbytes(count, front.table_offset, STATISTICS_SIZE)
         # A trailer begins with the digest of chunk 0, even if the end of it is damaged.
         digests = bytes(self._layout.digests[:DIGEST_SIZE])
         begins = rest >= DIGEST_SIZE and container.source.read_at(end, DIGEST_SIZE) == digests
@@ -430,14 +491,20 @@ class _Rows:
         return min(first // self.nbytes, stop), stop
 
 
-def _verify_chunk(container: Container, index: int) -> StoredChunk:
-    """Return a chunk; compare its checksum and its digest in the trailer, and decode it."""
+def _extent_of_statistics(trailer: Trailer) -> tuple[int, int]:
+    """Return the start and the end of the statistics in the file."""
+    start, nbytes = trailer.statistics_extent()
+    return start, start + nbytes
+
+
+def _verify_chunk(container: Container, index: int) -> tuple[StoredChunk, bytes]:
+    """Return a chunk and its content; compare its checksum and its digest in the trailer."""
     stored = container.fetch(index)
     container.stored.compare_trailer(index, stored)
-    _, view = new_bytes(stored.header.nbytes)
+    content, view = new_bytes(stored.header.nbytes)
     with view:
         decode_into(stored.data, view)
-    return stored
+    return stored, content
 
 
 def _end_of(

@@ -32,6 +32,7 @@ from ..types import BytesLike, StridedItems
 if TYPE_CHECKING:  # most files need none
     from .arraychunk import ArrayChunkHead, ArrayChunkHeader, BlockRun
     from .rounding import Rounding
+    from .statistics import Statistics
 
 BLOSC_VERSION = _blosc.VERSION
 # The kernel calls internal functions of C-Blosc, so it works only with the 1.21 series.
@@ -225,6 +226,8 @@ class CodecParams:
         Rounding of the items before compression.
     items : ItemEncoder, optional
         Makes array chunks, where these are smaller than Blosc chunks.
+    statistics : Statistics, optional
+        Makes the statistics of chunks, which writers store in the trailer.
     """
 
     codec: str = "zstd"
@@ -235,6 +238,7 @@ class CodecParams:
     residual: bool = False
     rounding: "Rounding | None" = None
     items: ItemEncoder | None = None
+    statistics: "Statistics | None" = None
 
     def __post_init__(self) -> None:
         if self.codec not in CODECS:

@@ -2,14 +2,15 @@
 
 ::
 
-    trailer = digest(8)*nchunks page(16)*npages head tail(64)
+    trailer = digest(8)*nchunks [statistics(32)*nchunks] page(16)*npages head tail(64)
 
 A digest is the XXH3 of a stored chunk. A page holds the XXH3 of 4096 entries of the offset table
 and the XXH3 of the digests of these chunks, so opening a file reads one block for any number of
 chunks. `head` is a copy of the header and the metadata section, from which a damaged front can be
-rebuilt. The tail is the end of the file: a trailer that is followed by other bytes, or that does
-not match the file any more, is stale. Readers that do not know the trailer (bloscpack 0.16) ignore
-bytes after the last chunk.
+rebuilt. The statistics of chunks (`statistics.py`) have a digest of their own, in the tail. The
+tail is the end of the file: a trailer that is followed by other bytes, or that does not match the
+file any more, is stale. Readers that do not know the trailer (bloscpack 0.16) ignore bytes after
+the last chunk.
 
 Pure: bytes in, values out. Layout: docs/formats/bloscpack.md, "Trailer".
 """
@@ -34,9 +35,12 @@ PAGE_SIZE = DIGEST_SIZE + DIGEST_SIZE
 # is not checked either.
 UNKNOWN_DIGEST = bytes(DIGEST_SIZE)
 
+STATISTICS_SIZE = 8 + 8 + 8 + 8  # of a chunk; see statistics.py
+
 _VERSION = 1
-# magic, version, zero, bytes of the head, offset, bytes of the trailer, nchunks, zero,
-# XXH3 of the stored head, XXH3 of pages, head and this tail
+# magic, version, bytes of the statistics of a chunk, bytes of the head, offset, bytes of the
+# trailer, nchunks, XXH3 of the statistics, XXH3 of the stored head, XXH3 of pages, head and this
+# tail
 _TAIL = Struct("<8sHHIQQQ8s8s8s")
 TAIL_SIZE = 8 + 2 + 2 + 4 + 8 + 8 + 8 + 8 + 8 + 8
 # Of a larger head only the header is copied; the digest still covers all of it.
@@ -54,12 +58,17 @@ class Trailer(NamedTuple):
     head_digest: bytes  # XXH3 of the header and the metadata section
     head: bytes  # copy of the header and the metadata section; only of the header above 64 KiB
     pages: bytes  # digests of all pages
+    statistics_digest: bytes  # XXH3 of the statistics; empty without them
 
     def page_extent(self, page: int) -> tuple[int, int]:
         """Return the offset and the size of the digests of the chunks of page `page`."""
         first = page * PAGE_CHUNKS
         count = min(PAGE_CHUNKS, self.nchunks - first)
         return self.offset + DIGEST_SIZE * first, DIGEST_SIZE * count
+
+    def statistics_extent(self) -> tuple[int, int]:
+        """Return the offset and the size of the statistics of all chunks."""
+        return self.offset + DIGEST_SIZE * self.nchunks, STATISTICS_SIZE * self.nchunks
 
     def matches_entries(self, page: int, entries: BytesLike) -> bool:
         """Return whether `entries`, stored entries of the offset table, match `page`.
@@ -88,13 +97,14 @@ def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int
     if len(view) < TAIL_SIZE or view[-TAIL_SIZE : 8 - TAIL_SIZE] != TRAILER_MAGIC:
         return None, 0
     fields = _TAIL.unpack_from(view, len(view) - TAIL_SIZE)
-    _, version, _, head_nbytes, offset, nbytes, nchunks, _, head_digest, digest = fields
+    _, version, size, head_nbytes, offset, nbytes, nchunks, statistics, head_digest, digest = fields
     pages_size = PAGE_SIZE * -(-nchunks // PAGE_CHUNKS)
     covered = pages_size + head_nbytes + TAIL_SIZE
     if (
         version != _VERSION
         or head_nbytes > MAX_HEAD_NBYTES
-        or nbytes != DIGEST_SIZE * nchunks + covered
+        or size not in (0, STATISTICS_SIZE)
+        or nbytes != (DIGEST_SIZE + size) * nchunks + covered
         or offset + nbytes != file_size
         or nchunks > offset // CHUNK_HEADER_SIZE
         or pages_size > _MAX_PAGES_NBYTES
@@ -107,12 +117,12 @@ def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int
         return None, 0
     head = bytes(covered_view[pages_size : pages_size + head_nbytes])
     pages = bytes(covered_view[:pages_size])
-    values = offset, nbytes, nchunks, head_digest, head, pages
+    values = offset, nbytes, nchunks, head_digest, head, pages, statistics if size else b""
     return tuple.__new__(Trailer, values), 0  # same as `_make`, but saves a call
 
 
 def pack_trailer(
-    head: bytes, offsets: Sequence[int], digests: bytes, offset: int
+    head: bytes, offsets: Sequence[int], digests: bytes, offset: int, statistics: bytes = b""
 ) -> Iterator[bytes]:
     """Yield the trailer of a file in pieces.
 
@@ -126,6 +136,8 @@ def pack_trailer(
         XXH3 of every chunk, 8 bytes each.
     offset : int
         Offset of the trailer, the end of the last chunk and its digest.
+    statistics : bytes
+        The statistics of every chunk, 32 bytes each; empty for a file without them.
     """
     nchunks = len(digests) // DIGEST_SIZE
     pages = b"".join(
@@ -134,28 +146,33 @@ def pack_trailer(
         for first in range(0, nchunks, PAGE_CHUNKS)
     )
     copy = head if len(head) <= MAX_HEAD_NBYTES else head[: Header.unpack(head).size]
-    nbytes = trailer_nbytes(nchunks, len(copy))
+    size = STATISTICS_SIZE if statistics else 0
+    if len(statistics) != size * nchunks:
+        raise ValueError(f"{len(statistics)} bytes are not the statistics of {nchunks} chunks")
     tail = _TAIL.pack(
         TRAILER_MAGIC,
         _VERSION,
-        0,
+        size,
         len(copy),
         offset,
-        nbytes,
+        trailer_nbytes(nchunks, len(copy), size),
         nchunks,
-        bytes(8),
+        xxh3_64_digest(statistics) if statistics else bytes(DIGEST_SIZE),
         xxh3_64_digest(head),
         bytes(DIGEST_SIZE),
     )[:-DIGEST_SIZE]
-    yield digests
+    yield digests + statistics
     covered = pages + copy + tail
     yield covered + xxh3_64_digest(covered)
 
 
-def trailer_nbytes(nchunks: int, head_nbytes: int) -> int:
-    """Return the size of a trailer for `nchunks` chunks with a copy of `head_nbytes`."""
+def trailer_nbytes(nchunks: int, head_nbytes: int, statistics_size: int = 0) -> int:
+    """Return the size of a trailer for `nchunks` chunks with a copy of `head_nbytes`.
+
+    `statistics_size` is that of the statistics of a chunk.
+    """
     pages_size = PAGE_SIZE * -(-nchunks // PAGE_CHUNKS)
-    return DIGEST_SIZE * nchunks + pages_size + head_nbytes + TAIL_SIZE
+    return (DIGEST_SIZE + statistics_size) * nchunks + pages_size + head_nbytes + TAIL_SIZE
 
 
 def is_current(

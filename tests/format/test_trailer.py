@@ -44,10 +44,10 @@ def saved(array: Any = ARRAY, **options: Any) -> bytes:
 
 def forged(data: bytes, **fields: Any) -> bytes:
     """Return `data` with fields of the tail replaced and its digest corrected."""
-    names = ("magic", "version", "zero", "head_nbytes", "offset", "nbytes", "nchunks", "z", "head")
+    names = ("magic", "version", "size", "head_nbytes", "offset", "nbytes", "nchunks", "z", "head")
     values = dict(zip(names, TAIL.unpack(data[-TAIL_SIZE:]), strict=False)) | fields
     tail = TAIL.pack(*values.values(), bytes(8))[:-8]
-    covered = values["nbytes"] - 8 * values["nchunks"]
+    covered = values["nbytes"] - (8 + values["size"]) * values["nchunks"]
     if not TAIL_SIZE <= covered <= len(data):
         return data[:-TAIL_SIZE] + tail + bytes(8)
     body = data[len(data) - covered : -TAIL_SIZE] + tail

@@ -33,9 +33,12 @@ def with_trailer(path: Path, **options: Any) -> bytes:
 
 @pytest.mark.parametrize("checksum", ["crc32", "None", "sha512"])
 @pytest.mark.parametrize("chunks", [300, 10, 7, 1])
-def test_saved_arrays_are_read(oracle: Oracle, tmp_path: Path, checksum: str, chunks: int) -> None:
+@pytest.mark.parametrize("stats", [False, True])
+def test_saved_arrays_are_read(
+    oracle: Oracle, tmp_path: Path, checksum: str, chunks: int, stats: bool
+) -> None:
     path = tmp_path / "a.blp"
-    bp.save(path, ARRAY, chunks=chunks, checksum=checksum)
+    bp.save(path, ARRAY, chunks=chunks, checksum=checksum, stats=stats)
     data = path.read_bytes()
     assert bp.verify(data).trailer == "valid"
     assert oracle(READ, data=data) == ("<i4", (300, 20), ARRAY.tobytes())

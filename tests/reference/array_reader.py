@@ -220,13 +220,14 @@ def read_trailer(
     tail = file[-64:]
     if header.version < 3 or tail[:8] != b"BLPKTRLR" or len(tail) < 64:
         return "absent"
-    version, head_nbytes, offset, nbytes, nchunks = struct.unpack_from("<HxxIQQQ", tail, 8)
+    version, size, head_nbytes, offset, nbytes, nchunks = struct.unpack_from("<HHIQQQ", tail, 8)
     pages_nbytes = 16 * -(-nchunks // 4096)
     covered = file[len(file) - pages_nbytes - head_nbytes - 64 :]
     if (
         version != 1
         or head_nbytes > 65536
-        or nbytes != 8 * nchunks + pages_nbytes + head_nbytes + 64
+        or size not in (0, 32)
+        or nbytes != (8 + size) * nchunks + pages_nbytes + head_nbytes + 64
         or offset + nbytes != len(file)
         or nchunks > offset // 16
         or pages_nbytes > 4 << 20
@@ -249,6 +250,9 @@ def read_trailer(
         stored = file[chunk.offset : chunk.offset + chunk.head.cbytes]
         known = digests[8 * number :][:8]
         need(known in (bytes(8), xxh3_64_digest(stored)), "checksum", f"chunk {number}")
+    if size:
+        statistics = file[offset + 8 * nchunks :][: 32 * nchunks]
+        need(xxh3_64_digest(statistics) == tail[40:48], "checksum", "the statistics")
     return "valid"
 
 

@@ -62,6 +62,14 @@ def test_the_readers_find_what_the_conformance_set_describes() -> None:
             assert each["trailer"] == twin["trailer"], name
 
 
+def test_a_file_with_statistics_is_read(tmp_path: Path) -> None:
+    array = np.arange(6000, dtype="f4").reshape(60, 100)
+    for number, chunks in enumerate((7, (10, 30))):
+        bp.save(tmp_path / f"{number}.blp", array, chunks=chunks, stats=True)
+    for found in read_all([{"path": str(path)} for path in tmp_path.iterdir()]):
+        assert (found["sha256"], found["trailer"]) == (sha256(array), "valid")
+
+
 def test_checksums_that_are_not_compared_are_reported() -> None:
     (found,) = read_all([{"path": str(FOLDER / "v3_bytes_md5.blp")}])
     assert found["notices"] == [

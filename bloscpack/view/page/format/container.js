@@ -65,8 +65,8 @@ export class Container {
     if (String.fromCharCode(...tail.subarray(0, 8)) !== "BLPKTRLR" || view.getUint16(8, true) !== 1) return "absent";
     const headSize = view.getUint32(12, true);
     const [offset, nbytes, nchunks] = [16, 24, 32].map((at) => Number(view.getBigUint64(at, true)));
-    const pages = 16 * Math.ceil(nchunks / 4096);
-    if (headSize > 65536 || nbytes !== 8 * nchunks + pages + headSize + 64 || offset + nbytes !== source.size ||
+    const pages = 16 * Math.ceil(nchunks / 4096), statistics = view.getUint16(10, true);
+    if (headSize > 65536 || nbytes !== (8 + statistics) * nchunks + pages + headSize + 64 || offset + nbytes !== source.size ||
         16 * nchunks > offset || pages > 4 << 20) return "absent";
     const covered = await source.read(source.size - 64 - headSize - pages, pages + headSize + 64);
     if (!isEqual(xxh3Digest(covered.subarray(0, -8)), tail.subarray(56))) return "absent";

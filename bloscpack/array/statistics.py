@@ -1,0 +1,110 @@
+"""Statistics of the chunks of an array: least and greatest item, number of NaN, sum.
+
+They are in the trailer of a file that was saved with ``stats=True``. Without them, the extremes are
+found by reading the chunks one after the other.
+"""
+
+import operator
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..container.front import read_statistics, trailer_with_statistics
+from ..container.reader import Container
+from ..exceptions import FormatError
+from ..types import AnyArray, IntArray
+from .arraymetadata import Description, statistics_type
+
+_COMPARISONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def chunk_statistics(container: Container, described: Description) -> AnyArray | None:
+    """Return a record for each chunk in the order of the file.
+
+    None if the file has none, or a writer has replaced them since it was opened.
+
+    Raises
+    ------
+    FormatError
+        They are damaged, or cannot be those of such an array.
+    """
+    source = container.source
+    trailer = trailer_with_statistics(container.front, source)
+    if trailer is None:
+        return None
+    statistics = statistics_type().stored(described[0], container.chunk_size)
+    try:
+        stored = read_statistics(trailer, source)
+    except FormatError:
+        if source.is_live and source.is_changed():
+            return None
+        raise
+    return statistics.unpack(stored, _counts(container) // described[0].itemsize)
+
+
+def _counts(container: Container) -> IntArray:
+    """Return the decoded size of each chunk in bytes."""
+    grid = container.grid
+    if grid is None:
+        sizes = np.full(container.nchunks, container.chunk_size)
+        sizes[-1] = container.last_chunk
+        return sizes
+    lengths = [
+        np.minimum(step, length - step * np.arange(max(count, 1)))
+        for count, step, length in zip(grid.counts, grid.chunks, grid.shape, strict=True)
+    ]
+    return reduce(np.multiply.outer, lengths).ravel() * grid.itemsize
+
+
+def extreme(container: Container, described: Description, name: str) -> Any:
+    """Return the least ("min") or greatest ("max") item, as numpy does: NaN if any item is NaN."""
+    dtype = described[0].newbyteorder("=")
+    records = chunk_statistics(container, described)
+    if records is None or not container.nbytes:
+        found = [getattr(items, name)() for items in _iter_items(container, described[0])]
+        return getattr(np.array(found, dtype), name)()
+    if records["nan"].any():
+        return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)[()]
+    return getattr(records[name], name)()
+
+
+def _iter_items(container: Container, dtype: "np.dtype[Any]") -> Iterator[AnyArray]:
+    """Yield the items chunk by chunk, those that are cut with the chunk that has their end."""
+    rest = b""
+    for chunk in container.iter_chunks():
+        content = rest + chunk if rest else chunk
+        end = len(content) - len(content) % dtype.itemsize
+        rest = content[end:]
+        if end:
+            yield np.frombuffer(content[:end], dtype)
+
+
+def matching_chunks(records: AnyArray, conditions: dict[str, Any]) -> IntArray:
+    """Return the indices of the records that fulfil all conditions, as for `Array.chunks_where`."""
+    found = np.ones(len(records), bool)
+    for name, condition in conditions.items():
+        if name not in (records.dtype.names or ()):
+            raise TypeError(f"conditions are min, max, nan and sum, not {name!r}")
+        if not isinstance(condition, tuple) or len(condition) != 2:
+            raise TypeError(
+                f"{name} must be a comparison and a value, such as ('<', 300), not {condition!r}"
+            )
+        sign, value = condition
+        if sign not in _COMPARISONS:
+            raise ValueError(f"{name}: {sign!r} is not one of {', '.join(_COMPARISONS)}")
+        values = records[name]
+        scalar = {"M": np.datetime64, "m": np.timedelta64}.get(values.dtype.kind, np.asarray)(value)
+        if np.ndim(scalar) or np.asarray(scalar).dtype.kind not in "biufmM":
+            raise TypeError(f"{name} cannot be compared with {value!r:.80}")
+        # The number itself, as numpy then compares it with items of any type by its value.
+        found &= _COMPARISONS[sign](values, value if scalar.dtype.kind in "biuf" else scalar)
+    return np.flatnonzero(found)
