@@ -46,6 +46,8 @@ from ..types import BytesLike
 from .chunktable import check_room
 from .front import ATTEMPTS, PROBE_NBYTES, Front, decoded, no_version, read_grid, read_section
 
+# The header and the slots.
+_HEAD_NBYTES = SLOTS[-1] + COMMIT_SIZE
 # Pages that are cached: those of a million chunks, 20 MB.
 _MAX_PAGES = 1024
 
@@ -82,8 +84,8 @@ def read_commit(source: ByteSource, head: BytesLike = b"") -> Commit:
     BloscpackWarning
         A slot and its copy are damaged, so that a later commit may be lost.
     """
-    if len(head) < SLOTS[-1] + COMMIT_SIZE:
-        head = source.read_at(0, SLOTS[-1] + COMMIT_SIZE)
+    if len(head) < _HEAD_NBYTES:
+        head = source.read_at(0, _HEAD_NBYTES)
     one, two = (Commit.unpack(head, at) for at in SLOTS)
     if one is not None and two is not None:
         return max(one, two)
@@ -350,14 +352,18 @@ def hold_commit(
     open. Raises as `read_commit` and `find_version` do.
     """
     is_held = False
+    if len(head) < _HEAD_NBYTES:
+        head = source.read_at(0, _HEAD_NBYTES)
     for _ in range(ATTEMPTS):
         commit = read_commit(source, head)
         if version not in (-1, commit.sequence):
             commit = find_version(read_versions(source, head), version)
         is_held = source.hold(commit.sequence)
-        if not is_held or read_commit(source).oldest <= commit.sequence:
+        before, head = head[:_HEAD_NBYTES], source.read_at(0, _HEAD_NBYTES)
+        # Comparing bytes takes less time than unpacking them.
+        if not is_held or head == before or read_commit(source, head).oldest <= commit.sequence:
             break
-        head, is_held = b"", False
+        is_held = False
     return commit, is_held
 
 
@@ -397,6 +403,9 @@ def read_node(source: ByteSource, commit: Commit) -> Node:
 def read_groups(source: ByteSource, commit: Commit) -> Iterator[list[Node]]:
     """Yield all groups of nodes in order; raises as `read_log` does."""
     check_leaves(source, commit.groups)
+    if not commit.groups.depth:  # saves time, as files of one array have one group
+        yield read_group(source, commit.groups.root, commit)
+        return
     rows = list(RowTree(source, commit.groups, commit.end, "log").rows())
     for some in prefetched(source, range(len(rows)), lambda number: rows[number][:2]):
         for number in some:
