@@ -351,8 +351,9 @@ class ArrayChanges(WritableArray):
         held = sorted(self._held.items())
         nthreads = resolve_nthreads(self._nthreads, self._held_nbytes)
         chunks = map_ordered(self._encode, held, nthreads)
-        for (index, _), chunk in zip(held, chunks, strict=True):
-            rows.replace(index, log.add(chunk, checksum.digest(chunk)), log)
+        added = log.add_all(chunk + checksum.digest(chunk) for chunk in chunks)
+        for (index, _), row in zip(held, added, strict=True):
+            rows.replace(index, row, log)
         self._held.clear()
         self._held_nbytes = 0
 

@@ -23,6 +23,10 @@ class FreeSpace:
             self._insert(start + nbytes, stop)
         return start
 
+    def has_hole(self, nbytes: int) -> bool:
+        """Return whether `nbytes` fit a hole."""
+        return bool(self._sizes) and self._sizes[-1][0] >= nbytes
+
     def add(self, start: int, stop: int) -> None:
         """Add space, joined with the holes beside it."""
         if stop in self.stops:

@@ -5,9 +5,10 @@ no reader has an older commit open. The map of free space is made when there is 
 everything that is in use. Until then, extents are added at the end.
 """
 
+from collections.abc import Iterable, Iterator
 from time import time_ns
 
-from xxhash import xxh3_64
+from xxhash import xxh3_64_digest
 
 from ..format.log import (
     COPIES,
@@ -28,6 +29,8 @@ from ..types import BytesLike
 from .freespace import FreeSpace
 from .log import RowTree, extents_of, history_of, only_in
 
+# Extents are written together up to this size.
+_RUN_NBYTES = 1 << 20
 # Free space below this size is not looked for.
 _LEAST_FREE_NBYTES = 1 << 16
 # Space of a commit that is given back at once, and that of all commits by the space in use.
@@ -89,15 +92,37 @@ class LogWriter:
 
     def add(self, *parts: BytesLike) -> Row:
         """Write an extent, made of some parts, and return its row."""
-        digest = xxh3_64()
-        for part in parts:
-            digest.update(part)
-        nbytes = sum(map(len, parts))
-        row = Row(self._place(nbytes), nbytes, digest.digest())
-        self.file.write_at(row.offset, *parts)
-        self._added[row.offset] = row
+        return self._add_run([b"".join(parts)])[0]
+
+    def add_all(self, extents: Iterable[bytes]) -> Iterator[Row]:
+        """Write extents, small ones together, and yield their rows."""
+        run, nbytes = list[bytes](), 0
+        for data in extents:
+            run.append(data)
+            nbytes += len(data)
+            if nbytes >= _RUN_NBYTES:
+                yield from self._add_run(run)
+                run, nbytes = [], 0
+        if run:
+            yield from self._add_run(run)
+
+    def _add_run(self, extents: list[bytes]) -> list[Row]:
+        """Write extents one after the other, or where they fit if there is no hole for all."""
+        nbytes = sum(map(len, extents))
+        offset = self._take_hole(nbytes)
+        if offset is None and len(extents) > 1 and self._has_hole(min(map(len, extents))):
+            return [row for one in extents for row in self._add_run([one])]
+        if offset is None:
+            offset, self._end = self._end, self._end + nbytes
+        self.file.write_at(offset, *extents)
         self._live += nbytes
-        return row
+        rows = []
+        for data in extents:
+            row = Row(offset, len(data), xxh3_64_digest(data))
+            self._added[offset] = row
+            rows.append(row)
+            offset += len(data)
+        return rows
 
     def drop(self, row: Row) -> None:
         """Note that an extent is not in use any more."""
@@ -192,15 +217,16 @@ class LogWriter:
             for start, stop in self._free.stops.items():
                 self.file.punch(start, stop - start)
 
-    def _place(self, nbytes: int) -> int:
-        """Return where to write an extent: in the smallest hole that it fits, or at the end."""
+    def _take_hole(self, nbytes: int) -> int | None:
+        """Return the start of the smallest hole that `nbytes` fit, in use from now on, if any."""
         least = max(_LEAST_FREE_NBYTES, self._live // 4)
         if self._free is None and self.dead_nbytes > least:
             self._free = self._find_free()
-        offset = None if self._free is None else self._free.take(nbytes)
-        if offset is None:
-            offset, self._end = self._end, self._end + nbytes
-        return offset
+        return None if self._free is None else self._free.take(nbytes)
+
+    def _has_hole(self, nbytes: int) -> bool:
+        """Return whether `nbytes` fit a hole that is known."""
+        return self._free is not None and self._free.has_hole(nbytes)
 
     def _has_older(self, held: list[range]) -> bool:
         """Return whether a reader has a commit that uses extents unknown to this writer."""

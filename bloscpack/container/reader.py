@@ -50,6 +50,8 @@ _USUAL_EXPANSION = 16
 _RUN_NBYTES = CHUNKS.max_nbytes // 4
 # Largest number of cached chunk heads, some hundred bytes each.
 _MAX_HEADS = 4096
+# Chunks whose offsets are listed at once, to read them one after the other.
+_LISTED_CHUNKS = 1024
 # Typical size of a block, the least that a read decodes.
 _BLOCK_NBYTES = 1 << 15
 
@@ -364,6 +366,28 @@ class Container:
             for index in group:
                 yield self.read_chunk(index)
         self.stored.check_end()
+
+    def iter_stored(self) -> Iterator[tuple[BytesLike, BytesLike]]:
+        """Yield each chunk and its digest, both verified, by few reads; raises as `fetch` does."""
+        for first in range(0, self.nchunks, _LISTED_CHUNKS):
+            stop = min(first + _LISTED_CHUNKS, self.nchunks)
+            found = self.stored.read_run(first, stop)
+            for index in range(first, stop):
+                data, digest = next(found, (b"", b""))
+                if not self._is_stored(index, data, digest):
+                    data = self.fetch(index).data
+                    digest = self.header.checksum.digest(data)
+                yield data, digest
+
+    def _is_stored(self, index: int, data: BytesLike, digest: BytesLike) -> bool:
+        """Return whether bytes are those of a chunk."""
+        if not data or self.header.checksum.digest(data) != digest:
+            return False
+        try:
+            header = ChunkHeader.unpack(data)
+        except BloscpackError:
+            return False
+        return (header.cbytes, header.nbytes) == (len(data), self.chunk_nbytes(index))
 
     def read_into(self, out: memoryview, *, nthreads: int | None = None) -> None:
         """Decode the whole content into `out`, a writable buffer of `nbytes` bytes.
