@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         DECODED,
         DEFAULT_NAME,
         NO_NAME,
-        OF_SCALING,
         TYPES,
         UNLIMITED,
         Coord,
@@ -334,7 +333,7 @@ else:
         "array.arraylike": "as_array",
         "array.arraymetadata": "new_array stored_view",
         "array.axislabels": (
-            "Coord DECODED DEFAULT_NAME Labels NO_NAME OF_SCALING TYPES UNLIMITED "
+            "Coord DECODED DEFAULT_NAME Labels NO_NAME TYPES UNLIMITED "
             "hidden_attrs "
             "is_same_coord is_same_items pack_labels packed_attrs typed types_of"
         ),

@@ -6,13 +6,11 @@ from typing import Any
 from ..array.attrs import plain
 from ..array.axislabels import (
     COORDINATE,
-    DECODED,
     Coord,
     Labels,
     Store,
     as_json,
     as_text,
-    is_decoded_by,
     is_same_coord,
     packed_attrs,
 )
@@ -66,8 +64,6 @@ class CoordArrays:
         TypeError
             It would not be read back equal.
         """
-        if is_decoded_by(coord.attrs):
-            coord = coord._replace(attrs={**coord.attrs, DECODED: True})
         if self.add(name, coord) is None:
             raise TypeError(
                 f"coords[{name!r:.80}] would not be read back equal; convert or drop it"

@@ -49,11 +49,11 @@ def save(
     array : array_like
         Any dtype but object. An array in Fortran order is stored in that order, any other in C
         order. The name, dims, coords and attrs of an xarray DataArray are stored too, and the attrs
-        of an array of h5py or Zarr. A Dataset becomes an archive, as by `savez`, and so does a
-        DataFrame of pandas whose columns have types of numpy (see Notes). A Dask array is
-        saved by parts (`bloscpack.integrations.dask.save`), in C order, to a path or URL. The file
-        of an `Array` that is open for reading is copied as it is, its chunks verified; if an option
-        is given, it is written again with its other settings.
+        of an array of h5py or Zarr; its `encoding` applies, as in ``to_netcdf``. A Dataset becomes
+        an archive, as by `savez`, and so does a DataFrame of pandas whose columns have types of
+        numpy (see Notes). A Dask array is saved by parts (`bloscpack.integrations.dask.save`), in C
+        order, to a path or URL. The file of an `Array` that is open for reading is copied as it is,
+        its chunks verified; if an option is given, it is written again with its other settings.
     chunks : int, tuple of int or "auto", optional
         Rows per chunk, along the first axis (the last of a Fortran-ordered array), or the shape of
         a chunk as a tuple. By default whole rows of about 1 MiB. A shape that cuts another axis, or
@@ -116,8 +116,9 @@ def save(
         `array` is not an array, or has parts that would be lost: a mapping, a pandas table, a
         masked array with masked items.
     ValueError, TypeError
-        A parameter is out of range, `attrs` contradict `keepbits`, or `stats` are for items that
-        have none, or for a `changeable` file.
+        A parameter is out of range, `attrs` contradict `keepbits`, items of xarray would not be
+        read back with their encoding, or `stats` are for items that have none, or for a
+        `changeable` file.
     FileExistsError
         The file exists, and `overwrite` is False.
     OSError
@@ -443,10 +444,12 @@ def _iter_named(arrays: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
     number = 0
     for value in arrays:
         if is_dataset(value):
+            with importing:  # on use: few mappings are of xarray
+                from ..array.cfencoding import stored_coords
+
             used = {name for each in value.data_vars.values() for name in each.coords}
-            for name in (each for each in value.coords if each not in used):
-                coord = value.coords[name]
-                yield name, Coord(coord.dims, coord.values, coord.attrs)
+            unused = [name for name in value.coords if name not in used]
+            yield from stored_coords(value, unused).items()
         if is_mapping(value):
             yield from value.items()
         elif is_table(value):

@@ -27,9 +27,7 @@ import numpy as np
 
 from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
 from ..format.metadata import encode_values
-from ..notice import notice
 from ..types import AnyArray, text_list
-from .arraylike import is_data_array, is_dataset
 from .attrs import plain
 from .dtype import unpack_scalar
 
@@ -41,7 +39,7 @@ COORDINATE = "_coordinate"  # of an array that is a coordinate of others
 TYPES = "_types"
 UNLIMITED = "_unlimited"  # of all arrays of a file: axes whose length is unlimited in netCDF
 DECODED = "_decoded"
-_OURS = ("dims", "coords", "name", _OTHERS, COORDINATE)
+OURS = ("dims", "coords", "name", _OTHERS, COORDINATE)
 # Attrs of the type of the items, and of float64.
 _OF_ITEMS = {
     *("_FillValue", "missing_value", "valid_min", "valid_max", "valid_range"),
@@ -208,7 +206,7 @@ class Labels:
         others = attrs.get(_OTHERS, {})
         if not isinstance(others, dict):
             raise _fault(_OTHERS, "not an object")
-        rest = {key: value for key, value in attrs.items() if key not in _OURS}
+        rest = {key: value for key, value in attrs.items() if key not in OURS}
         return cls(name, names, coords, rest | others)
 
     @property
@@ -219,7 +217,7 @@ class Labels:
 
 def packed_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Return attrs whose names do not collide with those of labels."""
-    taken = {key: value for key, value in attrs.items() if key in _OURS}
+    taken = {key: value for key, value in attrs.items() if key in OURS}
     rest = {key: value for key, value in attrs.items() if key not in taken}
     return rest | {_OTHERS: taken} if taken else rest
 
@@ -342,8 +340,7 @@ def _fields_of_array(
     except NotFoundError as err:
         raise _fault(what, f"missing: {err}") from err
     labels = Labels.unpack(plain(array.attrs), array.shape)
-    attrs = {key: value for key, value in labels.attrs.items() if key != DECODED}
-    return {"dims": [*labels.dims], "data": array, "attrs": attrs}
+    return {"dims": [*labels.dims], "data": array, "attrs": labels.attrs}
 
 
 def _dtype(what: str, dtype: Any) -> np.dtype[Any]:
@@ -467,46 +464,6 @@ def pack_labels(
                 "drop it, or convert it to numbers or text"
             )
     return packed
-
-
-def unlabelled(value: Any, store: Store | None = None) -> tuple[Any, dict[str, Any]]:
-    """Return the array of a DataArray, or another value, and JSON values of its labels and attrs.
-
-    Attrs of other values that are not JSON values, such as references of HDF5, are left out with a
-    notice. `store` is for long coordinates.
-
-    Raises
-    ------
-    TypeError
-        A label cannot be stored as JSON.
-    """
-    if is_data_array(value):
-        coords = {name: (each.dims, each.values, each.attrs) for name, each in value.coords.items()}
-        attrs = dict(value.attrs)
-        if taken := sorted(attrs.keys() & _OURS):
-            raise TypeError(
-                f"attrs has an entry {taken[0]!r}, a name reserved for the labels of the array; "
-                "rename the entry"
-            )
-        if any(is_decoded_by(each) for each in (attrs, *(each for _, _, each in coords.values()))):
-            attrs[DECODED] = True
-        packed = pack_labels(value.name, value.dims, value.shape, coords, attrs, store)
-        return value.data if value.dtype.kind not in "OT" else as_text(value.values), packed
-    if is_dataset(value):
-        attrs = dict(as_json("attrs", dict(value.attrs)))
-        if UNLIMITED in attrs:
-            raise TypeError(f"attrs has an entry {UNLIMITED!r}, a reserved name; rename the entry")
-        if unlimited := {*value.encoding.get("unlimited_dims", ())} & {*value.dims}:
-            attrs[UNLIMITED] = sorted(unlimited)
-        return value, attrs | {DECODED: True} if "coordinates" in attrs else attrs
-    attrs = {}
-    found = getattr(value, "attrs", None)
-    for name, each in found.items() if isinstance(found, Mapping) else ():
-        try:
-            attrs |= as_json("attrs", {name: each})
-        except (TypeError, ValueError) as err:
-            notice("attribute %.80r is left out: %s", name, err)
-    return value, attrs
 
 
 def stored_attrs(array: Any, store: Store | None = None) -> dict[str, Any]:

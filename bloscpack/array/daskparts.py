@@ -18,7 +18,7 @@ from dask.delayed import Delayed
 
 from ..container.chunkparts import PartRecord
 from ..types import DEFAULT_BLOCK, AnyArray, Path, explain_keywords, nbytes_of
-from .axislabels import unlabelled
+from .labelled import unlabelled
 from .layout import SAVE_DEFAULTS, SaveOptions
 from .parts import PartsJob
 

@@ -174,7 +174,7 @@ def without_labels(
     if not getattr(value, "attrs", None) and not hasattr(value, "coords"):
         return value, options
     with importing:
-        from .axislabels import unlabelled
+        from .labelled import unlabelled
 
     value, attrs = unlabelled(value, store)
     if attrs:

@@ -447,7 +447,7 @@ class _Writer(TreeWriter):
                 data=values.astype(object) if text else values,
                 dtype=h5py.string_dtype() if text else None,
             )
-            write_attrs(scale, typed(coord.attrs, values.dtype))
+            write_attrs(scale, coord.attrs | typed(coord.attrs, values.dtype))
             self.written.add(scale.name.strip("/"))
         if not scale.is_scale:
             scale.make_scale(name)

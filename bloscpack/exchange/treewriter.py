@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..plugin import (
-    OF_SCALING,
     UNLIMITED,
     Add,
     AnyArray,
@@ -73,13 +72,6 @@ class TreeWriter(ArrayWriter):
         if around := self._names.intersection(_above(name)):
             raise UnsupportedError(f"its name is inside of array {min(around)!r:.80}")
         labels = labels_of(source.attrs, source.rows.shape)
-        for key, coord in coords_of(labels).items():
-            found = coord.attrs.keys() & OF_SCALING
-            if labels and labels.is_decoded and found:
-                raise UnsupportedError(
-                    f"its coordinates {key!r:.80} are decoded, and other libraries would scale "
-                    f"them again by {min(found)!r}: save the array without this attribute"
-                )
         coords = {place_beside(name, key): each for key, each in coords_of(labels).items()}
         for place, coord in coords.items():
             other, expected = self._coords.get(place, (place, coord))

@@ -261,15 +261,17 @@ class BloscpackBackend(xr.backends.BackendEntrypoint):  # type: ignore[misc]
         mask_and_scale, decode_times : bool, optional
             Whether to decode items by the attrs that they have from netCDF or Zarr: ``_FillValue``,
             ``scale_factor``, ``add_offset`` and units of times. By default they are, except those
-            of a DataArray or Dataset that was saved.
+            of a DataArray or Dataset that was saved without such an encoding.
         decode_coords : bool or "all", optional
             Whether variables that the attrs name as coordinates are coordinates; by default those
             of ``coordinates`` are, except in a DataArray or Dataset that was saved.
         decode_timedelta : bool or coder, optional
             Whether numbers with a unit of time are timedeltas; by default only those that xarray
             has written from timedeltas are.
-        concat_characters : bool, default False
-            Whether the last axis of arrays of single characters, as netCDF has them, becomes text.
+        concat_characters : bool, optional
+            Whether the last axis of arrays of single characters, as netCDF has them, becomes text;
+            by default if the axes have names, except those of a DataArray or Dataset that was
+            saved.
         group : str, optional
             Only arrays of an archive with names ``group/...``, by the rest of their names; "/" for
             those without a group.

@@ -26,6 +26,7 @@ from ..array.axislabels import (
     is_decoded_by,
     packed_attrs,
 )
+from ..array.cfencoding import encoded_items
 from ..exceptions import UnsupportedError
 from ..filetypes.open import open as open_file
 from ..storage.file import Place
@@ -410,53 +411,7 @@ def _items(name: str, data: Any, like: xr.Variable, dtype: np.dtype[Any]) -> Any
     coding = {key: like.encoding[key] for key in like.encoding.keys() & _CODING}
     if "dtype" not in coding:  # xarray has not decoded any attrs
         return data if is_dask_array(data) else _cast(name, as_text(np.asarray(data)), dtype)
-    if is_dask_array(data):
-        meta = np.empty((0,) * data.ndim, dtype)
-        return data.map_blocks(_encode, name=name, coding=coding, dtype=dtype, meta=meta)
-    return _encode(np.asarray(data), name=name, coding=coding)
-
-
-def _encode(values: AnyArray, name: str, coding: Mapping[str, Any]) -> AnyArray:
-    """Return items as xarray encodes them, after a look that it decodes them again.
-
-    Raises
-    ------
-    ValueError
-        They would be other ones, as the type of the file or its unit of time does not hold them.
-    """
-    # xarray warns of numbers that lack a fill value, unless they are a coordinate.
-    item, shape = "item", values.shape
-    given = xr.Variable((item,), values.reshape(-1), None, dict(coding))
-    with np.errstate(all="ignore"):
-        try:
-            encoded = xr.conventions.encode_cf_variable(given, name=item)
-            # It may have changed the unit, which is that of the file.
-            encoded.attrs |= {key: coding[key] for key in ("units", "calendar") if key in coding}
-            again = xr.conventions.decode_cf_variable(item, encoded, decode_timedelta=True).values
-        except (ValueError, OverflowError) as err:
-            raise _no_fit(name, coding) from err
-        stored: AnyArray = encoded.values
-        if not _is_near(given.values, again, stored, coding) or stored.dtype != coding["dtype"]:
-            raise _no_fit(name, coding)
-    return stored.reshape(shape)
-
-
-def _is_near(
-    values: AnyArray, again: AnyArray, stored: AnyArray, coding: Mapping[str, Any]
-) -> bool:
-    """Return whether values are equal to those that were decoded again, but for the rounding."""
-    if values.dtype.kind in "mM" and stored.dtype.kind == "f":
-        is_near = np.abs(values - again) <= np.timedelta64(1, "ms")
-        return bool(np.all(is_near | (np.isnat(values) & np.isnat(again))))
-    if coding.keys() & OF_SCALING:
-        step = abs(float(coding.get("scale_factor", 1)))
-        return bool(np.allclose(values, again, 1e-5, step, equal_nan=True))
-    has_nan = values.dtype.kind in "fcmM" and again.dtype.kind == values.dtype.kind
-    return np.array_equal(values, again, equal_nan=has_nan)
-
-
-def _no_fit(name: str, coding: Mapping[str, Any]) -> ValueError:
-    return ValueError(f"items of {name!r:.80} do not fit those of the file, encoded by {coding}")
+    return encoded_items(name, data, coding | {"dtype": dtype}, "it is that of the file")
 
 
 def _cast(name: str, values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:

@@ -3,6 +3,7 @@
 Names of axes and coordinates come from the attrs (`axislabels`).
 """
 
+from asyncio import to_thread
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -88,13 +89,15 @@ class _Variables:
         self._dropped = dropped
         self._data: dict[str, tuple[xr.Variable, bool]] = {}  # and whether it is to be decoded
         self._coords: dict[str, tuple[xr.Variable, bool]] = {}
-        self._known: dict[str, tuple[str, Coord, bool]] = {}  # coordinates, and the first host
+        self._known: dict[str, tuple[str, Coord]] = {}  # coordinates, and the first host
 
     def add(self, array: Array, labels: Labels, name: str | None = None) -> None:
         """Add an array, and its coordinates."""
         name, is_raw = labels.name if name is None else name, not labels.is_decoded
         for key, coord in labels.coords.items():
-            self._add_coord(key, coord, name, is_raw)
+            self._add_coord(key, coord, name)
+        if array.dtype == "S1" and "dims" not in array.attrs:  # no characters of a text
+            is_raw = False
         if name not in self._dropped:
             self._data[name] = _variable(Coord(labels.dims, array, labels.attrs)), is_raw
 
@@ -128,22 +131,19 @@ class _Variables:
                 self.add(array, found, name)
         for name, (array, found) in coords.items():
             if name not in self._known:
-                self._add_coord(
-                    name, Coord(found.dims, array, found.attrs), name, not found.is_decoded
-                )
+                self._add_coord(name, Coord(found.dims, array, found.attrs), name)
         if path is None:
             return attrs  # type: ignore[no-any-return]
         found = attrs.get(f"/{path}", {}) if path else attrs
         return {key: value for key, value in found.items() if key[:1] != "/"}
 
-    def _add_coord(self, key: str, coord: Coord, host: str, is_raw: bool) -> None:
+    def _add_coord(self, key: str, coord: Coord, host: str) -> None:
         if key in self._dropped:
             return
-        is_raw = is_raw and is_decoded_by(coord.attrs)
-        other, known, was_raw = self._known.setdefault(key, (host, coord, is_raw))
+        other, known = self._known.setdefault(key, (host, coord))
         if known is coord:
-            self._coords[key] = _variable(coord), is_raw
-        elif is_raw != was_raw or not is_same_coord(coord, known):
+            self._coords[key] = _variable(coord), coord.attrs.get(DECODED) is not True
+        elif not is_same_coord(coord, known):
             raise UnsupportedError(
                 f"arrays {other!r:.80} and {host!r:.80} have different coordinates {key!r:.80}: "
                 "leave some out by drop_variables, or open one array as FILE::/NAME"
@@ -180,7 +180,7 @@ class _Variables:
         coords = {*self._coords}
         for is_raw in (True, False):
             some = {name: each for name, (each, raw) in found.items() if raw is is_raw}
-            if concat_characters or any(is_decoded_by(each.attrs) for each in some.values()):
+            if any(each.dtype == "S1" or is_decoded_by(each.attrs) for each in some.values()):
                 times = is_raw if decode_times is None else decode_times
                 timedeltas = decode_timedelta
                 if timedeltas is None:
@@ -188,7 +188,7 @@ class _Variables:
                 some, _, names = xr.conventions.decode_cf_variables(
                     some,
                     {},
-                    concat_characters=bool(concat_characters),
+                    concat_characters=is_raw if concat_characters is None else concat_characters,
                     mask_and_scale=is_raw if mask_and_scale is None else mask_and_scale,
                     decode_times=times,
                     decode_coords=is_raw if decode_coords is None else decode_coords,
@@ -211,6 +211,8 @@ class _Variables:
 def _variable(coord: Coord) -> xr.Variable:
     """Return an array as a variable, which is read when it is indexed if it is in a file."""
     array, attrs = coord.data, typed(coord.attrs, coord.data.dtype)
+    if array.dtype.kind == "S" and isinstance(attrs.get("_FillValue"), str):
+        attrs["_FillValue"] = attrs["_FillValue"].encode()  # JSON has no bytes
     if not isinstance(array, Array):
         return xr.Variable(coord.dims, coord.values, attrs)
     data = indexing.LazilyIndexedArray(LazyArray(array))
@@ -246,6 +248,10 @@ class LazyArray(BackendArray):  # type: ignore[misc]
             key, self.shape, indexing.IndexingSupport.OUTER, self._read
         )
         return found
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> AnyArray:
+        """Read a selection in another thread."""
+        return await to_thread(self.__getitem__, key)
 
     def _read(self, key: tuple[Any, ...]) -> AnyArray:
         return self._array.oindex[key]

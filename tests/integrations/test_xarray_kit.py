@@ -1,5 +1,6 @@
 """xarray's own tests of backends, on datasets that are written by their accessor."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,8 @@ BloscpackBackend = pytest.importorskip("bloscpack.integrations.xarray").Bloscpac
 # Tests that do not pass, and why.
 REASONS = {
     "test_write_store": "it writes through a store, which only formats have that xarray writes",
-    "test_load_async": "reading is not asynchronous",
     "test_roundtrip_None_variable": "names are text",
-    "test_roundtrip_object_dtype": "text beside missing values is refused",
-    "test_roundtrip_stringdtype_nulls": "text beside missing values is refused",
-    "test_roundtrip_string_encoded_characters": "encoding is not stored",
-    "test_roundtrip_numpy_datetime_data": "encoding is not stored",
+    "test_roundtrip_stringdtype_nulls": "missing text is expected to become empty text",
     "test_roundtrip_coordinates_with_space": "it expects a warning that the coordinate is lost",
 }
 
@@ -46,11 +43,16 @@ class TestDatasets(kit.DatasetIOBase):  # type: ignore[misc]
         if reason:
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
+    def test_load_async(self) -> None:
+        asyncio.run(super().test_load_async())
+
     @contextmanager
     def create_store(self) -> Iterator[Any]:
         yield None
 
-    def save(self, dataset: Any, path: Any, **options: Any) -> Any:
+    def save(self, dataset: Any, path: Any, encoding: Any = None, **options: Any) -> Any:
+        for name, each in (encoding or {}).items():
+            dataset[name].encoding = each
         return dataset.blp.save(path, **options)
 
     @contextmanager
