@@ -49,6 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of an array: chunk N, counted from 0, as a one-dimensional array of its items",
     )
     parser.add_argument(
+        "--version",
+        metavar="N",
+        type=int,
+        default=-1,
+        help="of an array: version N of those of 'blpk log', or counted from the newest, -1",
+    )
+    parser.add_argument(
         "--select",
         metavar="FRAMES",
         help="of a clip, instead of SELECTION: a number, a range like 0:32:2, or some like 3,4,9",
@@ -107,8 +114,15 @@ def _open_part(args: argparse.Namespace, places: list[Place]) -> Iterator[Part]:
     """Open the part of a file, or of several as one."""
     filetype, source, inner = open_item(places[0], args.kinds)
     with closed_on_error(source):
-        if filetype not in (ARRAYS, ARCHIVES) and args.chunk is not None:
-            raise UsageError(f"--chunk is for an array, and '{places[0]}' is {filetype.kind.name}")
+        if filetype not in (ARRAYS, ARCHIVES):
+            for option, is_given in (
+                ("chunk", args.chunk is not None),
+                ("version", args.version != -1),
+            ):
+                if is_given:
+                    raise UsageError(
+                        f"--{option} is for an array, and '{places[0]}' is {filetype.kind.name}"
+                    )
         # Context managers, which read nothing before they are entered: they close the source.
         if len(places) == 1:
             opened = filetype.open_part(args, filetype, source, inner)

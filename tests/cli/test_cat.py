@@ -68,6 +68,26 @@ def test_large_selections_are_read_in_pieces_of_whole_chunks(
     assert shapes == [(14, 4), (14, 4), (2, 4)]
 
 
+def test_versions(blpk: Blpk, tmp_path: Path) -> None:
+    path = tmp_path / "t.blp"
+    bp.savez(path, t=np.arange(3))
+    with bp.open(path, "r+", keep=2) as z:
+        for value in (7, 8, 9):
+            z["t"][0] = value
+            z.flush()
+    for version, value in ((-1, 9), (-2, 8), (1, 7), (3, 9)):
+        found = blpk("cat", f"{path}::/t", "0", "--version", str(version), "--text")
+        assert found.out == f"{value}\n"
+    ended = blpk("cat", f"{path}::/t", "--version", "4")
+    assert (ended.code, ended.err) == (
+        1,
+        f"blpk: error: {path}::/t: no version 4: the file has 1 to 3, or -3 to -1\n",
+    )
+    (tmp_path / "u.blp").write_bytes(path.read_bytes())
+    ended = blpk("cat", tmp_path / "*.blp::/t", "--version", "1")
+    assert (ended.code, "--version is for one array" in ended.err) == (2, True)
+
+
 def test_chunks(blpk: Blpk, ramp: Path) -> None:
     array = bp.load(ramp)
     assert blpk("cat", ramp, "--chunk", "1").raw == array[7:14].tobytes()

@@ -29,7 +29,7 @@ def open_part(
     args: argparse.Namespace, filetype: FileType, source: ByteSource, inner: str
 ) -> Iterator[Part]:
     """Open the part of an array that the arguments select."""
-    with Array(source, nthreads=args.nthreads) as array:
+    with Array(source, nthreads=args.nthreads, version=args.version) as array:
         yield _Selected(array, args.selection) if args.chunk is None else _chunk(array, args.chunk)
 
 
@@ -38,8 +38,9 @@ def open_parts(args: argparse.Namespace, names: list[str], inner: str) -> Iterat
     """Open the part of several arrays, one behind the other."""
     from ...array.concat import open_many
 
-    if args.chunk is not None:
-        raise UsageError(f"--chunk is for one array, and the pattern matches {len(names)} files")
+    if args.chunk is not None or args.version != -1:
+        option = "--chunk" if args.chunk is not None else "--version"
+        raise UsageError(f"{option} is for one array, and the pattern matches {len(names)} files")
     with open_many(names, nthreads=args.nthreads) as array:
         yield _Selected(array, args.selection)
 
