@@ -36,7 +36,15 @@ def is_table(value: object) -> bool:
 
 
 def columns_of(table: Any) -> Iterator[tuple[str, Column]]:
-    """Yield the names and columns of a table.
+    """Yield the names and columns of a table; raises as `check_table` does."""
+    check_table(table)
+    index = Coord((_axis_of(table),), table.index.to_numpy(), {})
+    for number, name in enumerate(table.columns):
+        yield name, Column(table.iloc[:, number].to_numpy(), index)
+
+
+def check_table(table: Any) -> None:
+    """Check that an archive can hold a table.
 
     Raises
     ------
@@ -66,26 +74,27 @@ def columns_of(table: Any) -> Iterator[tuple[str, Column]]:
             f"columns {_listed(others)} have no type of numpy: convert them by x.astype, or leave "
             "them out by x.drop(columns=...)"
         )
-    index = _index_of(table)
-    for number, name in enumerate(names):
-        yield name, Column(table.iloc[:, number].to_numpy(), index)
+    _check_index(table)
 
 
-def _index_of(table: Any) -> Coord:
-    """Return the index of a table as a coordinate."""
+def _check_index(table: Any) -> None:
     index = table.index
     if index.nlevels > 1:
         raise TypeError("an index of several levels is not stored: use x.reset_index()")
     # Text is of a type of pandas, or objects.
     if not isinstance(index.dtype, np.dtype) and str(index.dtype) not in ("str", "string"):
         raise TypeError(f"an index of type {index.dtype} is not stored: convert it by x.set_index")
-    dim = _NAMELESS if index.name is None else index.name
+    dim = _axis_of(table)
     if not isinstance(dim, str) or dim in table.columns or index.name == _NAMELESS:
         raise TypeError(
             f"the index cannot be stored by the name {index.name!r:.80}, which is not text, the "
             "name of a column, or that of an index without a name: use x.rename_axis('another')"
         )
-    return Coord((dim,), index.to_numpy(), {})
+
+
+def _axis_of(table: Any) -> Any:
+    """Return the name of the axis that the index of a table is along."""
+    return _NAMELESS if table.index.name is None else table.index.name
 
 
 def to_dataframe(arrays: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..archive.reader import Archive
+from ..archive.table import check_table, is_table
 from ..array.array import Array
 from ..array.arraylike import is_dask_array
 from ..array.attrs import plain
@@ -70,6 +71,9 @@ class _Target(NamedTuple):
         """Return a Dataset of a DataArray, whose name is not needed for a file of one array."""
         if isinstance(data, xr.Dataset):
             return data
+        if is_table(data):
+            check_table(data)
+            return data.to_xarray()
         if not isinstance(data, xr.DataArray):
             raise TypeError(f"not a Dataset or DataArray of xarray: {type(data).__name__!r}")
         name = next(iter(self.arrays)) if self.archive is None else data.name
@@ -112,7 +116,7 @@ def append(path: str | os.PathLike[str], data: Any, dim: str | None = None) -> N
     path : str or PathLike
         A file that `save` has written of a Dataset or DataArray, or `convert` of netCDF, HDF5 or
         Zarr.
-    data : xarray.Dataset or xarray.DataArray
+    data : xarray.Dataset, xarray.DataArray or pandas.DataFrame
         As many variables along `dim` as the file has, in any order of axes. Variables without this
         axis may be left out, and must be equal to those of the file. Those of Dask are computed by
         chunks along `dim`; the scheduler must use threads.
@@ -257,7 +261,7 @@ def _axis(old: xr.Dataset, new: xr.Dataset, dim: str | None) -> str:
         if old.sizes[each] != new.sizes[each]
         or (each in old.coords and each in new.coords and not _is_same(old[each], new[each]))
     ]
-    for found in (unlimited, differing):
+    for found in (unlimited, differing, shared):
         if len(found) == 1:
             return str(found[0])
     raise ValueError(

@@ -78,6 +78,36 @@ def test_xarray_opens_it_as_a_dataset(tmp_path: Path) -> None:
         xr.testing.assert_equal(found, table.to_xarray())
 
 
+class TestAppending:
+    @pytest.mark.parametrize("index", ["none", "even", "floats", "texts", "times"])
+    def test_rows_of_a_table(self, index: str, tmp_path: Path) -> None:
+        pytest.importorskip("xarray")
+        table = pd.DataFrame(COLUMNS, index=INDEXES[index])
+        if index == "texts":
+            table.index = pd.Index([f"k{n:04}" for n in range(N)], name="key")
+        bp.save(tmp_path / "a.blp", table[:1000])
+        bp.append(tmp_path / "a.blp", table[1000:1001])
+        bp.append(tmp_path / "a.blp", table[1001:])
+        with bp.open(tmp_path / "a.blp") as archive:
+            assert_frame_equal(archive.to_dataframe(), table, check_freq=False)
+
+    def test_what_does_not_fit_is_refused(self, tmp_path: Path) -> None:
+        pytest.importorskip("xarray")
+        table = pd.DataFrame({"a": np.arange(5), "b": np.arange(5.0)})
+        bp.save(tmp_path / "a.blp", table)
+        before = (tmp_path / "a.blp").read_bytes()
+        for rows, why in (
+            (table, "'index'"),  # the same rows again
+            (table[["a"]], r"lacks \['b'\]"),
+            (table.assign(c=1), r"no variables \['c'\]"),
+            (table.assign(b="x").set_index(table.index + 5), "columns 'b' have no type of numpy"),
+            (table.assign(a=1.5).set_index(table.index + 5), "'a' is float64, in the file int64"),
+        ):
+            with pytest.raises((TypeError, ValueError), match=why):
+                bp.append(tmp_path / "a.blp", rows)
+        assert (tmp_path / "a.blp").read_bytes() == before
+
+
 ONE = pd.DataFrame({"a": [1]})
 REFUSED = {
     "empty": (pd.DataFrame(), "no columns"),
