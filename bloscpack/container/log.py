@@ -474,7 +474,10 @@ def find_arrays(source: ByteSource) -> FoundArrays:
     front: bytes | None = None
     named: dict[str, tuple[Commit, Node]] = {}
     losses: list[tuple[str, int, int]] = []
-    for commit in known_commits(source):
+    commits = known_commits(source)
+    if not commits:
+        losses.append(("log: no commit is intact", SLOTS[0], DATA_OFFSET))
+    for commit in commits:
         nodes, found = _intact_nodes(source, commit)
         if front is None and nodes and not nodes[0].chunks.nleaves:
             front = nodes[0].front

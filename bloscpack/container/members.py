@@ -73,8 +73,9 @@ def is_archive_log(source: ByteSource, head: Any) -> bool:
     except BloscpackError:
         with importing:  # on use: few files change
             from .log import find_arrays
+            from .salvagelog import with_copies
 
-        return find_arrays(source).front is not None
+        return find_arrays(with_copies(source)[0]).front is not None
     return header.features == LOG_ARCHIVE
 
 

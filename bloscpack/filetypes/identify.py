@@ -10,6 +10,7 @@ from ..format.filekind import (
     ARCHIVE,
     ARRAY,
     BLOSCPACK_MAGIC,
+    COMMIT_COPIES_AT,
     COMMIT_MAGIC,
     COMMITS_AT,
     FRAME_STORE,
@@ -174,7 +175,9 @@ def _kinds_of_rest(source: ByteSource, head: bytes) -> Iterator[FileKind]:
     """Yield kinds that a file may be of by its last bytes, or because it is short."""
     if BLOSCPACK_MAGIC.startswith(head):
         yield ARRAY
-    if any(head.startswith(COMMIT_MAGIC, at) for at in COMMITS_AT):
+    if not head.startswith(BLOSCPACK_MAGIC):  # the first block of a log may be lost
+        head += bytes(source.read_at(len(head), COMMIT_COPIES_AT[-1]))
+    if any(head.startswith(COMMIT_MAGIC, at) for at in (*COMMITS_AT, *COMMIT_COPIES_AT)):
         yield ARCHIVE
     tail = source.read_at(max(0, source.size() - STORE_TAIL_NBYTES), STORE_TAIL_NBYTES)
     if bytes(tail[: len(STORE_TAIL_MAGIC)]) == STORE_TAIL_MAGIC:

@@ -33,14 +33,14 @@ from ..types import BytesLike
 from .archiveindex import MAX_NAME_NBYTES
 from .bytefield import unpack_fields
 from .checksum import CHECKSUMS
+from .filekind import COMMIT_COPIES_AT, COMMITS_AT
 from .filekind import COMMIT_MAGIC as MAGIC
-from .filekind import COMMITS_AT
 from .header import FEATURE_ARCHIVE, FEATURE_LOG, Header
 
 # Both slots are in one sector, and their copies in another, which is written after the slot is on
 # disk: a sector that is lost while it is written loses no commit.
 SLOTS = COMMITS_AT
-COPIES = (4096, 4096 + 128)
+COPIES = COMMIT_COPIES_AT
 DATA_OFFSET = 4096 + 256
 # Room for copies of pages and groups: up to the next block, and for those of 1600 chunks.
 LEAST_COPIES_NBYTES, MOST_COPIES_NBYTES = 4096 - 256, 1 << 15

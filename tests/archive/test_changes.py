@@ -655,6 +655,23 @@ def test_damage_is_never_other_content(seed: int, log: Path, some: Any) -> None:
                 assert report.damage, name
 
 
+def test_an_archive_without_a_commit_is_not_an_empty_one(log: Path) -> None:
+    data = log.read_bytes()
+    for cut in (*(data[:size] for size in (64, 70, 170, 200)), data[:64] + bytes(len(data) - 64)):
+        with pytest.raises(FormatError):
+            bp.Archive(cut)
+        assert not bp.verify(cut).ok
+        with pytest.raises(FormatError):
+            bp.recover(cut, io.BytesIO())
+
+
+def test_the_first_block_is_not_needed(log: Path) -> None:
+    data = log.read_bytes()
+    expected = content_of(bp.load(log))
+    found, _ = recovered(bytes(4096) + data[4096:])
+    assert found == expected
+
+
 def test_a_damaged_header_is_restored(log: Path) -> None:
     data = bytearray(log.read_bytes())
     expected = content_of(bp.load(log))
