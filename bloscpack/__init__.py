@@ -17,7 +17,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import abstract_io as abstract_io
-    from . import append, args, benzina, frames, gulp, vrs
+    from . import args, benzina, frames, gulp, vrs
     from . import defaults as defaults
     from . import file_io as file_io
     from . import integrations as integrations
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
         unpack_ndarray_str,
     )
     from .original.args import BloscArgs, BloscpackArgs, MetadataArgs
+
+    append: Any  # a module that can be called
 
 __all__ = [
     "Archive",

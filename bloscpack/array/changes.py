@@ -8,7 +8,7 @@ written before a commit lies where nothing is in use, and is forgotten on an err
 
 import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from math import prod
@@ -345,20 +345,30 @@ class ArrayChanges(WritableArray):
             self._write()
 
     def _write(self) -> None:
-        """Compress and write the chunks that are held, uncommitted."""
-        log, rows = self._changing.begin()
-        checksum = self._header.checksum
-        held = sorted(self._held.items())
-        nthreads = resolve_nthreads(self._nthreads, self._held_nbytes)
-        chunks = map_ordered(self._encode, held, nthreads)
-        added = log.add_all(chunk + checksum.digest(chunk) for chunk in chunks)
-        for (index, _), row in zip(held, added, strict=True):
-            rows.replace(index, row, log)
-        self._held.clear()
-        self._held_nbytes = 0
+        self.write_held([self], self._nthreads)
 
-    def _encode(self, held: tuple[int, bytearray]) -> bytes:
-        index, content = held
+    @staticmethod
+    def write_held(arrays: "Sequence[ArrayChanges]", nthreads: int) -> None:
+        """Compress and write the chunks that arrays of a file hold, uncommitted."""
+        held = [(array, index) for array in arrays for index in sorted(array._held)]
+        if not held:
+            return
+        nbytes = sum(array._held_nbytes for array in arrays)
+        chunks = map_ordered(_encode, held, resolve_nthreads(nthreads, nbytes))
+        log, _ = held[0][0]._changing.begin()
+        added = log.add_all(
+            chunk + array._header.checksum.digest(chunk)
+            for (array, _), chunk in zip(held, chunks, strict=True)
+        )
+        for (array, index), row in zip(held, added, strict=True):
+            array._changing.begin()[1].replace(index, row, log)
+        for array in arrays:
+            array._held.clear()
+            array._held_nbytes = 0
+
+    def encode(self, index: int) -> bytes:
+        """Return a chunk that is held, compressed."""
+        content = self._held[index]
         view = memoryview(content)
         if self._grid is not None and content:
             view = view.cast("B", (*self._grid.lengths(index), self.dtype.itemsize))
@@ -408,6 +418,11 @@ class ArrayChanges(WritableArray):
     def _release(self) -> None:
         self._held = {}
         self._changing.close()
+
+
+def _encode(held: tuple[ArrayChanges, int]) -> bytes:
+    array, index = held
+    return array.encode(index)
 
 
 def make_changeable(path: Any, *, nthreads: int | None) -> None:

@@ -11,6 +11,7 @@ from ..container.reader import Container
 from ..format.archiveindex import check_name
 from ..format.metadata import encode_values
 from ..notice import warn_unclosed
+from ..parallel.threads import ALL_THREADS, resolve_nthreads
 from ..storage.protocol import closed_on_error
 from .changes import ArrayChanges
 from .writable import breaking
@@ -171,7 +172,9 @@ class ArchiveChanges:
         with self._alone():
             attrs = encode_values(self.attrs, "attrs")  # raises before any change
             with breaking(self):
-                for array in self._changes.values():
+                arrays = [*self._changes.values()]
+                ArrayChanges.write_held(arrays, resolve_nthreads(self._nthreads, ALL_THREADS))
+                for array in arrays:
                     array.stage()
                 if attrs != self._committed:
                     self.log.set_attrs(self.attrs)

@@ -43,6 +43,31 @@ def prepare_log(path: Path) -> None:
             del z[f"gone {seed}"]
 
 
+def dataset(start: int, stop: int) -> Any:
+    """Return a part of a dataset, whose time is even up to 500, and whose height is long."""
+    xr = pytest.importorskip("xarray", reason="xarray is not installed")
+    time = np.arange(start, stop) + 100 * (np.arange(start, stop) >= 500)
+    height = np.random.default_rng(0).random(1000)[start:stop]
+    variables = {str(n): (("time", "x"), values(n, 1000)[start:stop]) for n in range(4)}
+    return xr.Dataset(variables, {"time": time, "height": ("time", height)}, {"n": 1})
+
+
+def prepare_dataset(path: Path) -> None:
+    """Write a dataset that was never changed."""
+    bp.save(path, dataset(0, 470), chunks=64)
+
+
+def prepare_grown(path: Path) -> None:
+    """Write a dataset that was appended to."""
+    bp.save(path, dataset(0, 440), chunks=64)
+    bp.append(path, dataset(440, 470))
+
+
+def grows(path: Path) -> None:
+    """Append to all variables and coordinates, of which one becomes an array."""
+    bp.append(path, dataset(470, 560))
+
+
 def does_all(path: Path) -> None:
     with bp.open(path, "r+", nthreads=1) as z:
         z["0"][3:5] = 7
@@ -72,7 +97,10 @@ def compacts(path: Path) -> None:
 OPERATIONS: list[Callable[[Path], None]] = [does_all, removes, relabels, compacts]
 each_case = pytest.mark.parametrize(
     ("begin", "run"),
-    [(prepare, does_all), *((prepare_log, run) for run in OPERATIONS)],
+    [
+        *((prepare, does_all), (prepare_dataset, grows), (prepare_grown, grows)),
+        *((prepare_log, run) for run in OPERATIONS),
+    ],
     ids=lambda each: each.__name__,
 )
 

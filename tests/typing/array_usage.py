@@ -14,6 +14,7 @@ AnyArray = np.ndarray[Any, np.dtype[Any]]
 
 def saving(path: Path, array: np.ndarray[Any, np.dtype[np.float32]]) -> None:
     bp.save(path, array)
+    bp.append(path, array, dim="time")
     bp.save(os.fspath(path), [[1, 2], [3, 4]], chunks=1, codec="lz4", clevel=9)
     bp.save(path, array, chunks=(10, 20), shuffle="bit", checksum=None, attrs={"unit": "m"})
     bp.save(path, array, nthreads=2, progress=lambda done, total: print(done, total))  # noqa: T201
