@@ -302,6 +302,7 @@ class ArrayChanges(WritableArray):
         first = min(old.nstable, new.nstable) if new.shape[1:] == old.shape[1:] else 0
         sources: dict[int, int] = {}
         edges: dict[int, bytearray] = {}
+        added: list[int] = []
         item = np.dtype((np.void, self.dtype.itemsize))
         for index in range(first, new.nchunks):
             place, lengths = new.place(index), new.lengths(index)
@@ -309,8 +310,11 @@ class ArrayChanges(WritableArray):
             if source is not None and old.lengths(source) == lengths:
                 sources[index] = source
                 continue
+            if source is None:
+                added.append(index)
+                continue
             edges[index] = content = bytearray(new.size(index))
-            if source is not None and content:
+            if content:
                 before = np.frombuffer(self._content(source), item).reshape(old.lengths(source))
                 kept = tuple(map(slice, map(min, before.shape, lengths)))
                 np.frombuffer(content, item).reshape(lengths)[kept] = before[kept]
@@ -324,6 +328,9 @@ class ArrayChanges(WritableArray):
         self._held_nbytes = sum(map(len, self._held.values()))
         self._grid = new
         self._write_if_many()
+        for index in added:
+            self._hold(index, bytearray(new.size(index)))
+            self._write_if_many()
 
     # Chunks.
 

@@ -22,7 +22,7 @@ from ..format.metadata import encode_values, json_values
 from ..format.rounding import Rounding
 from ..notice import notice, warn_unclosed
 from ..types import AnyArray
-from .arraylike import as_array
+from .arraylike import as_array, is_data_array
 from .arraymetadata import Description, stored_view
 from .dtype import cast_exactly
 from .layout import item_encoder
@@ -243,6 +243,11 @@ class WritableArray(ABC):
 
     def _content_of(self, rows: Any) -> memoryview:
         """Return the bytes of `rows` in storage order; raises if they do not fit."""
+        if is_data_array(rows):
+            raise TypeError(
+                "rows have no labels, and coordinates along them would be too short: close the "
+                "file and use bloscpack.append(path, x), or append x.to_numpy()"
+            )
         # One string may be a row, although `as_array` refuses strings.
         given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
         if given.dtype != self.dtype:

@@ -189,8 +189,8 @@ def write(path: str | os.PathLike[str], data: Any, region: Region) -> None:
         new = file.dataset_like(data)
         if region == "auto":
             region = dict.fromkeys(map(str, new.dims), "auto")
-        known = {*file.dataset.dims}
-        if not isinstance(region, Mapping) or not region.keys() <= known | {*new.dims}:
+        known = {*file.dataset.dims, *new.dims}
+        if not isinstance(region, Mapping) or not region.keys() <= known:
             raise ValueError(f"region must be 'auto' or a mapping of dims: {region!r:.80}")
         places = {}
         for name in map(str, new.data_vars):
@@ -380,7 +380,8 @@ def _grown_coords(file: _Target, name: str, axis: int, new: xr.Dataset) -> dict[
         if labels.dims[axis] in coord.dims and not (isinstance(entry, dict) and "array" in entry):
             like, at = file.dataset.variables[key], coord.dims.index(labels.dims[axis])
             added = new.variables[key].transpose(*like.dims).data
-            values = np.asarray(_items(key, added, like, coord.data.dtype))
+            dtype = coord.data.dtype if coord.data.dtype.kind != "U" else np.dtype(object)
+            values = np.asarray(_items(key, added, like, dtype))
             entries[key] = grown_entry(key, coord, values, at, store)
     return entries
 
@@ -413,16 +414,20 @@ def _assign(array: Array, index: tuple[slice, ...], items: Any) -> None:
 def _items(name: str, data: Any, like: xr.Variable, dtype: np.dtype[Any]) -> Any:
     """Return items as the file stores those of the variable `like`, as `dtype`."""
     coding = {key: like.encoding[key] for key in like.encoding.keys() & _CODING}
-    if "dtype" not in coding:  # xarray has not decoded any attrs
+    if "dtype" not in coding or dtype.kind in "OSU":  # xarray has not decoded them
         return data if is_dask_array(data) else _cast(name, as_text(np.asarray(data)), dtype)
     return encoded_items(name, data, coding | {"dtype": dtype}, "it is that of the file")
 
 
 def _cast(name: str, values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
-    """Return times in another unit, if they are the same."""
-    if values.dtype.kind not in "mM":
+    """Return text of another size, or times in another unit, if they are the same."""
+    kind = values.dtype.kind
+    if kind not in "mMSU":
         return values
     cast = values.astype(dtype)
-    if not np.array_equal(cast, values, equal_nan=True):
-        raise ValueError(f"times of {name!r:.80} do not fit {dtype}, that of the file")
+    if not np.array_equal(cast, values, equal_nan=kind in "mM"):
+        raise ValueError(
+            f"items of {name!r:.80} do not fit {dtype}, the type of the file: save it with a wider "
+            "type"
+        )
     return cast
