@@ -28,7 +28,6 @@ from ..array.axislabels import (
     packed_attrs,
 )
 from ..array.cfencoding import encoded_items
-from ..exceptions import UnsupportedError
 from ..filetypes.open import open as open_file
 from ..storage.file import Place
 from ..storage.protocol import errors_at
@@ -170,7 +169,7 @@ def append(path: str | os.PathLike[str], data: Any, dim: str | None = None) -> N
             known = old.variables[file.variables[name]]
             if dim in known.dims:
                 axis = known.get_axis_num(dim)
-                _check_growth(file.variables[name], array, dim, known.ndim, axis)
+                _check_growth(file.variables[name], array, dim, axis)
                 growing.append((name, array, known, axis))
         if not new.sizes[dim]:
             return
@@ -213,7 +212,11 @@ def write(path: str | os.PathLike[str], data: Any, region: Region) -> None:
         for name, place in places.items():
             array, like = file.arrays[name], file.dataset.variables[name]
             added = new.variables[name].transpose(*place)
-            _assign(array, tuple(place.values()), _items(name, added.data, like, array.dtype))
+            _assign(
+                array,
+                tuple(place.values()),
+                _items(name, added.data, like, array.dtype, array.shape),
+            )
 
 
 def _place(source: xr.DataArray, target: xr.DataArray, dim: str, chosen: Any) -> slice:
@@ -346,10 +349,8 @@ def _check_order(dim: str, old: AnyArray, new: AnyArray) -> None:
         seen.add(value)
 
 
-def _check_growth(name: str, array: Array, dim: str, ndim: int, axis: int) -> None:
+def _check_growth(name: str, array: Array, dim: str, axis: int) -> None:
     """Check that the chunks of an array let an axis grow."""
-    if array.ndim != ndim:
-        raise UnsupportedError(f"{name!r:.80} is text that is stored as characters: it cannot grow")
     if array.container.grid is None and axis != (array.ndim - 1 if array.is_fortran else 0):
         raise ValueError(
             f"{name!r:.80} cannot grow along {dim!r:.80}, its axis {axis}, as its chunks are whole "
@@ -396,11 +397,11 @@ def _grow(name: str, array: Array, axis: int, like: xr.Variable, added: xr.Varia
     start, shape = 0, list(array.shape)
     for stop in stops:
         part = added.isel({added.dims[axis]: slice(start, stop)})
-        index = [slice(None)] * added.ndim
+        index = [slice(None)] * len(shape)
         index[axis] = slice(shape[axis], shape[axis] + stop - start)
         shape[axis] += stop - start
         array.resize(shape)
-        _assign(array, tuple(index), _items(name, part.data, like, array.dtype))
+        _assign(array, tuple(index), _items(name, part.data, like, array.dtype, array.shape))
         start = stop
 
 
@@ -411,12 +412,33 @@ def _assign(array: Array, index: tuple[slice, ...], items: Any) -> None:
         array[index] = items
 
 
-def _items(name: str, data: Any, like: xr.Variable, dtype: np.dtype[Any]) -> Any:
-    """Return items as the file stores those of the variable `like`, as `dtype`."""
+def _items(
+    name: str, data: Any, like: xr.Variable, dtype: np.dtype[Any], shape: tuple[int, ...] = ()
+) -> Any:
+    """Return items as the file stores those of the variable `like`, as `dtype`.
+
+    `shape` is that of the array in the file, which may have an axis for the characters of text.
+    """
     coding = {key: like.encoding[key] for key in like.encoding.keys() & _CODING}
-    if "dtype" not in coding or dtype.kind in "OSU":  # xarray has not decoded them
-        return data if is_dask_array(data) else _cast(name, as_text(np.asarray(data)), dtype)
-    return encoded_items(name, data, coding | {"dtype": dtype}, "it is that of the file")
+    if "dtype" in coding and dtype.kind not in "OSU":
+        return encoded_items(name, data, coding | {"dtype": dtype}, "it is that of the file")
+    if is_dask_array(data) and dtype.kind not in "OSU":
+        return data
+    text = _filled(name, np.asarray(data), coding.get("_FillValue"))
+    if len(shape) <= text.ndim:
+        return _cast(name, text, dtype)
+    encoded = np.char.encode(text, "utf-8") if text.dtype.kind == "U" else text
+    return _cast(name, encoded, np.dtype(f"S{shape[-1]}"))[..., None].view("S1")
+
+
+def _filled(name: str, values: AnyArray, fill: Any) -> AnyArray:
+    """Return text with the fill value of the file in place of missing items."""
+    if fill is None:
+        return as_text(values)
+    if np.any(values == fill):
+        raise ValueError(f"{name!r:.80} has the item {fill!r:.80}, a missing one in the file")
+    is_missing = xr.Variable([f"dim_{axis}" for axis in range(values.ndim)], values).isnull().values
+    return as_text(np.where(is_missing, fill, values))
 
 
 def _cast(name: str, values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:

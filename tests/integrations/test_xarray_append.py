@@ -181,6 +181,24 @@ class TestAppend:
             ):
                 array.append(rain)
 
+    def test_text(self, tmp_path: Path) -> None:
+        """Characters, and missing text, as the file has it."""
+        path, text = tmp_path / "a.blp", np.array(["one", "u", "é", np.nan, "four", "e"], object)
+        for values, encoding in ((text, {}), (text.astype("U4"), {"dtype": "S1"})):
+            whole = xr.Dataset({"a": ("t", values)}, {"t": np.arange(6)})
+            whole["a"].encoding = encoding
+            first = whole.isel(t=[4, 3, 0]).assign_coords(t=[-3, -2, -1])
+            bp.save(path, first)
+            bp.append(path, whole)
+            xr.testing.assert_equal(opened(path), xr.concat([first, whole], "t"))
+            before = path.read_bytes()
+            for item in ("-" * 5, opened(path)["a"].encoding.get("_FillValue", "x" * 5)):
+                part = whole.isel(t=[0]).assign_coords(t=[6])
+                part["a"] = ("t", np.array([item], object))
+                with pytest.raises(ValueError, match=r"'a' (do not fit|has the item)"):
+                    bp.append(path, part)
+            assert path.read_bytes() == before
+
     def test_nothing_to_append(self, tmp_path: Path) -> None:
         path, whole = tmp_path / "a.blp", weather()
         bp.save(path, whole)
