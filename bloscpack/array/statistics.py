@@ -77,6 +77,27 @@ def extreme(container: Container, described: Description, name: str) -> Any:
     return getattr(records[name], name)()
 
 
+def whole_statistics(container: Container, described: Description) -> dict[str, Any] | None:
+    """Return ``min``, ``max`` and ``nan`` of the array from the statistics of its chunks.
+
+    None without statistics. The extremes are those of the items other than NaN: numbers, text for
+    times and infinities, and None without such items. Raises as `chunk_statistics` does.
+    """
+    records = chunk_statistics(container, described)
+    if records is None:
+        return None
+    # One with only NaN has no extremes; an array without items has a single chunk, which has none.
+    known = records[records["min"] == records["min"]] if container.nbytes else records[:0]
+    found: dict[str, Any] = {"min": None, "max": None, "nan": int(records["nan"].sum())}
+    for name in ("min", "max") if len(known) else ():
+        value, kind = getattr(known[name], name)(), described[0].kind
+        if kind in "mM" or not np.isfinite(value):
+            found[name] = str(value)
+        else:
+            found[name] = float(value) if kind in "fV" else value.item()
+    return found
+
+
 def _iter_items(container: Container, dtype: "np.dtype[Any]") -> Iterator[AnyArray]:
     """Yield the items chunk by chunk, those that are cut with the chunk that has their end."""
     rest = b""

@@ -192,7 +192,8 @@ def statistics(file: ViewedFile, query: Query, work: Work) -> Answer:
         is_all = head["rows"]["step"] == head["cols"]["step"] == 1
         return document(summary(found) | {"exact": is_all, "lost": head["lost"]})
     found, lost, is_all = _sample(values, work)
-    return document(summary(found) | {"exact": is_all, "lost": lost})
+    extremes = None if is_all else values.known_range()
+    return document(summary(found, extremes) | {"exact": is_all, "lost": lost})
 
 
 def _sample(values: Values, work: Work) -> tuple[AnyArray, list[str], bool]:

@@ -87,8 +87,11 @@ class Extremes:
         return np.where(is_empty, np.nan, self.low), np.where(is_empty, np.nan, self.high)
 
 
-def summary(values: AnyArray) -> dict[str, Any]:
-    """Return statistics of numbers, and their histogram."""
+def summary(values: AnyArray, extremes: tuple[float, float] | None = None) -> dict[str, Any]:
+    """Return statistics of numbers, and their histogram.
+
+    `extremes` are the smallest and largest of all values, if `values` are a sample of them.
+    """
     numbers = values.ravel()
     is_finite = np.isfinite(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), bool)
     finite = numbers[is_finite].astype("f8")
@@ -100,6 +103,8 @@ def summary(values: AnyArray) -> dict[str, Any]:
     if not len(finite):
         return found
     low, high = float(finite.min()), float(finite.max())
+    if extremes is not None:
+        low, high = min(low, extremes[0]), max(high, extremes[1])
     with np.errstate(over="ignore", invalid="ignore"):
         found |= {
             "min": low,

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..plugin import AnyArray, Array, BloscpackError, CodecError, FormatError
 from .protocol import QueryError, Work
-from .raster import as_numbers, sample_step
+from .raster import as_numbers, finite_range, sample_step
 
 # Most items that one request reads, and most bytes of chunks that it decodes for them.
 MAX_ITEMS = 1 << 20
@@ -67,6 +67,16 @@ class Values:
         if inner:
             found = found[(..., *inner)]
         return np.asarray(as_numbers(found, self.part))
+
+    def known_range(self) -> tuple[float, float] | None:
+        """Return the smallest and largest finite extreme of a chunk; None without statistics."""
+        try:
+            stats = self.array.stats
+        except FormatError:
+            return None  # `verify` reports the damage
+        if stats is None:
+            return None
+        return finite_range(np.stack([as_numbers(stats[name]) for name in ("min", "max")]))
 
     def read_strips(
         self, selection: list[int | slice], axis: int, work: Work

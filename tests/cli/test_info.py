@@ -1,15 +1,18 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import bloscpack as bp
 from bloscpack.cli.array.summary import summary_fields
+from bloscpack.container.front import read_trailer
 from bloscpack.container.reader import Container
 from bloscpack.format.metadata import pack_section
 from bloscpack.storage.file import open_source
+from bloscpack.storage.memory import MemorySource
 from tests.conftest import ReferenceFolder
 
 from .conftest import Blpk, flip
@@ -22,7 +25,7 @@ HOSTILE = {
 }
 FIELDS = ["schema_version", "command", "path", "cbytes", "nbytes", "nchunks", "ratio", "header"]
 FIELDS += ["first_offsets", "metadata_header", "metadata", "array", "trailer"]
-FIELDS += ["dead_nbytes", "kept_versions", "kept_nbytes", "first_chunk"]
+FIELDS += ["stats", "dead_nbytes", "kept_versions", "kept_nbytes", "first_chunk"]
 FIELDS += ["errors"]
 
 
@@ -201,9 +204,38 @@ def test_a_changed_array(blpk: Blpk, tmp_path: Path) -> None:
     with Container.open(open_source(path)) as container:
         fields = dict(
             summary_fields(
-                container, container.metadata, None, None, 1, {"kept_versions": 3, "kept_nbytes": 5}
+                container,
+                container.metadata,
+                None,
+                None,
+                1,
+                {"kept_versions": 3, "kept_nbytes": 5},
+                None,
             )
         )
     assert str(fields["format"]).startswith("version 4, read by")
     assert str(fields["commit"]).startswith("2, ")
     assert fields["versions"] == "3 before it, 5B more"
+
+
+@pytest.mark.parametrize(
+    ("array", "stats"),
+    [
+        ([3, 1, 2], {"min": 1, "max": 3, "nan": 0}),
+        ([np.nan, 1.5, np.inf], {"min": 1.5, "max": "inf", "nan": 1}),
+        (["2020-02", "NaT"], {"min": "2020-02", "max": "2020-02", "nan": 1}),
+        ([np.nan], {"min": None, "max": None, "nan": 1}),
+    ],
+)
+def test_statistics(blpk: Blpk, tmp_path: Path, array: Any, stats: Any) -> None:
+    path = tmp_path / "a.blp"
+    bp.save(path, np.array(array, "M8[M]" if array[-1] == "NaT" else None), stats=True, chunks=2)
+    assert blpk("info", "--json", path).json["stats"] == stats
+    data = bytearray(path.read_bytes())
+    trailer = read_trailer(MemorySource(data))
+    assert trailer is not None
+    data[trailer.statistics_extent()[0]] ^= 1
+    path.write_bytes(data)
+    ended = blpk("info", "--json", path)
+    assert ended.json["stats"] is None
+    assert "the statistics are damaged" in ended.json["errors"][0]

@@ -109,6 +109,13 @@ def test_summary_of_an_array(terminal: Terminal, rounded: Path) -> None:
     }
 
 
+def test_statistics_of_an_array(terminal: Terminal, tmp_path: Path) -> None:
+    bp.save(tmp_path / "s.blp", np.array([1.5, np.nan, -2]), stats=True)
+    assert fields(terminal("info", tmp_path / "s.blp"))["statistics"] == "-2.0 to 1.5, 1 NaN"
+    bp.save(tmp_path / "s.blp", np.array([np.nan]), stats=True)
+    assert fields(terminal("info", tmp_path / "s.blp"))["statistics"] == "only NaN: 1"
+
+
 def test_summary_on_the_page(terminal: Terminal) -> None:
     page = (REPOSITORY / "docs" / "howto" / "commands.md").read_text("utf-8")
     lines = [line.strip() for line in page.splitlines() if line.startswith("    ")]

@@ -127,6 +127,18 @@ DTYPES = {
 }
 
 
+def test_the_range_of_a_sample_is_that_of_the_array(tmp_path: Path, client):
+    array = np.arange(3 << 20, dtype="f4")
+    array[7], array[9], array[100_001] = -5, np.nan, 1e9
+    for stats in (False, True):
+        bp.save(tmp_path / "large.blp", array, stats=stats)
+        found = client(tmp_path / "large.blp").get("/api/0/statistics").json
+        assert not found["exact"]
+        assert ((found["min"], found["max"]) == (-5, 1e9)) == stats
+        edges = found["histogram"]["edges"]
+        assert (edges[0], edges[-1]) == (found["min"], found["max"])
+
+
 @pytest.mark.parametrize("name", DTYPES)
 def test_dtypes(tmp_path, client, name):
     values = DTYPES[name]

@@ -8,7 +8,8 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from ...array.arraymetadata import unpack_array_metadata
+from ...array.arraymetadata import describe_content, unpack_array_metadata
+from ...array.statistics import whole_statistics
 from ...container.reader import Container
 from ...exceptions import BloscpackError
 from ...format.checksum import Checksum
@@ -38,15 +39,22 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             chunk = container.fetch(0).header if container.nchunks else None
         except BloscpackError as err:
             errors.append(err)
+        trailer, stats = container.front.trailer, None
+        try:
+            if trailer is not None and trailer.statistics_digest:
+                stats = whole_statistics(container, describe_content(container))
+        except BloscpackError as err:
+            errors.append(err)
         is_whole = container.source.node is None  # not one of several arrays
         is_log = container.front.commit is not None and is_whole
         kept = kept_fields(container.source, errors, is_log=is_log)
         if args.json:
-            return Description(_document(container, metadata, chunk, kept), (), errors=errors)
+            document = _document(container, metadata, chunk, kept, stats)
+            return Description(document, (), errors=errors)
         if is_for_people(args):
             cbytes = container.cbytes
             array = _array_document(metadata)
-            fields = [*summary_fields(container, metadata, chunk, array, cbytes, kept)]
+            fields = [*summary_fields(container, metadata, chunk, array, cbytes, kept, stats)]
             return Description({}, fields, errors=errors)
         classic = [*prefixed("\n".join(_text(container, metadata, chunk)))]
         return Description({}, (), classic=classic, errors=errors)
@@ -122,6 +130,7 @@ def _document(
     metadata: Any,
     chunk: ChunkHeader | None,
     kept: dict[str, int | None],
+    stats: dict[str, Any] | None,
 ) -> dict[str, Any]:
     cbytes = container.cbytes
     metadata_header = container.front.metadata_header
@@ -138,6 +147,7 @@ def _document(
         "metadata": metadata,
         "array": _array_document(metadata),
         "trailer": container.front.trailer_state,
+        "stats": stats,
         "dead_nbytes": container.front.commit and container.front.commit.dead,
         **kept,
         "first_chunk": None if chunk is None else _chunk_document(chunk),

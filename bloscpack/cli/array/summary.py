@@ -23,11 +23,12 @@ def summary_fields(
     array: dict[str, Any] | None,
     cbytes: int,
     kept: dict[str, int | None],
+    stats: dict[str, Any] | None,
 ) -> Iterator[tuple[str, object]]:
     """Yield names and values; those of None are not printed.
 
     `chunk` is the header of the first chunk. `array` is None if the metadata do not describe an
-    array. `kept` is the result of `kept_fields`.
+    array. `kept` is the result of `kept_fields`, and `stats` that of `whole_statistics`.
     """
     header = container.header
     try:
@@ -53,6 +54,7 @@ def summary_fields(
     if array is not None:
         keepbits = metadata.get("keepbits")
         yield "keepbits", keepbits if isinstance(keepbits, int) else None
+        yield "statistics", _statistics(stats)
         yield "attrs", attrs_text(metadata.get("attrs"))
     else:
         yield "metadata", attrs_text(metadata)
@@ -68,6 +70,13 @@ def summary_fields(
 def _dtype(dtype: "np.dtype[Any]") -> str:
     text = dtype_text(dtype)
     return text if dtype.names is not None or text == dtype.name else f"{dtype.name} ({text})"
+
+
+def _statistics(stats: dict[str, Any] | None) -> str | None:
+    if stats is None or stats["min"] is None:
+        return f"only NaN: {stats['nan']}" if stats is not None and stats["nan"] else None
+    text = f"{stats['min']} to {stats['max']}"
+    return f"{text}, {stats['nan']} NaN" if stats["nan"] else text
 
 
 def _chunks(container: Container, shape: tuple[int, ...], chunks: tuple[int, ...] | None) -> str:
