@@ -35,6 +35,7 @@ _CORE = {
     "shuffle": "for an array: filter before the codec (default: auto, byte for items of several "
     "bytes)",
     "keepbits": "for an array: round floats to N mantissa bits (default: keep all)",
+    "stats": "for an array: store the least and greatest item, the NaN and the sum of each chunk",
 }
 
 
@@ -112,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     array_targets = {each.name for each in TARGETS if each.is_array}
     several = {each.name for each in TARGETS if each.has_names}
     is_array = args.to in array_targets or any(
-        value is not None for value in passed_on(args, *ARRAY_OPTIONS).values()
+        value not in (None, False) for value in passed_on(args, *ARRAY_OPTIONS).values()
     )
     places = each_input(args.sources)
     if is_array and len(places) > 1:

@@ -15,6 +15,7 @@ import numpy as np
 from ..archive.coordinates import CoordArrays
 from ..archive.writer import ArchiveWriter
 from ..array.array import Array
+from ..array.arraymetadata import statistics_type
 from ..array.axislabels import COORDINATE, coord_entries, stored_attrs, with_stored_coords
 from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob
@@ -125,6 +126,7 @@ def _write_array(
         "chunks": None if is_v3 and source.band_nbytes else source.chunks,
         **job.options,
         "keepbits": source.keepbits,
+        "stats": "stats" in job.options and statistics_type().are_of(rows.dtype),
     }
     writing = PartsJob(
         "",  # it writes to the sink alone

@@ -120,6 +120,8 @@ def convert(
     keepbits : int, optional
         Mantissa bits to keep of the floats of an array, see `bloscpack.save`. By default those that
         were kept before.
+    stats : bool, default False
+        Store statistics of each chunk of arrays whose items have them, see `bloscpack.save`.
     overwrite : bool, default False
         Replace an existing file `dst`. A folder is replaced only if it is empty. A device or a
         pipe is written to in any case.

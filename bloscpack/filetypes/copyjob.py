@@ -75,9 +75,10 @@ class CopyOptions(TypedDict, total=False):
     clevel: int | None
     shuffle: Shuffle | None
     keepbits: int | None
+    stats: bool
 
 
-COPY_DEFAULTS: CopyOptions = {"videos_per_chunk": 100, "verbatim": False}
+COPY_DEFAULTS: CopyOptions = {"videos_per_chunk": 100, "verbatim": False, "stats": False}
 """Those of the options that are not None."""
 
 

@@ -236,7 +236,9 @@ FILETYPES: tuple[FileType, ...] = (
 
 # `cli/convert.py` has their help.
 _CLIPS = {"preset": ""}
-_BLOSCPACK = dict.fromkeys(("codec", "chunks", "access", "clevel", "shuffle", "keepbits"), "")
+_BLOSCPACK = dict.fromkeys(
+    ("codec", "chunks", "access", "clevel", "shuffle", "keepbits", "stats"), ""
+)
 TARGETS: tuple[Target, ...] = (
     Target("frames", on_use("filetypes.clipcopy", "copy_to_store"), (".blp",), options=_CLIPS),
     Target(

@@ -47,10 +47,15 @@ class Statistics(NamedTuple):
     dtype: "np.dtype[Any]"
     rounding: Rounding | None = None
 
+    @staticmethod
+    def are_of(dtype: "np.dtype[Any]") -> bool:
+        """Return whether items of `dtype` have statistics."""
+        return dtype.kind in "biumM" or dtype.name in _FLOATS
+
     @classmethod
     def of(cls, dtype: "np.dtype[Any]", rounding: Rounding | None = None) -> "Statistics":
         """Return the statistics of an array; TypeError for items that have none."""
-        if dtype.kind not in "biumM" and dtype.name not in _FLOATS:
+        if not cls.are_of(dtype):
             raise TypeError(
                 "stats=True is for integers, floats of at most 64 bits, bool and times, not "
                 f"for {dtype!s:.80}"

@@ -237,6 +237,56 @@ def test_parts_and_copies_have_the_same_statistics(tmp_path: Path) -> None:
             assert b.stats is None
 
 
+def test_conversions_make_statistics_of_items_that_have_them(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(60.0).reshape(20, 3), "text": np.array(["x", "y"])}
+    np.save(tmp_path / "a.npy", arrays["a"])
+    bp.convert(tmp_path / "a.npy", tmp_path / "a.blp", stats=True, chunks=7)
+    check(tmp_path / "a.blp", arrays["a"])
+    bp.savez(tmp_path / "z.blp", arrays)
+    bp.convert(tmp_path / "z.blp", tmp_path / "y.blp", to="archive", stats=True)
+    bp.convert(tmp_path / "a.blp", tmp_path / "plain.blp")
+    with bp.open(tmp_path / "y.blp") as z, bp.open(tmp_path / "plain.blp") as plain:
+        assert z["a"].stats is not None
+        assert z["a"].max() == 59
+        assert z["text"].stats is plain.stats is None
+
+
+def test_archives_keep_the_statistics_of_arrays_that_they_copy(tmp_path: Path) -> None:
+    with bp.open(saved(np.arange(100), chunks=7)) as a:
+        bp.savez(tmp_path / "z.blp", a=a)
+    with bp.open(tmp_path / "z.blp") as z:
+        assert z["a"].stats.shape == (15,)
+        assert z["a"].min() == 0
+    assert bp.verify(tmp_path / "z.blp").ok
+    with bp.open(tmp_path / "z.blp", "r+") as z:
+        z["a"][0] = -1
+        assert z["a"].min() == -1
+    with bp.open(tmp_path / "z.blp") as z:
+        assert z["a"].stats is None
+        assert z["a"].min() == -1
+
+
+def test_changed_attrs_leave_the_statistics(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    bp.save(path, np.arange(50), chunks=7, stats=True)
+    for size in (1, 10_000):  # in place, and as a new file
+        with bp.open(path, "a") as a:
+            a.update_attrs({"text": "x" * size})
+        check(path, np.arange(50))
+
+
+def test_a_recovered_file_has_none(tmp_path: Path) -> None:
+    data = bytearray(saved(np.arange(100), chunks=10))
+    with bp.open(bytes(data)) as a:
+        data[a.chunk_offset(3) + 20] ^= 1
+    (tmp_path / "a.blp").write_bytes(data)
+    report = bp.recover(tmp_path / "a.blp", tmp_path / "b.blp")
+    assert report.damage
+    with bp.open(tmp_path / "b.blp") as b:
+        assert b.stats is None
+        assert b.max() == 99
+
+
 def test_a_file_that_is_changed_has_none(tmp_path: Path) -> None:
     path, array = tmp_path / "a.blp", np.arange(100)
     bp.save(path, array, chunks=10, stats=True)

@@ -27,6 +27,7 @@ GIVEN: dict[str, Any] = {
     "clevel": 1,
     "shuffle": "bit",
     "keepbits": 3,
+    "stats": True,
 }
 ROWS = [*TARGETS, *(each for each in FILETYPES if each.copy)]
 
