@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     )
     from .filetypes.arraylabels import (
         encoded,
+        encoded_items,
         encoded_times,
         labelled,
         labels_of,
@@ -363,7 +364,9 @@ else:
         "filetypes.arrayfile": (
             "Add ArrayFormat ArrayWriter chunks_for is_safe label_or refuse_inner without_attrs"
         ),
-        "filetypes.arraylabels": ("encoded encoded_times labelled labels_of others_of plain_value"),
+        "filetypes.arraylabels": (
+            "encoded encoded_items encoded_times labelled labels_of others_of plain_value"
+        ),
         "filetypes.arraysource": (
             "ArraySource ChoiceError PART_NBYTES Region Rows SeveralArrays listed only"
         ),

@@ -88,7 +88,9 @@ class _Reader:
 
     def __init__(self, file: Any, tree: ArrayTree, where: str | None) -> None:
         self._file, self._tree, self._where = file, tree, where
-        self._is_netcdf = "_NCProperties" in file.attrs or "_nc3_strict" in file.attrs
+        # Before 2016, the library of netCDF did not mark its files.
+        is_named = str(where).endswith((".nc", ".nc4"))
+        self._is_netcdf = is_named or bool({"_NCProperties", "_nc3_strict"} & {*file.attrs})
         self._paths: dict[Any, str] = {}  # of each object
         self._datasets: dict[str, Any] = {}
         self._used: set[str] = set()  # dimensions without values that an array has
@@ -353,6 +355,8 @@ def _attrs(node: Any, is_netcdf: bool) -> dict[str, Any]:
         value: Any = None
         with suppress(OSError, TypeError, ValueError, RuntimeError, NotImplementedError):
             value = node.attrs[key]
+            if isinstance(value, bytes):  # text of fixed size
+                value = value.decode()
         if isinstance(value, h5py.Empty) and is_netcdf and value.dtype.kind in "SO":
             value = ""
         is_single = isinstance(value, np.ndarray) and value.shape == (1,)

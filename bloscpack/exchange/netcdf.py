@@ -24,7 +24,7 @@ from ..plugin import (
     Rows,
     SeveralArrays,
     UnsupportedError,
-    encoded,
+    encoded_items,
     is_same_items,
     quoted,
     typed,
@@ -163,6 +163,8 @@ class _Writer(TreeWriter):
             self._write_coord(group, key, coord)
         name_others(attrs, labels)
         fill = None if attrs.get(DECODED) else typed(attrs, dtype).get("_FillValue")
+        if dtype == "S1" and isinstance(fill, str):
+            fill = np.bytes_(fill, "utf-8")
         if isinstance(fill, np.generic) and fill.dtype == dtype:
             del attrs["_FillValue"]
         else:
@@ -272,5 +274,5 @@ def _is_plain(key: str, value: Any) -> bool:
     return not isinstance(value, bool) and is_plain(key, value)
 
 
-_FORMAT = ArrayFormat("netcdf", open_hdf5, _writing, encoded)
+_FORMAT = ArrayFormat("netcdf", open_hdf5, _writing, encoded_items)
 copy_to_netcdf = _FORMAT.copy

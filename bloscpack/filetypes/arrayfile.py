@@ -225,6 +225,10 @@ def _has_attrs(source: ArraySource, copy: ArraySource, name: str, names: Collect
     if name and attrs.get("name", last) in (last, NO_NAME):
         attrs.pop("name", None)
         attrs |= {"name": expected["name"]} if "name" in expected else {}
+    # Arrays that it names are coordinates there.
+    listed = str(expected.get("coordinates", "")).split()
+    if "coordinates" not in attrs and listed and {*listed} <= {*attrs.get("coords", ())}:
+        attrs["coordinates"] = expected["coordinates"]
     # It may have coordinates from other arrays of its group.
     wanted, found = expected.get("coords", {}), attrs.get("coords")
     if isinstance(found, dict) and isinstance(wanted, dict):

@@ -5,14 +5,33 @@ from typing import Any
 
 import numpy as np
 
-from ..array.axislabels import Coord, Labels, is_same_coord, is_same_json, pack_labels, typed
+from ..array.axislabels import (
+    DECODED,
+    Coord,
+    Labels,
+    is_same_coord,
+    is_same_json,
+    pack_labels,
+    typed,
+)
 from ..exceptions import BloscpackError
 from ..parallel.imports import importing
-from .arraysource import ArraySource
+from ..types import AnyArray
+from .arraysource import ArraySource, Rows
 from .copyjob import CopyJob
 from .inventory import attribute
 
 LABEL_KEYS = ("name", "dims", "coords")
+# Units of times by those of numpy.
+_TIME_UNITS = {
+    "D": "days",
+    "h": "hours",
+    "m": "minutes",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
 Coords = Mapping[Any, tuple[Sequence[str], Any, Mapping[Any, Any]]]
 
 
@@ -71,6 +90,25 @@ def encoded_times(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
             values, attrs = found.values, {**attrs, **found.attrs}
         coords[key] = Coord(coord.dims, values, attrs)
     return labelled(source, job, of, coords)
+
+
+def encoded_items(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
+    """Return an array as netCDF has it, whose times are numbers with a unit."""
+    source = encoded(source, job, of)
+    rows, dtype = source.rows, source.rows.dtype
+    code = dtype.str.partition("[")[2].rstrip("]")
+    unit = _TIME_UNITS.get(code)
+    if unit is None or source.attrs.keys() & {"units", "calendar", DECODED}:
+        return source
+
+    def read(place: tuple[slice, ...]) -> AnyArray:
+        found: AnyArray = np.asarray(rows.read(place), order="C").view("i8")
+        return found
+
+    attrs = {"units": f"{unit} since 1970-01-01", "calendar": "proleptic_gregorian"}
+    if dtype.kind == "m":  # xarray has no longer unit than seconds
+        attrs = {"units": unit, "dtype": f"timedelta64[{code if code[-1] == 's' else 's'}]"}
+    return source._replace(rows=Rows(rows.shape, np.dtype("i8"), read), attrs=source.attrs | attrs)
 
 
 def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ...]) -> bool:

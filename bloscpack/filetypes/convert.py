@@ -378,8 +378,10 @@ def _opened(
         if len(names) != 1 or reader.is_mapping:
             if (names or reader.is_mapping) and (target.has_names or not target.is_array):
                 return found
-        elif found.attrs and target.has_names and _target(to, None, job, is_array=True) is target:
-            return found  # with a place for the attrs of the file
+        elif to == "archive" or (
+            found.attrs and target.has_names and _target(to, None, job, is_array=True) is target
+        ):
+            return found  # with a place for its name, or for the attrs of the file
     name = only(names, reader.kinds[0].name, src.name)
     job.note(found)
     job.leave_out(*attributes(found.attrs))

@@ -268,3 +268,16 @@ def test_odd_attributes(name: str, tmp_path: Path) -> None:
         for number, (key, value) in enumerate(ODD):
             kept = found[f"v{number}"].attrs[key]
             assert str(kept) == str(value) or kept == value
+
+
+@pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us", "ns"])
+def test_times_become_numbers(unit: str, tmp_path: Path) -> None:
+    times = np.array(["2020-01-01", "NaT", "1969-12-31"], f"M8[{unit}]").reshape(3, 1)
+    items = {"time": times, "lag": np.array([1, -2, 3], f"m8[{unit}]"), "one": times[0, 0]}
+    bp.savez(tmp_path / "a.blp", items)
+    for source, copy in (("a.blp", "a.nc"), ("a.nc", "b.blp"), ("b.blp", "b.nc")):
+        assert bp.convert(tmp_path / source, tmp_path / copy).left_out == ()
+    for name in ("a.nc", "b.nc"):
+        with xr.open_dataset(tmp_path / name, decode_timedelta=True) as found:
+            for key, value in items.items():
+                assert np.array_equal(found[key].values, value, equal_nan=True)
