@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import IO, Any, Literal, Unpack
 
 from ..array.array import Array
-from ..array.arraylike import is_dask_array, is_dataset, is_mapping
+from ..array.arraylike import filled, is_dask_array, is_dataset, is_mapping
 from ..array.axislabels import Coord
 from ..array.layout import SAVE_DEFAULTS, Chunks, SaveOptions
 from ..array.save import plan_file, settings_from, without_labels
@@ -32,6 +32,7 @@ def save(
     array: Any,
     *,
     like: Array | None = None,
+    fill_value: Any = None,
     nthreads: int | None = None,
     progress: ProgressOption = None,
     overwrite: bool = True,
@@ -93,6 +94,9 @@ def save(
         Open array whose settings are taken for all options that are not given: its chunks, access,
         codec, shuffle, checksum, attrs, keepbits and stats. Files do not record a level of
         compression.
+    fill_value : scalar, optional
+        Value stored for the masked items of a masked array, which must differ from all others. It
+        is ``attrs["_FillValue"]``, by which xarray, netCDF and Zarr know that they are missing.
     nthreads : int, optional
         Threads that compress; by default one per processor, at most 8. For a Dask array the
         scheduler of Dask decides.
@@ -114,11 +118,11 @@ def save(
         `array` holds Python objects.
     TypeError
         `array` is not an array, or has parts that would be lost: a mapping, a pandas table, a
-        masked array with masked items.
+        masked array with masked items and no `fill_value`.
     ValueError, TypeError
         A parameter is out of range, `attrs` contradict `keepbits`, items of xarray would not be
-        read back with their encoding, or `stats` are for items that have none, or for a
-        `changeable` file.
+        read back with their encoding, an item is equal to `fill_value`, or `stats` are for items
+        that have none, or for a `changeable` file.
     FileExistsError
         The file exists, and `overwrite` is False.
     OSError
@@ -154,6 +158,8 @@ def save(
     """
     if changeable and options.get("stats"):
         raise ValueError("a changeable file has no statistics: stats=True is for one that is not")
+    if fill_value is not None:
+        array, options = _without_mask(array, fill_value, options, like)
     if is_dataset(array) or is_table(array):
         if like is not None or progress is not None:
             raise TypeError("like and progress are for one array, not for a Dataset or DataFrame")
@@ -194,6 +200,21 @@ def save(
             from ..array.changes import make_changeable
 
         make_changeable(path, nthreads=nthreads)
+
+
+def _without_mask(
+    array: Any, fill_value: Any, options: SaveOptions, like: Array | None
+) -> tuple[Any, SaveOptions]:
+    """Return a masked array with its fill value, and options with that as an attr."""
+    array, fill = filled(array, fill_value)
+    if like is not None or (options.get("keepbits") is not None and fill == fill):
+        raise ValueError(
+            "fill_value is not given with like, or keepbits, which may round items to it"
+        )
+    attrs = {**(options.get("attrs") or {})}
+    if attrs.setdefault("_FillValue", fill) != fill and fill == fill:
+        raise ValueError(f"attrs['_FillValue'] is {attrs['_FillValue']!r:.80}, fill_value {fill!r}")
+    return array, {**options, "attrs": attrs}
 
 
 def _check_local(path: Path | IO[bytes]) -> None:

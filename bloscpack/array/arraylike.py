@@ -91,6 +91,37 @@ def as_array(value: Any) -> AnyArray:
     return array
 
 
+def filled(value: Any, fill_value: Any) -> tuple[AnyArray, Any]:
+    """Return a masked array with a value in place of its masked items, and the value for JSON.
+
+    Raises
+    ------
+    TypeError
+        It is not a masked array of numbers or text.
+    ValueError
+        The value is not one of its type, or an item that is not masked is equal to it.
+    """
+    if not isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in "iufSU":
+        raise TypeError(
+            "fill_value is for a masked array of numpy with numbers or text, not "
+            f"{type(value).__name__!r}; for xarray, set x.encoding['_FillValue']"
+        )
+    given = np.asarray(fill_value)
+    with np.errstate(all="ignore"):
+        fill = given.astype(value.dtype)
+    is_float = given.dtype.kind in "iuf" and value.dtype.kind == "f"  # it is rounded
+    if fill.ndim or not (np.isfinite(fill) == np.isfinite(given) if is_float else fill == given):
+        raise ValueError(f"fill_value {fill_value!r:.80} is not a value of {value.dtype}")
+    item = fill.item()
+    found = np.asarray(value.filled(item))
+    is_fill = (found == fill) | ((found != found) & bool(fill != fill))
+    if (is_fill & ~np.ma.getmaskarray(value)).any():
+        raise ValueError(
+            f"an item that is not masked is equal to the fill_value {fill_value!r:.80}"
+        )
+    return found, item.decode() if isinstance(item, bytes) else item
+
+
 def _check_kind(value: Any) -> None:
     """Check that storing a value that is not a numpy object as an array loses nothing."""
     if isinstance(value, str | os.PathLike):
@@ -139,8 +170,8 @@ def _check_subclass(value: object, array: AnyArray) -> None:
     """Check that an instance of a subclass of ndarray has no more than its items."""
     if isinstance(array, np.ma.MaskedArray) and _is_masked(array):
         raise TypeError(
-            "the array has masked items, and a mask is not stored: use x.filled(fill_value), or "
-            "store numpy.ma.getmaskarray(x) as a separate array"
+            "the array has masked items, and a mask is not stored: use save(..., fill_value=), "
+            "x.filled(fill_value), or store numpy.ma.getmaskarray(x) as a separate array"
         )
     unit = getattr(array, "unit", getattr(array, "units", None))
     if unit is not None and array.dtype.names is None:

@@ -1,0 +1,103 @@
+"""Masked arrays that are saved with a fill value."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+
+MASK = [False, True, False]
+GOOD: dict[str, tuple[Any, Any, Any]] = {
+    "integers": (np.array([1, 2, 3], "i2"), -9, -9),
+    "floats": (np.array([1, 2, 3], "f4"), 1e20, float(np.float32(1e20))),
+    "NaN": (np.array([1.0, 2, 3]), np.nan, np.nan),
+    "text": (np.array(["a", "b", "ccc"]), "", ""),
+    "bytes": (np.array([b"a", b"b", b"ccc"]), b"--", "--"),
+    "a byte order": (np.array([1, 2, 3], ">u4"), np.uint8(0), 0),
+    "rows": (np.asfortranarray([[1, 2, 3], [4, 5, 6]]), 9, 9),
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_masked_items_have_the_fill_value(case: str, tmp_path: Path) -> None:
+    items, fill, attr = GOOD[case]
+    masked = np.ma.masked_array(items, np.broadcast_to(MASK, items.shape))
+    before = masked.copy()
+    bp.save(tmp_path / "a.blp", masked, fill_value=fill, attrs={"unit": "K"})
+    with bp.open(tmp_path / "a.blp") as array:
+        assert array.dtype == items.dtype
+        assert np.array_equal(array[..., ::2], items[..., ::2])
+        assert (array[..., 1] == fill).all() or np.isnan([array[1], fill]).all()
+        assert repr(array.attrs) == repr({"unit": "K", "_FillValue": attr})
+    assert np.array_equal(masked.data, before.data)
+    xr = pytest.importorskip("xarray")
+    engine = pytest.importorskip("bloscpack.integrations.xarray").BloscpackBackend
+    with xr.open_dataset(tmp_path / "a.blp", engine=engine) as found:
+        assert np.array_equal(found["data"].isnull(), np.ma.getmaskarray(masked))
+        assert (found["data"].values[..., ::2] == items[..., ::2]).all()
+
+
+BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
+    "no value": (np.ma.masked_equal([1, 2], 2), {}, TypeError, "fill_value="),
+    "no mask": (np.arange(3), {"fill_value": 1}, TypeError, "is for a masked array"),
+    "an item": (
+        np.ma.masked_equal([1, 2], 2),
+        {"fill_value": 1},
+        ValueError,
+        "not masked is equal",
+    ),
+    "NaN among items": (
+        np.ma.masked_array([np.nan, 2], [False, True]),
+        {"fill_value": np.nan},
+        ValueError,
+        "not masked is equal",
+    ),
+    "another type": (
+        np.ma.masked_equal(np.array([1, 2], "u1"), 2),
+        {"fill_value": 300},
+        ValueError,
+        "300 is not a value of uint8",
+    ),
+    "a fraction": (np.ma.masked_equal([1, 2], 2), {"fill_value": 0.5}, ValueError, "not a value"),
+    "long text": (
+        np.ma.masked_array(["a", "b"], [False, True]),
+        {"fill_value": "missing"},
+        ValueError,
+        "not a value",
+    ),
+    "beyond floats": (
+        np.ma.masked_equal(np.array([1, 2], "f4"), 2),
+        {"fill_value": 1e300},
+        ValueError,
+        "not a value",
+    ),
+    "an array": (np.ma.masked_equal([1, 2], 2), {"fill_value": [3, 3]}, ValueError, "not a value"),
+    "times": (
+        np.ma.masked_array(np.arange(2).astype("M8[s]")),
+        {"fill_value": 1},
+        TypeError,
+        "text",
+    ),
+    "rounded": (
+        np.ma.masked_equal([1.0, 2], 2),
+        {"fill_value": 3, "keepbits": 4},
+        ValueError,
+        "keepbits",
+    ),
+    "another attr": (
+        np.ma.masked_equal([1, 2], 2),
+        {"fill_value": 3, "attrs": {"_FillValue": 4}},
+        ValueError,
+        "is 4, fill_value 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_would_change_the_meaning_is_refused(case: str, tmp_path: Path) -> None:
+    items, options, kind, message = BAD[case]
+    with pytest.raises(kind, match=message):
+        bp.save(tmp_path / "a.blp", items, **options)
+    assert not (tmp_path / "a.blp").exists()
