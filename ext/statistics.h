@@ -27,8 +27,9 @@ typedef struct {
 enum { BLOCK = 4096 };
 
 #define INTEGERS(T, SUM, WIDE, LEAST, GREATEST)                                                    \
-    VECTORISED static void statistics_##T(const T *items, size_t n, Statistics *found)             \
+    VECTORISED static void statistics_##T(const void *data, size_t n, Statistics *found)           \
     {                                                                                              \
+        const T *items = data;                                                                     \
         T low = GREATEST, high = LEAST;                                                            \
         uint64_t total = 0;                                                                        \
         for (size_t i = 0; i < n; i += BLOCK) {                                                    \
@@ -56,8 +57,9 @@ INTEGERS(uint32_t, uint64_t, uint64_t, 0, UINT32_MAX)
 INTEGERS(uint64_t, uint64_t, uint64_t, 0, UINT64_MAX)
 
 /* Times: the least integer is NaT, which is counted, and no other item is less than it. */
-VECTORISED static void statistics_time(const int64_t *items, size_t n, Statistics *found)
+VECTORISED static void statistics_time(const void *data, size_t n, Statistics *found)
 {
+    const int64_t *items = data;
     int64_t low = INT64_MAX, high = INT64_MIN;
     uint64_t sum = 0, nan = 0;
     for (size_t i = 0; i < n; i++) {
@@ -74,44 +76,57 @@ VECTORISED static void statistics_time(const int64_t *items, size_t n, Statistic
  * use vectors, and find the same sum on every processor. */
 enum { LANES = 16, FLOAT_BLOCK = 512 };
 
-static inline double from_float32(float x) { return x; }
-static inline double from_float64(double x) { return x; }
+/* Each returns FLOAT_BLOCK items as floats. Their loops are of constant length, for vectors. */
+#define AS_THEY_ARE(items, block) ((void)(block), (items))
 
-static inline double from_bfloat16(uint16_t bits)
+static inline const float *from_bfloat16(const uint16_t *items, float *block)
 {
-    union {
-        uint32_t bits;
-        float value;
-    } x = {(uint32_t)bits << 16};
-    return x.value;
+    uint32_t bits[FLOAT_BLOCK];
+    for (size_t k = 0; k < FLOAT_BLOCK; k++)
+        bits[k] = (uint32_t)items[k] << 16;
+    memcpy(block, bits, sizeof bits);
+    return block;
 }
 
-/* Move the exponent, which is 0 for denormal numbers and 31 for infinity and NaN. */
-static inline double from_float16(uint16_t bits)
+/* The product moves the exponent, also that of a denormal number; that of infinity and NaN is set. */
+static inline const float *from_float16(const uint16_t *items, float *block)
 {
-    union {
-        uint32_t bits;
-        float value;
-    } x, least = {113 << 23};
-    uint32_t magnitude = (uint32_t)(bits & 0x7fff) << 13, exponent = magnitude >> 23;
-    x.bits = magnitude + ((exponent == 31 ? 224u : exponent ? 112u : 113u) << 23);
-    x.value -= exponent ? 0 : least.value;
-    x.bits |= (uint32_t)(bits & 0x8000) << 16;
-    return x.value;
+    uint32_t bits[FLOAT_BLOCK];
+    for (size_t k = 0; k < FLOAT_BLOCK; k++)
+        bits[k] = (uint32_t)(items[k] & 0x7fff) << 13;
+    memcpy(block, bits, sizeof bits);
+    for (size_t k = 0; k < FLOAT_BLOCK; k++)
+        block[k] *= 0x1p112f;
+    memcpy(bits, block, sizeof bits);
+    for (size_t k = 0; k < FLOAT_BLOCK; k++) {
+        uint32_t item = items[k], special = (item & 0x7fff) >= 0x7c00 ? 0x7f800000 : 0;
+        bits[k] |= special | (item & 0x8000) << 16;
+    }
+    memcpy(block, bits, sizeof bits);
+    return block;
 }
 
-#define FLOATS(NAME, T, LOAD)                                                                      \
-    VECTORISED static void statistics_##NAME(const T *items, size_t n, Statistics *found)          \
+#define FLOATS(NAME, STORED, T, LOAD)                                                              \
+    VECTORISED static void statistics_##NAME(const void *data, size_t n, Statistics *found)        \
     {                                                                                              \
+        const STORED *items = data;                                                                \
         double low[LANES], high[LANES], sum[LANES] = {0};                                          \
         uint64_t nan[LANES] = {0};                                                                 \
         for (size_t k = 0; k < LANES; k++)                                                         \
             low[k] = INFINITY, high[k] = -INFINITY;                                                \
         for (size_t start = 0; start < n; start += FLOAT_BLOCK) {                                  \
+            STORED rest[FLOAT_BLOCK];                                                              \
+            T buffer[FLOAT_BLOCK];                                                                 \
             double block[FLOAT_BLOCK + LANES];                                                     \
             size_t count = n - start < FLOAT_BLOCK ? n - start : FLOAT_BLOCK;                      \
-            for (size_t k = 0; k < count; k++)                                                     \
-                block[k] = LOAD(items[start + k]);                                                 \
+            const STORED *source = items + start;                                                  \
+            if (count < FLOAT_BLOCK) {                                                             \
+                memset(rest, 0, sizeof rest);                                                      \
+                source = memcpy(rest, source, count * sizeof *rest);                               \
+            }                                                                                      \
+            const T *loaded = LOAD(source, buffer);                                                \
+            for (size_t k = 0; k < FLOAT_BLOCK; k++)                                               \
+                block[k] = loaded[k];                                                              \
             for (size_t k = 0; k < LANES; k++)                                                     \
                 block[count + k] = NAN;                                                            \
             for (size_t i = 0; i < count; i += LANES)                                              \
@@ -136,9 +151,9 @@ static inline double from_float16(uint16_t bits)
         memcpy(&found->sum, sum, sizeof *sum);                                                     \
     }
 
-FLOATS(float32, float, from_float32)
-FLOATS(float64, double, from_float64)
-FLOATS(float16, uint16_t, from_float16)
-FLOATS(bfloat16, uint16_t, from_bfloat16)
+FLOATS(float32, float, float, AS_THEY_ARE)
+FLOATS(float64, double, double, AS_THEY_ARE)
+FLOATS(float16, uint16_t, float, from_float16)
+FLOATS(bfloat16, uint16_t, float, from_bfloat16)
 
 #endif

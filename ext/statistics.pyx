@@ -6,17 +6,7 @@ The kernel takes items of the byte order of the machine, and does not know the r
 numbers are stored. NaN and NaT are counted, and are in none of the other numbers.
 """
 
-from libc.stdint cimport (
-    int8_t,
-    int16_t,
-    int32_t,
-    int64_t,
-    uint8_t,
-    uint16_t,
-    uint32_t,
-    uint64_t,
-    uintptr_t,
-)
+from libc.stdint cimport uint8_t, uint64_t, uintptr_t
 
 
 cdef extern from "statistics.h" nogil:
@@ -25,19 +15,19 @@ cdef extern from "statistics.h" nogil:
         uint64_t high
         uint64_t nan
         uint64_t sum
-    void statistics_int8_t(const int8_t *, size_t, Statistics *)
-    void statistics_int16_t(const int16_t *, size_t, Statistics *)
-    void statistics_int32_t(const int32_t *, size_t, Statistics *)
-    void statistics_int64_t(const int64_t *, size_t, Statistics *)
-    void statistics_uint8_t(const uint8_t *, size_t, Statistics *)
-    void statistics_uint16_t(const uint16_t *, size_t, Statistics *)
-    void statistics_uint32_t(const uint32_t *, size_t, Statistics *)
-    void statistics_uint64_t(const uint64_t *, size_t, Statistics *)
-    void statistics_time(const int64_t *, size_t, Statistics *)
-    void statistics_float16(const uint16_t *, size_t, Statistics *)
-    void statistics_bfloat16(const uint16_t *, size_t, Statistics *)
-    void statistics_float32(const float *, size_t, Statistics *)
-    void statistics_float64(const double *, size_t, Statistics *)
+    void statistics_int8_t(const void *, size_t, Statistics *)
+    void statistics_int16_t(const void *, size_t, Statistics *)
+    void statistics_int32_t(const void *, size_t, Statistics *)
+    void statistics_int64_t(const void *, size_t, Statistics *)
+    void statistics_uint8_t(const void *, size_t, Statistics *)
+    void statistics_uint16_t(const void *, size_t, Statistics *)
+    void statistics_uint32_t(const void *, size_t, Statistics *)
+    void statistics_uint64_t(const void *, size_t, Statistics *)
+    void statistics_time(const void *, size_t, Statistics *)
+    void statistics_float16(const void *, size_t, Statistics *)
+    void statistics_bfloat16(const void *, size_t, Statistics *)
+    void statistics_float32(const void *, size_t, Statistics *)
+    void statistics_float64(const void *, size_t, Statistics *)
 
 
 # A function for every type of items, and their size.
@@ -46,22 +36,20 @@ cdef struct Kernel:
     size_t itemsize
 
 
-ctypedef void (*Measure)(const void *, size_t, Statistics *) noexcept nogil
-
 cdef Kernel KERNELS[13]
-KERNELS[0] = Kernel(<Measure> statistics_int8_t, 1)
-KERNELS[1] = Kernel(<Measure> statistics_int16_t, 2)
-KERNELS[2] = Kernel(<Measure> statistics_int32_t, 4)
-KERNELS[3] = Kernel(<Measure> statistics_int64_t, 8)
-KERNELS[4] = Kernel(<Measure> statistics_uint8_t, 1)
-KERNELS[5] = Kernel(<Measure> statistics_uint16_t, 2)
-KERNELS[6] = Kernel(<Measure> statistics_uint32_t, 4)
-KERNELS[7] = Kernel(<Measure> statistics_uint64_t, 8)
-KERNELS[8] = Kernel(<Measure> statistics_time, 8)
-KERNELS[9] = Kernel(<Measure> statistics_float16, 2)
-KERNELS[10] = Kernel(<Measure> statistics_bfloat16, 2)
-KERNELS[11] = Kernel(<Measure> statistics_float32, 4)
-KERNELS[12] = Kernel(<Measure> statistics_float64, 8)
+KERNELS[0] = Kernel(statistics_int8_t, 1)
+KERNELS[1] = Kernel(statistics_int16_t, 2)
+KERNELS[2] = Kernel(statistics_int32_t, 4)
+KERNELS[3] = Kernel(statistics_int64_t, 8)
+KERNELS[4] = Kernel(statistics_uint8_t, 1)
+KERNELS[5] = Kernel(statistics_uint16_t, 2)
+KERNELS[6] = Kernel(statistics_uint32_t, 4)
+KERNELS[7] = Kernel(statistics_uint64_t, 8)
+KERNELS[8] = Kernel(statistics_time, 8)
+KERNELS[9] = Kernel(statistics_float16, 2)
+KERNELS[10] = Kernel(statistics_bfloat16, 2)
+KERNELS[11] = Kernel(statistics_float32, 4)
+KERNELS[12] = Kernel(statistics_float64, 8)
 
 _NAMES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
