@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         hidden_attrs,
         is_same_coord,
         is_same_items,
-        pack_labels,
         packed_attrs,
+        stored_attrs,
         typed,
         types_of,
     )
@@ -336,7 +336,7 @@ else:
         "array.axislabels": (
             "Coord DECODED DEFAULT_NAME Labels NO_NAME TYPES UNLIMITED "
             "hidden_attrs "
-            "is_same_coord is_same_items pack_labels packed_attrs typed types_of"
+            "is_same_coord is_same_items packed_attrs stored_attrs typed types_of"
         ),
         "array.chunkpieces": "contiguous_run",
         "array.dtype": "Dtype",

@@ -310,8 +310,10 @@ def _coord(
     """Return the coordinate that an entry of ``coords`` describes."""
     what = f"coords[{name!r:.80}]"
     fields = value if isinstance(value, dict) else {"data": value}
-    is_array = "array" in fields
-    if is_array:
+    if isinstance(value, Coord):
+        fields = {"data": value.data, "dims": [*value.dims], "attrs": value.attrs}
+    is_array = "array" in fields or isinstance(value, Coord)
+    if "array" in fields:
         fields = _fields_of_array(what, fields["array"], open_array)
     data, attrs = fields.get("data"), fields.get("attrs", {})
     dims = fields.get("dims", [name] if isinstance(data, list) else [])
@@ -466,14 +468,12 @@ def pack_labels(
     return packed
 
 
-def stored_attrs(array: Any, store: Store | None = None) -> dict[str, Any]:
-    """Return the attrs of an array in a file, without coordinates in other arrays of its archive.
-
-    They are stored by `store`, or in the attrs.
-    """
+def opened_attrs(array: Any) -> dict[str, Any]:
+    """Return the attrs of an array in a file; entries that are other arrays become a `Coord`."""
     attrs: dict[str, Any] = plain(array.attrs)
     if any("array" in each for each in coord_entries(attrs)):
-        attrs["coords"] = _stored_coords(attrs["coords"], array.coords, store)
+        opened = array.coords.items()
+        attrs["coords"] |= {k: coord for k, coord in opened if "array" in attrs["coords"][k]}
     return attrs
 
 
@@ -484,28 +484,25 @@ def coord_entries(attrs: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [each for each in entries if isinstance(each, dict)]
 
 
-def with_stored_coords(
-    attrs: Mapping[str, Any], shape: tuple[int, ...], store: Store
+def stored_attrs(
+    attrs: Mapping[str, Any], shape: tuple[int, ...], store: Store | None = None
 ) -> dict[str, Any]:
-    """Return attrs of an array of `shape` without long coordinates, which are stored by `store`."""
-    if not any(len(json.dumps(each)) > _MAX_ENTRY_NBYTES for each in coord_entries(attrs)):
+    """Return attrs of an array of `shape` as a file has them, with JSON values alone.
+
+    Long coordinates are stored by `store`.
+    """
+    entries = attrs.get("coords")
+    if not isinstance(entries, dict):
         return dict(attrs)
-    try:
-        labels = Labels.unpack(attrs, shape)
-    except BloscpackError:
-        return dict(attrs)  # labels of another form are copied as they are
-    return {**attrs, "coords": _stored_coords(attrs["coords"], labels.coords, store)}
-
-
-def _stored_coords(
-    entries: Mapping[str, Any], coords: Mapping[str, Coord], store: Store | None
-) -> dict[str, Any]:
-    return {
-        key: _packed_coord(key, coords[key], store)
-        if (isinstance(each, dict) and "array" in each) or len(json.dumps(each)) > _MAX_ENTRY_NBYTES
-        else each
-        for key, each in entries.items()
-    }
+    changed = {key: each for key, each in entries.items() if isinstance(each, Coord)}
+    listed = {key: each for key, each in entries.items() if store and isinstance(each, dict)}
+    long = [key for key, each in listed.items() if len(json.dumps(each)) > _MAX_ENTRY_NBYTES]
+    if long:
+        with suppress(BloscpackError):  # labels of another form are copied as they are
+            coords = Labels.unpack(attrs, shape).coords
+            changed |= {key: coords[key] for key in long}
+    packed = {key: _packed_coord(key, each, store) for key, each in changed.items()}
+    return {**attrs, "coords": entries | packed}
 
 
 def grown_entry(
@@ -575,7 +572,7 @@ def is_same_coord(one: Coord, two: Coord) -> bool:
     """Return whether coordinates are equal; times may have other units."""
     if one.dims != two.dims or not is_same_json(one.attrs, two.attrs):
         return False
-    if isinstance(one.data, Even) and one.data == two.data:
+    if isinstance(one.data, Even) and isinstance(two.data, Even) and one.data == two.data:
         return True
     return one.data is two.data or is_same_items(one.values, two.values)
 

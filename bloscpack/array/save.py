@@ -154,9 +154,10 @@ def _attrs_of(array: Array, store: "Store | None" = None) -> dict[str, Any]:
     if "coords" not in attrs:
         return attrs
     with importing:  # on use: few programs have labels
-        from .axislabels import stored_attrs
+        from .axislabels import opened_attrs, stored_attrs
 
-    return stored_attrs(array, store)
+    opened = opened_attrs(array)
+    return attrs if opened == attrs else stored_attrs(opened, array.shape, store)
 
 
 def without_labels(

@@ -6,7 +6,7 @@ is an array of its own. Everything that does not find a place is in the inventor
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ from ..plugin import (
     NO_NAME,
     UNLIMITED,
     ArraySource,
+    Coord,
     Inventory,
     NotFoundError,
     Region,
@@ -25,7 +26,6 @@ from ..plugin import (
     SeveralArrays,
     UnsupportedError,
     attribute,
-    pack_labels,
     packed_attrs,
     plain_value,
     quoted,
@@ -122,7 +122,7 @@ class ArrayTree:
         self.unlimited: list[str] = []  # paths of dimensions without a limit
         self._what, self._where = what, where
         self._nodes: dict[str, Node] = {}
-        self._entries: dict[str, Any] = {}
+        self._entries: dict[str, Coord | None] = {}
         self._folded: set[str] = set()
 
     def add(self, node: Node) -> None:
@@ -232,13 +232,13 @@ class ArrayTree:
             and self._entry(coord) is not None
         )
 
-    def _entry(self, coord: Node) -> Any:
-        """Return the entry of a coordinate in the attrs of arrays; None if it does not fit."""
+    def _entry(self, coord: Node) -> Coord | None:
+        """Return a coordinate for the attrs of arrays; None if it does not fit."""
         if coord.path not in self._entries:
             self._entries[coord.path] = self._new_entry(coord)
         return self._entries[coord.path]
 
-    def _new_entry(self, coord: Node) -> Any:
+    def _new_entry(self, coord: Node) -> Coord | None:
         if coord.rows is None or coord.rows.dtype.kind == "S":
             return None
         if coord.rows.nbytes > _MAX_COORD_NBYTES:
@@ -248,15 +248,13 @@ class ArrayTree:
         if inventory.left_out:
             return None
         values = coord.rows.read(())
+        is_held = values.dtype.kind in "biufcmM" and values.dtype.char not in "gG"
+        if values.dtype.kind == "U":
+            with suppress(UnicodeEncodeError):
+                "".join(values.ravel().tolist()).encode()
+                is_held = True
         attrs |= types_of(coord.attrs, values.dtype)
-        try:
-            sides = dict(zip(coord.dims or (), values.shape, strict=True))
-            packed = pack_labels(
-                None, [*sides], values.shape, {coord.name: (coord.dims or (), values, attrs)}, {}
-            )
-        except (TypeError, ValueError):
-            return None
-        return packed["coords"][coord.name]
+        return Coord(tuple(coord.dims or ()), values, attrs) if is_held else None
 
     def _plain(self, of: str, attrs: Mapping[str, Any], inventory: Inventory) -> dict[str, Any]:
         """Return attributes as JSON values; those that are none stay in the inventory."""

@@ -27,6 +27,7 @@ from ..plugin import (
     hidden_attrs,
     labelled,
     quoted,
+    stored_attrs,
     typed,
 )
 from .arraytree import ArrayTree, Node, add_text
@@ -415,7 +416,8 @@ class _Writer(TreeWriter):
         if labels is not None:
             others = self._write_labels(dataset, labels, name)
             if others:
-                attrs["coords"] = {key: source.attrs["coords"][key] for key in others}
+                coords = stored_attrs(source.attrs, rows.shape)["coords"]
+                attrs["coords"] = {key: coords[key] for key in others}
         write_attrs(dataset, attrs)
         return dataset
 

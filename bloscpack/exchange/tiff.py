@@ -28,6 +28,7 @@ from ..plugin import (
     UnsupportedError,
     attributes,
     quoted,
+    stored_attrs,
 )
 from .arraytree import ArrayTree, Node
 from .library import SourceStream, bytes_behind, chosen, errors_of
@@ -224,7 +225,8 @@ def _complaints() -> Iterator[None]:
 def _stored(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     """Return an array as its TIFF file has it; an OME-TIFF has the names of axes alone."""
     shape: tuple[int, ...] = source.rows.shape
-    attrs = source.attrs
+    attrs = stored_attrs(source.attrs, shape)
+    source = source._replace(attrs=attrs)
     if _is_ome(job) and not _axes(attrs, len(shape)):
         is_rgb = _is_rgb(source)
         default = _OME_AXES.get(len(shape) - is_rgb, "") + "S" * is_rgb

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..array.axislabels import stored_attrs
 from ..exceptions import NotFoundError
 from ..frames.indexing import DecodedClip
 from ..frames.protocol import (
@@ -32,7 +33,7 @@ class ArrayClip(DecodedClip):
         self.id = id_
         self.shape: tuple[int, ...] = array.rows.shape
         self.dtype: np.dtype[Any] = array.rows.dtype
-        self.meta = dict(array.attrs)
+        self.meta = stored_attrs(array.attrs, self.shape)
         self.left_out, self.is_raw = array.left_out, array.is_raw
         self._rows = array.rows
 

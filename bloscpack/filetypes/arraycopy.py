@@ -16,7 +16,7 @@ from ..archive.coordinates import CoordArrays
 from ..archive.writer import ArchiveWriter
 from ..array.array import Array
 from ..array.arraymetadata import statistics_type
-from ..array.axislabels import COORDINATE, coord_entries, stored_attrs, with_stored_coords
+from ..array.axislabels import COORDINATE, coord_entries, opened_attrs, stored_attrs
 from ..array.layout import Chunks, stored_bytes
 from ..array.parts import PartsJob
 from ..container.members import read_attrs, read_members
@@ -52,7 +52,7 @@ def _opened(source: ByteSource, nthreads: int | None) -> Iterator[ArraySource]:
     with Array(source, nthreads=nthreads) as array:
         rounding = Rounding.stored(array.container.metadata, array.dtype, 0)
         keepbits = None if rounding is None else rounding.keepbits
-        yield ArraySource(array, array.is_fortran, _chunks(array), stored_attrs(array), keepbits)
+        yield ArraySource(array, array.is_fortran, _chunks(array), opened_attrs(array), keepbits)
 
 
 def _chunks(array: Array) -> Chunks:
@@ -133,7 +133,7 @@ def _write_array(
         shape=rows.shape,
         dtype=rows.dtype,
         order="F" if source.is_fortran else "C",
-        attrs=source.attrs,
+        attrs=stored_attrs(source.attrs, rows.shape),
         **options,
     )
     if is_v3 and writing._header.format_version != DEFAULT_VERSION:
@@ -205,7 +205,7 @@ class _ArchiveWriter(ArrayWriter):
             job = replace(job, options=given)
         if COORDINATE not in source.attrs:
             store = self._coords.beside(name)
-            attrs = with_stored_coords(source.attrs, source.rows.shape, store)
+            attrs = stored_attrs(source.attrs, source.rows.shape, store)
             source = source._replace(attrs=attrs)
         with self.archive.member(name) as member:
             _write_array(source, member, job, add)

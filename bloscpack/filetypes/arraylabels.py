@@ -7,11 +7,13 @@ import numpy as np
 
 from ..array.axislabels import (
     DECODED,
+    NO_NAME,
     Coord,
     Labels,
     is_same_coord,
     is_same_json,
-    pack_labels,
+    packed_attrs,
+    stored_attrs,
     typed,
 )
 from ..exceptions import BloscpackError
@@ -48,7 +50,7 @@ def labels_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Labels | None
 def labelled(
     source: ArraySource, job: CopyJob, of: str, coords: Coords | None = None
 ) -> ArraySource:
-    """Return an array as HDF5 has it, with all labels as `pack_labels` writes them.
+    """Return an array as HDF5 has it, with all labels.
 
     `coords` replace those of the attrs. The job notes attrs that get the precision of the items.
     """
@@ -57,9 +59,12 @@ def labelled(
     if labels is not None:
         name, coords = labels.name, coords or labels.coords
         is_taken = name in labels.dims or name in coords
-        attrs = pack_labels(None if is_taken else name, labels.dims, shape, coords, labels.attrs)
+        found = {key: Coord(*each) for key, each in coords.items()}
+        entries = {"name": NO_NAME if is_taken else name, "dims": [*labels.dims], "coords": found}
+        attrs = entries | packed_attrs(labels.attrs)
     # A fill value of 1 is 1.0 if the items are floats.
-    exact = {key: plain_value(each) for key, each in typed(attrs, source.rows.dtype).items()}
+    others = {key: each for key, each in attrs.items() if key != "coords"}
+    exact = {key: plain_value(each) for key, each in typed(others, source.rows.dtype).items()}
     rounded = [key for key in exact if not is_same_json(attrs[key], exact[key])]
     rounded = [key for key in rounded if np.any(np.not_equal(attrs[key], exact[key]))]
     job.leave_out(*(f"digits of {attribute(key, of)}, beyond its items'" for key in rounded))
@@ -116,7 +121,7 @@ def is_same(one: Mapping[str, Any], two: Mapping[str, Any], shape: tuple[int, ..
     try:
         first, second = (Labels.unpack(attrs, shape) for attrs in (one, two))
     except BloscpackError:
-        return is_same_json(one, two)
+        return is_same_json(*(stored_attrs(attrs, shape) for attrs in (one, two)))
     return (
         is_same_json(
             [first.name, first.dims, first.attrs], [second.name, second.dims, second.attrs]

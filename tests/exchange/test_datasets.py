@@ -142,6 +142,22 @@ def test_unlimited_axes(tmp_path: Path) -> None:
     assert alone.left_out == ("unlimited length of dimension 'time'",)
 
 
+def test_long_coordinates_are_never_lists(monkeypatch: Any, tmp_path: Path) -> None:
+    axislabels = importlib.import_module("bloscpack.array.axislabels")
+    listed = axislabels._listed
+
+    def check(what: str, values: Any) -> Any:
+        assert values.size < 1500
+        return listed(what, values)
+
+    long_axis().to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    monkeypatch.setattr(axislabels, "_listed", check)
+    names = ("a.nc", "a.blp", "b.blp", "b.zarr", "c.blp", "c.h5", "d.blp", "d.nc")
+    for source, copy in pairwise(names):
+        bp.convert(tmp_path / source, tmp_path / copy)
+    xr.testing.assert_identical(opened(tmp_path / "d.nc"), opened(tmp_path / "a.nc"))
+
+
 def test_items_stay_as_they_are_stored(tmp_path: Path) -> None:
     encoding = {"t2m": PACKED, "time": HOURS}
     climate().to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding=encoding)
