@@ -444,6 +444,8 @@ def _filled(name: str, values: AnyArray, fill: Any) -> AnyArray:
 def _cast(name: str, values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
     """Return text of another size, or times in another unit, if they are the same."""
     kind = values.dtype.kind
+    if kind == "O" and dtype.kind in "SU":
+        raise TypeError(f"{name!r:.80} has items that are not text, and the file no fill value")
     if kind not in "mMSU":
         return values
     cast = values.astype(dtype)

@@ -259,6 +259,11 @@ class TestAppend:
                 ValueError,
                 "items of 'name' do not fit <U6, the type of the file",
             ),
+            (
+                lambda d: d.assign(name=d["name"].astype(object).where(d["count"] > 50)),
+                TypeError,
+                "'name' has items that are not text",
+            ),
             (lambda d: d["rain"].rename(None), ValueError, "no name"),
             (lambda d: d["rain"], ValueError, r"lacks \['count', 'name'\]"),
             (lambda d: d["rain"].values, TypeError, "not a Dataset or DataArray.*ndarray"),
