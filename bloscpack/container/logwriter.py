@@ -6,10 +6,12 @@ everything that is in use. Until then, extents are added at the end.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from time import time_ns
 
 from xxhash import xxh3_64_digest
 
+from ..exceptions import FormatError
 from ..format.log import (
     COPIES,
     DATA_OFFSET,
@@ -179,7 +181,8 @@ class LogWriter:
         """Write copies of pages and groups, for recovery alone, which compares their digests."""
         rows = extents_of(self.file, commit, chunks=False)
         extents = (self.file.read_at(row.offset, row.nbytes) for row in rows)
-        self.file.write_at(DATA_OFFSET, pack_copies(extents, self._start - DATA_OFFSET))
+        with suppress(FormatError):  # damage that the commit does not touch
+            self.file.write_at(DATA_OFFSET, pack_copies(extents, self._start - DATA_OFFSET))
 
     def _rows_last_used(self, version: Commit) -> list[Row]:
         """Return the extents that a version uses, but no later one."""

@@ -665,6 +665,25 @@ def test_an_archive_without_a_commit_is_not_an_empty_one(log: Path) -> None:
             bp.recover(cut, io.BytesIO())
 
 
+def test_a_damaged_page_hinders_no_change_of_another_array(log: Path) -> None:
+    deep = log.with_name("deep.blp")
+    bp.save(deep, np.arange(2100), chunks=1)
+    with bp.open(log, "r+") as z, bp.open(deep) as array:
+        z["deep"] = array
+    with bp.open(log) as z:
+        rows = z["deep"].container.front.table.rows
+        assert rows.depth == 2
+    data = bytearray(log.read_bytes())
+    data[rows.root.offset] ^= 1
+    log.write_bytes(data)
+    with bp.open(log, "r+") as z:
+        z["more"][0] = 55
+    with bp.open(log) as z:
+        assert (z["more"][0] == 55).all()
+        with pytest.raises(FormatError):
+            z["deep"][3]
+
+
 def test_the_first_block_is_not_needed(log: Path) -> None:
     data = log.read_bytes()
     expected = content_of(bp.load(log))

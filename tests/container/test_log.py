@@ -123,6 +123,26 @@ def test_space_is_used_again(tmp_path: Path) -> None:
     log.file.close()
 
 
+def test_extents_that_are_written_together_fill_holes(tmp_path: Path) -> None:
+    log = _Log(tmp_path)
+    for index in range(8):
+        log.set(index, os.urandom(40_000))
+    log.commit()
+    for index in (1, 3, 5):
+        log.set(index, os.urandom(100))
+    log.commit()
+    log.commit()
+    before = log.file.size()
+    new = [os.urandom(size) for size in (39_000, 40_000, 30_000, 9_000)]
+    for index, row in enumerate(log.log.add_all(new)):
+        log.rows.replace(8 + index, row, log.log)
+    log.content += new
+    log.commit()
+    log.check()
+    assert log.file.size() < before + 1000
+    log.file.close()
+
+
 def test_space_of_a_reader_is_not_used(tmp_path: Path) -> None:
     log = _Log(tmp_path)
     for index in range(4):
