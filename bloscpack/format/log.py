@@ -161,7 +161,7 @@ class Commit(NamedTuple):
         except FormatError:
             return None
         found = cls(sequence, time, end, live, tree, unpack_row(history, 0), keep, start)
-        return found if tree.nleaves and start >= DATA_OFFSET else None
+        return found if tree.nleaves and DATA_OFFSET <= start <= end else None
 
     @property
     def dead(self) -> int:
