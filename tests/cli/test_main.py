@@ -59,7 +59,7 @@ def test_the_number_of_threads_is_passed_on_to_arrays_and_verify(
     array = bp.Array
     monkeypatch.setattr(
         "bloscpack.cli.array.cat.Array",
-        lambda where, nthreads: seen.append(nthreads) or array(where, nthreads=nthreads),
+        lambda where, nthreads, version: seen.append(nthreads) or array(where, nthreads=nthreads),
     )
     assert blpk("-n", "3", "cat", "ramp.blp").code == 0
     assert seen == [3, 3]
