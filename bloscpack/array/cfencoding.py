@@ -52,11 +52,16 @@ def stored_variable(
     own: dict[str, Any] = {}
     if variable.dtype.kind in "OT":
         variable, own = _of_one_type(variable)
-    if is_characters and variable.dtype.kind in "US":
+    if own and is_decoded_by(variable.attrs):
+        raise ValueError(
+            f"{name!r:.80} has missing text, which its attrs {[*variable.attrs]!r:.80} do not let "
+            "xarray find: drop the attrs by which it decodes items"
+        )
+    if is_characters and not own and variable.dtype.kind in "US":
         found = {k: v for k, v in variable.encoding.items() if k in _OF_CHARACTERS}
         text = xr.Variable(variable.dims, variable.values, variable.attrs, found | {"dtype": "S1"})
         text = CharacterArrayCoder().encode(EncodedStringCoder().encode(text))
-        return StoredVariable(text.dims, text.data, text.attrs | own)
+        return StoredVariable(text.dims, text.data, text.attrs)
     encoding = _wanted(variable)
     if encoding or _is_calendar(variable):
         return _encoded(name, variable, encoding)

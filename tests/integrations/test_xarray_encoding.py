@@ -229,6 +229,17 @@ def test_missing_text_has_a_fill_value(lost: Any, tmp_path: Path) -> None:
     assert (tmp_path / "b.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
 
 
+def test_missing_text_is_never_stored_as_text(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"text": ("x", np.array(["a", None], object))})
+    dataset["text"].encoding["dtype"] = "S1"
+    bp.save(tmp_path / "a.blp", dataset)
+    with xr.open_dataset(tmp_path / "a.blp") as found:
+        xr.testing.assert_identical(found.load(), dataset)
+    dataset["text"].attrs["coordinates"] = "y"
+    with pytest.raises(ValueError, match="'text' has missing text"):
+        bp.save(tmp_path / "a.blp", dataset)
+
+
 @pytest.mark.parametrize("calendar", ["noleap", "360_day", "julian", "all_leap"])
 def test_calendars(calendar: str, tmp_path: Path) -> None:
     pytest.importorskip("cftime")
