@@ -20,6 +20,7 @@ from bloscpack.storage.memory import MemorySource
 from ..format.test_trailer import forged
 from ..reference.array_reader import read_file
 from ..reference.chunk_statistics import record_of
+from ..servers import FileServer, running
 
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -316,6 +317,21 @@ def test_a_stale_trailer_has_none(tmp_path: Path) -> None:
     with bp.open(path) as a:
         assert a.stats is None
         assert a.max() == 255
+
+
+def test_behind_a_url() -> None:
+    array = items_of(np.dtype("f4"), (3000, 100), 1, "C")
+    data = saved(array, chunks=(100, 30))
+    with running(FileServer()) as server:
+        server.files["/a.blp"] = data
+        with bp.open(server.url("a.blp")) as a:
+            assert a.container.front.trailer_state == "unread"
+            assert a.stats is not None
+            assert a.stats.shape == (30, 4)
+            check_extremes(a, array)
+            with bp.open(data) as local:
+                assert a.stats.tobytes() == local.stats.tobytes()  # type: ignore[union-attr]
+        assert bp.verify(server.url("a.blp")).trailer == "valid"
 
 
 class TestChunksWhere:
