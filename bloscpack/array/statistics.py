@@ -17,6 +17,7 @@ from ..exceptions import FormatError
 from ..types import AnyArray, IntArray
 from .arraymetadata import Description, statistics_type
 
+_NAT = np.iinfo("i8").min
 _COMPARISONS = {
     "<": operator.lt,
     "<=": operator.le,
@@ -73,7 +74,9 @@ def extreme(container: Container, described: Description, name: str) -> Any:
         found = [getattr(items, name)() for items in _iter_items(container, described[0])]
         return getattr(np.array(found, dtype), name)()
     if records["nan"].any():
-        return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)[()]
+        # numpy warns of the text "NaT" as times without a unit.
+        is_time = dtype.kind in "mM"
+        return (np.array(_NAT).view(dtype) if is_time else np.array(np.nan, dtype))[()]
     return getattr(records[name], name)()
 
 

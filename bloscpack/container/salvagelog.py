@@ -6,7 +6,7 @@ from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError, FormatError
 from ..format.codec import decode_into, new_bytes
-from ..format.log import COMMIT_SIZE, DATA_OFFSET, unpack_copies
+from ..format.log import COMMIT_SIZE, DATA_OFFSET, Row, unpack_copies
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
 from ..storage.protocol import ByteSource
@@ -54,11 +54,16 @@ def with_copies(source: ByteSource) -> tuple[OverlaySource, list[tuple[str, int,
         copies = unpack_copies(source.read_at(DATA_OFFSET, nbytes))
         with suppress(BloscpackError):  # what has no copy is missed by those who need it
             for row in extents_of(found, commit, chunks=False):
-                copy = copies.get(row.digest)
-                if copy is not None and source.read_at(row.offset, row.nbytes) != copy:
-                    found.add(Patch(row.offset, row.nbytes, MemorySource(copy)))
-                    faults.append(("log: a page or a group is damaged", row.offset, row.end))
+                faults += _restored(found, row, copies.get(row.digest))
     return found, faults
+
+
+def _restored(found: OverlaySource, row: Row, copy: bytes | None) -> list[tuple[str, int, int]]:
+    """Let a source read an extent from its copy if it is damaged, and return the damage."""
+    if copy is None or found.read_at(row.offset, row.nbytes) == copy:
+        return []
+    found.add(Patch(row.offset, row.nbytes, MemorySource(copy)))
+    return [("log: a page or a group is damaged", row.offset, row.end)]
 
 
 def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
