@@ -14,6 +14,7 @@ import xarray as xr
 from xarray.coding.strings import CharacterArrayCoder, EncodedStringCoder
 from xarray.core.common import contains_cftime_datetimes
 
+from ..notice import notice
 from ..types import AnyArray
 from .arraylike import is_dask_array
 from .axislabels import DECODED, OF_SCALING, Coord, is_decoded_by, types_of
@@ -48,6 +49,8 @@ def stored_variable(
     ValueError
         The encoding does not suit the variable, or items would not be read back.
     """
+    if "enum" in (getattr(variable.encoding.get("dtype"), "metadata", None) or ()):
+        notice("the labels of the enum of %.80r are left out", name)
     is_characters = str(variable.encoding.get("dtype")).strip("|") == "S1" and not is_coord
     own: dict[str, Any] = {}
     if variable.dtype.kind in "OT":

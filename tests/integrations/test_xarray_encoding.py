@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.exceptions import BloscpackWarning
 
 from ..entrypoints import entry_points
 
@@ -261,3 +262,11 @@ def test_calendars(calendar: str, tmp_path: Path) -> None:
     dataset["time"].encoding = {"units": "days since 1900-01-01", "dtype": "i1"}
     with pytest.raises(ValueError, match="'time' is not read back"):
         bp.save(tmp_path / "a.blp", dataset)
+
+
+def test_labels_of_an_enum_are_left_out_with_a_notice(tmp_path: Path) -> None:
+    dtype = np.dtype("u1", metadata={"enum": {"dry": 0, "wet": 1}, "enum_name": "state"})
+    state = xr.Variable("x", np.array([0, 1, 1], "u1"), None, {"dtype": dtype})
+    with pytest.warns(BloscpackWarning, match="labels of the enum of 'state'"):
+        bp.save(tmp_path / "a.blp", xr.Dataset({"state": state}))
+    assert bp.load(tmp_path / "a.blp")["state"].tolist() == [0, 1, 1]
