@@ -131,7 +131,7 @@ def _encoded(name: Hashable, variable: xr.Variable, encoding: dict[str, Any]) ->
         warnings.simplefilter("ignore")  # that it chooses a shorter unit of time
         items, found = _encoded_and_checked(name, data, attrs, encoding, _ADVICE)
     if data.dtype.kind == "m" and "timedelta64" not in str(found.get("dtype")):
-        return StoredVariable(dims, data, attrs)  # before xarray 2025.4
+        return StoredVariable(dims, data, attrs)  # by older versions of xarray
     if is_dask_array(items):
         times = {key: found[key] for key in _OF_TIMES & found.keys()}
         items = encoded_items(name, data, {**encoding, **times, "dtype": items.dtype}, _ADVICE)

@@ -5,7 +5,6 @@ Names of axes and coordinates come from the attrs (`axislabels`).
 
 from asyncio import to_thread
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from ..archive.reader import Archive
@@ -27,20 +26,17 @@ from ..types import AnyArray
 try:
     import xarray as xr
     from xarray.backends import BackendArray
+    from xarray.coders import CFTimedeltaCoder
     from xarray.core import indexing
 except ImportError as err:
     raise ImportError(
-        f"{err}: pip install 'xarray>=2024.7' (or 'bloscpack[xarray]')", name=err.name
+        f"{err}: pip install 'xarray>=2025.6' (or 'bloscpack[xarray]')", name=err.name
     ) from err
 
 __all__ = ["dataset_of", "xr"]
 
 # Numbers are timedeltas by their attribute "dtype" alone: those whose unit is "days" stay numbers.
-_TIMEDELTAS: Any = False
-with suppress(ImportError, TypeError):  # before 2025.4
-    from xarray.coders import CFTimedeltaCoder
-
-    _TIMEDELTAS = CFTimedeltaCoder(decode_via_units=False)
+_TIMEDELTAS = CFTimedeltaCoder(decode_via_units=False)
 
 
 def dataset_of(

@@ -41,14 +41,12 @@ def naming(name: str | None) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def naming_temporary() -> Iterator[None]:
-    """Name the folder of temporary files in errors, as that is the disk that is full."""
-    try:
-        yield
-    except OSError:
-        with naming(f"temporary file in {temporary_folder()}"):
-            raise
+def name_of_temporary() -> str:
+    """Return the name of temporary files in errors: their folder, as that is the disk that is full.
+
+    It is asked for before one is made, so that `tempfile` need not look for the folder then.
+    """
+    return f"temporary file in {temporary_folder()}"
 
 
 def temporary_folder() -> str:

@@ -37,23 +37,24 @@ class SpoolSink:
         with importing:  # loaded on use: 3 ms, and rarely needed
             from tempfile import SpooledTemporaryFile
 
+        self._place = disk.name_of_temporary()
         self._spool = SpooledTemporaryFile(self._MEMORY_NBYTES)  # noqa: SIM115
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
-        with disk.naming_temporary():
+        with disk.naming(self._place):
             self._spool.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes that were written earlier."""
-        with disk.naming_temporary():
+        with disk.naming(self._place):
             self._spool.seek(offset)
             self._spool.write(data)
             self._spool.seek(0, os.SEEK_END)
 
     def iter_blocks(self) -> Iterator[bytes]:
         """Yield everything that was written, in blocks of 1 MiB."""
-        with disk.naming_temporary():  # seeking flushes the buffer
+        with disk.naming(self._place):  # seeking flushes the buffer
             self._spool.seek(0)
         while block := self._spool.read(_BLOCK_NBYTES):
             yield block

@@ -85,9 +85,9 @@ class TestAppending:
         table = pd.DataFrame(COLUMNS, index=INDEXES[index])
         if index == "texts":
             table.index = pd.Index([f"k{n:04}" for n in range(N)], name="key")
-        bp.save(tmp_path / "a.blp", table[:1000])
-        bp.append(tmp_path / "a.blp", table[1000:1001])
-        bp.append(tmp_path / "a.blp", table[1001:])
+        bp.save(tmp_path / "a.blp", table.iloc[:1000])
+        bp.append(tmp_path / "a.blp", table.iloc[1000:1001])
+        bp.append(tmp_path / "a.blp", table.iloc[1001:])
         with bp.open(tmp_path / "a.blp") as archive:
             assert_frame_equal(archive.to_dataframe(), table, check_freq=False)
 

@@ -112,7 +112,7 @@ def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
             yield stream, os.fstat(stream.fileno()).st_size
             return
         with tempfile.TemporaryFile() as copy:
-            with disk.naming_temporary():
+            with disk.naming(disk.name_of_temporary()):
                 shutil.copyfileobj(stream, copy)
                 copy.flush()
             nbytes = os.fstat(copy.fileno()).st_size
