@@ -12,7 +12,6 @@ from ..array.axislabels import (
     as_json,
     as_text,
     is_same_coord,
-    packed_attrs,
 )
 from ..types import AnyArray
 from .writer import ArchiveWriter
@@ -51,8 +50,7 @@ class CoordArrays:
             values = as_text(coord.values)
             if name in self._archive or values.dtype.kind in "OT":
                 return None
-            attrs = {"dims": list(coord.dims), COORDINATE: True, **packed_attrs(coord.attrs)}
-            self._write(name, values, attrs)
+            self._write(name, values, coord.array_attrs)
             self._found[name] = coord
         return name if is_same_coord(self._found[name], coord) else None
 

@@ -148,6 +148,11 @@ class Coord(NamedTuple):
         """Values, with one dimension per axis."""
         return np.asarray(self.data)
 
+    @property
+    def array_attrs(self) -> dict[str, Any]:
+        """Attrs with which it is stored as an array of an archive."""
+        return {"dims": list(self.dims), COORDINATE: True, **packed_attrs(self.attrs)}
+
 
 # Stores a coordinate as an array, and returns its name; None if it has to stay in the attrs.
 Store: TypeAlias = Callable[[str, Coord], str | None]

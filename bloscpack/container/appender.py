@@ -266,8 +266,7 @@ class Appender:
         self._waiting = []
 
     def _encode(self, content: BytesLike) -> Encoded:
-        statistics = self._params.statistics
-        measured = b"" if statistics is None else statistics.record(content)
+        measured = self._params.measured(content)
         chunk = encode(content, self._params)
         nbytes = memoryview(content).nbytes
         return Encoded(nbytes, chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk), measured)

@@ -269,7 +269,7 @@ def write_chunks(
     done = 0
 
     def compress(content: BytesLike) -> tuple[int, bytes, bytes, bytes, bytes]:
-        measured = b"" if params.statistics is None else params.statistics.record(content)
+        measured = params.measured(content)
         chunk = encode(content, params)
         strong = b"" if digests is None else xxh3_64_digest(chunk)
         return memoryview(content).nbytes, chunk, checksum.digest(chunk), strong, measured

@@ -257,6 +257,10 @@ class CodecParams:
         if not 0 <= self.blocksize <= MAX_CHUNK_NBYTES:
             raise ValueError(f"blocksize must be 0 to {MAX_CHUNK_NBYTES}, not {self.blocksize!r}")
 
+    def measured(self, content: BytesLike) -> bytes:
+        """Return the stored statistics of the content of a chunk; empty in a file without them."""
+        return b"" if self.statistics is None else self.statistics.record(content)
+
 
 STREAM_NAMES = frozenset(STREAM_FORMATS.values())
 

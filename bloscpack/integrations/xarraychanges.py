@@ -18,14 +18,12 @@ from ..array.array import Array
 from ..array.arraylike import is_dask_array
 from ..array.attrs import plain
 from ..array.axislabels import (
-    COORDINATE,
     OF_SCALING,
     Coord,
     Labels,
     as_text,
     grown_entry,
     is_decoded_by,
-    packed_attrs,
 )
 from ..array.cfencoding import encoded_items
 from ..filetypes.open import open as open_file
@@ -370,8 +368,7 @@ def _grown_coords(file: _Target, name: str, axis: int, new: xr.Dataset) -> dict[
         if archive is None or values.dtype.kind in "OT":
             return None
         if member not in archive:
-            attrs = {"dims": list(coord.dims), COORDINATE: True, **packed_attrs(coord.attrs)}
-            archive._put(member, values, {"chunks": _COORD_ROWS, "attrs": attrs})
+            archive._put(member, values, {"chunks": _COORD_ROWS, "attrs": coord.array_attrs})
         # Another array has this name, or one that grows too has stored it.
         return None if member in file.arrays else member
 

@@ -172,3 +172,11 @@ def all_cuts(
         if key not in tried:
             tried.add(key)
             yield count, seed, files
+
+
+def write_all(files: dict[str, File], folder: Path) -> Path:
+    """Write what is durable of the files of a cut into a new folder, and return it."""
+    folder.mkdir()
+    for name, file in files.items():
+        (folder / name).write_bytes(file.durable)
+    return folder

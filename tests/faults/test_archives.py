@@ -16,7 +16,7 @@ import pytest
 import bloscpack as bp
 
 from .disk import Crash, StoppingDisk, installed, without_syncs
-from .power import Recorder, all_cuts
+from .power import Recorder, all_cuts, write_all
 
 State = dict[str, Any]
 
@@ -176,10 +176,7 @@ def test_power_loss_at_every_step(begin: Any, run: Any, tmp_path: Path) -> None:
         run(work / "a.blp")
     states.append(state_of(work / "a.blp"))
     for count, seed, files in all_cuts(recorder, range(4)):
-        path = tmp_path / f"{count}-{seed}" / "a.blp"
-        path.parent.mkdir()
-        for each, file in files.items():
-            (path.parent / each).write_bytes(file.durable)
+        path = write_all(files, tmp_path / f"{count}-{seed}") / "a.blp"
         check(path, states)
 
 

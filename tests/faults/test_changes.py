@@ -16,7 +16,7 @@ from bloscpack.frames.store.recoverstore import compact_store
 
 from ..frames.stores import clip, fill, made, name
 from .disk import Crash, StoppingDisk, installed, without_syncs
-from .power import Recorder, after_cut, all_cuts
+from .power import Recorder, after_cut, all_cuts, write_all
 
 State = dict[str, tuple[str, str]]
 SHAPE = (80, 90)
@@ -160,10 +160,7 @@ def test_power_loss_at_every_step(run: Any, tmp_path: Path) -> None:
         run(work / "a.blp")
     states.append(state_of(work / "a.blp"))
     for count, seed, files in all_cuts(recorder, range(8)):
-        path = tmp_path / f"{count}-{seed}" / "a.blp"
-        path.parent.mkdir()
-        for each, file in files.items():
-            (path.parent / each).write_bytes(file.durable)
+        path = write_all(files, tmp_path / f"{count}-{seed}") / "a.blp"
         check(path, states)
     closed = after_cut(recorder, len(recorder.events), 0)["a.blp"]
     path = tmp_path / "closed.blp"

@@ -20,7 +20,7 @@ from bloscpack.storage.update import UpdateFile
 from ..frames.stores import changed, check, clip, fill, made, name, tails
 from .disk import REAL, Crash, StoppingDisk, installed, without_syncs
 from .operations import contents_of
-from .power import Recorder, after_cut, all_cuts
+from .power import Recorder, after_cut, all_cuts, write_all
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -282,10 +282,7 @@ def test_power_loss_at_every_step(operation: Operation, tmp_path: Path) -> None:
         patch.setattr(bp.frames.FrameStore, "flush", noted)
         operation.run(work / "a.blp")
     for count, seed, files in all_cuts(recorder, range(12)):
-        path = tmp_path / f"{count}-{seed}" / "a.blp"
-        path.parent.mkdir()
-        for each, file in files.items():
-            (path.parent / each).write_bytes(file.durable)
+        path = write_all(files, tmp_path / f"{count}-{seed}") / "a.blp"
         whole = max(number or 0 for at, number in durable if at <= count)
         found = check_after(path, operation, whole=0 if operation.replaces else whole)
         if not operation.replaces and operation.before is not None:
