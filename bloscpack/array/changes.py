@@ -473,7 +473,8 @@ def _fitting(values: AnyArray, shape: tuple[int, ...]) -> AnyArray:
 
 def _cast(given: AnyArray, dtype: "np.dtype[Any]", *, is_array: bool) -> AnyArray:
     """Return `given` as `dtype`: floats may be rounded, other values must fit."""
-    is_number = not is_array and given.dtype.kind in "biufc" and dtype.kind in "biufc"
+    kinds = "biufc" if dtype.kind == "c" else "biuf"
+    is_number = not is_array and given.dtype.kind in kinds and dtype.kind in "biufc"
     if not is_number and not np.can_cast(given.dtype, dtype, "same_kind"):
         raise TypeError(
             f"values are {given.dtype}, which cannot be cast to {dtype}; convert them with astype"

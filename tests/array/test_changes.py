@@ -210,7 +210,7 @@ def test_values_that_would_change_are_refused(
         _check_equal(a, np.zeros(4, dtype))
 
 
-@pytest.mark.parametrize("value", [np.array(1.5), "text", np.array(["a"]), None, object()])
+@pytest.mark.parametrize("value", [np.array(1.5), 1j, "text", np.array(["a"]), None, object()])
 def test_other_types_are_refused(path: Path, value: Any) -> None:
     bp.save(path, np.zeros(4, "i4"))
     with bp.open(path, "r+") as a:
