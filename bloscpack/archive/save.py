@@ -7,7 +7,7 @@ from typing import IO, Any, Literal, Unpack
 
 from ..array.array import Array
 from ..array.arraylike import filled, is_dask_array, is_dataset, is_mapping
-from ..array.axislabels import Coord
+from ..array.axislabels import NONE_NAME, Coord
 from ..array.layout import SAVE_DEFAULTS, Chunks, SaveOptions
 from ..array.save import plan_file, settings_from, without_labels
 from ..container.compact import write_compact
@@ -472,7 +472,8 @@ def _iter_named(arrays: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
             unused = [name for name in value.coords if name not in used]
             yield from stored_coords(value, unused).items()
         if is_mapping(value):
-            yield from value.items()
+            for name, each in value.items():
+                yield NONE_NAME if name is None and is_dataset(value) else name, each
         elif is_table(value):
             yield from columns_of(value)
         elif isinstance(value, Iterator):

@@ -34,6 +34,8 @@ from .dtype import unpack_scalar
 DEFAULT_NAME = "data"
 # Name by which xarray stores an array without a name: its `open_dataarray` removes it.
 NO_NAME = "__xarray_dataarray_variable__"
+# Name by which xarray stores a variable of a dataset whose name is None.
+NONE_NAME = "__values__"
 _OTHERS = "_attrs"  # attrs that have the names of ours
 COORDINATE = "_coordinate"  # of an array that is a coordinate of others
 TYPES = "_types"

@@ -23,27 +23,20 @@ from .xarraydataset import dataset_of, xr
 __all__ = ["BloscpackBackend", "DataArrayAccessor", "DatasetAccessor"]
 
 
-@xr.register_dataarray_accessor("blp")
-class DataArrayAccessor:
-    """Methods of xarray's DataArray as ``da.blp``, once this module is imported.
+class _Accessor:
+    """Methods of both accessors.
 
     Parameters
     ----------
-    array : xarray.DataArray
-        The array; xarray passes it.
-
-    Examples
-    --------
-    >>> import bloscpack.integrations.xarray
-    >>> import xarray as xr
-    >>> xr.DataArray([1.5, 2.5], dims="time", name="heat").blp.save("heat.blp")
+    value : xarray.DataArray or xarray.Dataset
+        The array or dataset; xarray passes it.
     """
 
-    def __init__(self, array: xr.DataArray) -> None:
-        self._array = array
+    def __init__(self, value: Any) -> None:
+        self._value = value
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Save the array with its name, dims and coordinates.
+        """Save the array, or all variables of the dataset, with coordinates and attrs.
 
         Parameters
         ----------
@@ -52,54 +45,10 @@ class DataArrayAccessor:
         **options
             Those of `bloscpack.save`, which raises the same errors.
         """
-        save(path, self._array, **options)
-
-    def write(
-        self,
-        path: str | os.PathLike[str],
-        region: Literal["auto"] | Mapping[str, slice | Literal["auto"]] = "auto",
-    ) -> None:
-        """Write the items of the array in place of those in a region of a file, in one commit.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            A file of an array with these dims, in any order.
-        region : "auto" or mapping of str to slice or "auto", default "auto"
-            Part of the file, by dim: a slice of positions, or "auto", which finds the coordinate
-            of the array in that of the file. The array must be as long as the file along all dims
-            that the mapping does not have.
-
-        Raises
-        ------
-        ValueError
-            The array has other dims, lengths or coordinates than the region, or the coordinate of
-            a dim is not a part of that of the file.
-        TypeError
-            The items cannot be cast to the type of the file.
-        LockedError
-            Another writer has the file open.
-
-        Notes
-        -----
-        Coordinates that both have must be equal. The labels and attrs of the file stay. Items that
-        xarray decodes, such as by ``scale_factor``, are encoded as those of the file. An array of
-        Dask is computed block by block; its scheduler must use threads.
-
-        Examples
-        --------
-        >>> import bloscpack.integrations.xarray
-        >>> import xarray as xr
-        >>> days = xr.DataArray([1.5, 2.5, 3.5], {"day": [10, 11, 12]}, name="heat")
-        >>> days.blp.save("days.blp")
-        >>> (days[1:] * 10).blp.write("days.blp")
-        >>> xr.open_dataarray("days.blp", engine="bloscpack").values
-        array([ 1.5, 25. , 35. ])
-        """
-        write(path, self._array, region)
+        save(path, self._value, **options)
 
     def append(self, path: str | os.PathLike[str], dim: str | None = None) -> None:
-        """Append the array to that of a file, along an axis, in one commit.
+        """Append the array or the variables to those of a file, along an axis, in one commit.
 
         `bloscpack.append` describes the parameters and raises the same errors.
 
@@ -120,17 +69,70 @@ class DataArrayAccessor:
         >>> xr.open_dataarray("days.blp", engine="bloscpack").day.values
         array([10, 11, 12])
         """
-        append(path, self._array, dim)
+        append(path, self._value, dim)
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        region: Literal["auto"] | Mapping[str, slice | Literal["auto"]] = "auto",
+    ) -> None:
+        """Write items in place of those in a region of a file, in one commit.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            A file of an array with these dims, in any order; for a dataset an archive that has its
+            variables, and others that stay.
+        region : "auto" or mapping of str to slice or "auto", default "auto"
+            Part of the file, by dim: a slice of positions, or "auto", which finds the coordinate
+            of the array in that of the file. The array must be as long as the file along all dims
+            that the mapping does not have. Each variable of a dataset must have one of its dims.
+
+        Raises
+        ------
+        ValueError
+            The array has other dims, lengths or coordinates than the region, or the coordinate of
+            a dim is not a part of that of the file. A variable of a dataset is not in the file, or
+            has none of the dims of the region.
+        TypeError
+            The items cannot be cast to the type of the file.
+        LockedError
+            Another writer has the file open.
+
+        Notes
+        -----
+        Coordinates that both have must be equal; they are not written. The labels and attrs of the
+        file stay. Items that xarray decodes, such as by ``scale_factor``, are encoded as those of
+        the file. An array of Dask is computed block by block; its scheduler must use threads.
+
+        Examples
+        --------
+        >>> import bloscpack.integrations.xarray
+        >>> import xarray as xr
+        >>> days = xr.DataArray([1.5, 2.5, 3.5], {"day": [10, 11, 12]}, name="heat")
+        >>> days.blp.save("days.blp")
+        >>> (days[1:] * 10).blp.write("days.blp")
+        >>> xr.open_dataarray("days.blp", engine="bloscpack").values
+        array([ 1.5, 25. , 35. ])
+        """
+        write(path, self._value, region)
+
+
+@xr.register_dataarray_accessor("blp")
+class DataArrayAccessor(_Accessor):
+    """Methods of xarray's DataArray as ``da.blp``, once this module is imported.
+
+    Examples
+    --------
+    >>> import bloscpack.integrations.xarray
+    >>> import xarray as xr
+    >>> xr.DataArray([1.5, 2.5], dims="time", name="heat").blp.save("heat.blp")
+    """
 
 
 @xr.register_dataset_accessor("blp")
-class DatasetAccessor:
+class DatasetAccessor(_Accessor):
     """Methods of xarray's Dataset as ``ds.blp``, once this module is imported.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        The dataset; xarray passes it.
 
     Examples
     --------
@@ -139,76 +141,6 @@ class DatasetAccessor:
     >>> heat = xr.DataArray([1.5, 2.5], dims="time")
     >>> xr.Dataset({"heat": heat, "cold": -heat}).blp.save("fields.blp")
     """
-
-    def __init__(self, dataset: xr.Dataset) -> None:
-        self._dataset = dataset
-
-    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Save all variables with their coordinates and attrs to an archive.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file.
-        **options
-            Those of `bloscpack.save`, which raises the same errors.
-        """
-        save(path, self._dataset, **options)
-
-    def append(self, path: str | os.PathLike[str], dim: str | None = None) -> None:
-        """Append the variables to those of a file, along an axis, in one commit.
-
-        `bloscpack.append` describes the parameters and raises the same errors.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file.
-        dim : str, optional
-            The axis.
-
-        Examples
-        --------
-        >>> import bloscpack.integrations.xarray
-        >>> import xarray as xr
-        >>> days = xr.Dataset({"heat": ("day", [1.5, 2.5, 3.5])}, {"day": [10, 11, 12]})
-        >>> days.isel(day=[0, 1]).blp.save("fields.blp")
-        >>> days.isel(day=[2]).blp.append("fields.blp", dim="day")
-        >>> xr.open_dataset("fields.blp", engine="bloscpack").identical(days)
-        True
-        """
-        append(path, self._dataset, dim)
-
-    def write(
-        self,
-        path: str | os.PathLike[str],
-        region: Literal["auto"] | Mapping[str, slice | Literal["auto"]] = "auto",
-    ) -> None:
-        """Write the variables in place of those in a region of an archive, in one commit.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            An archive that has these variables, and others that stay.
-        region : "auto" or mapping of str to slice or "auto", default "auto"
-            As for ``DataArray.blp.write``. Each variable must have one of its dims.
-
-        Raises
-        ------
-        ValueError
-            A variable is not in the file or has none of the dims of the region; else as for
-            ``DataArray.blp.write``.
-        TypeError
-            The items of a variable cannot be cast to the type of the file.
-        LockedError
-            Another writer has the file open.
-
-        Notes
-        -----
-        Coordinates are compared and not written. For attrs, encoded items and Dask, see
-        ``DataArray.blp.write``.
-        """
-        write(path, self._dataset, region)
 
 
 class BloscpackBackend(xr.backends.BackendEntrypoint):  # type: ignore[misc]

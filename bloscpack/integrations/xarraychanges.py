@@ -30,7 +30,7 @@ from ..filetypes.open import open as open_file
 from ..storage.file import Place
 from ..storage.protocol import errors_at
 from ..types import AnyArray
-from .xarraydataset import dataset_of, xr
+from .xarraydataset import dataset_of, variable_name, xr
 
 Region = Literal["auto"] | Mapping[str, slice | Literal["auto"]]
 
@@ -54,14 +54,14 @@ class _Target(NamedTuple):
     arrays : dict of str to Array
         The arrays that change, by name.
     variables : dict of str to str
-        The names of their variables.
+        The names of their variables, of which one may be None.
     archive : Archive or None
         The archive that has the arrays.
     """
 
     dataset: xr.Dataset
     arrays: dict[str, Array]
-    variables: dict[str, str]
+    variables: dict[str, Any]
     archive: Archive | None
 
     def dataset_like(self, data: Any) -> xr.Dataset:
@@ -86,7 +86,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[_Target]:
         stack.enter_context(errors_at(opened.name))
         if isinstance(opened, Archive):
             arrays = dict(opened)
-            variables = {name: name for name in arrays}
+            variables: dict[str, Any] = {name: variable_name(name) for name in arrays}
             for array in arrays.values():
                 for key, entry in _entries(array).items():
                     if isinstance(entry, dict) and "array" in entry:

@@ -13,6 +13,7 @@ from ..array.attrs import plain
 from ..array.axislabels import (
     COORDINATE,
     DECODED,
+    NONE_NAME,
     UNLIMITED,
     Coord,
     Labels,
@@ -30,10 +31,10 @@ try:
     from xarray.core import indexing
 except ImportError as err:
     raise ImportError(
-        f"{err}: pip install 'xarray>=2025.6' (or 'bloscpack[xarray]')", name=err.name
+        f"{err}: pip install 'xarray>=2025.7' (or 'bloscpack[xarray]')", name=err.name
     ) from err
 
-__all__ = ["dataset_of", "xr"]
+__all__ = ["dataset_of", "variable_name", "xr"]
 
 # Numbers are timedeltas by their attribute "dtype" alone: those whose unit is "days" stay numbers.
 _TIMEDELTAS = CFTimedeltaCoder(decode_via_units=False)
@@ -198,10 +199,15 @@ class _Variables:
             del attrs["coordinates"]
             coords |= {*listed}
         return xr.Dataset(
-            {name: variables[name] for name in found if name not in coords},
+            {variable_name(name): variables[name] for name in found if name not in coords},
             {name: variables[name] for name in found if name in coords},
             attrs,
         )
+
+
+def variable_name(name: str) -> str | None:
+    """Return the name of the variable of an array of an archive."""
+    return None if name == NONE_NAME else name
 
 
 def _variable(coord: Coord) -> xr.Variable:

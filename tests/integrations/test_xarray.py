@@ -4,7 +4,6 @@ import importlib
 import io
 import pickle
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from bloscpack.exceptions import ChecksumMismatch, UnsupportedError
 
 from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk
 from ..conftest import SMALL_VECTORS
-from ..entrypoints import entry_points
 from ..servers import FileServer, running
 from .arrays import DTYPES, array_of, check_equal
 
@@ -51,12 +49,6 @@ def engine() -> Any:
 def ramp(tmp_path: Path) -> Path:
     bp.save(tmp_path / "ramp.blp", RAMP, chunks=7, attrs=ATTRS)
     return tmp_path / "ramp.blp"
-
-
-@pytest.fixture
-def _installed(tmp_path: Path) -> Iterator[None]:
-    with entry_points(tmp_path / "site"):
-        yield
 
 
 class TestLabels:
@@ -374,6 +366,7 @@ class TestWrite:
             change(height).blp.write(ramp, region)
         assert ramp.read_bytes() == before
 
+    @pytest.mark.filterwarnings("ignore:saving variable item")  # by older xarray
     def test_items_that_xarray_decodes(self, tmp_path: Path, engine: Any) -> None:
         path = tmp_path / "a.blp"
         bp.save(path, RAMP, attrs={"scale_factor": 0.5})
@@ -392,7 +385,7 @@ class TestWrite:
 
 
 class TestEngine:
-    @pytest.mark.usefixtures("_installed")
+    @pytest.mark.usefixtures("installed_engine")
     def test_xarray_finds_it(self, ramp: Path, tmp_path: Path) -> None:
         with xr.open_dataset(ramp) as dataset:
             assert np.array_equal(dataset["height"], RAMP)

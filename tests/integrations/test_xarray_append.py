@@ -10,7 +10,7 @@ import pytest
 import bloscpack as bp
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed")
-pytest.importorskip("bloscpack.integrations.xarray")
+pytestmark = pytest.mark.usefixtures("installed_engine")
 
 HOURS = np.datetime64("2026-01-01", "us") + np.arange(200) * np.timedelta64(1, "h")
 UNEVEN = HOURS + (np.arange(200) ** 2 % 7) * np.timedelta64(1, "m")

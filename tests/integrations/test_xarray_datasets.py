@@ -1,8 +1,7 @@
 """Datasets of xarray in archives: written whole, read lazily, and identical."""
 
-import importlib
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,13 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import NotFoundError, UnsupportedError
 
-from ..entrypoints import entry_points
 from ..servers import FileServer, running
 
 xr = pytest.importorskip("xarray")
+pytestmark = pytest.mark.usefixtures("installed_engine")
 RNG = np.random.default_rng(1)
 TIMES = np.datetime64("2026-01-01", "ns") + np.arange(48) * np.timedelta64(1, "h")
 IRREGULAR = TIMES[0] + np.cumsum(RNG.integers(1, 10**9, 3000)).astype("m8[ns]")
-
-
-@pytest.fixture(autouse=True)
-def _installed(tmp_path: Path) -> Iterator[None]:
-    importlib.import_module("bloscpack.integrations.xarray")
-    with entry_points(tmp_path / "site"):
-        yield
 
 
 def weather() -> Any:

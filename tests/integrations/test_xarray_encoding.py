@@ -1,7 +1,5 @@
 """Variables with an encoding: stored as by `to_netcdf`, or refused if items would change."""
 
-import importlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +9,14 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackWarning
 
-from ..entrypoints import entry_points
-
 xr = pytest.importorskip("xarray")
 h5netcdf = pytest.importorskip("h5netcdf")
+pytestmark = pytest.mark.usefixtures("installed_engine")
 RNG = np.random.default_rng(5)
 TIMES = np.datetime64("2001-01-01", "ns") + np.arange(48) * np.timedelta64(1, "h")
 PACKED: dict[str, Any] = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 280.0}
 FILL = {"_FillValue": -32767}
 KEYS = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar", "_Encoding")
-
-
-@pytest.fixture(autouse=True)
-def _installed(tmp_path: Path) -> Iterator[None]:
-    importlib.import_module("bloscpack.integrations.xarray")
-    with entry_points(tmp_path / "site"):
-        yield
 
 
 def weather() -> Any:
@@ -165,6 +155,7 @@ LOST: dict[str, tuple[Any, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:saving variable item")  # by older xarray
 @pytest.mark.parametrize("case", LOST)
 @pytest.mark.parametrize("is_lazy", [False, True])
 def test_items_that_would_change_are_refused(case: str, is_lazy: bool, tmp_path: Path) -> None:
