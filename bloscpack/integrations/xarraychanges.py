@@ -5,6 +5,7 @@ was. `dataset_of` opens the file as xarray does, so that variables are compared 
 they are encoded as those of the file are.
 """
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -172,7 +173,14 @@ def append(path: str | os.PathLike[str], data: Any, dim: str | None = None) -> N
         if not new.sizes[dim]:
             return
         # The labels of an array are those of all arrays before any of them grows.
-        labels = [_grown_coords(file, name, axis, new) for name, _, _, axis in growing]
+        known_coords: dict[str, dict[str, Any]] = {}
+        labels = []
+        for name, array, known, axis in growing:
+            group, dims = name[: name.rfind("/") + 1], [*known.sizes.items()]
+            same = json.dumps([group, dims, axis, _entries(array)])  # most arrays share them
+            if same not in known_coords:
+                known_coords[same] = _grown_coords(file, name, axis, new)
+            labels.append(known_coords[same])
         for (name, array, known, axis), coords in zip(growing, labels, strict=True):
             added = new.variables[file.variables[name]].transpose(*known.dims)
             _grow(file.variables[name], array, axis, known, added)
@@ -386,7 +394,7 @@ def _grown_coords(file: _Target, name: str, axis: int, new: xr.Dataset) -> dict[
 
 def _grow(name: str, array: Array, axis: int, like: xr.Variable, added: xr.Variable) -> None:
     """Append items to an array along an axis, a part at a time."""
-    if added.chunks is None:
+    if not is_dask_array(added.data):
         step = max(_PART_NBYTES * added.shape[axis] // max(added.nbytes, 1), 1)
         stops = [*range(step, added.shape[axis], step), added.shape[axis]]
     else:
