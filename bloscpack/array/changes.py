@@ -141,6 +141,7 @@ class ArrayChanges(WritableArray):
 
     def _values(self, value: Any, dtype: "np.dtype[Any]") -> AnyArray:
         """Return `value` as an array of `dtype`, rounded as the file is."""
+        value = self._without_mask(value)
         is_text = isinstance(value, str | bytes)
         if not hasattr(value, "dtype") and (dtype.names or is_text):
             given = np.asarray(value, None if is_text else dtype)

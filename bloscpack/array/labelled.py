@@ -8,6 +8,9 @@ from ..parallel.imports import importing
 from .arraylike import is_data_array, is_dataset
 from .axislabels import DECODED, OURS, UNLIMITED, Store, as_json, pack_labels
 
+# Values of a coordinate that are more than 1 MiB of attrs.
+_MANY_VALUES = 50_000
+
 
 def unlabelled(value: Any, store: Store | None = None) -> tuple[Any, dict[str, Any]]:
     """Return the array of a DataArray, or another value, and JSON values of its labels and attrs.
@@ -32,6 +35,15 @@ def unlabelled(value: Any, store: Store | None = None) -> tuple[Any, dict[str, A
         dims, data, attrs = stored_variable(value.name, value.variable)
         coords = stored_coords(value, value.coords)
         packed = pack_labels(value.name, dims, data.shape, coords, attrs, store)
+        for key, coord in coords.items():
+            is_list = isinstance(packed["coords"][key].get("data"), list)
+            if store is None and is_list and coord.data.size > _MANY_VALUES:
+                notice(
+                    "the %d values of coordinate %.80r are text in the attrs, which each opening "
+                    "reads; save x.to_dataset(name=...), whose coordinates are arrays",
+                    coord.data.size,
+                    key,
+                )
         return data, packed
     if is_dataset(value):
         attrs = dict(as_json("attrs", dict(value.attrs)))

@@ -21,8 +21,9 @@ from ..format.header import FEATURE_ARRAY_CHUNKS
 from ..format.metadata import encode_values, json_values
 from ..format.rounding import Rounding
 from ..notice import notice, warn_unclosed
+from ..parallel.imports import importing
 from ..types import AnyArray
-from .arraylike import as_array, is_data_array
+from .arraylike import as_array, filled, is_data_array
 from .arraymetadata import Description, stored_view
 from .dtype import cast_exactly
 from .layout import item_encoder
@@ -248,6 +249,7 @@ class WritableArray(ABC):
                 "rows have no labels, and coordinates along them would be too short: close the "
                 "file and use bloscpack.append(path, x), or append x.to_numpy()"
             )
+        rows = self._without_mask(rows)
         # One string may be a row, although `as_array` refuses strings.
         given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
         if given.dtype != self.dtype:
@@ -263,6 +265,28 @@ class WritableArray(ABC):
                 )
         stored = np.ascontiguousarray(given.T if fortran else given)
         return stored_view(stored, False).toreadonly()
+
+    def _without_mask(self, values: Any) -> Any:
+        """Return a masked array with the fill value of the file; other values as they are."""
+        if not np.ma.is_masked(values) or "_FillValue" not in self.attrs:
+            return values
+        with importing:  # on use: few values have a mask
+            from .axislabels import DECODED
+
+        fill = self.attrs["_FillValue"]
+        if self.attrs.get(DECODED) is True:  # it has no effect
+            return values
+        if values is np.ma.masked:
+            values = np.ma.masked_array(np.zeros((), self.dtype), mask=True)
+        if values.dtype != self.dtype:
+            raise TypeError(
+                f"the array has masked items and dtype {values.dtype}, the file {self.dtype}: use "
+                "x.astype, so that its fill value is compared with the items as they are stored"
+            )
+        if self._rounding is not None and fill == fill:
+            raise ValueError("items may be rounded to the fill value of the file: use x.filled")
+        is_text = self.dtype.kind == "S" and isinstance(fill, str)  # JSON has no bytes
+        return filled(values, fill.encode() if is_text else fill)[0]
 
     def _cast(self, given: AnyArray, *, is_array: bool) -> AnyArray:
         exact = cast_exactly(given, self.dtype)

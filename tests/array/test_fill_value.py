@@ -102,3 +102,49 @@ def test_what_would_change_the_meaning_is_refused(case: str, tmp_path: Path) -> 
     with pytest.raises(kind, match=message):
         bp.save(tmp_path / "a.blp", items, **options)
     assert not (tmp_path / "a.blp").exists()
+
+
+@pytest.mark.parametrize("mode", ["a", "r+"])
+@pytest.mark.parametrize("case", GOOD)
+def test_masked_rows_have_the_fill_value_of_the_file(case: str, mode: Any, tmp_path: Path) -> None:
+    items, fill, _ = GOOD[case]
+    masked = np.ma.masked_array(items, np.broadcast_to(MASK, items.shape))
+    if items.ndim > 1:
+        masked = masked.T.copy()
+    bp.save(tmp_path / "a.blp", masked, fill_value=fill)
+    whole = bp.load(tmp_path / "a.blp")
+    with bp.open(tmp_path / "a.blp", mode) as array:
+        array.append(masked)
+    twice = np.concatenate([whole, whole]).astype(whole.dtype)
+    assert bp.load(tmp_path / "a.blp").tobytes() == twice.tobytes()
+
+
+def test_masked_items_are_assigned_with_the_fill_value(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(6, dtype="i2"), attrs={"_FillValue": -9})
+    with bp.open(tmp_path / "a.blp", "r+") as array:
+        array[2:4] = np.ma.masked_equal(np.array([7, 8], "i2"), 8)
+        array[5] = np.ma.masked
+        for given, message in (
+            (np.ma.masked_array(np.array([-9, 8], "i2"), [False, True]), "not masked is equal"),
+            (np.ma.masked_equal([7, 8], 8), "int64, the file int16"),
+        ):
+            with pytest.raises((TypeError, ValueError), match=message):
+                array[:2] = given
+            with pytest.raises((TypeError, ValueError), match=message):
+                array.append(given)
+    assert bp.load(tmp_path / "a.blp").tolist() == [0, 1, 7, -9, 4, -9]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({}, "mask is not stored"), ({"keepbits": 4, "attrs": {"_FillValue": 9.0}}, "rounded")],
+)
+def test_a_file_that_cannot_mark_masked_rows(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(6.0), **options)
+    with bp.open(tmp_path / "a.blp", "a") as array:
+        with pytest.raises((TypeError, ValueError), match=message):
+            array.append(np.ma.masked_equal([7.0, 8.0], 8))
+        array.append([1.0])
+    assert len(bp.load(tmp_path / "a.blp")) == 7

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.exceptions import BloscpackWarning
 
 xr = pytest.importorskip("xarray")
 da = pytest.importorskip("dask.array")
@@ -66,6 +67,16 @@ def test_a_data_array_is_read_back_with_its_labels(
         for name, coord in given.coords.items():
             assert found.coords[name].dtype == coord.dtype
     assert np.array_equal(bp.load(tmp_path / "x.blp"), given.to_numpy())
+
+
+def test_long_coordinates_of_one_array_are_noticed(tmp_path: Path) -> None:
+    times = TIMES[0] + np.cumsum(np.arange(60_000) % 7 + 1).astype("m8[s]")
+    array = xr.DataArray(np.zeros(60_000), {"time": times}, name="heat")
+    with pytest.warns(BloscpackWarning, match="60000 values of coordinate 'time' are text"):
+        bp.save(tmp_path / "a.blp", array)
+    bp.save(tmp_path / "b.blp", array.to_dataset())
+    bp.save(tmp_path / "c.blp", array.assign_coords(time=np.arange(60_000) * 0.5))  # evenly spaced
+    assert 5 * (tmp_path / "b.blp").stat().st_size < (tmp_path / "a.blp").stat().st_size
 
 
 def test_rounded_floats(engine: Any, tmp_path: Path) -> None:
