@@ -88,8 +88,8 @@ def save(
     stats : bool, default False
         Store statistics of each chunk for `Array.stats`, `Array.min`, `Array.max` and
         `Array.chunks_where`: 32 bytes, which bloscpack 0.16 ignores. For integers, floats of at
-        most 64 bits, bool and times. Rows that are appended have them, too; a file that is changed
-        by ``open(path, "r+")`` loses them.
+        most 64 bits, bool and times. Appending and changes by ``open(path, "r+")`` keep them up to
+        date.
     like : Array, optional
         Open array whose settings are taken for all options that are not given: its chunks, access,
         codec, shuffle, checksum, attrs, keepbits and stats. Files do not record a level of
@@ -122,7 +122,7 @@ def save(
     ValueError, TypeError
         A parameter is out of range, `attrs` contradict `keepbits`, items of xarray would not be
         read back with their encoding, an item is equal to `fill_value`, or `stats` are for items
-        that have none, or for a `changeable` file.
+        that have none.
     FileExistsError
         The file exists, and `overwrite` is False.
     OSError
@@ -156,8 +156,6 @@ def save(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    if changeable and options.get("stats"):
-        raise ValueError("a changeable file has no statistics: stats=True is for one that is not")
     if fill_value is not None:
         array, options = _without_mask(array, fill_value, options, like)
     if is_dataset(array) or is_table(array):

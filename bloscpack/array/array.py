@@ -507,8 +507,9 @@ class Array(StoredArray):
         of the dtype of the array, ``nan`` (the number of NaN or NaT, which count for nothing else)
         and ``sum`` (int64, uint64 or float64; of integers modulo 2^64).
 
-        None if the file has none, if this handle is open for appending or changes, or if a writer
-        has appended to the file since it was opened. Raises FormatError if they are damaged.
+        They include changes that are not written yet. None if the file has none, if this handle is
+        open for appending (mode "a"), or if a writer has appended to a file of version 3 since it
+        was opened. Raises FormatError if they are damaged.
         """
         with importing:  # on use: few programs ask for them
             from .statistics import chunk_statistics

@@ -23,13 +23,13 @@ from ..container.reader import Container
 from ..container.writer import Chunking
 from ..exceptions import FormatError, UnsupportedError
 from ..format.chunkgrid import ChunkGrid
-from ..format.codec import encode
+from ..format.codec import encode_measured
 from ..format.header import UNKNOWN
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.protocol import closed_on_error
 from ..types import AnyArray
 from .arraylike import as_array
-from .arraymetadata import describe_content
+from .arraymetadata import describe_content, statistics_type
 from .chunkpieces import GridPieces, Piece, cross, pieces, runs
 from .gather import Names, field_names, strided
 from .selection import Sides, parse_selection
@@ -63,7 +63,10 @@ class ArrayChanges(WritableArray):
         self._lock = file.log.lock
         self._nthreads = resolve_nthreads(nthreads, ALL_THREADS)
         items = self._item_encoder(container.header.features, self.shape)
-        self._params = replace(params, rounding=self._rounding, items=items)
+        statistics = None
+        if container.stored.has_statistics:
+            statistics = statistics_type().stored(self.dtype, self._chunk_size)
+        self._params = replace(params, rounding=self._rounding, items=items, statistics=statistics)
         self._header = container.header
         self._is_changed = False
         # Decoded chunks that have changed, by index, and their size.
@@ -363,24 +366,28 @@ class ArrayChanges(WritableArray):
             return
         nbytes = sum(array._held_nbytes for array in arrays)
         chunks = map_ordered(_encode, held, resolve_nthreads(nthreads, nbytes))
+        records: list[bytes] = []
+
+        def stored() -> Iterator[bytes]:
+            for (array, _), (chunk, record) in zip(held, chunks, strict=True):
+                records.append(record)
+                yield chunk + array._header.checksum.digest(chunk)
+
         log, _ = held[0][0]._changing.begin()
-        added = log.add_all(
-            chunk + array._header.checksum.digest(chunk)
-            for (array, _), chunk in zip(held, chunks, strict=True)
-        )
-        for (array, index), row in zip(held, added, strict=True):
-            array._changing.begin()[1].replace(index, row, log)
+        for number, row in enumerate(log.add_all(stored())):
+            array, index = held[number]
+            array._changing.begin()[1].set(index, row, records[number], log)
         for array in arrays:
             array._held.clear()
             array._held_nbytes = 0
 
-    def encode(self, index: int) -> bytes:
-        """Return a chunk that is held, compressed."""
+    def encode(self, index: int) -> tuple[bytes, bytes]:
+        """Return a chunk that is held, compressed, and its statistics."""
         content = self._held[index]
         view = memoryview(content)
         if self._grid is not None and content:
             view = view.cast("B", (*self._grid.lengths(index), self.dtype.itemsize))
-        return encode(view, self._params)
+        return encode_measured(view, self._params)
 
     # State.
 
@@ -428,7 +435,7 @@ class ArrayChanges(WritableArray):
         self._changing.close()
 
 
-def _encode(held: tuple[ArrayChanges, int]) -> bytes:
+def _encode(held: tuple[ArrayChanges, int]) -> tuple[bytes, bytes]:
     array, index = held
     return array.encode(index)
 

@@ -453,7 +453,7 @@ def plan_content(
             metadata["access"] = hint  # for rows that are appended
     level = default_clevel(codec) if settings.clevel is None else settings.clevel
     filter_ = _shuffle_for(settings.shuffle, typesize)
-    statistics = statistics_type().of(dtype, rounding) if settings.stats else None
+    statistics = statistics_type().of(dtype) if settings.stats else None
     params = CodecParams(
         codec, level, filter_, typesize, rounding=rounding, items=items, statistics=statistics
     )

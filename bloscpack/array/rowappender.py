@@ -91,7 +91,7 @@ class RowAppender(WritableArray):
         features = appender.growth.header.features
         statistics = None
         if appender.growth.has_statistics:
-            statistics = statistics_type().stored(self.dtype, appender.chunk_size, self._rounding)
+            statistics = statistics_type().stored(self.dtype, appender.chunk_size)
         appender.encode_with(self._rounding, self._item_encoder(features, shape), statistics)
 
     @classmethod

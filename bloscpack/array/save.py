@@ -5,7 +5,6 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..container.front import trailer_with_statistics
 from ..container.writer import DEFAULT_CODEC, default_shuffle
 from ..exceptions import FileChangedError
 from ..format.codec import CODECS
@@ -75,7 +74,7 @@ def _settings_of(array: Array) -> Settings:
         array.checksum,
         _attrs_of(array) or None,
         metadata.get("keepbits"),
-        trailer_with_statistics(container.front, container.source) is not None,
+        container.stored.has_statistics,
     )
 
 

@@ -1,7 +1,7 @@
 """Statistics of the chunks of an array: least and greatest item, number of NaN, sum.
 
-They are in the trailer of a file that was saved with ``stats=True``. Without them, the extremes are
-found by reading the chunks one after the other.
+They are in a file that was saved with ``stats=True``. Without them, the extremes are found by
+reading the chunks one after the other.
 """
 
 import operator
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..container.front import read_statistics, trailer_with_statistics
 from ..container.reader import Container
 from ..exceptions import FormatError
 from ..types import AnyArray, IntArray
@@ -31,22 +30,23 @@ _COMPARISONS = {
 def chunk_statistics(container: Container, described: Description) -> AnyArray | None:
     """Return a record for each chunk in the order of the file.
 
-    None if the file has none, or a writer has replaced them since it was opened.
+    None if the file has none, or if rows were appended to it since it was opened. Those of chunks
+    that a writer has in memory are computed.
 
     Raises
     ------
     FormatError
         They are damaged, or cannot be those of such an array.
     """
-    source = container.source
-    trailer = trailer_with_statistics(container.front, source)
-    if trailer is None:
+    source, chunks = container.source, container.stored
+    if not chunks.has_statistics:
         return None
     statistics = statistics_type().stored(described[0], container.chunk_size)
+    held = {index: statistics.record(content) for index, content in chunks.held.items()}
     try:
-        stored = read_statistics(trailer, source)
+        stored = chunks.read_statistics(held)
     except FormatError:
-        if source.is_live and source.is_changed():
+        if container.front.commit is None and source.is_live and source.is_changed():
             return None
         raise
     return statistics.unpack(stored, _counts(container) // described[0].itemsize)

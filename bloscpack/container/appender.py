@@ -21,7 +21,7 @@ from ..format.codec import (
     ChunkHeader,
     CodecParams,
     ItemEncoder,
-    encode,
+    encode_measured,
 )
 from ..format.header import Header
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
@@ -266,8 +266,7 @@ class Appender:
         self._waiting = []
 
     def _encode(self, content: BytesLike) -> Encoded:
-        measured = self._params.measured(content)
-        chunk = encode(content, self._params)
+        chunk, measured = encode_measured(content, self._params)
         nbytes = memoryview(content).nbytes
         return Encoded(nbytes, chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk), measured)
 

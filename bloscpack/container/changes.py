@@ -31,6 +31,7 @@ from ..format.log import (
     log_header,
     pack_group,
 )
+from ..format.trailer import STATISTICS_SIZE
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource
 from ..storage.protocol import closed_on_error, errors_at
@@ -38,7 +39,7 @@ from ..storage.update import UpdateFile, forked_error
 from ..types import BytesLike
 from .front import Front, Verify
 from .log import arrays_of, front_of, read_commit, read_extent, read_groups, read_node, split_chunk
-from .logwriter import ChangingTree, LogWriter
+from .logwriter import ChangingChunks, ChangingStatistics, ChangingTree, LogWriter
 from .members import LOG_ARCHIVE, Members, label_of, read_attrs, read_members
 from .reader import Container
 from .writer import new_section
@@ -251,13 +252,13 @@ class ChangingLog:
         if self._log is None:
             return Container.open(self._file if self._before is None else self._before.open(name))
         node, file = self.node(name), self._log.file
-        return self.reading(name, node, ChangingTree(file, node.chunks, "log"))
+        return self.reading(name, node, ChangingChunks(file, node))
 
     def reading(
         self,
         name: str,
         node: Node,
-        rows: ChangingTree,
+        rows: ChangingChunks,
         held: Mapping[int, BytesLike] | None = None,
         verify: Verify = True,
     ) -> Container:
@@ -268,7 +269,7 @@ class ChangingLog:
         if self.is_archive:
             source.name = label_of(self._file, name)
             source.node = commit, node, False
-        front = front_of(source, commit, node, rows, held=held)
+        front = front_of(source, commit, node, rows, held=held, statistics=rows.statistics)
         return Container(front, source, verify=verify)
 
     def put(self, name: str, container: Container) -> None:
@@ -387,18 +388,18 @@ class ChangingFile:
     def reopen(self) -> None:
         """Return to the state of the file."""
         self.container = self.log.read(self.name)
-        self._rows: ChangingTree | None = None
+        self._rows: ChangingChunks | None = None
 
     @property
     def is_keep_new(self) -> bool:
         """Whether a commit is needed, as the file does not say yet how many of them to keep."""
         return not self.log.is_archive and self.log.is_keep_new
 
-    def begin(self) -> tuple[LogWriter, ChangingTree]:
+    def begin(self) -> tuple[LogWriter, ChangingChunks]:
         """Return the log, which another file becomes, and the rows of the chunks."""
         log = self.log.begin()
         if self._rows is None:
-            self._rows = ChangingTree(log.file, self.log.node(self.name).chunks, "log")
+            self._rows = ChangingChunks(log.file, self.log.node(self.name))
         return log, self._rows
 
     def read_chunk(self, index: int, nbytes: int) -> bytes:
@@ -427,7 +428,7 @@ class ChangingFile:
         An archive is committed as a whole, by `ChangingLog.commit`.
         """
         log, rows = self.begin()
-        self.log.set_node(self.name, Node(self.name, front, rows.write(log)))
+        self.log.set_node(self.name, rows.write_node(self.name, front, log))
         if not self.log.is_archive:
             self.log.commit()
 
@@ -470,6 +471,12 @@ def _copied(log: LogWriter, name: str, container: Container) -> Node:
     rows = ChangingTree(log.file, None, "log")
     for index, row in enumerate(log.add_all(map(b"".join, container.iter_stored()))):
         rows.replace(index, row, log)
+    statistics = ChangingStatistics(log.file, NO_TREE, 0)
+    if container.stored.has_statistics:
+        stored = container.stored.read_statistics({})
+        for index in range(front.nchunks):
+            start = STATISTICS_SIZE * index
+            statistics.replace(index, stored[start : start + STATISTICS_SIZE])
     size = UNKNOWN if front.grid is not None else front.chunk_size
     packed = pack_front(
         front.header._replace(chunk_size=size),
@@ -477,7 +484,7 @@ def _copied(log: LogWriter, name: str, container: Container) -> Node:
         nchunks=front.nchunks,
         last_chunk=front.chunk_nbytes(front.nchunks - 1),
     )
-    return Node(name, packed, rows.write(log))
+    return Node(name, packed, rows.write(log), statistics.write(log))
 
 
 def _check_division(front: Front) -> None:

@@ -4,7 +4,7 @@ A chunk is first read at its offset in the offset table. If the bytes there do n
 it is read where the chunks before it end (`chunktable.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -27,10 +27,19 @@ from ..format.codec import (
     new_bytes,
 )
 from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY
+from ..format.trailer import STATISTICS_SIZE, Trailer
 from ..storage.protocol import ByteSource, Extent, errors_at
 from ..storage.runs import CHUNKS, plan_runs
+from ..types import BytesLike
 from .chunktable import check_left
-from .front import PROBE_NBYTES, Front, Verify, later_states
+from .front import (
+    PROBE_NBYTES,
+    Front,
+    Verify,
+    later_states,
+    read_statistics,
+    trailer_with_statistics,
+)
 
 # Largest number of chunk headers of a remote file that are followed, one request each, if its table
 # cannot be used.
@@ -248,6 +257,36 @@ class StoredChunks:
             if not self.front.header.offsets or self.front.nchunks == 0:
                 raise FormatError("the file has no offset table", field="offsets")
             return self._table.entries()
+
+    @property
+    def held(self) -> Mapping[int, BytesLike]:
+        """Decoded chunks that a writer has in memory, by index."""
+        return {}
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the file has the statistics of each chunk."""
+        return trailer_with_statistics(self.front, self.source) is not None
+
+    def read_statistics(self, held: Mapping[int, bytes]) -> bytes:
+        """Return the stored statistics of all chunks, with those of all chunks in `self.held`.
+
+        Raises
+        ------
+        FormatError
+            They are damaged or missing.
+        """
+        return read_statistics(self._statistics_trailer(), self.source)
+
+    def offset_of_statistics(self, index: int) -> int:
+        """Return the offset of the stored statistics of a chunk; raises as `read_statistics`."""
+        return self._statistics_trailer().statistics_extent()[0] + STATISTICS_SIZE * index
+
+    def _statistics_trailer(self) -> Trailer:
+        trailer = trailer_with_statistics(self.front, self.source)
+        if trailer is None:
+            raise FormatError("the file has no statistics of its chunks", field="statistics")
+        return trailer
 
     def check_end(self) -> None:
         """Check that the last chunk is not followed by a chunk that the header does not count.

@@ -40,7 +40,9 @@ def write_compact(container: Container, sink: ByteSink, progress: Progress | Non
         sink.write(checksum.digest(chunk.data))
         if progress is not None:
             progress(container.chunk_start(index) + chunk.header.nbytes, container.nbytes)
-    for part in pack_trailer(head, offsets, bytes(digests), end):
+    chunks = container.stored
+    statistics = chunks.read_statistics({}) if chunks.has_statistics else b""
+    for part in pack_trailer(head, offsets, bytes(digests), end, statistics):
         sink.write(part)
 
 

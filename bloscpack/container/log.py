@@ -8,7 +8,7 @@ an older commit finds its own content or an error, never other content.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xxhash import xxh3_64_digest
 
@@ -25,6 +25,7 @@ from ..format.log import (
     COMMIT_SIZE,
     COPIES,
     DATA_OFFSET,
+    LEAF_RECORDS,
     PAGE_ROWS,
     ROW_SIZE,
     SLOTS,
@@ -38,6 +39,7 @@ from ..format.log import (
     unpack_rows,
 )
 from ..format.metadata import stored_data
+from ..format.trailer import STATISTICS_SIZE
 from ..notice import notice
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
@@ -289,6 +291,54 @@ class RowTree:
         yield from self.rows()
 
 
+class LogStatistics:
+    """Statistics of the chunks of an array of a log; each leaf has those of `LEAF_RECORDS` chunks.
+
+    `count` is the number of chunks.
+    """
+
+    def __init__(self, source: ByteSource, tree: Tree, end: int, count: int) -> None:
+        self.rows = RowTree(source, tree, end, "log: statistics")
+        self.count = count
+
+    def leaf(self, number: int) -> BytesLike:
+        """Return the records of a leaf.
+
+        Raises
+        ------
+        FormatError
+            It is damaged, or has another number of records.
+        """
+        rows = self.rows
+        nleaves = -(-self.count // LEAF_RECORDS)
+        if rows.nleaves != nleaves:
+            raise FormatError(
+                f"log: statistics in {rows.nleaves} extents, those of {self.count} chunks are in "
+                f"{nleaves}"
+            )
+        row = rows.row(number)
+        nbytes = STATISTICS_SIZE * min(LEAF_RECORDS, self.count - LEAF_RECORDS * number)
+        if row.nbytes != nbytes:
+            raise FormatError(
+                f"log: statistics of {row.nbytes} bytes, those of these chunks have {nbytes}"
+            )
+        return read_extent(rows.source, row, "log: statistics", rows.end)
+
+    def offset(self, index: int) -> int:
+        """Return the offset of the record of a chunk."""
+        number, at = divmod(index, LEAF_RECORDS)
+        return self.rows.row(number).offset + STATISTICS_SIZE * at
+
+    def read(self, held: Mapping[int, bytes]) -> bytes:
+        """Return the records of all chunks; `held` has those of chunks in memory.
+
+        Raises as `leaf` does.
+        """
+        leaves = range(-(-self.count // LEAF_RECORDS))
+        groups = prefetched(self.rows.source, leaves, lambda number: self.rows.row(number)[:2])
+        return b"".join(self.leaf(number) for group in groups for number in group)
+
+
 class LogTable:
     """Chunk table of an array of a log.
 
@@ -304,6 +354,8 @@ class LogTable:
         Whether no writer can use the space of this state again while it is open.
     held : mapping of int to bytes-like
         Decoded chunks that a writer has in memory, by index, in place of those in the file.
+    statistics : LogStatistics or None
+        Statistics of its chunks, if it has them.
     """
 
     def __init__(
@@ -314,8 +366,10 @@ class LogTable:
         *,
         is_held: bool,
         held: Mapping[int, BytesLike] | None = None,
+        statistics: LogStatistics | None = None,
     ) -> None:
         self.held = {} if held is None else held
+        self.statistics = statistics
         self.commit = commit
         self.node = node
         self.rows = rows
@@ -521,7 +575,7 @@ def _intact_nodes(
 def extents_of(source: ByteSource, commit: Commit, *, chunks: bool = True) -> Iterator[Row]:
     """Yield the rows of all extents that a commit uses, those of pages and groups unread.
 
-    Without `chunks`, only those of pages and groups.
+    Without `chunks`, only those of groups and of the pages above groups and chunks.
 
     Raises
     ------
@@ -536,6 +590,7 @@ def extents_of(source: ByteSource, commit: Commit, *, chunks: bool = True) -> It
             yield from tree.pages()
             if chunks:
                 yield from tree.rows()
+                yield from RowTree(source, node.statistics, commit.end, "log: statistics").extents()
 
 
 def only_in(source: ByteSource, before: Commit, after: Commit) -> set[Row]:
@@ -553,10 +608,11 @@ def only_in(source: ByteSource, before: Commit, after: Commit) -> set[Row]:
     found, *groups = _differences(source, ([before.groups], [after.groups]), end)
     old, new = (
         [
-            node.chunks
+            tree
             for row in rows
             for node in read_group(source, row, commit)
-            if node.chunks.nleaves
+            for tree in (node.chunks, node.statistics)
+            if tree.nleaves
         ]
         for rows, commit in zip(groups, (before, after), strict=True)
     )
@@ -595,10 +651,12 @@ def front_of(
     *,
     is_held: bool = False,
     held: Mapping[int, BytesLike] | None = None,
+    statistics: LogStatistics | None = None,
 ) -> Front:
     """Return the front of an array of a log.
 
-    `rows` are those of its chunks, if they are open; `is_held` and `held` are as in `LogTable`.
+    `rows` and `statistics` are those of its chunks, if they are open. `is_held` and `held` are as
+    in `LogTable`.
 
     Raises
     ------
@@ -627,12 +685,15 @@ def front_of(
     if min(chunk_size, header.last_chunk) < 0 or nbytes >= 2**63:
         raise FormatError(f"header: chunks of {chunk_size} and {header.last_chunk} bytes")
     rows = rows or RowTree(source, node.chunks, commit.end, "log")
+    if statistics is None and node.statistics.nleaves:
+        statistics = LogStatistics(source, node.statistics, commit.end, header.nchunks)
+    table: Any = LogTable(commit, node, rows, is_held=is_held, held=held, statistics=statistics)
     return Front(
         head=node.front[: header.size],
         header=header,
         metadata_header=meta,
         stored_metadata=data,
-        table=LogTable(commit, node, rows, is_held=is_held, held=held),  # type: ignore[arg-type]
+        table=table,
         table_offset=position,
         data_offset=DATA_OFFSET,
         nchunks=header.nchunks,

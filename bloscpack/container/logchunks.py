@@ -1,17 +1,19 @@
 """Stored chunks of an array of a log: each is checked by the digest of its row."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..exceptions import (
     BloscpackError,
     ChecksumMismatch,
     FileChangedError,
+    FormatError,
 )
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from ..storage.protocol import Extent
+from ..types import BytesLike
 from .chunk import StoredChunk, StoredChunks, digest_error
 from .chunktable import check_left
-from .log import LogTable, read_commit, read_extent, split_chunk
+from .log import LogStatistics, LogTable, read_commit, read_extent, split_chunk
 
 
 class LogChunks(StoredChunks):
@@ -57,6 +59,34 @@ class LogChunks(StoredChunks):
         """Return the offsets of all chunks after a check of all pages."""
         return tuple(row.offset for row in self._table.rows.rows())
 
+    @property
+    def held(self) -> Mapping[int, BytesLike]:
+        """Decoded chunks that a writer has in memory, by index."""
+        return self._table.held
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the array has the statistics of each chunk."""
+        return self._table.statistics is not None
+
+    def read_statistics(self, held: Mapping[int, bytes]) -> bytes:
+        """Return the stored statistics of all chunks; see `StoredChunks.read_statistics`."""
+        statistics = self._statistics()
+        try:
+            return statistics.read(held)
+        except BloscpackError as err:
+            self._check_commit("the array", err)
+            raise
+
+    def offset_of_statistics(self, index: int) -> int:
+        """Return the offset of the stored statistics of a chunk."""
+        return self._statistics().offset(index)
+
+    def _statistics(self) -> LogStatistics:
+        if self._table.statistics is None:
+            raise FormatError("the array has no statistics of its chunks", field="statistics")
+        return self._table.statistics
+
     def check_end(self) -> None:
         """Do nothing: the commit says how many chunks there are."""
 
@@ -77,13 +107,7 @@ class LogChunks(StoredChunks):
         except BloscpackError as err:
             if isinstance(err, ChecksumMismatch):
                 err.index = index
-            err.at(path=self.source.name)
-            later = self._later_commit()
-            if later is not None:
-                raise FileChangedError(
-                    f"chunk {index} of commit {self._table.commit.sequence} is gone, as the file "
-                    f"is at commit {later}: call refresh, or open it again"
-                ).at(path=self.source.name) from err
+            self._check_commit(f"chunk {index}", err)
             raise
 
     def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
@@ -100,13 +124,18 @@ class LogChunks(StoredChunks):
         nbytes = self.front.chunk_nbytes(index)
         return row.offset, *split_chunk(stored, digest_nbytes, nbytes, row.offset, what)
 
-    def _later_commit(self) -> int | None:
-        """Return the number of a later commit, if it may have used the space of a chunk."""
+    def _check_commit(self, what: str, err: BloscpackError) -> None:
+        """Raise FileChangedError if a later commit may have used the space of what has an error."""
+        err.at(path=self.source.name)
         try:
             commit = read_commit(self.source)
         except BloscpackError:
-            return None
-        return commit.sequence if commit.oldest > self._table.commit.sequence else None
+            return
+        if commit.oldest > self._table.commit.sequence:
+            raise FileChangedError(
+                f"{what} of commit {self._table.commit.sequence} is gone, as the file is at commit "
+                f"{commit.sequence}: call refresh, or open it again"
+            ).at(path=self.source.name) from err
 
     def compare_trailer(self, index: int, stored: StoredChunk) -> None:
         """Compare the checksum behind chunk `index`, which reading does not need."""

@@ -5,7 +5,7 @@ no reader has an older commit open. The map of free space is made when there is 
 everything that is in use. Until then, extents are added at the end.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from time import time_ns
 
@@ -15,21 +15,24 @@ from ..exceptions import FormatError
 from ..format.log import (
     COPIES,
     DATA_OFFSET,
+    LEAF_RECORDS,
     NO_ROW,
     NO_TREE,
     PAGE_ROWS,
     SLOTS,
     Commit,
+    Node,
     Row,
     Tree,
     depth_of,
     pack_copies,
 )
+from ..format.trailer import STATISTICS_SIZE
 from ..storage.protocol import ByteSource
 from ..storage.update import UpdateFile
 from ..types import BytesLike
 from .freespace import FreeSpace
-from .log import RowTree, extents_of, history_of, only_in
+from .log import LogStatistics, RowTree, extents_of, history_of, only_in
 
 # Extents are written together up to this size.
 _RUN_NBYTES = 1 << 20
@@ -340,3 +343,114 @@ class ChangingTree(RowTree):
             gone = {number for number in touched if number < old_count}
             for number in gone | set(range(count, old_count)):
                 log.drop(self._row(level, number))
+
+
+class ChangingStatistics(LogStatistics):
+    """Statistics of chunks that change: the changes are in memory until `write`.
+
+    Those of chunks that are added, or that `move` has no source for, must be set with `replace`.
+    """
+
+    rows: ChangingTree
+
+    def __init__(self, source: ByteSource, tree: Tree, count: int) -> None:
+        super().__init__(source, tree, _NO_END, count)
+        self.rows = ChangingTree(source, tree, "log: statistics")
+        self._set_written(count)
+
+    def _set_written(self, count: int) -> None:
+        """Note that `count` records are in the file, and no others."""
+        self.count = self._new_count = count
+        self._nkept = count  # those from here on have changed
+        self._changed: dict[int, bytes] = {}
+        self._leaf: tuple[int, BytesLike] = -1, b""
+
+    def record(self, index: int) -> bytes:
+        """Return the record of a chunk as changed; raises as `leaf` does."""
+        if index in self._changed or index >= self._nkept:
+            return self._changed[index]
+        number, at = divmod(index, LEAF_RECORDS)
+        if self._leaf[0] != number:
+            self._leaf = number, self.leaf(number)
+        return bytes(self._leaf[1][STATISTICS_SIZE * at : STATISTICS_SIZE * (at + 1)])
+
+    def read(self, held: Mapping[int, bytes]) -> bytes:
+        """Return the records of all chunks, also of those `held` in memory."""
+        count = max(self._new_count, max(held, default=-1) + 1)
+        return b"".join(held.get(index) or self.record(index) for index in range(count))
+
+    def replace(self, index: int, record: bytes) -> None:
+        """Set the record of a chunk, or add one after the others."""
+        self._changed[index] = record
+        self._new_count = max(self._new_count, index + 1)
+
+    def cut(self, count: int) -> None:
+        """Remove all records from `count` on."""
+        self._changed = {index: self._changed[index] for index in self._changed if index < count}
+        self._nkept = min(self._nkept, count)
+        self._new_count = count
+
+    def move(self, sources: dict[int, int], first: int, count: int) -> None:
+        """Give records from `first` on other numbers, as `ChangingTree.move` does with rows."""
+        moved = {index: self.record(source) for index, source in sources.items()}
+        self.cut(first)
+        self._changed |= moved
+        self._new_count = count
+
+    def write(self, log: LogWriter) -> Tree:
+        """Write all leaves that change and the pages above them; return the new root."""
+        count = self._new_count
+        touched = {index // LEAF_RECORDS for index in self._changed}
+        if count != self.count:  # the last leaf of both
+            touched.add((min(count, max(self.count, 1)) - 1) // LEAF_RECORDS)
+        self.rows.cut(min(self.rows.count, -(-count // LEAF_RECORDS)), log)
+        numbers = sorted(touched)
+        for number, row in zip(numbers, log.add_all(map(self._packed, numbers)), strict=True):
+            self.rows.replace(number, row, log)
+        self._set_written(count)
+        return self.rows.write(log)
+
+    def _packed(self, number: int) -> bytes:
+        """Return the bytes of a leaf as changed."""
+        start = number * LEAF_RECORDS
+        stop = min(start + LEAF_RECORDS, self._new_count)
+        return b"".join(map(self.record, range(start, stop)))
+
+
+class ChangingChunks(ChangingTree):
+    """Rows of the chunks of an array that change, and their statistics if it has them."""
+
+    def __init__(self, source: ByteSource, node: Node) -> None:
+        super().__init__(source, node.chunks, "log")
+        self.statistics: ChangingStatistics | None = None
+        if node.statistics.nleaves:
+            self.statistics = ChangingStatistics(source, node.statistics, self.count)
+
+    def set(self, index: int, row: Row, record: bytes, log: LogWriter) -> None:
+        """Replace a chunk, or add one after the others; `record` has its statistics."""
+        self.replace(index, row, log)
+        if self.statistics is not None:
+            self.statistics.replace(index, record)
+
+    def cut(self, nleaves: int, log: LogWriter) -> None:
+        """Remove all chunks from `nleaves` on."""
+        super().cut(nleaves, log)
+        if self.statistics is not None:
+            self.statistics.cut(nleaves)
+
+    def clear(self, log: LogWriter) -> None:
+        """Drop all extents, so that nothing of the array is in use any more."""
+        super().clear(log)
+        if self.statistics is not None:
+            self.statistics.rows.clear(log)
+
+    def move(self, sources: dict[int, int], first: int, nleaves: int, log: LogWriter) -> None:
+        """Give chunks other numbers; see `ChangingTree.move`."""
+        super().move(sources, first, nleaves, log)
+        if self.statistics is not None:
+            self.statistics.move(sources, first, nleaves)
+
+    def write_node(self, name: str, front: bytes, log: LogWriter) -> Node:
+        """Write everything that changes, and return the node of the array."""
+        statistics = NO_TREE if self.statistics is None else self.statistics.write(log)
+        return Node(name, front, self.write(log), statistics)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from xxhash import xxh3_64_digest
 
 from ..format.checksum import Checksum
-from ..format.codec import CodecParams, Shuffle, encode
+from ..format.codec import CodecParams, Shuffle, encode_measured
 from ..format.header import (
     FEATURE_ARRAY_CHUNKS,
     FEATURE_GRID,
@@ -269,8 +269,7 @@ def write_chunks(
     done = 0
 
     def compress(content: BytesLike) -> tuple[int, bytes, bytes, bytes, bytes]:
-        measured = params.measured(content)
-        chunk = encode(content, params)
+        chunk, measured = encode_measured(content, params)
         strong = b"" if digests is None else xxh3_64_digest(chunk)
         return memoryview(content).nbytes, chunk, checksum.digest(chunk), strong, measured
 

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -24,9 +24,7 @@ from ..array.arraymetadata import (
 )
 from ..container.chunk import StoredChunk
 from ..container.front import (
-    read_statistics,
     recorded_head,
-    trailer_with_statistics,
     with_front,
 )
 from ..container.reader import Container
@@ -45,7 +43,6 @@ from ..format.trailer import (
     PAGE_CHUNKS,
     STATISTICS_SIZE,
     TAIL_SIZE,
-    Trailer,
     trailer_nbytes,
 )
 from ..parallel.imports import importing
@@ -203,6 +200,9 @@ class _Verification:
         table = self._verify_table(container)
         self._verify_chunks(container, table, nthreads, progress)
         commit = container.front.commit
+        if self._statistics is not None and not self._chunks:
+            stored = bytes(self._layout.statistics)
+            self._end += _compare_statistics(container, self._statistics, stored)
         if commit is None:
             self._verify_trailer(container)
         elif self._source.node is None:
@@ -229,14 +229,12 @@ class _Verification:
 
     def _find_statistics(self, container: Container) -> None:
         """Prepare to compute the statistics of the chunks, if the file has them."""
-        trailer = trailer_with_statistics(container.front, self._source)
-        if trailer is None:
+        if not container.stored.has_statistics:
             return
         try:
-            dtype = describe_content(container)[0]
-            self._statistics = statistics_type().stored(dtype, container.chunk_size)
+            self._statistics = _statistics_of(container)
         except BloscpackError as err:
-            self._end.append(damage_of(err, None, *_extent_of_statistics(trailer)))
+            self._end.append(damage_of(err))
         except ImportError:
             self._notices.append("the statistics of the chunks were not compared: no such dtype")
 
@@ -340,29 +338,11 @@ class _Verification:
                 what = f"trailer: the digests of chunks {first} to "
                 what += f"{first + nbytes // DIGEST_SIZE - 1} are damaged"
                 self._end.append(Damage(what, None, start, start + nbytes))
-        if self._statistics is not None and not self._chunks:
-            self._compare_statistics(container, trailer, self._statistics)
         if trailer.offset != end and not self._chunks:
             what = f"trailer: starts at {trailer.offset}, the last chunk ends at {end}"
             self._end.append(Damage(what, None, end, size))
         if self._end:
             self._state = "damaged"
-
-    def _compare_statistics(
-        self, container: Container, trailer: Trailer, statistics: "Statistics"
-    ) -> None:
-        """Compare the statistics in the trailer with those of the chunks."""
-        start, end = _extent_of_statistics(trailer)
-        try:
-            stored = read_statistics(trailer, container.source)
-        except FormatError:
-            self._end.append(Damage("trailer: the statistics are damaged", None, start, end))
-            return
-        wrong = statistics.first_difference(stored, bytes(self._layout.statistics))
-        if wrong is not None:
-            what = f"trailer: the statistics of chunk {wrong} are not those of its items"
-            start += STATISTICS_SIZE * wrong
-            self._end.append(Damage(what, None, start, start + STATISTICS_SIZE))
 
     def _classify_rest(self, container: Container, end: int, size: int) -> None:
         """Classify the bytes behind the last chunk: damaged trailer, stale trailer or other."""
@@ -452,14 +432,29 @@ def _check_version(source: ByteSource, commit: "Commit", seen: "set[Row]") -> It
             continue
         front = front_of(source, commit, node)
         container = Container(front, source)
+        statistics, records = None, b""
+        try:
+            if container.stored.has_statistics:
+                records = container.stored.read_statistics({})
+                with suppress(ImportError):  # the newest version has a notice of it
+                    statistics = _statistics_of(container)
+        except BloscpackError as err:
+            err.at(f"version {commit.sequence}")
+            yield damage_of(err)
         for index, row in enumerate(front.table.rows.rows()):  # type: ignore[attr-defined]
             if row in seen:
                 continue
             try:
-                _verify_chunk(container, index)
+                content = _verify_chunk(container, index)[1]
             except BloscpackError as err:
                 err.at(f"version {commit.sequence}")
                 yield damage_of(err, None, row.offset, row.end)
+                continue
+            found = records[STATISTICS_SIZE * index : STATISTICS_SIZE * (index + 1)]
+            if statistics is None:
+                continue
+            if statistics.first_difference(found, statistics.record(content)) is not None:
+                yield _wrong_statistics(container, index, f"version {commit.sequence}: ")
 
 
 class _Rows:
@@ -491,10 +486,31 @@ class _Rows:
         return min(first // self.nbytes, stop), stop
 
 
-def _extent_of_statistics(trailer: Trailer) -> tuple[int, int]:
-    """Return the start and the end of the statistics in the file."""
-    start, nbytes = trailer.statistics_extent()
-    return start, start + nbytes
+def _statistics_of(container: Container) -> "Statistics":
+    """Return the statistics of an array that has them; FormatError if its items have none."""
+    return statistics_type().stored(describe_content(container)[0], container.chunk_size)
+
+
+def _compare_statistics(
+    container: Container, statistics: "Statistics", computed: bytes
+) -> Iterator[Damage]:
+    """Yield the first difference of the statistics of all chunks from those `computed`."""
+    chunks = container.stored
+    try:
+        stored = chunks.read_statistics({})
+    except FormatError as err:
+        trailer = container.front.trailer
+        yield damage_of(err, end=None if trailer is None else sum(trailer.statistics_extent()))
+        return
+    wrong = statistics.first_difference(stored, computed)
+    if wrong is not None:
+        yield _wrong_statistics(container, wrong)
+
+
+def _wrong_statistics(container: Container, index: int, lead: str = "") -> Damage:
+    what = f"{lead}the statistics of chunk {index} are not those of its items"
+    start = container.stored.offset_of_statistics(index)
+    return Damage(what, None, start, start + STATISTICS_SIZE)
 
 
 def _verify_chunk(container: Container, index: int) -> tuple[StoredChunk, bytes]:

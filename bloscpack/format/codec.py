@@ -9,7 +9,7 @@ kernel of Blosc refuses array chunks, and only then is the version looked at: Bl
 nothing. The module of array chunks is imported when the first one occurs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache, lru_cache
 from struct import Struct
@@ -257,10 +257,6 @@ class CodecParams:
         if not 0 <= self.blocksize <= MAX_CHUNK_NBYTES:
             raise ValueError(f"blocksize must be 0 to {MAX_CHUNK_NBYTES}, not {self.blocksize!r}")
 
-    def measured(self, content: BytesLike) -> bytes:
-        """Return the stored statistics of the content of a chunk; empty in a file without them."""
-        return b"" if self.statistics is None else self.statistics.record(content)
-
 
 STREAM_NAMES = frozenset(STREAM_FORMATS.values())
 
@@ -302,6 +298,29 @@ def encode(data: BytesLike, params: CodecParams) -> bytes:
             code=chunk,
         )
     return chunk
+
+
+def encode_measured(data: BytesLike, params: CodecParams) -> tuple[bytes, bytes]:
+    """Return a chunk, and the stored statistics of its items, which are empty without them.
+
+    `data` are as for `encode`, which raises the same errors; they are rounded once for both.
+    """
+    statistics = params.statistics
+    if statistics is None:
+        return encode(data, params), b""
+    if params.rounding is not None:
+        view = memoryview(data)
+        data = memoryview(params.rounding.apply(view.cast("B")))
+        if view.shape is not None and view.ndim != 1:
+            data = data.cast("B", view.shape)
+        params = _rounded(params)
+    return encode(data, params), statistics.record(data)
+
+
+@lru_cache(maxsize=16)
+def _rounded(params: CodecParams) -> CodecParams:
+    """Return the parameters of items that are rounded already."""
+    return replace(params, rounding=None)
 
 
 def decode_into(chunk: BytesLike, out: BytesLike) -> None:

@@ -5,14 +5,15 @@
     file   = header(64) slot slot copy copy copies extent*
     slot   = commit(108)
     copies = (size(4) bytes)* pages and groups again, for recovery
-    extent = chunk digest | page | group | history
+    extent = chunk digest | page | group | history | statistics(32)*
     page   = row(20)*         rows of up to 1024 extents one level below
     group  = node*            up to 256 nodes
-    node   = 40 bytes, name, front: header and metadata section of an array or of the archive
+    node   = 40 bytes, [tree], name, front: header and metadata section of an array or an archive
     history = commit(108)*    earlier commits that can still be read
 
 A commit leads to everything that is in the file: its tree has the groups of nodes as leaves, and
-each node has a tree of chunks. A row is the offset, the size and the XXH3 of an extent of any
+each node has a tree of chunks. That of an array with statistics has another one, whose leaves have
+the records of 256 chunks each. A row is the offset, the size and the XXH3 of an extent of any
 kind. A change writes new extents where nothing is in use, then the pages and groups above them,
 syncs, and overwrites the older of two slots. So a commit is one write of 108 bytes, and a file is
 always in the state of the valid slot with the higher sequence number.
@@ -28,7 +29,7 @@ from typing import NamedTuple
 
 from xxhash import xxh3_64_digest
 
-from ..exceptions import FormatError
+from ..exceptions import FormatError, UnsupportedError
 from ..types import BytesLike
 from .archiveindex import MAX_NAME_NBYTES
 from .bytefield import unpack_fields
@@ -47,6 +48,8 @@ LEAST_COPIES_NBYTES, MOST_COPIES_NBYTES = 4096 - 256, 1 << 15
 _COPY_HEAD = Struct("<I")
 PAGE_ROWS = 1024
 GROUP_NODES = 256
+# Chunks whose statistics are one extent.
+LEAF_RECORDS = 256
 # A writer begins another group at this size, so that a small change of one writes little.
 GROUP_NBYTES = 1 << 17
 # A tree of this depth has more rows than there are bytes in any file.
@@ -58,13 +61,15 @@ ROW_SIZE = 8 + 4 + 8
 # row of the root, depth, leaves
 _TREE = Struct("<QI8sIQ")
 _TREE_SIZE = ROW_SIZE + 4 + 8
+_SECOND = Struct(f"{_TREE_SIZE}s")
 # magic, sequence, time, end, live bytes, tree of groups, row of the history, commits to keep, start
 # of the extents, XXH3
 _COMMIT = Struct(f"<8sQQQQ{_TREE_SIZE}s{ROW_SIZE}sII8s")
 COMMIT_SIZE = 8 + 8 + 8 + 8 + 8 + _TREE_SIZE + ROW_SIZE + 4 + 4 + _DIGEST_SIZE
 # Each commit writes the history again: 1 MB for this many commits.
 MAX_KEEP = 10_000
-_NODE = Struct(f"<HHI{_TREE_SIZE}s")  # bytes of the name, zero, bytes of the front, tree of chunks
+_NODE = Struct(f"<HHI{_TREE_SIZE}s")  # bytes of the name, flags, bytes of the front, tree of chunks
+_HAS_STATISTICS = 1  # a second tree follows the fields of the node
 
 
 class Row(NamedTuple):
@@ -187,16 +192,21 @@ class Node(NamedTuple):
     # that `savez` writes.
     front: bytes
     chunks: Tree  # its leaves are the chunks, each with its digest, in order
+    statistics: Tree = NO_TREE  # its leaves are the records of `LEAF_RECORDS` chunks each
 
     @property
     def nbytes(self) -> int:
         """Size of the node in a group."""
-        return _NODE.size + len(self.name.encode()) + len(self.front)
+        second = _TREE_SIZE if self.statistics.nleaves else 0
+        return _NODE.size + second + len(self.name.encode()) + len(self.front)
 
     def pack(self) -> bytes:
         """Return the bytes of the node."""
-        name = self.name.encode()
-        return _NODE.pack(len(name), 0, len(self.front), self.chunks.pack()) + name + self.front
+        name, flags, second = self.name.encode(), 0, b""
+        if self.statistics.nleaves:
+            flags, second = _HAS_STATISTICS, self.statistics.pack()
+        fields = _NODE.pack(len(name), flags, len(self.front), self.chunks.pack())
+        return fields + second + name + self.front
 
 
 def log_header(*, is_archive: bool) -> Header:
@@ -266,11 +276,19 @@ def unpack_group(view: BytesLike) -> list[Node]:
     ------
     FormatError
         It is cut off, or a name is too long or not UTF-8.
+    UnsupportedError
+        A node has flags that are not known.
     """
     nodes, at = [], 0
     while at < len(view):
-        name_nbytes, _, front_nbytes, chunks = unpack_fields(_NODE, view, at, "node of a log")
+        name_nbytes, flags, front_nbytes, chunks = unpack_fields(_NODE, view, at, "node of a log")
         start = at + _NODE.size
+        statistics = NO_TREE
+        if flags:
+            if flags != _HAS_STATISTICS:
+                raise UnsupportedError(f"node of a log: flags {flags:#x}, known is 1 (statistics)")
+            statistics = Tree.unpack(*unpack_fields(_SECOND, view, start, "node of a log"))
+            start += _TREE_SIZE
         middle = start + name_nbytes
         at = middle + front_nbytes
         if at > len(view):
@@ -281,5 +299,5 @@ def unpack_group(view: BytesLike) -> list[Node]:
             name = bytes(view[start:middle]).decode()
         except UnicodeDecodeError as err:
             raise FormatError(f"node of a log: the name is not UTF-8: {err}") from err
-        nodes.append(Node(name, bytes(view[middle:at]), Tree.unpack(chunks)))
+        nodes.append(Node(name, bytes(view[middle:at]), Tree.unpack(chunks), statistics))
     return nodes

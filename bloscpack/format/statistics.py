@@ -19,7 +19,6 @@ import numpy as np
 from .._ext.statistics import measure
 from ..exceptions import FormatError
 from ..types import AnyArray, BytesLike, IntArray
-from .rounding import Rounding
 
 _RECORD = Struct("<4Q")
 
@@ -40,12 +39,9 @@ class Statistics(NamedTuple):
     ----------
     dtype : dtype
         Type of the items.
-    rounding : Rounding, optional
-        Rounding of the items before they are stored.
     """
 
     dtype: "np.dtype[Any]"
-    rounding: Rounding | None = None
 
     @staticmethod
     def are_of(dtype: "np.dtype[Any]") -> bool:
@@ -53,25 +49,23 @@ class Statistics(NamedTuple):
         return dtype.kind in "biumM" or dtype.name in _FLOATS
 
     @classmethod
-    def of(cls, dtype: "np.dtype[Any]", rounding: Rounding | None = None) -> "Statistics":
+    def of(cls, dtype: "np.dtype[Any]") -> "Statistics":
         """Return the statistics of an array; TypeError for items that have none."""
         if not cls.are_of(dtype):
             raise TypeError(
                 "stats=True is for integers, floats of at most 64 bits, bool and times, not "
                 f"for {dtype!s:.80}"
             )
-        return cls(dtype, rounding)
+        return cls(dtype)
 
     @classmethod
-    def stored(
-        cls, dtype: "np.dtype[Any]", chunk_size: int, rounding: Rounding | None = None
-    ) -> "Statistics":
+    def stored(cls, dtype: "np.dtype[Any]", chunk_size: int) -> "Statistics":
         """Return the statistics of an array whose file has them, with chunks of `chunk_size` bytes.
 
         FormatError if such items, or parts of items, have none.
         """
         try:
-            found = cls.of(dtype, rounding)
+            found = cls.of(dtype)
         except TypeError:
             raise _error(f"it has statistics of {dtype!s:.80}") from None
         if chunk_size % dtype.itemsize:
@@ -79,13 +73,14 @@ class Statistics(NamedTuple):
         return found
 
     def record(self, content: BytesLike) -> bytes:
-        """Return the stored statistics of the content of a chunk; the GIL is released."""
+        """Return the stored statistics of the content of a chunk; the GIL is released.
+
+        Items that are rounded are so already.
+        """
         view = memoryview(content)
         if not view.nbytes:
             return _RECORD.pack(self._none, self._none, 0, 0)
         view = view.cast("B")
-        if self.rounding is not None:
-            view = memoryview(self.rounding.apply(view))
         dtype = self.dtype
         items = np.require(np.frombuffer(view, dtype), dtype.newbyteorder("="), "A")
         name = {"b": "uint8", "m": "time", "M": "time"}.get(dtype.kind, dtype.name)
@@ -161,4 +156,4 @@ class Statistics(NamedTuple):
 
 
 def _error(what: str) -> FormatError:
-    return FormatError(f"trailer: {what}", field="statistics")
+    return FormatError(f"statistics: {what}", field="statistics")

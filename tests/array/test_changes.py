@@ -18,13 +18,18 @@ from hypothesis.extra import numpy as hnp
 
 import bloscpack as bp
 from bloscpack.array import array, changes
+from bloscpack.container import log as reading
+from bloscpack.container import logwriter
 from bloscpack.container.compact import compact_array
 from bloscpack.container.log import extents_of, read_commit
 from bloscpack.exceptions import FileChangedError, LockedError
 from bloscpack.format import log as layout
 from bloscpack.format.header import Header
+from bloscpack.format.statistics import Statistics
 from bloscpack.storage import disk
 from bloscpack.storage.memory import MemorySource
+
+from ..reference.chunk_statistics import record_of
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +75,9 @@ class Model:
         self.now = _values(self.draw, dtype, shape)
         self.order = self.draw(st.sampled_from("CF"))
         self.options = LAYOUTS[self.draw(st.sampled_from(sorted(LAYOUTS)))]
+        self.has_stats = Statistics.are_of(dtype) and self.draw(st.booleans())
+        if self.has_stats:
+            self.options = {**self.options, "stats": True}
         _saved(path, np.array(self.now, order=self.order), self.options)
         self.committed = self.now.copy()
         self.is_grid = self.options.get("chunks") == "cut"
@@ -134,8 +142,7 @@ class Model:
     def flush(self) -> None:
         self.file.flush()
         self.committed = self.now.copy()
-        with bp.open(self.path) as other:
-            _check_equal(other, self.now)
+        self.check_file()
 
     def fail(self) -> None:
         with suppress(ZeroDivisionError), self.file:
@@ -149,12 +156,37 @@ class Model:
         self.committed = self.now.copy()
         report = bp.verify(self.path)
         assert report.ok, report
+        self.check_file()
         self.file = bp.open(self.path, "r+")
+
+    def check_file(self) -> None:
+        with bp.open(self.path) as other:
+            _check_equal(other, self.now)
+            self.check_statistics(other)
+
+    def check_statistics(self, array: Any) -> None:
+        """Check that the statistics of chunks are those of their items."""
+        if self.has_stats:
+            check_statistics(array)
+        else:
+            assert array.stats is None
 
 
 def _check_equal(array: Any, expected: np.ndarray[Any, Any]) -> None:
     assert array.dtype == expected.dtype
     np.testing.assert_array_equal(array[...], expected)
+
+
+def check_statistics(array: Any) -> None:
+    """Check that the statistics of chunks are those of their items."""
+    found, dtype = array.stats, array.dtype
+    contents = [np.frombuffer(content, dtype) for content in array.iter_chunks()]
+    expected = b"".join(map(record_of, contents))
+    counts = np.array([len(content) for content in contents])
+    records = Statistics.of(dtype).unpack(expected, counts)
+    if array.is_fortran and array.chunks is not None:
+        found = found.T
+    np.testing.assert_array_equal(found.ravel(), records[: found.size])
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 20])
@@ -165,13 +197,20 @@ def test_changes_are_those_of_numpy(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "_HELD_NBYTES", limit)
+        for module in (reading, logwriter):
+            patch.setattr(module, "LEAF_RECORDS", 4)
+        for module in (reading, logwriter, layout):
+            patch.setattr(module, "PAGE_ROWS", 3)
         model = Model(data, tmp_path_factory.mktemp("model") / "t.blp")
         try:
             for _ in range(data.draw(st.integers(1, 8))):
                 model.step()
                 _check_equal(model.file, model.now)
+                model.check_statistics(model.file)
             model.file.close()
-            _check_equal(bp.load(model.path), model.now)
+            model.check_file()
+            bp.compact(model.path)
+            model.check_file()
         finally:
             model.file.close()
 

@@ -383,6 +383,7 @@ def logs() -> None:
     add("log_grid", lambda: states(cube, **options)[-1])
     fortran = np.asfortranarray(np.linspace(0, 1, 48).reshape(6, 8))
     add("log_fortran", lambda: states(fortran, chunks=3, checksum=None)[-1])
+    add("log_statistics", lambda: states(cube, chunks=(3, 4, 5), stats=True)[-1])
     first, _, last = states(np.arange(60, dtype="<i4").reshape(6, 10), chunks=2)
     add("log_rows", lambda: last)
     # The third commit is in the second slot, at 192, and in its copy, at 4224.

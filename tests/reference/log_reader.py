@@ -32,9 +32,11 @@ def read_log(file: bytes) -> File:
     need(len(rows) == 1, "format", "more than one group")
     group = _extent(file, rows[0], end)
     need(len(group) >= 40, "format", "a node is cut")
-    name_nbytes, front_nbytes, tree = struct.unpack_from("<H2xI32s", group)
-    need(len(group) == 40 + name_nbytes + front_nbytes, "format", "more than one node")
-    front = group[40 + name_nbytes :]
+    name_nbytes, flags, front_nbytes, tree = struct.unpack_from("<HHI32s", group)
+    need(flags in (0, 1), "unsupported", "flags of a node")
+    start = 72 if flags else 40
+    need(len(group) == start + name_nbytes + front_nbytes, "format", "more than one node")
+    front = group[start + name_nbytes :]
     header = read_header(front, ARRAY_CHUNKS | GRID)
     metadata = read_metadata(front, header.size, 10)[0] if header.options & 2 else None
     rows = _leaves(file, tree, end)
@@ -50,6 +52,11 @@ def read_log(file: bytes) -> File:
         chunk = data[: head.cbytes]
         content.append(arraychunk.decode(chunk) if is_array(chunk) else decode_chunk(chunk))
         chunks.append(ReadChunk(row[0], head, data[head.cbytes :]))
+    if flags:
+        leaves = _leaves(file, group[40:72], end)
+        sizes = [len(_extent(file, row, end)) for row in leaves]
+        steps = range(0, len(chunks), 256)
+        need(sizes == [32 * min(256, len(chunks) - at) for at in steps], "format", "statistics")
     return File(header, metadata, None, chunks, b"".join(content), end, "absent")
 
 

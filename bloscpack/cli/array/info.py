@@ -39,9 +39,9 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             chunk = container.fetch(0).header if container.nchunks else None
         except BloscpackError as err:
             errors.append(err)
-        trailer, stats = container.front.trailer, None
+        stats = None
         try:
-            if trailer is not None and trailer.statistics_digest:
+            if container.stored.has_statistics:
                 stats = whole_statistics(container, describe_content(container))
         except BloscpackError as err:
             errors.append(err)

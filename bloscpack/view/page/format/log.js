@@ -15,9 +15,11 @@ export async function readLog(source, notices) {
   for (let left of await extentsOf(source, await leavesOf(source, commit.subarray(40, 72), end), end)) {
     while (left.length) {
       need(left.length >= 40, "format", "a node of the log is cut");
-      const view = viewOf(left), at = 40 + view.getUint16(0, true), stop = at + view.getUint32(4, true);
+      const view = viewOf(left), flags = view.getUint16(2, true), start = 40 + 32 * flags;
+      need(flags <= 1, "unsupported", `a node of the log has flags ${flags}`);
+      const at = start + view.getUint16(0, true), stop = at + view.getUint32(4, true);
       need(stop <= left.length, "format", "a node of the log is cut");
-      const name = nameOf(left.subarray(40, at)), front = new BytesSource(left.subarray(at, stop));
+      const name = nameOf(left.subarray(start, at)), front = new BytesSource(left.subarray(at, stop));
       nodes.push({ name, tree: left.subarray(8, 40), front, end });
       left = left.subarray(stop);
     }
