@@ -16,6 +16,7 @@ EXTENSIONS = {
     "blosc": ["blosc"],
     "bmff": [],
     "frame": [],
+    "jpeg": [],
     "record": ["blosc"],
     "resident": [],
     "snappy": [],

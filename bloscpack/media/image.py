@@ -15,11 +15,11 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from .._ext.jpeg import header, segments
 from ..array.arraylike import as_array
 from ..exceptions import CodecError, FormatError, UnsupportedError
 from ..parallel.imports import import_pillow, import_simplejpeg
@@ -37,12 +37,8 @@ MAX_SCANS = 100
 
 _JPEG_MAGIC = b"\xff\xd8\xff"
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
-# Markers without a length: TEM and RST0-7.
-_BARE_MARKERS = frozenset((0x01, *range(0xD0, 0xD8)))
-# Start of a frame: SOF0-15 without DHT, JPG and DAC, whose codes lie in that range.
-_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SINGLE_SCAN_FRAMES = frozenset((0xC0, 0xC1, 0xC9))  # baseline, extended; the same, arithmetic
-_EOI, _SOS, _APP1, _APP2 = 0xD9, 0xDA, 0xE1, 0xE2
+_EOI, _SOS, _APP2 = 0xD9, 0xDA, 0xE2
 _JPEG_DATA, JPEG_END = b"\xff\xda", b"\xff\xd9"
 _END_AS_NUMBER = int.from_bytes(JPEG_END, "little")
 _JPEG_SHAPES: dict[int, tuple[int, ...]] = {1: (), 3: (3,), 4: (4,)}
@@ -81,8 +77,7 @@ TURNS = {
 ORIENTATION_TAG = 0x0112
 
 
-@dataclass(frozen=True, slots=True)
-class ImageInfo:
+class ImageInfo(NamedTuple):
     """Fields of an image header."""
 
     kind: Kind  # format of the file
@@ -117,7 +112,7 @@ def probe(data: BytesLike, *, upright: bool = False) -> ImageInfo:
     if found is UPRIGHT:
         return info
     # The shape before the turn is the one after the opposite turn.
-    return replace(info, shape=replace(info, turn=found).stored_shape, turn=found)
+    return info._replace(shape=info._replace(turn=found).stored_shape, turn=found)
 
 
 def inspect(data: BytesLike) -> tuple[ImageInfo, str]:
@@ -212,32 +207,40 @@ def _check_nbytes(kind: str, shape: tuple[int, ...], itemsize: int, stored: int)
 
 def _probe_jpeg(data: BytesLike) -> tuple[ImageInfo, BytesLike]:
     """Return the image, as stored, and its EXIF data."""
-    exif: BytesLike = b""
-    for marker, at in jpeg_segments(data):
-        if marker in _FRAME_MARKERS:
-            return _jpeg_frame(data, at), exif
-        if marker == _APP1 and not exif and data[at + 4 : at + 10] == b"Exif\0\0":
-            exif = data[at + 10 : at + 2 + (data[at + 2] << 8 | data[at + 3])]
-    raise FormatError("JPEG header: no frame header before the image data")
+    frame, exif, marker, at = header(data)
+    if not frame:
+        if marker < 0:
+            raise _damaged(data, at)
+        raise FormatError("JPEG header: no frame header before the image data")
+    # Length, precision, height, width, number of components.
+    field = data[frame + 4 : frame + 10]
+    if len(field) < 6:
+        raise FormatError(f"JPEG header: truncated after {len(data)} bytes", offset=frame)
+    if field[0] != 8:
+        raise UnsupportedError(f"JPEG: samples of {field[0]} bits; only 8 are supported")
+    if field[5] not in _JPEG_SHAPES:
+        raise UnsupportedError(f"JPEG: {field[5]} components; only 1, 3 and 4 are supported")
+    shape = (field[1] << 8 | field[2], field[3] << 8 | field[4], *_JPEG_SHAPES[field[5]])
+    _check_nbytes("JPEG", shape, 1, len(data))
+    info = ImageInfo("jpeg", shape, _UINT8)
+    if not exif:
+        return info, b""
+    return info, data[exif + 10 : exif + 2 + (data[exif + 2] << 8 | data[exif + 3])]
+
+
+def _damaged(data: BytesLike, at: int) -> FormatError:
+    """Return the error of a header without a marker at a position, or cut off there."""
+    if at == len(data):
+        return FormatError(f"JPEG header: truncated after {at} bytes", offset=at)
+    return FormatError(f"JPEG header: expected a marker at byte {at}", offset=at)
 
 
 def jpeg_segments(data: BytesLike) -> Iterator[tuple[int, int]]:
     """Yield marker and position of each segment, up to the first scan (SOS) or the end (EOI)."""
-    at, end = 2, len(data)
-    while at + 4 <= end:
-        if data[at] != 0xFF:
-            raise FormatError(f"JPEG header: expected a marker at byte {at}", offset=at)
-        marker = data[at + 1]
-        if marker == 0xFF:  # fill byte
-            at += 1
-        elif marker in _BARE_MARKERS:
-            at += 2
-        else:
-            yield marker, at
-            if marker in (_SOS, _EOI):
-                return
-            at += 2 + max(2, data[at + 2] << 8 | data[at + 3])
-    raise FormatError(f"JPEG header: truncated after {end} bytes", offset=end)
+    for marker, at in segments(data):
+        if marker < 0:
+            raise _damaged(data, at)
+        yield marker, at
 
 
 def is_jpeg(data: BytesLike) -> bool:
@@ -248,31 +251,18 @@ def is_jpeg(data: BytesLike) -> bool:
 def check_scans(data: BytesLike) -> None:
     """Refuse a JPEG image with too many scans, as each costs a pass over all pixels.
 
-    In a non-progressive image, a first scan with all components is the only one to decode.
+    The image was probed. If it is not progressive, a first scan with all components is the only one
+    to decode.
     """
-    progressive, components = False, 0
-    for marker, at in jpeg_segments(data):
-        if marker in _FRAME_MARKERS:
-            progressive, components = marker not in _SINGLE_SCAN_FRAMES, data[at + 9]
-        elif marker == _SOS and (progressive or data[at + 4 : at + 5] != bytes((components,))):
-            # In coded data a 0xFF is followed by 0 or a restart marker, so these are scans.
-            scans = bytes(data).count(b"\xff\xda")
-            if scans > MAX_SCANS:
-                raise FormatError(f"JPEG: {scans} scans; at most {MAX_SCANS} are allowed")
-
-
-def _jpeg_frame(data: BytesLike, at: int) -> ImageInfo:
-    """Read a SOF segment at `at`: length, precision, height, width, number of components."""
-    field = data[at + 4 : at + 10]
-    if len(field) < 6:
-        raise FormatError(f"JPEG header: truncated after {len(data)} bytes", offset=at)
-    if field[0] != 8:
-        raise UnsupportedError(f"JPEG: samples of {field[0]} bits; only 8 are supported")
-    if field[5] not in _JPEG_SHAPES:
-        raise UnsupportedError(f"JPEG: {field[5]} components; only 1, 3 and 4 are supported")
-    shape = (field[1] << 8 | field[2], field[3] << 8 | field[4], *_JPEG_SHAPES[field[5]])
-    _check_nbytes("JPEG", shape, 1, len(data))
-    return ImageInfo("jpeg", shape, _UINT8)
+    frame, _, marker, at = header(data)
+    if marker < 0:
+        raise _damaged(data, at)
+    is_progressive = data[frame + 1] not in _SINGLE_SCAN_FRAMES
+    if marker == _SOS and (is_progressive or data[at + 4 : at + 5] != data[frame + 9 : frame + 10]):
+        # In coded data a 0xFF is followed by 0 or a restart marker, so these are scans.
+        scans = bytes(data).count(_JPEG_DATA)
+        if scans > MAX_SCANS:
+            raise FormatError(f"JPEG: {scans} scans; at most {MAX_SCANS} are allowed")
 
 
 def _probe_png(data: BytesLike) -> ImageInfo:
@@ -333,7 +323,7 @@ def _decode_jpeg(
     data: BytesLike, info: ImageInfo, *, fast: bool, reduce: int = 1, out: Array | None = None
 ) -> Array:
     check_scans(data)
-    height, width, *rest = info.stored_shape
+    height, width, *rest = info.shape if info.turn is UPRIGHT else info.stored_shape
     color = _JPEG_COLORS[rest[0] if rest else 2]
     shape = (-(-height // reduce), -(-width // reduce), *rest)
     decoder = import_simplejpeg().decode_jpeg

@@ -264,15 +264,14 @@ class StoreClip(ShownClip):
             return None
         nbytes = self._cbytes[index] + DIGEST_SIZE
         frame: AnyArray = np.empty(self._format.shape, self.dtype)
-        if self._geometry is None:
-            decode = partial(self._decode_image, index, frame)
-        else:
-            out = frame.reshape(-1).view("u1").data
-            decode = partial(self._decode, index, reference=None, out=out)
         with Scratch(nbytes) as view:
             if source.read_into(self._offsets[index], view) < nbytes:
                 return None  # `fetch` raises the error, with its place
-            self._check(index, decode, view)
+            stored = self._checked(index, view)
+            if self._geometry is None:
+                self._decode_image(index, frame, stored)
+            else:
+                self._decode(index, stored, None, frame.reshape(-1).view("u1").data)
         return frame
 
     def _view(self, selection: FrameSelection, out: AnyArray | None, reduce: int) -> AnyArray:
@@ -436,14 +435,18 @@ class StoreClip(ShownClip):
         ).at(*self._where(first))
 
     def _check(self, chunk: int, take: Callable[[memoryview], None], view: memoryview) -> None:
-        """Compare the digest that follows a chunk, and pass the chunk to `take` without it."""
+        """Compare the digest of a chunk, and pass the chunk to `take`."""
+        take(self._checked(chunk, view))
+
+    def _checked(self, chunk: int, view: memoryview) -> memoryview:
+        """Return a chunk without the digest that follows it, after comparing that."""
         stored = view[:-DIGEST_SIZE]
         if self._store.verify:
             digest = view[-DIGEST_SIZE:]
             actual = xxh3_64_digest(stored)
             if actual != digest:
                 raise self._mismatch(chunk, bytes(digest), actual)
-        take(stored)
+        return stored
 
     def _decode_frame(
         self, indices: list[int], out: memoryview, place: int, stored: memoryview
