@@ -34,11 +34,11 @@ from ..format.log import (
 from ..format.trailer import STATISTICS_SIZE
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource
-from ..storage.protocol import closed_on_error, errors_at
+from ..storage.protocol import ErrorsAt, closed_on_error
 from ..storage.update import UpdateFile, forked_error
 from ..types import BytesLike
 from .front import Front, Verify
-from .log import arrays_of, front_of, read_commit, read_extent, read_groups, read_node, split_chunk
+from .log import arrays_of, front_of, read_chunk, read_commit, read_groups, read_node
 from .logwriter import ChangingChunks, ChangingStatistics, ChangingTree, LogWriter
 from .members import LOG_ARCHIVE, Members, label_of, read_attrs, read_members
 from .reader import Container
@@ -411,12 +411,10 @@ class ChangingFile:
             It is damaged.
         """
         log, rows = self.begin()
-        row = rows.row(index)
-        what = f"chunk {index} at offset {row.offset}"
-        digest_nbytes = self.container.header.checksum.nbytes
-        with errors_at(self.container.name):
-            stored = memoryview(read_extent(log.file, row, what, rows.end))
-            data, _ = split_chunk(stored, digest_nbytes, nbytes, row.offset, what)
+        row, digest_nbytes = rows.row(index), self.container.header.checksum.nbytes
+        name = self.container.name
+        with ErrorsAt(lambda: (f"chunk {index} at offset {row.offset}", name, None)):
+            data, _ = read_chunk(log.file, row, rows.end, digest_nbytes, nbytes)
             content, view = new_bytes(nbytes)
             with view:
                 decode_into(data, view)

@@ -30,7 +30,7 @@ from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY
 from ..format.trailer import STATISTICS_SIZE, Trailer
 from ..storage.protocol import ByteSource, Extent, errors_at
 from ..storage.runs import CHUNKS, plan_runs
-from ..types import BytesLike
+from ..types import AnyArray, BytesLike
 from .chunktable import check_left
 from .front import (
     PROBE_NBYTES,
@@ -244,6 +244,22 @@ class StoredChunks:
         except BloscpackError:
             return iter(())
         return read_run(self.source, [offset for offset, _ in entries], entries[-1][1], size)
+
+    def listed(self) -> range | AnyArray:
+        """Return all chunks, in the order in which few calls read them, for `read_checked`."""
+        return range(self.front.nchunks)
+
+    def read_checked(self, some: range | AnyArray) -> Iterator[tuple[int, memoryview | None]]:
+        """Yield index and chunk of some of those listed; None for one that is to be read alone."""
+        found = self.read_run(some[0], some[-1] + 1) if len(some) > 1 else iter(())
+        for index in some:
+            stored = next(found, None)
+            if stored is not None and not self.needs_no_check(index):
+                if self.front.header.checksum.digest(stored[0]) == stored[1]:
+                    self.set_checked(index)
+                else:
+                    stored = None
+            yield index, None if stored is None else stored[0]
 
     def offsets(self) -> tuple[int, ...]:
         """Return the used entries of the offset table after checking their order.

@@ -45,11 +45,14 @@ from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import prefetched
 from ..types import BytesLike
-from .chunktable import check_room
 from .front import ATTEMPTS, PROBE_NBYTES, Front, decoded, no_version, read_grid, read_section
 
 # The header and the slots.
 _HEAD_NBYTES = SLOTS[-1] + COMMIT_SIZE
+# Larger extents are compared with the size of the file before memory is allocated for them.
+_SMALL_NBYTES = 1 << 20
+# So are those at offsets that no system takes.
+_FAR = 1 << 62
 # Pages that are cached: those of a million chunks, 20 MB.
 _MAX_PAGES = 1024
 
@@ -168,8 +171,12 @@ def find_version(versions: list[Commit], version: int) -> Commit:
     return versions[index]
 
 
-def read_extent(source: ByteSource, row: Row, what: str, end: int) -> BytesLike:
-    """Return an extent after a check of its digest; `end` is that of the commit.
+def read_extent(
+    source: ByteSource, row: Row, what: str, end: int, *, check: bool = True
+) -> BytesLike:
+    """Return an extent, after a check of its digest if `check`.
+
+    `what` names the extent in errors, and `end` is that of the commit.
 
     Raises
     ------
@@ -177,48 +184,49 @@ def read_extent(source: ByteSource, row: Row, what: str, end: int) -> BytesLike:
         The row leads out of the file (`TruncatedError`), or the digest differs
         (`ChecksumMismatch`).
     """
-    if row.offset < DATA_OFFSET or row.end > end:
+    offset, nbytes, expected = row
+    if offset < DATA_OFFSET or offset + nbytes > end:
         raise FormatError(
-            f"{what}: bytes {row.offset} to {row.end} are not between {DATA_OFFSET} and {end}"
-        )
-    check_room(source, what, row.offset, row.nbytes)
-    data = source.read_at(row.offset, row.nbytes)
-    actual = xxh3_64_digest(data)
-    if actual != row.digest:
+            f"bytes {offset} to {row.end} are not between {DATA_OFFSET} and {end}"
+        ).at(what)
+    # Reading is the check if it needs little memory, which saves a call.
+    is_near = nbytes <= _SMALL_NBYTES and offset < _FAR
+    is_there = is_near or offset + nbytes <= source.size()
+    data = source.read_at(offset, nbytes) if is_there else b""
+    if len(data) < nbytes:
+        raise TruncatedError(f"the file ends before byte {row.end}", offset=offset).at(what)
+    if check and (actual := xxh3_64_digest(data)) != expected:
         raise ChecksumMismatch(
-            f"{what}: XXH3 of bytes {row.offset} to {row.end} is {actual.hex()}, "
-            f"{row.digest.hex()} is recorded",
+            f"XXH3 of bytes {offset} to {row.end} is {actual.hex()}, {expected.hex()} is recorded",
             name="xxh3_64",
-            expected=row.digest,
+            expected=expected,
             actual=actual,
-            offset=row.offset,
-        )
+            offset=offset,
+        ).at(what)
     return data
 
 
-def split_chunk(
-    stored: memoryview, digest_nbytes: int, nbytes: int, offset: int, what: str
+def read_chunk(
+    source: ByteSource, row: Row, end: int, digest_nbytes: int, nbytes: int, *, check: bool = True
 ) -> tuple[memoryview, ChunkHeader]:
     """Return a chunk without the checksum behind it, and its header.
 
-    `offset` is that of the chunk, and `what` names it in errors.
+    `digest_nbytes` is the size of the checksum, and `nbytes` that of the content. The digest of the
+    row is compared if `check`.
 
     Raises
     ------
     FormatError
-        The header is damaged, or not that of a chunk of this size which decodes to `nbytes`.
+        As `read_extent`, or the header is not that of a chunk of this size and content.
     """
+    stored = memoryview(read_extent(source, row, "", end, check=check))
     data = stored[: max(len(stored) - digest_nbytes, 0)]
-    try:
-        header = ChunkHeader.unpack(data)
-    except BloscpackError as err:
-        err.at(what)
-        raise
-    if (header.cbytes, header.nbytes) != (len(data), nbytes):
+    header = ChunkHeader.unpack(data)
+    if header.cbytes != len(data) or header.nbytes != nbytes:
         raise FormatError(
-            f"{what}: {header.cbytes} bytes that decode to {header.nbytes}, expected {len(data)} "
-            f"that decode to {nbytes}",
-            offset=offset,
+            f"{header.cbytes} bytes that decode to {header.nbytes}, expected {len(data)} that "
+            f"decode to {nbytes}",
+            offset=row.offset,
         )
     return data, header
 
@@ -238,6 +246,10 @@ class RowTree:
 
     def row(self, index: int) -> Row:
         """Return the row of leaf `index`."""
+        number, at = divmod(index, PAGE_ROWS)
+        page = self._pages.get((1, number))
+        if page is not None and ROW_SIZE * (at + 1) <= len(page):  # saves two calls
+            return unpack_row(page, at)
         return self._row(0, index)
 
     def _row(self, level: int, number: int) -> Row:
@@ -268,16 +280,21 @@ class RowTree:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all leaves in order."""
+        for page in self.packed():
+            yield from unpack_rows(page)
+
+    def packed(self) -> Iterator[BytesLike]:
+        """Yield the rows of all leaves in order as stored, those of a page at a time."""
         if not self.depth:
             if self.nleaves:
-                yield self.root
+                yield self.root.pack()
             return
         for number in range(self.count_at(1)):
-            found = list(unpack_rows(self.page(1, number)))
+            page = self.page(1, number)
             expected = min(PAGE_ROWS, self.nleaves - PAGE_ROWS * number)
-            if len(found) != expected:
-                raise FormatError(f"{self._what}: a page has {len(found)} of {expected} rows")
-            yield from found
+            if len(page) != ROW_SIZE * expected:
+                raise FormatError(f"{self._what}: a page has {len(page)} bytes for {expected} rows")
+            yield page
 
     def pages(self) -> Iterator[Row]:
         """Yield the rows of all pages, each before it is read."""
@@ -383,13 +400,14 @@ class LogTable:
         FormatError
             A page is damaged, or the chunk is outside the file.
         """
-        row = self.rows.row(index)
-        if not DATA_OFFSET <= row.offset < row.end <= self.rows.end:
+        offset, nbytes, _ = self.rows.row(index)
+        end = offset + nbytes
+        if not DATA_OFFSET <= offset < end <= self.rows.end:
             raise FormatError(
-                f"log: chunk {index} is at {row.offset} to {row.end}, not between {DATA_OFFSET} "
-                f"and {self.rows.end}"
+                f"log: chunk {index} is at {offset} to {end}, not between {DATA_OFFSET} and "
+                f"{self.rows.end}"
             )
-        return row.offset, row.end
+        return offset, end
 
     def nbytes(self, nchunks: int) -> int:
         """Return the size of the stored chunks of an array that has `nchunks`, in bytes."""

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+from xxhash import xxh3_64_digest
+
 from ..exceptions import (
     BloscpackError,
     ChecksumMismatch,
@@ -9,11 +12,16 @@ from ..exceptions import (
     FormatError,
 )
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
+from ..format.log import DATA_OFFSET
 from ..storage.protocol import Extent
-from ..types import BytesLike
+from ..storage.runs import CHANGED, plan_array_runs
+from ..types import AnyArray, BytesLike
 from .chunk import StoredChunk, StoredChunks, digest_error
-from .chunktable import check_left
-from .log import LogStatistics, LogTable, read_commit, read_extent, split_chunk
+from .log import LogStatistics, LogTable, read_chunk, read_commit
+
+# Rows of a page (`format/log.py`); unlike "S8", "V8" keeps zeros at the end.
+_ROWS = np.dtype([("offset", "<u8"), ("nbytes", "<u4"), ("digest", "V8")])
+_LISTED = np.dtype([("index", "i8"), ("start", "i8"), ("stop", "i8"), ("digest", "V8")])
 
 
 class LogChunks(StoredChunks):
@@ -54,6 +62,44 @@ class LogChunks(StoredChunks):
         if not all(map(self.needs_no_check, range(first, stop))):
             return iter(())
         return super().read_run(first, stop) if self.extent(first, stop) else iter(())
+
+    def listed(self) -> range | AnyArray:
+        """Return the rows of all chunks in the order of the file, so that few calls read them."""
+        every, table = super().listed(), self._table
+        if self.source.has_latency or table.held:
+            return every
+        try:
+            rows = np.frombuffer(b"".join(table.rows.packed()), _ROWS)
+        except BloscpackError:
+            return every  # reading a chunk alone raises the proper error
+        starts, end = rows["offset"].astype(np.int64), min(table.rows.end, self.source.size())
+        stops = starts + rows["nbytes"]
+        fits = (starts >= DATA_OFFSET) & (starts < stops) & (starts < end) & (stops <= end)
+        if len(rows) != len(every) or not fits.all():
+            return every
+        found = np.empty(len(rows), _LISTED)
+        found["index"], found["digest"] = np.arange(len(rows)), rows["digest"]
+        found["start"], found["stop"] = starts, stops
+        return found[np.argsort(starts)]
+
+    def read_checked(self, some: range | AnyArray) -> Iterator[tuple[int, memoryview | None]]:
+        """Yield index and chunk of some of those listed; None for one that is to be read alone."""
+        if isinstance(some, range) or len(some) == 1:
+            for index in some if isinstance(some, range) else some["index"].tolist():
+                yield index, None
+            return
+        digest_nbytes, is_held = self.front.header.checksum.nbytes, self._table.is_held
+        needs_no_check = super().needs_no_check
+        for low, high, begin, end in plan_array_runs(some["start"], some["stop"], CHANGED):
+            stored = memoryview(self.source.read_at(begin, end - begin))
+            for index, start, stop, digest in some[low:high].tolist():
+                chunk = stored[start - begin : stop - begin]
+                if not is_held or not needs_no_check(index):
+                    if xxh3_64_digest(chunk) != digest:
+                        yield index, None
+                        continue
+                    self.set_checked(index)
+                yield index, chunk[: max(len(chunk) - digest_nbytes, 0)]
 
     def offsets(self) -> tuple[int, ...]:
         """Return the offsets of all chunks after a check of all pages."""
@@ -111,18 +157,17 @@ class LogChunks(StoredChunks):
             raise
 
     def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
-        row = self._table.rows.row(index)
-        what = f"chunk {index} at offset {row.offset}"
-        if self.needs_no_check(index):
-            self._table.entry(index)
-            check_left(self.source, row.offset, row.nbytes)
-            stored = memoryview(self.source.read_at(row.offset, row.nbytes))
-        else:
-            stored = memoryview(read_extent(self.source, row, what, self._table.rows.end))
+        front, rows, check = self.front, self._table.rows, not self.needs_no_check(index)
+        row = rows.row(index)
+        digest_nbytes, nbytes = front.header.checksum.nbytes, front.chunk_nbytes(index)
+        try:
+            chunk = read_chunk(self.source, row, rows.end, digest_nbytes, nbytes, check=check)
+        except BloscpackError as err:
+            err.at(f"chunk {index} at offset {row.offset}")
+            raise
+        if check:
             self.set_checked(index)
-        digest_nbytes = self.front.header.checksum.nbytes
-        nbytes = self.front.chunk_nbytes(index)
-        return row.offset, *split_chunk(stored, digest_nbytes, nbytes, row.offset, what)
+        return row.offset, *chunk
 
     def _check_commit(self, what: str, err: BloscpackError) -> None:
         """Raise FileChangedError if a later commit may have used the space of what has an error."""

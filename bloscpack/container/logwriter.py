@@ -277,6 +277,10 @@ class ChangingTree(RowTree):
         """Return the row of leaf `index` as changed."""
         return self._changed.get(index) or super().row(index)
 
+    def packed(self) -> Iterator[bytes]:
+        """Yield the rows of all leaves in order, as changed."""
+        return (self.row(index).pack() for index in range(self.count))
+
     def replace(self, index: int, row: Row, log: LogWriter) -> None:
         """Set the row of a leaf, or add one after the others; drop the extent it had."""
         if index < self.count:

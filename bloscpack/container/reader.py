@@ -33,7 +33,7 @@ from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.protocol import ByteSource, Extent, closed_on_error
 from ..storage.remote.prefetch import prefetched
 from ..storage.runs import CHUNKS, most_per_run
-from ..types import BytesLike, StridedItems
+from ..types import AnyArray, BytesLike, StridedItems
 from .blocks import read_blocks_into, read_head, read_runs_into
 from .chunk import StoredChunk, StoredChunks
 from .chunktable import ChunkTable
@@ -398,10 +398,10 @@ class Container:
             self.read_chunk_into(0, out)
         else:
             threads = resolve_nthreads(nthreads, self.nbytes)
-            starts = _run_starts(self, threads)
+            starts, listed = _run_starts(self, threads), self.stored.listed()
 
             def read(run: int) -> None:
-                self._read_run_into(starts[run], starts[run + 1], out)
+                self._read_run_into(listed[starts[run] : starts[run + 1]], out)
 
             def extent(run: int) -> Extent | None:
                 return self.stored.extent(starts[run], starts[run + 1])
@@ -410,31 +410,20 @@ class Container:
                 run_indexed(read, runs, threads)
         self.stored.check_end()
 
-    def _read_run_into(self, first: int, stop: int, out: memoryview) -> None:
-        """Decode chunks `first` to `stop` to their places in `out`, a buffer for all content."""
-        found = self.stored.read_run(first, stop) if stop - first > 1 else iter(())
-        for index in range(first, stop):
+    def _read_run_into(self, listed: range | AnyArray, out: memoryview) -> None:
+        """Decode some of the listed chunks to their places in `out`, a buffer for all content."""
+        for index, data in self.stored.read_checked(listed):
             start = self.chunk_start(index)
             target = out[start : start + self.chunk_nbytes(index)]
-            stored = next(found, None)
-            if stored is None or not self._decode_checked(index, *stored, target):
-                # Read alone, it may be found without the table; if not, the proper error is raised.
-                self.read_chunk_into(index, target)
-
-    def _decode_checked(
-        self, index: int, data: memoryview, digest: memoryview, out: memoryview
-    ) -> bool:
-        """Decode a chunk if its digest is correct; return whether it was decoded."""
-        check = not self.stored.needs_no_check(index)
-        if check and self.header.checksum.digest(data) != digest:
-            return False
-        try:
-            decode_into(data, out)
-        except BloscpackError:
-            return False
-        if check:
-            self.stored.set_checked(index)
-        return True
+            if data is not None:
+                try:
+                    decode_into(data, target)
+                except BloscpackError:
+                    pass
+                else:
+                    continue
+            # Read alone, it may be found without the table; if not, the proper error is raised.
+            self.read_chunk_into(index, target)
 
     def read(self, *, nthreads: int | None = None) -> bytes:
         """Return the whole content; raises as `read_into` does, and for a chunk grid."""
@@ -515,9 +504,11 @@ def _run_starts(container: Container, nthreads: int) -> list[int]:
     Each fetch releases and reacquires the GIL, which the other threads compete for. The last
     runs of several threads are shorter, so that all threads finish at about the same time.
     """
-    if type(container.front.table) is not ChunkTable:  # neighbours may be far from each other
+    stored = container.chunk_size  # at most
+    if type(container.front.table) is ChunkTable:
+        stored = (container.source.size() - container.data_offset) // max(container.nchunks, 1)
+    elif container.source.has_latency:  # neighbours may be far from each other
         return [*range(container.nchunks + 1)]
-    stored = (container.source.size() - container.data_offset) // max(container.nchunks, 1)
     most = most_per_run(container.nchunks, nthreads)
     size = max(1, min(_RUN_NBYTES // max(stored, 1), most))
     if nthreads == 1 or container.source.has_latency:

@@ -29,6 +29,8 @@ FIELDS = Policy(1 << 14, 1 << 18)
 RECORDS = Policy(1 << 12, 8 << 20)
 # Consecutive chunks of an array that is read as a whole.
 CHUNKS = Policy(0, 4 << 20)
+# The same of an array that was changed, in the order of the file: chunks and dead bytes between.
+CHANGED = Policy(1 << 14, 4 << 20)
 # Objects behind URLs: a request takes about 20 ms.
 REMOTE = Policy(1 << 18, 8 << 20)
 # Largest number of requests at once, and of objects that are opened at once.

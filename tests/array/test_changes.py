@@ -22,13 +22,19 @@ from bloscpack.container import log as reading
 from bloscpack.container import logwriter
 from bloscpack.container.compact import compact_array
 from bloscpack.container.log import extents_of, read_commit
-from bloscpack.exceptions import FileChangedError, LockedError
+from bloscpack.exceptions import (
+    BloscpackWarning,
+    ChecksumMismatch,
+    FileChangedError,
+    LockedError,
+)
 from bloscpack.format import log as layout
 from bloscpack.format.header import Header
 from bloscpack.format.statistics import Statistics
 from bloscpack.storage import disk
 from bloscpack.storage.memory import MemorySource
 
+from ..counting import CountingBytes
 from ..reference.chunk_statistics import record_of
 
 
@@ -767,3 +773,52 @@ def test_a_read_and_a_change_wait_for_each_other(
             assert (read() == 7).all()
             threads[0].join()
             assert not a[:].any()
+
+
+def _scattered(path: Path) -> np.ndarray[Any, Any]:
+    """Save an array of 300 chunks, change every third one, each in a commit, and return it."""
+    array = np.arange(300 * 50).reshape(300, 50)
+    bp.save(path, array, chunks=1)
+    with bp.open(path, "r+") as a:
+        for row in range(0, 300, 3):
+            a[row] = array[row] = -array[row]
+            a.flush()
+    return array
+
+
+def test_all_chunks_of_a_changed_file_are_read_by_few_calls(path: Path) -> None:
+    array = _scattered(path)
+    source = CountingBytes(path.read_bytes())
+    with bp.open(source, nthreads=1) as a:  # type: ignore[arg-type]
+        del source.reads[:]
+        assert np.array_equal(a[:], array)
+    assert len(source.reads) <= 6  # a page, and for each of four runs the neighbours in it
+
+
+@pytest.mark.parametrize("row", [0, 151, 299])
+def test_a_damaged_chunk_among_neighbours_is_found(path: Path, row: int) -> None:
+    array = _scattered(path)
+    with bp.open(path) as a:
+        offset = a.chunk_offset(row)
+    stored = bytearray(path.read_bytes())
+    stored[offset + 30] ^= 1
+    path.write_bytes(stored)
+    with pytest.raises(ChecksumMismatch, match=f"chunk {row} at offset {offset}") as caught:
+        bp.load(path)
+    assert caught.value.index == row
+    array[row] = 0
+    with pytest.warns(BloscpackWarning):
+        assert np.array_equal(bp.load(path, on_error="fill"), array)
+
+
+def test_changes_in_the_file_are_read_before_they_are_committed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = _scattered(path)
+    with bp.open(path, "r+") as a:
+        monkeypatch.setattr(changes, "_HELD_NBYTES", 0)
+        a[10:20] = array[10:20] = 7
+        assert np.array_equal(a[:], array)
+        a.flush()
+        a[15] = array[15] = 8
+        assert np.array_equal(a[:], array)
