@@ -202,7 +202,8 @@ class _Reader:
         if not node.why:
             self._add_rows(path, dataset, node, scales)
         if not node.why:
-            node.chunks = dataset.chunks if dataset.size else None
+            inner = dataset.dtype.shape  # of items that are arrays
+            node.chunks = (*dataset.chunks, *inner) if dataset.size and dataset.chunks else None
             node.lost = self._lost(dataset, node)
         if name and name != clean and dataset.is_scale:
             node.lost.append(f"name {quoted(name)} of scale {quoted(path)}")
@@ -210,6 +211,9 @@ class _Reader:
 
     def _add_rows(self, path: str, dataset: Any, node: Node, scales: list[list[str]]) -> None:
         shape = self._shape(dataset, scales) if self._is_netcdf else dataset.shape
+        if dataset.dtype.subdtype is not None:
+            self._add_rows_of_arrays(path, dataset, node)
+            return
         if dataset.dtype.hasobject:
             fill = node.attrs.get("_FillValue", "")
             add_text(node, shape, lambda place: _text(dataset, place, fill))
@@ -236,6 +240,20 @@ class _Reader:
                 return part.view(bool)
 
         node.rows = Rows(shape, np.dtype(bool) if is_bool else dtype, read)
+
+    def _add_rows_of_arrays(self, path: str, dataset: Any, node: Node) -> None:
+        """Give a node items that are arrays: as h5py reads them, with their axes behind others."""
+        dtype, inner = dataset.dtype.subdtype
+        outer = dataset.ndim
+
+        def read(place: tuple[slice, ...]) -> Any:
+            with errors_of(f"{_WHAT}: dataset {path!r:.80}", self._where):
+                part: AnyArray = np.asarray(dataset[place[:outer]])
+                return part[(slice(None),) * outer + place[outer:]]
+
+        node.rows = Rows((*dataset.shape, *inner), dtype, read)
+        if node.dims is not None:
+            node.dims = [*node.dims, *(f"dim_{outer + axis}" for axis in range(len(inner)))]
 
     def _shape(self, dataset: Any, scales: list[list[str]]) -> tuple[int, ...]:
         """Return the shape of a variable: unlimited axes are as long as their dimension."""
@@ -268,6 +286,8 @@ class _Reader:
 def _lost_of_type(dataset: Any, of: str) -> Iterator[str]:
     """Yield short texts for what the type of items has, and a dtype has not."""
     kind = dataset.id.get_type()
+    if dataset.dtype.subdtype is not None:
+        yield f"type of arrays {dataset.dtype.shape} of {of}"
     if labels := _enum_labels(dataset.dtype):
         yield f"labels {', '.join(labels):.80} of the items of {of}"
     if kind.get_class() == h5py.h5t.BITFIELD:
@@ -320,8 +340,6 @@ def _fault(dataset: Any) -> str:
         dtype = dataset.dtype
     except (TypeError, ValueError) as err:  # integers of 3 bytes, times of C
         return f"its type is unknown to numpy: {err!s:.80}"
-    if dtype.subdtype is not None:
-        return "its items are arrays; copy them with h5py"
     if dataset.external is not None or dataset.is_virtual:
         return "its items are in other files or datasets; copy them with h5py"
     plist = dataset.id.get_create_plist()
@@ -346,7 +364,7 @@ def _enum_labels(dtype: np.dtype[Any]) -> list[str]:
 
 def _attrs(node: Any, is_netcdf: bool) -> dict[str, Any]:
     """Return the attributes of a node, without those of the conventions."""
-    is_scale = isinstance(node, h5py.Dataset) and node.is_scale
+    is_scale = _is_scale(node)
     found: dict[str, Any] = {}
     for key in node.attrs:
         if key in _HIDDEN or (is_scale and key in _OF_SCALES):
@@ -394,9 +412,16 @@ class _Writer(TreeWriter):
         super().__init__(arrays, job, stream)
         self._file = file
         self._labelled: list[tuple[Any, tuple[str, ...]]] = []
+        # Objects with attributes of scales as JSON: only at the end it is known which are scales.
+        self._marked: list[Any] = []
 
     def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
-        write_attrs(self._file.require_group(f"/{path}"), attrs)
+        self._write_attrs(self._file.require_group(f"/{path}"), attrs)
+
+    def _write_attrs(self, node: Any, attrs: Mapping[str, Any]) -> None:
+        write_attrs(node, attrs)
+        if attrs.keys() & _OF_SCALES:
+            self._marked.append(node)
 
     def _refuse(self, name: str, source: ArraySource, labels: Labels | None) -> None:
         dtype = _type_of(source.rows.dtype)
@@ -418,7 +443,7 @@ class _Writer(TreeWriter):
             if others:
                 coords = stored_attrs(source.attrs, rows.shape)["coords"]
                 attrs["coords"] = {key: coords[key] for key in others}
-        write_attrs(dataset, attrs)
+        self._write_attrs(dataset, attrs)
         return dataset
 
     def _encode(self, part: AnyArray) -> AnyArray:
@@ -469,9 +494,19 @@ class _Writer(TreeWriter):
                 if found is None:
                     found = dataset.parent.create_dataset(name, (length,), "f4")
                     found.make_scale(f"{_NO_VALUES}{length:10d}")
-                is_scale = isinstance(found, h5py.Dataset) and found.is_scale
-                if is_scale and found.shape == (length,):
+                if _is_scale(found) and found.shape == (length,):
                     dataset.dims[axis].attach_scale(found)
+        for node in self._marked:
+            rest = json.loads(node.attrs.pop(REST))
+            for key in () if _is_scale(node) else _OF_SCALES & rest.keys():
+                if rest[key] != "DIMENSION_SCALE" and is_plain("text", rest[key]):
+                    node.attrs[key] = rest.pop(key)
+            if rest:
+                node.attrs[REST] = json.dumps(rest)
+
+
+def _is_scale(node: Any) -> bool:
+    return isinstance(node, h5py.Dataset) and node.is_scale
 
 
 def _type_of(dtype: Any) -> Any:

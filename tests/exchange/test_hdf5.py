@@ -273,6 +273,43 @@ def test_openers_name_the_command(tmp_path: Path) -> None:
         assert f"'blpk convert {tmp_path}/a.h5 {tmp_path}/a.blp' converts it" in str(caught.value)
 
 
+def test_attrs_of_scales_on_other_objects(tmp_path: Path) -> None:
+    """PyTables has the attribute CLASS on every object, and opens no file without it."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in ("/", "a", "deep", "x"):
+            node = file if name == "/" else file.require_group(name) if name == "deep" else None
+            if node is None:
+                node = file.create_dataset(name, data=np.arange(3))
+            node.attrs.update({"CLASS": "ARRAY", "NAME": "n", "TITLE": "t"})
+        file["x"].make_scale("of x")
+        file["a"].dims[0].attach_scale(file["x"])
+    bp.convert(tmp_path / "a.h5", tmp_path / "a.blp", to="archive")
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.h5", strict=True)
+    with h5py.File(tmp_path / "b.h5") as file:
+        for name in ("/", "a", "deep"):
+            expected = {"CLASS": "ARRAY", "NAME": "n", "TITLE": "t"}
+            found = {key: file[name].attrs[key] for key in file[name].attrs if key[0] != "D"}
+            assert found == expected
+        assert file["x"].is_scale
+        assert file["x"].attrs["TITLE"] == "t"
+
+
+@pytest.mark.parametrize("dtype", ["<i2", "S3", [("a", "u1"), ("b", "<f4", (2,))]])
+def test_items_that_are_arrays_have_axes(dtype: Any, tmp_path: Path) -> None:
+    items = np.frombuffer(
+        np.random.default_rng(1).bytes(4 * 6 * np.dtype(dtype).itemsize), dtype
+    ).reshape(4, 2, 3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("x", (4,), np.dtype((dtype, (2, 3))), chunks=(3,))
+        data[...] = items
+    done = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp")
+    assert done.left_out == ("type of arrays (2, 3) of 'x'",)
+    with bp.open(tmp_path / "a.blp") as found:
+        assert found.shape == (4, 2, 3)
+        assert found[...].tobytes() == items.tobytes()
+        assert found[1:3, 1, ::2].tobytes() == items[1:3, 1, ::2].tobytes()
+
+
 @pytest.mark.parametrize("key", ["bloscpack", "NAME", "CLASS"])
 def test_names_that_mean_something_elsewhere(key: str, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:

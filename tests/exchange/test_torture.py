@@ -98,7 +98,7 @@ HDF5_LOST = {
     "link 'loop' to '/'",
     "type 'type'",
     "array 'clock': its type is unknown to numpy: No NumPy equivalent for TypeTimeID exists",
-    "array 'pairs': its items are arrays; copy them with h5py",
+    "type of arrays (2,) of 'pairs'",
     r"attribute b'\xe9' of 'lonely'",
     "names ['x', 'x'] of the axes of 'ragged', whose lengths differ",
     "fill value -9.0 of 'T'",
