@@ -115,7 +115,7 @@ class Survey:
         self.members = [_LogMember(name, *place) for name, place in found.named.items()]
         self.losses += [Damage(what, None, start, end) for what, start, end in found.losses]
         self.has_index = not self.losses
-        commits, _ = commits_of(source)
+        commits = commits_of(source).commits
         if commits and self.has_index:
             damage, self.notices = check_log(source, commits[0])
             self.losses += damage

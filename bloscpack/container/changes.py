@@ -38,8 +38,8 @@ from ..storage.protocol import ErrorsAt, closed_on_error
 from ..storage.update import UpdateFile, forked_error
 from ..types import BytesLike
 from .front import Front, Verify
-from .log import arrays_of, front_of, read_chunk, read_commit, read_groups, read_node
-from .logwriter import ChangingChunks, ChangingStatistics, ChangingTree, LogWriter
+from .log import arrays_of, front_of, read_chunk, read_groups, read_node
+from .logwriter import ChangingChunks, ChangingStatistics, ChangingTree, LogWriter, open_commit
 from .members import LOG_ARCHIVE, Members, label_of, read_attrs, read_members
 from .reader import Container
 from .writer import new_section
@@ -107,7 +107,7 @@ class ChangingLog:
         self._before: Members | None = None  # of an archive that was never changed
         if is_log(head):
             Header.unpack(head, known_features=LOG_ARCHIVE)
-            self._load(read_commit(file, head))
+            self._load(open_commit(file))
         elif self.is_archive:
             self._before = read_members(file)
 

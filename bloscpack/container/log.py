@@ -26,6 +26,7 @@ from ..format.log import (
     COPIES,
     DATA_OFFSET,
     LEAF_RECORDS,
+    MAX_LISTED_NBYTES,
     PAGE_ROWS,
     ROW_SIZE,
     SLOTS,
@@ -57,18 +58,66 @@ _FAR = 1 << 62
 _MAX_PAGES = 1024
 
 
-def commits_of(source: ByteSource) -> tuple[list[Commit], set[int]]:
-    """Return the commits of all slots and copies, the last one first, and the damaged positions."""
-    found, damaged = set(), set()
-    stored = bytes(source.read_at(0, DATA_OFFSET))
-    for at, copy in zip((*SLOTS, *COPIES), COPIES * 2, strict=True):
-        commit = Commit.unpack(stored, at)
-        if commit is not None:
-            found.add(commit)
-        # A slot is written before its copy, so that it is damaged if only the copy is there.
-        elif any(stored[at : at + COMMIT_SIZE]) or any(stored[copy : copy + COMMIT_SIZE]):
-            damaged.add(at)
-    return sorted(found, reverse=True), damaged
+class FoundCommits(NamedTuple):
+    """Commits in the slots and their copies.
+
+    Attributes
+    ----------
+    commits : list of Commit
+        The complete ones, as confirmed, the last one first.
+    damaged : set of int
+        Positions of slots and copies that are damaged.
+    incomplete : Commit or None
+        A later commit, if the power failed before everything that it added was on disk.
+    """
+
+    commits: list[Commit]
+    damaged: set[int]
+    incomplete: Commit | None
+
+
+def commits_of(source: ByteSource) -> FoundCommits:
+    """Return the commits of all slots and copies."""
+    while True:
+        stored = bytes(source.read_at(0, DATA_OFFSET))
+        found, damaged = set(), set()
+        for at in (*SLOTS, *COPIES):
+            commit = Commit.unpack(stored, at)
+            if commit is None:
+                damaged.add(at)
+            else:
+                found.add(commit)
+        last = max(found, default=None)
+        # The next commit is only begun when the last one is durable, so that all others are.
+        complete = {
+            commit._replace(is_confirmed=True)
+            for commit in found
+            if last is None or commit.sequence < last.sequence or is_complete(source, commit)
+        }
+        commits = sorted(complete, reverse=True)
+        if not last or (commits and commits[0].sequence == last.sequence):
+            return FoundCommits(commits, damaged, None)
+        if source.read_at(0, DATA_OFFSET) == stored:  # else a writer has used the space again
+            return FoundCommits(commits, damaged, last)
+
+
+def is_complete(source: ByteSource, commit: Commit) -> bool:
+    """Return whether everything that a commit added is in the file, by its list."""
+    if commit.is_confirmed or not commit.added.nbytes:
+        return True
+    try:
+        nbytes, what = commit.added.nbytes, "log: a list"
+        if nbytes > MAX_LISTED_NBYTES:
+            return False
+        rows = list(unpack_rows(read_extent(source, commit.added, what, commit.end)))
+        if nbytes + sum(row.nbytes for row in rows) > MAX_LISTED_NBYTES:
+            return False
+        for some in prefetched(source, range(len(rows)), lambda number: rows[number][:2]):
+            for number in some:
+                read_extent(source, rows[number], what, commit.end)
+    except FormatError:
+        return False
+    return True
 
 
 def lost_slots(damaged: set[int]) -> list[int]:
@@ -77,7 +126,7 @@ def lost_slots(damaged: set[int]) -> list[int]:
 
 
 def read_commit(source: ByteSource, head: BytesLike = b"") -> Commit:
-    """Return the last commit; `head` are the first bytes of the file, if they were read.
+    """Return the last complete commit; `head` are the first bytes of the file, if they were read.
 
     Raises
     ------
@@ -87,21 +136,30 @@ def read_commit(source: ByteSource, head: BytesLike = b"") -> Commit:
     Warns
     -----
     BloscpackWarning
-        A slot and its copy are damaged, so that a later commit may be lost.
+        A slot and its copy are damaged, so that a later commit may be lost; or a later commit is
+        incomplete.
     """
     if len(head) < _HEAD_NBYTES:
         head = source.read_at(0, _HEAD_NBYTES)
     one, two = (Commit.unpack(head, at) for at in SLOTS)
-    if one is not None and two is not None:
+    if one is not None and two is not None and max(one, two).is_confirmed:
         return max(one, two)
-    commits, damaged = commits_of(source)
+    commits, damaged, incomplete = commits_of(source)
+    name = source.name or "memory"
     if not commits:
         raise FormatError("log: no commit is intact", offset=SLOTS[0], field="slot")
     if lost_slots(damaged):
         notice(
             "%s: a commit is damaged; the file is read as of commit %d, and later changes may be "
             "missing",
-            source.name or "memory",
+            name,
+            commits[0].sequence,
+        )
+    if incomplete is not None:
+        notice(
+            "%s: commit %d was not completed; the file is read as of commit %d",
+            name,
+            incomplete.sequence,
             commits[0].sequence,
         )
     return commits[0]
@@ -516,7 +574,7 @@ def arrays_of(nodes: Iterable[Node]) -> tuple[bytes, dict[str, Node]]:
 
 def known_commits(source: ByteSource) -> list[Commit]:
     """Return the intact commits of slots and histories, the last one first."""
-    found = set(commits_of(source)[0])
+    found = set(commits_of(source).commits)
     for commit in tuple(found):
         with suppress(BloscpackError):
             found.update(history_of(source, commit))

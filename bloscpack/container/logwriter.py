@@ -16,9 +16,11 @@ from ..format.log import (
     COPIES,
     DATA_OFFSET,
     LEAF_RECORDS,
+    MAX_LISTED_NBYTES,
     NO_ROW,
     NO_TREE,
     PAGE_ROWS,
+    ROW_SIZE,
     SLOTS,
     Commit,
     Node,
@@ -32,7 +34,15 @@ from ..storage.protocol import ByteSource
 from ..storage.update import UpdateFile
 from ..types import BytesLike
 from .freespace import FreeSpace
-from .log import LogStatistics, RowTree, extents_of, history_of, only_in
+from .log import (
+    LogStatistics,
+    RowTree,
+    commits_of,
+    extents_of,
+    history_of,
+    only_in,
+    read_commit,
+)
 
 # Extents are written together up to this size.
 _RUN_NBYTES = 1 << 20
@@ -42,6 +52,36 @@ _LEAST_FREE_NBYTES = 1 << 16
 _LARGE_NBYTES, _MOST_DEAD = 1 << 20, 2
 # End of the extents that have been written but not committed.
 _NO_END = 2**63 - 1
+
+
+def open_commit(file: UpdateFile) -> Commit:
+    """Return the last commit of a log that is to be changed, durable and confirmed.
+
+    Raises as `read_commit` does.
+    """
+    head = file.read_at(0, DATA_OFFSET)
+    commit = read_commit(file, head)
+    incomplete = commits_of(file).incomplete
+    found = [Commit.unpack(head, places[commit.slot]) for places in (SLOTS, COPIES)]
+    if incomplete is None and found == [commit, commit]:
+        return commit
+    # Each sector has the commit before the other is written. It is not confirmed before the sync,
+    # as a killed writer may not have made it durable; the space of the one before is used next.
+    for each, places in zip(found, (SLOTS, COPIES), strict=True):
+        if each is None or each.sequence != commit.sequence:
+            file.write_at(places[commit.slot], commit._replace(is_confirmed=False).pack())
+    file.sync()
+    write_slots(file, commit.slot, commit)
+    if incomplete is not None:  # the next commit has its number, and may write its extents
+        write_slots(file, 1 - commit.slot, commit)
+    file.sync()
+    return commit
+
+
+def write_slots(file: UpdateFile, slot: int, commit: Commit) -> None:
+    """Write a commit to a slot and its copy."""
+    for places in (SLOTS, COPIES):
+        file.write_at(places[slot], commit.pack())
 
 
 class LogWriter:
@@ -142,15 +182,17 @@ class LogWriter:
 
     def write_commit(self, groups: Tree) -> Commit:
         """Make everything that was added durable, and then the state; return the commit."""
-        before, file = self.commit, self.file
+        before = self.commit
         versions = [*self._history, before] if before else []
         nexpired = max(len(versions) - self.keep, 0)
         expired, kept = versions[:nexpired], versions[nexpired:]
         dead = [(each.sequence, row) for each in expired for row in self._rows_last_used(each)]
-        if before is not None and before.history.nbytes:
-            dead.append((before.sequence, before.history))
+        if before is not None:
+            rows = before.history, before.added
+            dead += [(before.sequence, row) for row in rows if row.nbytes]
         self._live -= sum(row.nbytes for _, row in dead)
         history = self.add(*(each.pack() for each in kept)) if kept else NO_ROW
+        added = self._write_list()
         if self._free is not None:
             self._end = self._free.cut(self._end)
         commit = Commit(
@@ -162,13 +204,11 @@ class LogWriter:
             history,
             self.keep,
             self._start,
+            added,
+            not added.nbytes,
         )
-        file.sync()
-        file.write_at(SLOTS[commit.slot], commit.pack())
-        file.sync()
-        file.write_at(COPIES[commit.slot], commit.pack())
         self._write_copies(commit)
-        self.commit = commit
+        self.commit = commit = self._write_slots(commit)
         for each in expired:
             del self._last_used[each.sequence]
         for last, row in dead:
@@ -178,6 +218,33 @@ class LogWriter:
         self._added, self._dropped = {}, []
         self._last_used[commit.sequence] = self._dropped
         self._give_back(commit.sequence)
+        return commit
+
+    def _write_list(self) -> Row:
+        """Write the list of what was added, or make that durable without a list."""
+        if self.commit is None:  # nothing reads a new file before it is synced and has its name
+            return NO_ROW
+        if sum(row.nbytes + ROW_SIZE for row in self._added.values()) > MAX_LISTED_NBYTES:
+            self.file.sync()
+            return NO_ROW
+        return self.add(*(row.pack() for row in self._added.values())) if self._added else NO_ROW
+
+    def _write_slots(self, commit: Commit) -> Commit:
+        """Write a commit to its slot, make everything durable, and return it as confirmed."""
+        before, file = self.commit, self.file
+        try:
+            write_slots(file, commit.slot, commit)
+            if before is None:  # so that no slot is ever empty
+                write_slots(file, 1 - commit.slot, commit)
+            file.sync()
+        except OSError:
+            if before is not None:  # else it may count, although the caller hears that it failed
+                with suppress(OSError):
+                    write_slots(file, commit.slot, before)
+            raise
+        if not commit.is_confirmed:
+            commit = commit._replace(is_confirmed=True)
+            write_slots(file, commit.slot, commit)
         return commit
 
     def _write_copies(self, commit: Commit) -> None:
@@ -246,7 +313,8 @@ class LogWriter:
             self._is_partial = True
             return FreeSpace()
         dead = (row for _, row in self._dead)
-        kept = [*extents_of(self.file, self.commit), self.commit.history]
+        commit = self.commit
+        kept = [*extents_of(self.file, commit), commit.history, commit.added]
         for each in self._history:
             kept += self._rows_last_used(each)
         kept += [*self._added.values(), *dead]

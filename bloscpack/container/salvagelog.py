@@ -49,7 +49,7 @@ def with_copies(source: ByteSource) -> tuple[OverlaySource, list[tuple[str, int,
     """
     found = OverlaySource(source, (), source.size())
     faults: list[tuple[str, int, int]] = []
-    for commit in commits_of(source)[0][:1]:
+    for commit in commits_of(source).commits[:1]:
         nbytes = max(min(commit.start, source.size()) - DATA_OFFSET, 0)
         copies = unpack_copies(source.read_at(DATA_OFFSET, nbytes))
         with suppress(BloscpackError):  # what has no copy is missed by those who need it
@@ -74,7 +74,7 @@ def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
     FormatError
         There is none.
     """
-    _, damaged = commits_of(source)
+    damaged = commits_of(source).damaged
     source, restored = with_copies(source)
     faults = [(f"{what}; restored from its copy", at, end) for what, at, end in restored]
     faults += [("log: a slot is damaged", at, at + COMMIT_SIZE) for at in sorted(damaged)]

@@ -90,7 +90,7 @@ def _is_log(source: ByteSource) -> bool:
     try:
         header = Header.unpack(head, known_features=ARRAY_FEATURES | FEATURE_LOG)
     except BloscpackError:
-        return bool(commits_of(source)[0])
+        return bool(commits_of(source).commits)
     return bool(header.features & FEATURE_LOG)
 
 

@@ -380,7 +380,7 @@ def check_log(source: ByteSource, commit: "Commit") -> tuple[list[Damage], list[
 
     found: list[Damage] = []
     notices = []
-    _, damaged = commits_of(source)
+    _, damaged, incomplete = commits_of(source)
     lost = lost_slots(damaged)
     for slot, copy in zip(SLOTS, COPIES, strict=True):
         if slot in lost:
@@ -389,6 +389,9 @@ def check_log(source: ByteSource, commit: "Commit") -> tuple[list[Damage], list[
         elif {slot, copy} & damaged:
             what = f"log: a slot of commits at offset {slot} is damaged, or its copy is"
             notices.append(f"{what}; nothing is lost, and the next commits replace both")
+    if incomplete is not None:
+        what = f"commit {incomplete.sequence} was not completed, so that the file is as of commit"
+        notices.append(f"{what} {commit.sequence}; the next commit replaces it")
     try:
         extents = sorted(_check_versions(source, commit, found))
     except BloscpackError as err:
@@ -410,7 +413,7 @@ def _check_versions(source: ByteSource, commit: "Commit", damage: list[Damage]) 
     with importing:  # on use, as above
         from ..container.log import extents_of, history_of
 
-    extents = [commit.history]
+    extents = [commit.history, commit.added]
     seen: set[Row] = set()
     for version in reversed([*history_of(source, commit), commit]):
         with ErrorsAt(lambda number: (f"version {number}",), version.sequence):

@@ -24,7 +24,7 @@ _MP4_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 STORE_TAIL_NBYTES, STORE_TAIL_MAGIC = 152, b"BLPKFRMS"
 
 # Beginning of a slot of commits, by which a changed file is recognised if its header is damaged.
-COMMIT_MAGIC, COMMITS_AT, COMMIT_COPIES_AT = b"BLPKCMIT", (64, 192), (4096, 4096 + 128)
+COMMIT_MAGIC, COMMITS_AT, COMMIT_COPIES_AT = b"BLPKCMIT", (4096, 4224), (8192, 8320)
 
 # Suffixes of files that an ingest reads.
 ARRAY_SUFFIXES = (".npy",)

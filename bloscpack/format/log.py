@@ -2,21 +2,23 @@
 
 ::
 
-    file   = header(64) slot slot copy copy copies extent*
-    slot   = commit(108)
+    file   = header(64) zeros slot slot copy copy copies extent*
+    slot   = commit(128)
     copies = (size(4) bytes)* pages and groups again, for recovery
-    extent = chunk digest | page | group | history | statistics(32)*
+    extent = chunk digest | page | group | history | list | statistics(32)*
     page   = row(20)*         rows of up to 1024 extents one level below
     group  = node*            up to 256 nodes
     node   = 40 bytes, [tree], name, front: header and metadata section of an array or an archive
-    history = commit(108)*    earlier commits that can still be read
+    history = commit(128)*    earlier commits that can still be read
+    list   = row(20)*         all other extents that a commit added
 
 A commit leads to everything that is in the file: its tree has the groups of nodes as leaves, and
 each node has a tree of chunks. That of an array with statistics has another one, whose leaves have
 the records of 256 chunks each. A row is the offset, the size and the XXH3 of an extent of any
-kind. A change writes new extents where nothing is in use, then the pages and groups above them,
-syncs, and overwrites the older of two slots. So a commit is one write of 108 bytes, and a file is
-always in the state of the valid slot with the higher sequence number.
+kind. A change writes new extents where nothing is in use, then the pages and groups above them, and
+overwrites the older of two slots; one sync makes all of it durable. The power may fail before, and
+leave the slot without some of the extents. So a commit has a row of the list of what it added, by
+which readers check it, until it is written once more as confirmed.
 
 A log of several arrays is an archive. Its first node has the attrs of the archive and no chunks.
 
@@ -39,14 +41,16 @@ from .filekind import COMMIT_COPIES_AT, COMMITS_AT
 from .filekind import COMMIT_MAGIC as MAGIC
 from .header import FEATURE_ARCHIVE, FEATURE_LOG, Header
 
-# Both slots are in one sector, and their copies in another, which is written after the slot is on
-# disk: a sector that is lost while it is written loses no commit.
+# The slots are in one sector, their copies in another, and the header in one that is not written
+# again. Both have the last durable commit at any instant, so that one of them may be lost.
 SLOTS = COMMITS_AT
 COPIES = COMMIT_COPIES_AT
-DATA_OFFSET = 4096 + 256
+DATA_OFFSET = 8192 + 256
 # Room for copies of pages and groups: up to the next block, and for those of 1600 chunks.
 LEAST_COPIES_NBYTES, MOST_COPIES_NBYTES = 4096 - 256, 1 << 15
 _COPY_HEAD = Struct("<I")
+# A commit that added more is written after a sync of that, so that a check takes little time.
+MAX_LISTED_NBYTES = 1 << 22
 PAGE_ROWS = 1024
 GROUP_NODES = 256
 # Chunks whose statistics are one extent.
@@ -63,10 +67,11 @@ ROW_SIZE = 8 + 4 + 8
 _TREE = Struct("<QI8sIQ")
 _TREE_SIZE = ROW_SIZE + 4 + 8
 _SECOND = Struct(f"{_TREE_SIZE}s")
-# magic, sequence, time, end, live bytes, tree of groups, row of the history, commits to keep, start
-# of the extents, XXH3
-_COMMIT = Struct(f"<8sQQQQ{_TREE_SIZE}s{ROW_SIZE}sII8s")
-COMMIT_SIZE = 8 + 8 + 8 + 8 + 8 + _TREE_SIZE + ROW_SIZE + 4 + 4 + _DIGEST_SIZE
+# magic, sequence, time, end, live bytes, tree of groups, row of the history, row of the list,
+# commits to keep, flags, start of the extents, XXH3
+_COMMIT = Struct(f"<8sQQQQ{_TREE_SIZE}s{ROW_SIZE}s{ROW_SIZE}sHHI8s")
+COMMIT_SIZE = 8 + 8 + 8 + 8 + 8 + _TREE_SIZE + 2 * ROW_SIZE + 2 + 2 + 4 + _DIGEST_SIZE
+_CONFIRMED = 1  # flag
 # Each commit writes the history again: 1 MB for this many commits.
 MAX_KEEP = 10_000
 _NODE = Struct(f"<HHI{_TREE_SIZE}s")  # bytes of the name, flags, bytes of the front, tree of chunks
@@ -146,11 +151,15 @@ class Commit(NamedTuple):
     history: Row = NO_ROW  # the commits before this one that can still be read
     keep: int = 0  # how many of them later commits keep
     start: int = DATA_OFFSET  # where the first extent may begin, behind the copies
+    added: Row = NO_ROW  # list of all other extents that it added
+    is_confirmed: bool = True  # whether these are durable; else the list has to be checked
 
     def pack(self) -> bytes:
         """Return the bytes of a slot."""
-        fields = *self[:4], self.groups.pack(), self.history.pack(), self.keep, self.start
-        head = _COMMIT.pack(MAGIC, *fields, b"")[:-_DIGEST_SIZE]
+        rows = self.groups.pack(), self.history.pack(), self.added.pack()
+        flags = _CONFIRMED if self.is_confirmed else 0
+        head = _COMMIT.pack(MAGIC, *self[:4], *rows, self.keep, flags, self.start, b"")
+        head = head[:-_DIGEST_SIZE]
         return head + xxh3_64_digest(head)
 
     @classmethod
@@ -162,12 +171,23 @@ class Commit(NamedTuple):
         *fields, digest = _COMMIT.unpack(stored)
         if xxh3_64_digest(stored[:-_DIGEST_SIZE]) != digest:
             return None
-        _, sequence, time, end, live, groups, history, keep, start = fields
+        _, sequence, time, end, live, groups, history, added, keep, flags, start = fields
         try:
             tree = Tree.unpack(groups)
         except FormatError:
             return None
-        found = cls(sequence, time, end, live, tree, unpack_row(history, 0), keep, start)
+        found = cls(
+            sequence,
+            time,
+            end,
+            live,
+            tree,
+            unpack_row(history, 0),
+            keep,
+            start,
+            unpack_row(added, 0),
+            bool(flags & _CONFIRMED),
+        )
         return found if tree.nleaves and DATA_OFFSET <= start <= end else None
 
     @property
@@ -223,7 +243,9 @@ def unpack_row(page: BytesLike, at: int) -> Row:
 
 
 def unpack_rows(page: BytesLike) -> Iterator[Row]:
-    """Yield the rows of a page."""
+    """Yield the rows of a page; raises FormatError if the last one is cut."""
+    if len(page) % ROW_SIZE:
+        raise FormatError(f"log: a page of {len(page)} bytes, not of rows of {ROW_SIZE}")
     return map(_new_row, _ROW.iter_unpack(page))
 
 

@@ -380,13 +380,13 @@ def _with(file: bytes, commit: layout.Commit, **fields: Any) -> bytes:
     return file
 
 
-@pytest.mark.parametrize("nbytes", [1, 107, 216, 432, 108 * 1000, 2**32 - 1])
+@pytest.mark.parametrize("nbytes", [1, 127, 256, 512, 128 * 1000, 2**32 - 1])
 @pytest.mark.parametrize("offset", [0, 64, layout.DATA_OFFSET, 2**63, 2**64 - 1])
 def test_a_hostile_history(path: Path, nbytes: int, offset: int) -> None:
     file, copies, commit = _kept_file(path)
     digest = xxhash.xxh3_64_digest(file[offset : offset + nbytes])
     wrong = layout.Row(offset, nbytes, digest)
-    path.write_bytes(_with(file, commit, history=wrong, keep=2**32 - 1))
+    path.write_bytes(_with(file, commit, history=wrong, keep=2**16 - 1))
     np.testing.assert_array_equal(bp.load(path), copies[-1])
     with pytest.raises(FormatError, match="history"):
         bp.versions(path)
@@ -396,7 +396,7 @@ def test_a_hostile_history(path: Path, nbytes: int, offset: int) -> None:
 def test_another_history_is_refused(path: Path) -> None:
     file, copies, commit = _kept_file(path)
     stored = file[commit.history.offset : commit.history.end]
-    twice = layout.Row(commit.history.offset, 208, xxhash.xxh3_64_digest(stored[:208]))
+    twice = layout.Row(commit.history.offset, 248, xxhash.xxh3_64_digest(stored[:248]))
     path.write_bytes(_with(file, commit, history=twice))  # not those before the last commit
     np.testing.assert_array_equal(bp.load(path), copies[-1])
     with pytest.raises(FormatError, match=f"history: it is not that of commit {commit.sequence}"):

@@ -377,6 +377,14 @@ def states(array: Any, **options: Any) -> list[bytes]:
         return [*found, path.read_bytes()]
 
 
+def unconfirmed(file: bytes, *places: int) -> bytes:
+    """Return a log whose commits at some places are not confirmed."""
+    for at in places:
+        head = file[at : at + 114] + bytes(2) + file[at + 116 : at + 120]
+        file = changed(file, at, head + xxh3_64_digest(head))
+    return file
+
+
 def logs() -> None:
     cube = np.arange(7 * 6 * 5, dtype="<u2").reshape(7, 6, 5)
     options: dict[str, Any] = {"chunks": (3, 4, 5), "codec": "auto", "checksum": "xxh3_64"}
@@ -386,15 +394,19 @@ def logs() -> None:
     add("log_statistics", lambda: states(cube, chunks=(3, 4, 5), stats=True)[-1])
     first, _, last = states(np.arange(60, dtype="<i4").reshape(6, 10), chunks=2)
     add("log_rows", lambda: last)
-    # The third commit is in the second slot, at 192, and in its copy, at 4224.
-    slots, copies = (64, 192), (4096, 4224)
+    # The third commit is in the second slot, at 4224, and in its copy, at 8320.
+    slots, copies = (4096, 4224), (8192, 8320)
     torn = changed(last, slots[1] + 12, bytes(40))
-    add("log_torn_commit", changed, torn, copies[1], first[copies[1] :][:108])
+    add("log_torn_commit", changed, torn, copies[1], first[copies[1] :][:128])
+    # It was not confirmed; then the power failed before all of its group was on disk.
+    add("log_unconfirmed", unconfirmed, last, slots[1], copies[1])
+    group, nbytes = struct.unpack_from("<QI", last, slots[1] + 40)
+    lost = changed(last, group + nbytes - 8)
+    add("log_incomplete", unconfirmed, lost, slots[1], copies[1])
     without = last
     for at in (*slots, *copies):
         without = changed(without, at + 9)
     add("bad_log_no_commit", lambda: without)
-    group, nbytes = struct.unpack_from("<QI", last, slots[1] + 40)
     # In the padding of the metadata: no other checksum covers it.
     add("bad_log_group", changed, last, group + nbytes - 8)
     # A leaf of the only page, to which the node leads.

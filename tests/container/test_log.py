@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xxhash import xxh3_64_digest
 
 from bloscpack.container import log as reading
 from bloscpack.container import logwriter
@@ -73,7 +74,7 @@ class _Log:
         extents = sorted(extents_of(self.file, commit))
         for one, two in pairwise(extents):
             assert one.end <= two.offset, "two extents overlap"
-        assert sum(row.nbytes for row in extents) == commit.live
+        assert sum(row.nbytes for row in [*extents, commit.added]) == commit.live
         assert max(row.end for row in extents) <= commit.end
 
 
@@ -214,7 +215,7 @@ def _slots(*commits: Commit | None) -> MemorySource:
 
 
 _TREE = Tree(Row(layout.DATA_OFFSET, 10, bytes(8)), 0, 1)
-_OLD, _NEW = (Commit(number, 0, 5000, 10, _TREE) for number in (6, 7))
+_OLD, _NEW = (Commit(number, 0, 9000, 10, _TREE) for number in (6, 7))
 
 
 @pytest.mark.parametrize(
@@ -239,11 +240,61 @@ def test_a_lost_commit_is_announced() -> None:
         assert read_commit(_slots(_OLD, None, _OLD, None)) == _OLD
 
 
-def test_a_slot_of_zeros_with_a_damaged_copy_is_announced() -> None:
-    file = bytearray(_slots(_OLD, None, _OLD, None).read_at(0, layout.DATA_OFFSET))
-    file[layout.SLOTS[1] : layout.SLOTS[1] + layout.COMMIT_SIZE] = bytes(layout.COMMIT_SIZE)
-    with pytest.warns(UserWarning, match="read as of commit 6, and later changes may be missing"):
-        assert read_commit(MemorySource(bytes(file))) == _OLD
+def _with_list(*content: bytes, is_whole: bool = True) -> tuple[Commit, bytes]:
+    """Return an unconfirmed commit, and the extents behind the slots that it added."""
+    rows, at = [], layout.DATA_OFFSET
+    for data in content:
+        rows.append(Row(at, len(data), xxh3_64_digest(data)))
+        at += len(data)
+    page = b"".join(row.pack() for row in rows)[: None if is_whole else -1]
+    added = Row(at, len(page), xxh3_64_digest(page))
+    extents = b"".join(content) + page
+    return _NEW._replace(end=1 << 40, added=added, is_confirmed=False), extents
+
+
+def _read(commit: Commit, extents: bytes) -> Commit:
+    """Return what a reader takes, the commit before or this one."""
+    head = _slots(_OLD, commit, _OLD, commit)
+    return read_commit(MemorySource(bytes(head.read_at(0, layout.DATA_OFFSET)) + extents))
+
+
+def test_a_commit_that_is_not_confirmed_is_compared_with_its_list() -> None:
+    commit, extents = _with_list(b"one", b"two" * 9)
+    confirmed = commit._replace(is_confirmed=True)
+    assert _read(commit, extents) == confirmed
+    for at in range(len(extents)):
+        for damaged in (extents[:at], extents[:at] + bytes([extents[at] ^ 1]) + extents[at + 1 :]):
+            with pytest.warns(UserWarning, match="commit 7 was not completed; the file is read as"):
+                assert _read(commit, damaged) == _OLD
+            assert _read(confirmed, damaged) == confirmed  # damage is found by those who need it
+    # The copy is not written again, as the process was killed.
+    head = bytes(_slots(_OLD, confirmed, _OLD, commit).read_at(0, layout.DATA_OFFSET))
+    assert read_commit(MemorySource(head)) == confirmed
+    head = bytes(_slots(_OLD, None, _OLD, commit).read_at(0, layout.DATA_OFFSET))
+    assert read_commit(MemorySource(head + extents)) == confirmed
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_hostile_list_takes_no_time(is_whole: bool) -> None:
+    data = bytes(1000)
+    commit, extents = _with_list(data, is_whole=is_whole)
+    if is_whole:  # each of many rows is intact
+        page = extents[-layout.ROW_SIZE :] * 5000
+        added = commit.added._replace(nbytes=len(page), digest=xxh3_64_digest(page))
+        commit, extents = commit._replace(added=added), data + page
+    with pytest.warns(UserWarning, match="commit 7 was not completed"):
+        assert _read(commit, extents) == _OLD
+    for added in (Row(2**63, 20, bytes(8)), Row(layout.DATA_OFFSET, 2**32 - 1, bytes(8))):
+        with pytest.warns(UserWarning, match="commit 7 was not completed"):
+            assert _read(commit._replace(added=added), extents) == _OLD
+
+
+def test_the_only_commit_is_not_completed() -> None:
+    commit, extents = _with_list(b"one")
+    head = bytes(_slots(commit, None, commit, None).read_at(0, layout.DATA_OFFSET))
+    assert read_commit(MemorySource(head + extents)).sequence == 7
+    with pytest.raises(FormatError, match="no commit is intact"):
+        read_commit(MemorySource(head + b"?" + extents[1:]))
 
 
 def test_without_a_commit_there_is_no_file() -> None:

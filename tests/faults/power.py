@@ -8,7 +8,7 @@ durable after a sync of its folder, its bytes after a sync of the file.
 import hashlib
 import os
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from .disk import REAL, REAL_IDENTITY
 
 Identity = tuple[int, int]
+_SECTOR = 512
 
 
 @dataclass
@@ -83,10 +84,13 @@ class Recorder:
         return REAL[name](*args)
 
 
-def after_cut(recorder: Recorder, count: int, seed: int) -> dict[str, File]:
+def after_cut(
+    recorder: Recorder, count: int, seed: int, sectors: Sequence[int] = ()
+) -> dict[str, File]:
     """Return files that may exist, by name, if the power fails after `count` events.
 
-    Seed 0 keeps no unsynced change, seed 1 keeps all, other seeds a random choice.
+    Seed 0 keeps no unsynced change, seed 1 keeps all, other seeds a random choice. Of `sectors`, by
+    their offsets, one that was being written may be lost; no other write is torn in them.
     """
     files = {
         number: File(file.identity, bytearray(file.durable))
@@ -122,10 +126,20 @@ def after_cut(recorder: Recorder, count: int, seed: int) -> dict[str, File]:
             change
             for whole in file.pending
             if seed == 1 or (seed > 1 and choose.random() < 0.6)
-            for change in [_torn(whole, choose) if seed > 1 else whole]
+            for is_atomic in [any(_is_in(whole, at, at + _SECTOR) for at in sectors)]
+            for change in [_torn(whole, choose) if seed > 1 and not is_atomic else whole]
         ]
         _apply(file, kept_writes)
+        torn = [
+            at for at in sectors if any(_is_in(each, at, at + _SECTOR) for each in file.pending)
+        ]
+        if torn and choose.random() < 0.5:
+            _apply(file, [("write", choose.choice(torn), choose.randbytes(_SECTOR))])
     return {name: files[number] for name, number in names.items()}
+
+
+def _is_in(change: tuple[Any, ...], start: int, stop: int) -> bool:
+    return change[0] == "write" and start <= change[1] and change[1] + len(change[2]) <= stop
 
 
 def _torn(change: tuple[Any, ...], choose: random.Random) -> tuple[Any, ...]:

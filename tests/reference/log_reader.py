@@ -18,7 +18,7 @@ from .array_reader import (
     read_metadata,
 )
 from .chunk_decoder import decode_chunk, unpack_header
-from .refused import need
+from .refused import RefusedError, need
 
 LOG = 0x20
 Row = tuple[int, int, bytes]
@@ -63,12 +63,30 @@ def read_log(file: bytes) -> File:
 def _last_commit(file: bytes) -> tuple[int, bytes]:
     """Return the end of the log, and the tree of groups."""
     found = []
-    for at in (64, 192, 4096, 4224):
-        stored = file[at : at + 108]
-        if stored[:8] == b"BLPKCMIT" and xxh3_64_digest(stored[:100]) == stored[100:]:
-            found.append(struct.unpack_from("<Q8xQ8x32s", stored, 8))
+    for at in (4096, 4224, 8192, 8320):
+        stored = file[at : at + 128]
+        if stored[:8] == b"BLPKCMIT" and xxh3_64_digest(stored[:120]) == stored[120:]:
+            sequence, end, groups, *added, flags = struct.unpack_from(
+                "<Q8xQ8x32s20xQI8s2xH", stored, 8
+            )
+            found.append((sequence, flags & 1, end, groups, tuple(added)))
     need(bool(found), "format", "no commit is intact")
-    return max(found)[1:]
+    for sequence, is_confirmed, end, groups, added in sorted(found, reverse=True):
+        if is_confirmed or sequence < max(found)[0] or _is_complete(file, added, end):
+            return end, groups
+    raise RefusedError("format", "no commit is complete")
+
+
+def _is_complete(file: bytes, added: Row, end: int) -> bool:
+    """Return whether all extents are in the file that an unconfirmed commit lists."""
+    try:
+        rows = list(struct.iter_unpack("<QI8s", _extent(file, added, end))) if added[1] else []
+        need(added[1] + sum(row[1] for row in rows) <= 4 << 20, "format", "size of a list")
+        for row in rows:
+            _extent(file, row, end)
+    except RefusedError:
+        return False
+    return True
 
 
 def _leaves(file: bytes, tree: bytes, end: int) -> list[Row]:
@@ -87,7 +105,7 @@ def _leaves(file: bytes, tree: bytes, end: int) -> list[Row]:
 
 def _extent(file: bytes, row: Row, end: int) -> bytes:
     at, nbytes, digest = row
-    need(at >= 4352 and at + nbytes <= end, "format", f"an extent at {at}")
+    need(at >= 8448 and at + nbytes <= end, "format", f"an extent at {at}")
     need(at + nbytes <= len(file), "truncated", f"the extent at {at} is cut")
     data = file[at : at + nbytes]
     need(xxh3_64_digest(data) == digest, "checksum", f"the extent at {at} is damaged")

@@ -148,7 +148,7 @@ def test_a_damaged_log_of_several_arrays(tmp_path: Path, some: Some) -> None:
     sound, tasks, rng = (tmp_path / "a.blp").read_bytes(), [], Random(3)
     for number in some(range(60), 3):
         damaged = bytearray(sound)
-        damaged[rng.randrange(4352, len(sound)) if number % 2 else rng.randrange(400)] ^= 1
+        damaged[rng.randrange(8448, len(sound)) if number % 2 else rng.randrange(4400)] ^= 1
         path = tmp_path / f"{number}.blp"
         path.write_bytes(damaged[: rng.randrange(len(sound))] if number % 10 == 0 else damaged)
         tasks.append({"path": str(path)})

@@ -1,12 +1,12 @@
 // Logs, files that change: the last intact commit leads to groups of nodes, those of arrays, and a node to
 // its chunks, by pages of rows. Layout: docs/formats/log.md.
 
-import { isEqual, nameOf, need, safe, viewOf } from "./errors.js";
+import { ReadError, isEqual, nameOf, need, safe, viewOf } from "./errors.js";
 import { BytesSource } from "./source.js";
 import { xxh3Digest } from "./xxh3.js";
 
-const SLOTS = [64, 192], COPY = 4032, COMMIT_SIZE = 108, DATA_AT = 4352, ROW_SIZE = 20, PAGE_ROWS = 1024;
-const MAX_LEAVES = 1 << 20;
+const SLOTS = [4096, 4224], COPY = 4096, COMMIT_SIZE = 128, DATA_AT = 8448, ROW_SIZE = 20, PAGE_ROWS = 1024;
+const MAX_LEAVES = 1 << 20, MAX_LISTED = 1 << 22;
 
 // Returns the nodes {name, tree, front, end}: `front` is a source, `end` that of all extents.
 export async function readLog(source, notices) {
@@ -34,19 +34,47 @@ export function rowsOf(source, { tree, end }) {
 
 async function lastCommit(source, notices) {
   const head = await source.read(0, Math.min(DATA_AT, source.size)), sequence = (commit) => viewOf(commit).getBigUint64(8, true);
-  let last = null;
+  const found = [];
   for (const slot of SLOTS) {
-    const places = [slot, slot + COPY].map((at) => head.subarray(at, at + COMMIT_SIZE)), commit = places.find(isCommit);
-    if (commit && (!last || sequence(commit) > sequence(last))) last = commit;
-    if (!commit && places[1].some((byte) => byte)) notices.add("A commit is damaged: later changes may be missing.");
+    const places = [slot, slot + COPY].map((at) => head.subarray(at, at + COMMIT_SIZE)), commits = places.filter(isCommit);
+    found.push(...commits);
+    if (!commits.length) notices.add("A commit is damaged: later changes may be missing.");
   }
-  need(last, "format", "no commit of the log is intact");
-  return last;
+  need(found.length, "format", "no commit of the log is intact");
+  const last = found.map(sequence).reduce((one, two) => (one > two ? one : two)), latest = found.filter((each) => sequence(each) === last);
+  if (latest.some(isConfirmed)) return latest.find(isConfirmed);
+  for (const commit of latest) if (await isComplete(source, commit)) return commit;
+  // The next commit is only begun when the last one is durable.
+  const before = found.filter((each) => sequence(each) < last).sort((one, two) => (sequence(one) > sequence(two) ? -1 : 1));
+  need(before.length, "format", "the only commit of the log was not completed");
+  notices.add(`Commit ${last} was not completed: the file is shown as it was before.`);
+  return before[0];
+}
+
+function isConfirmed(commit) {
+  return (viewOf(commit).getUint16(114, true) & 1) === 1;
+}
+
+// Whether all that a commit added is in the file, by its list.
+async function isComplete(source, commit) {
+  const view = viewOf(commit), list = rowAt(view, 92);
+  if (!list.size) return true;
+  if (list.size > MAX_LISTED) return false;
+  try {
+    const end = safe(view.getBigUint64(24, true), "end of the log"), [page] = await extentsOf(source, [list], end);
+    const rows = rowsIn(page);
+    if (rows.reduce((sum, row) => sum + row.size, list.size) > MAX_LISTED) return false;
+    await extentsOf(source, rows, end);
+    return true;
+  } catch (error) {
+    if (error instanceof ReadError) return false;
+    throw error;
+  }
 }
 
 function isCommit(stored) {
   return stored.length === COMMIT_SIZE && String.fromCharCode(...stored.subarray(0, 8)) === "BLPKCMIT" &&
-    isEqual(xxh3Digest(stored.subarray(0, 100)), stored.subarray(100));
+    isEqual(xxh3Digest(stored.subarray(0, 120)), stored.subarray(120));
 }
 
 // Returns the rows of the leaves of a tree.
@@ -59,11 +87,15 @@ async function leavesOf(source, tree, end) {
   let rows = [rowAt(view, 0)];
   for (let level = depth; level > 0; level--) {
     const pages = await extentsOf(source, rows, end);
-    rows = pages.flatMap((page) => Array.from({ length: page.length / ROW_SIZE }, (_, i) => rowAt(viewOf(page), ROW_SIZE * i)));
+    rows = pages.flatMap(rowsIn);
     need(rows.length === countAt(level - 1), "format", "a page of the log has another size");
   }
   for (const row of rows) checkRow(row, end);
   return rows;
+}
+
+function rowsIn(page) {
+  return Array.from({ length: page.length / ROW_SIZE }, (_, i) => rowAt(viewOf(page), ROW_SIZE * i));
 }
 
 function rowAt(view, at) {
