@@ -203,7 +203,8 @@ class Archive(MutableMapping[str, Array]):
         """Add an array, or replace one, in mode "r+"; its place is the last, or that of the old.
 
         An `Array` that is open for reading is copied with its chunks as stored. Any other value is
-        saved as by `save`. Handles of the old array are closed.
+        saved as by `save`, with statistics if the old array has them. Handles of the old array are
+        closed.
 
         Raises
         ------
@@ -217,6 +218,8 @@ class Archive(MutableMapping[str, Array]):
     def _put(self, name: str, array: Any, options: SaveOptions) -> None:
         changes = self._changing()
         check_name(name)
+        if not isinstance(array, Array) and changes.has_statistics(name):
+            options = {**options, "stats": True}
         plan = plan_file(*without_labels(array, options), several=True)
         folder = os.path.dirname(os.path.realpath(changes.path))
         with importing:  # on use: few programs change files

@@ -88,8 +88,8 @@ def save(
     stats : bool, default False
         Store statistics of each chunk for `Array.stats`, `Array.min`, `Array.max` and
         `Array.chunks_where`: 32 bytes, which bloscpack 0.16 ignores. For integers, floats of at
-        most 64 bits, bool and times. Appending and changes by ``open(path, "r+")`` keep them up to
-        date.
+        most 64 bits, bool and times; other variables of a Dataset have none. Appending and changes
+        by ``open(path, "r+")`` keep them up to date.
     like : Array, optional
         Open array whose settings are taken for all options that are not given: its chunks, access,
         codec, shuffle, checksum, attrs, keepbits and stats. Files do not record a level of
@@ -245,6 +245,8 @@ class _Default(str):
 
 _CODEC: Literal["zstd"] = _Default("zstd")  # type: ignore[assignment]
 _CHECKSUM = _Default("crc32")
+# Options of `savez` that may be names of arrays, too.
+_FLAGS = ("overwrite", "changeable", "stats")
 
 
 def savez(
@@ -259,6 +261,7 @@ def savez(
     nthreads: int | None = None,
     overwrite: bool = True,
     changeable: bool = False,
+    stats: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> None:
@@ -288,6 +291,8 @@ def savez(
     changeable : bool, default False
         Write the file that any other archive becomes when it is changed by ``open(path, "r+")``.
         `path` must be local.
+    stats : bool, default False
+        Store statistics of each chunk, as for `save`, of all arrays whose items have them.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL (keys, ``endpoint_url``).
     **named : array_like
@@ -327,12 +332,14 @@ def savez(
     (2, 3)
     """
     options: SaveOptions = {"chunks": chunks, "clevel": clevel}
+    if stats is True:
+        options["stats"] = True
     if codec is not _CODEC:
         options["codec"] = codec
     if checksum is not _CHECKSUM:
         options["checksum"] = checksum
     _refuse_foreign(named)
-    for option, flag in (("overwrite", overwrite), ("changeable", changeable)):
+    for option, flag in zip(_FLAGS, (overwrite, changeable, stats), strict=True):
         if not isinstance(flag, bool):
             raise TypeError(
                 f"{option} must be True or False; give an array of this name in a mapping, such as "
@@ -365,9 +372,9 @@ def _save_several(
     attrs = _attrs_of_all(arrays) | dict(attrs or {})
     if changeable:
         _check_local(path)
-    # Coordinates are never rounded, and have other shapes. Those of text have no statistics.
+    # Coordinates are never rounded, and have other shapes.
     of_coords: Any = dict(options)
-    for key in ("chunks", "access", "keepbits", "stats"):
+    for key in ("chunks", "access", "keepbits"):
         of_coords.pop(key, None)
     with ExitStack() as stack:
         where, options_of_path = path, storage_options
@@ -446,8 +453,7 @@ def compact_archive(path: Path, *, progress: Progress | None = None) -> None:
 
 def _refuse_foreign(named: Mapping[str, Any]) -> None:
     """Refuse options of other libraries, which would be stored as arrays of no dimension."""
-    flags = ("overwrite", "changeable")
-    options = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", *flags)
+    options = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", *_FLAGS)
     for name, value in named.items():
         if value is None or isinstance(value, str | int | float | Mapping):
             advice = foreign_keyword((name,), options)

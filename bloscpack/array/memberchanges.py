@@ -123,6 +123,11 @@ class ArchiveChanges:
                 )
             return found
 
+    def has_statistics(self, name: str) -> bool:
+        """Return whether there is an array of this name with the statistics of its chunks."""
+        with self._alone():
+            return name in self.log and self.log.read(name).stored.has_statistics
+
     def put(self, name: str, container: Container) -> None:
         """Add an array, or replace one, which keeps its place."""
         with self._alone(), breaking(self):

@@ -15,6 +15,7 @@ from ..storage.remote.prefetch import prefetched
 from ..types import Progress
 from .array import Array
 from .arraylike import as_array
+from .arraymetadata import statistics_type
 from .attrs import plain
 from .layout import (
     AUTO,
@@ -103,7 +104,8 @@ def plan_file(
 ) -> FilePlan:
     """Return how an array is written, with the settings of `like` or those of its own file.
 
-    If it is one of `several`, `chunks` is not for those without dimensions.
+    If it is one of `several`, `chunks` is not for those without dimensions, and `stats` are not for
+    items that have none.
     """
     if isinstance(value, Array):
         if value.mode == "r" and like is None and not _given(options):
@@ -111,6 +113,8 @@ def plan_file(
         like = value if like is None else like
     array = as_array(value)
     settings = settings_from(options, like)
+    if several and settings.stats:
+        settings = settings._replace(stats=statistics_type().are_of(array.dtype))
     if not array.ndim and (several or options.get("chunks") is None):
         settings = settings._replace(chunks=None, access=options.get("access"))
     layout = plan_layout((array.dtype, array.shape, is_fortran(array)), settings)

@@ -36,6 +36,7 @@ from bloscpack.format.log import (
     pack_group,
     unpack_group,
 )
+from bloscpack.format.statistics import Statistics
 from bloscpack.storage import disk
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.update import UpdateFile
@@ -70,7 +71,11 @@ class Model:
         self.draw, self.path = data.draw, path
         self.now: dict[str, Any] = {f"{n}": self.values(n + 1) for n in range(4)}
         self.attrs: dict[str, Any] = {}
-        bp.savez(path, self.now, changeable=self.draw(st.booleans()))
+        stats = self.draw(st.booleans())
+        bp.savez(path, self.now, changeable=self.draw(st.booleans()), stats=stats)
+        self.with_stats = {
+            name for name, each in self.now.items() if stats and Statistics.are_of(each.dtype)
+        }
         self.keep()
         self.file: Any = bp.open(path, "r+")
 
@@ -81,6 +86,7 @@ class Model:
     def keep(self) -> None:
         """Note the state of the file, and check it."""
         self.committed = {name: each.copy() for name, each in self.now.items()}
+        self.committed_stats = {*self.with_stats}
         self.committed_attrs = dict(self.attrs)
         self.check_file()
 
@@ -94,12 +100,15 @@ class Model:
         name, values = self.new_name(), self.values(self.draw(st.integers(0, 5)))
         self.file[name] = values
         self.now[name] = values.copy()
+        if not Statistics.are_of(values.dtype):
+            self.with_stats.discard(name)
 
     def delete(self) -> None:
         if self.now:
             name = self.name()
             handle = self.file[name]
             del self.file[name], self.now[name]
+            self.with_stats.discard(name)
             with pytest.raises(ValueError, match="closed"):
                 handle[...]
 
@@ -112,6 +121,7 @@ class Model:
                 return
             self.file.rename(old, new)
             self.now = {new if name == old else name: each for name, each in self.now.items()}
+            self.with_stats = {new if name == old else name for name in self.with_stats}
 
     def change(self) -> None:
         if self.now:
@@ -149,6 +159,7 @@ class Model:
             self.put()
             raise ZeroDivisionError
         self.now = {name: each.copy() for name, each in self.committed.items()}
+        self.with_stats = {*self.committed_stats}
         self.attrs = dict(self.committed_attrs)
         self.file = bp.open(self.path, "r+")
 
@@ -163,6 +174,7 @@ class Model:
         self.draw(st.sampled_from(steps))()
         assert list(self.file) == list(self.now)
         assert content_of(self.file) == content_of(self.now)
+        check_statistics(self.file, self.with_stats)
         assert self.file.attrs == self.attrs
         self.check_file()
 
@@ -171,7 +183,21 @@ class Model:
         with bp.open(self.path) as found:
             assert list(found) == list(self.committed)
             assert content_of(found) == content_of(self.committed)
+            check_statistics(found, self.committed_stats)
             assert found.attrs == self.committed_attrs
+
+
+def check_statistics(file: Any, names: set[str]) -> None:
+    """Check that the arrays of these names have the statistics of their items, and no others."""
+    for name in file:
+        array = file[name]
+        found = array.stats
+        assert (found is not None) == (name in names), name
+        if found is not None and array.size:
+            items = np.asarray(array)
+            (record,) = found.ravel()
+            expected = items.min(), items.max(), 0, items.sum()
+            assert record.tolist() == expected
 
 
 @pytest.mark.usefixtures("small_groups")

@@ -269,6 +269,34 @@ def test_archives_keep_the_statistics_of_arrays_that_they_copy(tmp_path: Path) -
         assert z["a"].min() == -1
 
 
+@pytest.mark.parametrize("changeable", [False, True])
+def test_arrays_of_an_archive_have_them_if_their_items_do(changeable: bool, tmp_path: Path) -> None:
+    path, arrays = tmp_path / "z.blp", {"stats": np.arange(9.0), "text": np.array(["x", "y"])}
+    bp.savez(path, arrays, stats=True, changeable=changeable)
+    with bp.open(path) as z:
+        assert z["stats"].stats["sum"].item() == 36
+        assert z["text"].stats is None
+    with pytest.raises(TypeError, match="stats must be True or False; give an array of this name"):
+        bp.savez(path, stats=np.arange(3))
+
+
+def test_variables_of_a_dataset_have_them_if_their_items_do(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    times = np.array(["2024-01-01", "2024-01-04", "2024-01-05"], "M8[s]")
+    variables = {"t": ("time", np.arange(3.0)), "text": ("time", np.array(["x", "y", "z"]))}
+    ds = xr.Dataset(variables, {"time": times})
+    path = tmp_path / "ds.blp"
+    bp.save(path, ds, stats=True)
+    xr.testing.assert_identical(xr.open_dataset(path, engine="bloscpack").load(), ds)
+    later = ds.isel(time=slice(2)).assign_coords(time=times[1:] + np.timedelta64(9, "D"))
+    bp.append(path, later)
+    with bp.open(path) as z:
+        assert z["t"].stats["max"].max() == 2
+        assert z["t"].stats["sum"].sum() == 4
+        assert z["text"].stats is None
+    assert bp.verify(path).ok
+
+
 def test_changed_attrs_leave_the_statistics(tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
     bp.save(path, np.arange(50), chunks=7, stats=True)

@@ -41,7 +41,8 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             errors.append(err)
         stats = None
         try:
-            if container.stored.has_statistics:
+            # A request for a trailer that nothing else needs would be the third one.
+            if container.front.trailer_state != "unread" and container.stored.has_statistics:
                 stats = whole_statistics(container, describe_content(container))
         except BloscpackError as err:
             errors.append(err)
