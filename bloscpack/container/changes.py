@@ -16,7 +16,15 @@ from ..exceptions import UnsupportedError
 from ..format.archiveindex import pack_archive_front
 from ..format.codec import decode_into, new_bytes
 from ..format.filekind import ARCHIVE, kind_of, wrong_kind
-from ..format.header import MAX_HEADER_SIZE, UNKNOWN, Header, is_log, version_for
+from ..format.header import (
+    FEATURE_ARCHIVE,
+    MAX_HEADER_SIZE,
+    UNKNOWN,
+    Header,
+    is_log,
+    log_header,
+    version_for,
+)
 from ..format.log import (
     GROUP_NBYTES,
     GROUP_NODES,
@@ -28,7 +36,6 @@ from ..format.log import (
     Commit,
     Node,
     Tree,
-    log_header,
     pack_group,
 )
 from ..format.trailer import STATISTICS_SIZE
@@ -223,7 +230,7 @@ class ChangingLog:
         if self._log is None:
             file = UpdateFile.create(self._file.path, self._name, locking=self._locking)
             with closed_on_error(file):
-                file.write_at(0, log_header(is_archive=self.is_archive).pack())
+                file.write_at(0, log_header(*[FEATURE_ARCHIVE] * self.is_archive))
                 room = max(self._file.size() // _PER_COPY, LEAST_COPIES_NBYTES)
                 log = LogWriter(file, None, min(room, MOST_COPIES_NBYTES))
                 nodes: dict[str | None, Node] = {}

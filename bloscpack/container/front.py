@@ -30,6 +30,7 @@ from ..format.header import (
     ARRAY_FEATURES,
     FEATURE_GRID,
     FEATURE_LOG,
+    LOG_HEADER,
     MAGIC,
     MAX_HEADER_SIZE,
     OFFSET_SIZE,
@@ -300,6 +301,8 @@ def read_front(  # noqa: C901 - a helper would be one more call for each file th
     if read_log is not None and source.node is not None:
         return read_log(source, b"")
     head = memoryview(source.read_at(0, nbytes))
+    if read_log is not None and head[:MAX_HEADER_SIZE] == LOG_HEADER:  # saves unpacking it
+        return read_log(source, head)
     header = Header.unpack(head, known_features=ARRAY_FEATURES if read_log is None else _FEATURES)
     if read_log is not None and header.features & FEATURE_LOG:
         return read_log(source, head)

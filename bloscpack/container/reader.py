@@ -6,9 +6,9 @@ the bytes present before memory is allocated for it.
 A `Container` holds no position, so threads may share one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ..exceptions import (
@@ -134,7 +134,7 @@ class Container:
         self.stored = (
             StoredChunks(front, source, verify)
             if type(table) is ChunkTable
-            else _chunks_of_log(front, source, verify)
+            else _log()[1](front, source, verify)
         )
         self.header = front.header
         self.data_offset = front.data_offset
@@ -483,19 +483,17 @@ class Container:
         self.close()
 
 
-def _read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
+@cache
+def _log() -> "tuple[Callable[..., Front], type[StoredChunks]]":
     with importing:  # on use: few files change
         from .log import read_log
-
-    return read_log(source, head, version)
-
-
-def _chunks_of_log(front: Front, source: ByteSource, verify: Verify) -> StoredChunks:
-    """Return the chunks of an array of a log."""
-    with importing:  # on use: few files change
         from .logchunks import LogChunks
 
-    return LogChunks(front, source, verify)
+    return read_log, LogChunks
+
+
+def _read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
+    return _log()[0](source, head, version)
 
 
 def _run_starts(container: Container, nthreads: int) -> list[int]:

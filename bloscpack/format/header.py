@@ -276,6 +276,14 @@ class Header(NamedTuple):
             )
 
 
+def log_header(*features: int) -> bytes:
+    """Return the header of every log of one array; of an archive, with `FEATURE_ARCHIVE`."""
+    return Header(4, False, False, CHECKSUMS[0], 0, 0, 0, 0, 0, sum(features, FEATURE_LOG)).pack()
+
+
+LOG_HEADER = log_header()
+
+
 def unpack_header_of(view: BytesLike, feature: int, kind: str) -> Header:
     """Unpack the header of a file with this feature or these, which are those of a `kind` of files.
 

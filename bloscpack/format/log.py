@@ -36,10 +36,8 @@ from ..exceptions import FormatError, UnsupportedError
 from ..types import BytesLike
 from .archiveindex import MAX_NAME_NBYTES
 from .bytefield import unpack_fields
-from .checksum import CHECKSUMS
 from .filekind import COMMIT_COPIES_AT, COMMITS_AT
 from .filekind import COMMIT_MAGIC as MAGIC
-from .header import FEATURE_ARCHIVE, FEATURE_LOG, Header
 
 # The slots are in one sector, their copies in another, and the header in one that is not written
 # again. Both have the last durable commit at any instant, so that one of them may be lost.
@@ -126,7 +124,7 @@ class Tree(NamedTuple):
         offset, nbytes, digest, depth, nleaves = _TREE.unpack(view)
         if depth > _MAX_DEPTH or depth != depth_of(nleaves):
             raise FormatError(f"tree: {nleaves} leaves below {depth} levels of pages")
-        return cls(Row(offset, nbytes, digest), depth, nleaves)
+        return tuple.__new__(cls, (_new_row((offset, nbytes, digest)), depth, nleaves))
 
 
 NO_TREE = Tree(NO_ROW, 0, 0)
@@ -229,12 +227,6 @@ class Node(NamedTuple):
             flags, second = _HAS_STATISTICS, self.statistics.pack()
         fields = _NODE.pack(len(name), flags, len(self.front), self.chunks.pack())
         return fields + second + name + self.front
-
-
-def log_header(*, is_archive: bool) -> Header:
-    """Return the header of every log of one array, or of an archive."""
-    features = FEATURE_LOG | (FEATURE_ARCHIVE if is_archive else 0)
-    return Header(4, False, False, CHECKSUMS[0], 0, 0, 0, 0, 0, features)
 
 
 def unpack_row(page: BytesLike, at: int) -> Row:

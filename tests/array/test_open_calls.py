@@ -13,12 +13,8 @@ import bloscpack as bp
 RANDOM = np.random.default_rng(0).integers(0, 256, 1 << 20, "u1")
 
 
-@pytest.mark.parametrize("nbytes", [100, 1 << 16, 1 << 20])
-def test_opening_a_file_again_and_again(
-    nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = str(tmp_path / "a.blp")
-    bp.save(path, RANDOM[:nbytes], chunks=nbytes // 8)
+def _calls(path: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Return how often opening a file calls the system."""
     bp.open(path).close()  # metadata seen before need no decoding
     calls: Counter[str] = Counter()
 
@@ -35,9 +31,30 @@ def test_opening_a_file_again_and_again(
         counting(name)
     bp.open(path).close()
     monkeypatch.undo()
+    return calls
+
+
+@pytest.mark.parametrize("nbytes", [100, 1 << 16, 1 << 20])
+def test_opening_a_file_again_and_again(
+    nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a.blp")
+    bp.save(path, RANDOM[:nbytes], chunks=nbytes // 8)
     # The file, and its journal before and after. Reads: its front, its trailer (which the front of
     # a small file contains) and its header once more.
-    assert calls == {"open": 3, "pread": 2 if nbytes == 100 else 3, "fstat": 2, "lstat": 1}
+    expected = {"open": 3, "pread": 2 if nbytes == 100 else 3, "fstat": 2, "lstat": 1}
+    assert _calls(path, monkeypatch) == expected
+
+
+@pytest.mark.parametrize("nbytes", [100, 1 << 20])
+def test_opening_a_changed_file(
+    nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a.blp")
+    bp.save(path, RANDOM[:nbytes], chunks=nbytes // 8, changeable=True)
+    # The file and its journal. Reads: its front with the commits, the commits again once the space
+    # of the last one is held, and the group of its array.
+    assert _calls(path, monkeypatch) == {"open": 2, "pread": 3, "fstat": 2, "lstat": 1}
 
 
 @pytest.mark.parametrize(("name", "value"), [("dtype", "u1"), ("shape", (6,))])
