@@ -54,9 +54,9 @@ def test_opening_a_changed_file(
     bp.save(path, RANDOM[:nbytes], chunks=nbytes // 8, changeable=True)
     with bp.open(path, "r+") as a:
         a[5] = 1
-    # The file and its journal. Reads: its front with the commits, the commits again once the space
-    # of the last one is held, and the group of its array.
-    assert _calls(path, monkeypatch) == {"open": 2, "pread": 3, "fstat": 2, "lstat": 1}
+    # The file and its journal. Reads: its header, its commits, these again once the space of the
+    # last one is held, and the group of its array.
+    assert _calls(path, monkeypatch) == {"open": 2, "pread": 4, "fstat": 2, "lstat": 1}
 
 
 @pytest.mark.parametrize(("name", "value"), [("dtype", "u1"), ("shape", (6,))])
