@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
+import numpy as np
+
 from ..container.front import Verify
 from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
 from ..container.reader import Container
@@ -240,18 +242,16 @@ class Array(StoredArray):
         one-dimensional mask. For a structured array, a field name or a list of names returns these
         fields of all items, read a few chunks at a time. Raises the errors of `read`.
         """
-        dtype, shape, is_fortran = self._described
-        if type(index) is int and len(shape) > 1 and not is_fortran:
-            # Fast path: reading one row skips the parsing that general selections need.
-            row = index + shape[0] if index < 0 else index
-            if 0 <= row < shape[0]:
-                if self._rows is None:
-                    result = self._read_row(row)
-                else:
-                    with self._rows.reading():
-                        result = self._read_row(row)
-                if result is not None:
-                    return result
+        dtype, _, is_fortran = self._described
+        if not is_fortran:
+            # Fast path: reading a row or an item skips the parsing that general selections need.
+            if self._rows is None:
+                result = self._read_row(index)
+            else:
+                with self._rows.reading():
+                    result = self._read_row(index)
+            if result is not None:
+                return result
         names = field_names(index, dtype)
         with self._reading():
             container, described = self.container, self._described
@@ -268,16 +268,26 @@ class Array(StoredArray):
         """Return a context in which no other thread changes the array through this handle."""
         return nullcontext() if self._rows is None else self._rows.reading()
 
-    def _read_row(self, row: int) -> AnyArray | None:
-        """Return a row of an array in C order.
+    def _read_row(self, index: Any) -> Any:
+        """Return the row, plane or item of an array in C order that integers select.
 
-        None if it has zero bytes, is larger than 1 MiB, or crosses the end of a chunk or several
-        chunks of a grid: `gather` reads it then.
+        None if the index is another one or out of bounds, and if the row has zero bytes, is larger
+        than 1 MiB, or crosses the end of a chunk or several chunks of a grid: `gather` reads it.
         """
+        entries = index if type(index) is tuple else (index,)
         container, (dtype, shape, _) = self.container, self._described
-        shape = shape[1:]
+        if not entries or len(entries) > len(shape) or container.grid is not None:
+            return None
+        row = 0
+        for entry, length in zip(entries, shape, strict=False):
+            if type(entry) is not int and not isinstance(entry, np.integer):
+                return None
+            if not -length <= entry < length:
+                return None
+            row = row * length + int(entry) % length
+        shape = shape[len(entries) :]
         nbytes = prod(shape) * dtype.itemsize
-        if not 0 < nbytes <= _MAX_ROW_NBYTES or container.grid is not None:
+        if not 0 < nbytes <= _MAX_ROW_NBYTES:
             return None
         start, chunk = row * nbytes, 0
         last, step = container.nchunks - 1, container.chunk_size
@@ -288,7 +298,10 @@ class Array(StoredArray):
                 return None
         result = new_array(shape, dtype, is_fortran=False)
         container.read_bytes_into(chunk, start, stored_view(result, False))
-        return result
+        if shape:
+            return result
+        check_text(result)
+        return result[()]
 
     @property
     def oindex(self) -> "OuterIndexer":

@@ -223,3 +223,18 @@ class TestShown:
             own["b"]["c"].append(3)
             assert type(own) is dict
         assert json.dumps(attrs) == '{"a": 1, "b": {"c": [1, {"d": 2}]}}'
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "U3", [("a", "i1"), ("b", "<i4")]])
+def test_integers_select_rows_and_items(dtype: Any) -> None:
+    array = fill(np.dtype(dtype), (7, 5, 4), 3)
+    if array.dtype.kind == "U":
+        array = np.full((7, 5, 4), "abc")
+    with bp.open(array_file(array, chunk_nbytes=3 * array[0].nbytes)) as a:
+        indices: list[Any] = [3, -7, np.int64(-1), (6, 4, 3), (np.uint8(2), -5, np.int16(-4))]
+        for index in [*indices, (5, 1), (0,), (True, 0), np.True_, (1, None, 2)]:
+            assert_same(a[index], array[index])
+            assert type(a[index]) is type(array[index])
+        for index in (7, (0, -6), (1, 2, np.uint64(4))):
+            with pytest.raises(IndexError, match="is out of bounds for axis"):
+                a[index]
