@@ -209,3 +209,27 @@ class StridedItems(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     itemsize: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Start of the first of them, and end of the last, in bytes."""
+        ends = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
+        low = self.offset + sum(min(end, 0) for end in ends)
+        return low, self.offset + sum(max(end, 0) for end in ends) + self.itemsize
+
+
+class BlockRun(NamedTuple):
+    """Adjacent blocks of a chunk.
+
+    Attributes
+    ----------
+    first, stop : int
+        The first block, and the one behind the last.
+    low, high : int
+        Their stored range, as positions in the chunk.
+    """
+
+    first: int
+    stop: int
+    low: int
+    high: int

@@ -5,7 +5,6 @@ has already been compared, or verification is off.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..exceptions import BloscpackError, FormatError, TruncatedError
 from ..format.codec import (
@@ -19,13 +18,10 @@ from ..format.codec import (
 )
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSource
-from ..storage.runs import LOCAL
-from ..types import BytesLike
+from ..storage.runs import LOCAL, REMOTE, plan_runs
+from ..types import BlockRun, BytesLike
 from .chunktable import check_room
 from .front import PROBE_NBYTES
-
-if TYPE_CHECKING:
-    from ..format.arraychunk import BlockRun
 
 # Block sizes to try, in decoded bytes. LZ4 splits a block into a stream per byte of an item, so its
 # blocks are at least 64 KiB.
@@ -137,16 +133,20 @@ def read_blocks_into(
 
 
 def read_runs_into(
-    source: ByteSource, head: tuple[int, bytes], runs: "list[BlockRun]", out: BytesLike
+    source: ByteSource, head: tuple[int, bytes], runs: list[BlockRun], out: BytesLike
 ) -> bool:
     """Read runs of blocks of a chunk, and decode them to their places in `out`, its content.
 
     The result is as that of `read_blocks_into`.
     """
     offset, front = head
+    policy = REMOTE if source.has_latency else LOCAL
+    lows, highs = [run.low for run in runs], [run.high for run in runs]
     try:
-        for run in runs:
-            decode_run_into(front, _read_part(source, offset, run.low, run.high), run, out)
+        for first, last, low, high in plan_runs(lows, highs, policy):
+            stored = memoryview(_read_part(source, offset, low, high))
+            for run in runs[first:last]:
+                decode_run_into(front, stored[run.low - low : run.high - low], run, out)
     except BloscpackError:
         return False
     return True

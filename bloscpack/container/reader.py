@@ -9,7 +9,7 @@ A `Container` holds no position, so threads may share one.
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ..exceptions import (
     BloscpackError,
@@ -27,20 +27,16 @@ from ..format.codec import (
     new_bytes,
     runs_of_items,
 )
-from ..format.header import FEATURE_ARRAY_CHUNKS
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.protocol import ByteSource, Extent, closed_on_error
 from ..storage.remote.prefetch import prefetched
 from ..storage.runs import CHUNKS, most_per_run
-from ..types import AnyArray, BytesLike, StridedItems
+from ..types import AnyArray, BlockRun, BytesLike, StridedItems
 from .blocks import read_blocks_into, read_head, read_runs_into
 from .chunk import StoredChunk, StoredChunks
 from .chunktable import ChunkTable
 from .front import Front, Verify, decoded, no_version, open_front
-
-if TYPE_CHECKING:
-    from ..format.arraychunk import BlockRun
 
 # Largest ratio of decoded to stored size for which memory is allocated without first reading all
 # chunk headers.
@@ -293,8 +289,6 @@ class Container:
         None if no blocks can be left out: then read the bytes from the first item to the last.
         Raises as `read_chunk_into` does; the notes on `read_bytes_into` hold.
         """
-        if not self.header.features & FEATURE_ARRAY_CHUNKS:
-            return None
         memory = self._memory
         if self.verify != "always":
             content = memory.content(index)
@@ -320,7 +314,10 @@ class Container:
         try:
             with view:
                 runs = runs_of_items(front, items)
-                if runs is None:
+                if runs is None and not header.is_array:
+                    low, high = items.span
+                    decode_range_into(data, low, view[low:high])
+                elif runs is None:
                     decode_into(data, view)
                 for run in runs or ():
                     decode_run_into(front, data[run.low : run.high], run, view)
@@ -331,9 +328,7 @@ class Container:
             self._memory.set_head(index, offset, front)
         return content
 
-    def _read_runs(
-        self, index: int, head: tuple[int, bytes], runs: "list[BlockRun]"
-    ) -> bytes | None:
+    def _read_runs(self, index: int, head: tuple[int, bytes], runs: list[BlockRun]) -> bytes | None:
         """Return the content of a checked chunk with these blocks decoded; None as `read_items`."""
         memory, nbytes = self._memory, self.chunk_nbytes(index)
         nblocks = sum(run.stop - run.first for run in runs)

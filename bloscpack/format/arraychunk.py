@@ -24,7 +24,7 @@ except ImportError as err:
     ) from err
 
 from ..exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
-from ..types import BytesLike, StridedItems
+from ..types import BlockRun, BytesLike, StridedItems
 from .bytefield import unpack_fields
 
 VERSION = 0x82
@@ -273,23 +273,6 @@ class Plan:
                 blocks,
             )
         )
-
-
-class BlockRun(NamedTuple):
-    """Adjacent blocks of a chunk.
-
-    Attributes
-    ----------
-    first, stop : int
-        The first block, and the one behind the last.
-    low, high : int
-        Their stored range, as positions in the chunk.
-    """
-
-    first: int
-    stop: int
-    low: int
-    high: int
 
 
 @dataclass(frozen=True, slots=True)

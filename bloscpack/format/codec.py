@@ -27,10 +27,10 @@ except ImportError as err:
 
 from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
 from ..parallel.imports import importing
-from ..types import BytesLike, StridedItems
+from ..types import BlockRun, BytesLike, StridedItems
 
 if TYPE_CHECKING:  # most files need none
-    from .arraychunk import ArrayChunkHead, ArrayChunkHeader, BlockRun
+    from .arraychunk import ArrayChunkHead, ArrayChunkHeader
     from .rounding import Rounding
     from .statistics import Statistics
 
@@ -51,6 +51,8 @@ _BLOCK_START_SIZE = 4
 _CHUNK_VERSION = 2  # BLOSC_VERSION_FORMAT; 3 to 5 are Blosc 2
 ARRAY_CHUNK_VERSION = 0x82  # docs/formats/arraychunk.md
 CHUNK_VERSIONS = (_CHUNK_VERSION, ARRAY_CHUNK_VERSION)  # first byte of a chunk
+# Largest number of runs of blocks that are read for one selection; then their gaps are read, too.
+_MAX_RUNS = 4096
 _HEAD_NBYTES = Struct("<I")  # after the header of an array chunk: the size of everything in front
 
 # Bits of the flags byte, stored on disk.
@@ -413,23 +415,48 @@ def decode_blocks_into(
         raise _decode_error(header, len(out), code)
 
 
-def runs_of_items(head: bytes, items: StridedItems) -> "list[BlockRun] | None":
+def runs_of_items(head: bytes, items: StridedItems) -> list[BlockRun] | None:
     """Return the runs of adjacent blocks of a chunk that hold `items`.
 
-    None for a Blosc chunk, whose blocks are runs of its content, and for items that are not a box
-    of an array chunk. `head` is as in `extent_of_range`. Raises as that does.
+    None if they are one run of a Blosc chunk, or not a box of an array chunk. `head` is as in
+    `extent_of_range`. Raises as that does.
     """
-    if head[0] != ARRAY_CHUNK_VERSION:
+    if head[0] == ARRAY_CHUNK_VERSION:
+        return _known_head(head).runs_of_items(items)
+    header = ChunkHeader.unpack(head)
+    size, starts = header.blocksize, [items.offset]
+    low, high = 0, items.itemsize
+    for length, stride in zip(items.shape, items.strides, strict=True):
+        if 0 < size <= abs(stride) and length * len(starts) <= _MAX_RUNS:
+            starts = [start + stride * index for start in starts for index in range(length)]
+        else:
+            low, high = low + min(stride, 0) * (length - 1), high + max(stride, 0) * (length - 1)
+    found: list[tuple[int, int]] = []
+    for start in sorted(starts) if len(starts) > 1 else ():
+        first, stop = (start + low) // size, (start + high - 1) // size + 1
+        if found and first <= found[-1][1]:
+            first, stop = found[-1][0], max(stop, found.pop()[1])
+        found.append((first, stop))
+    if len(found) < 2:
         return None
-    return _known_head(head).runs_of_items(items)
+    runs = [
+        BlockRun(a, b, *extent_of_range(head, a * size, min(b * size, header.nbytes)))
+        for a, b in found
+    ]
+    return runs if runs[0].low else None  # from 0: C-Blosc, which decodes it, needs the whole chunk
 
 
-def decode_run_into(head: bytes, stored: BytesLike, run: "BlockRun", out: BytesLike) -> None:
+def decode_run_into(head: bytes, stored: BytesLike, run: BlockRun, out: BytesLike) -> None:
     """Decode the blocks of `run` from `stored` to their places in `out`, the whole content.
 
     Raises as `decode_into` does.
     """
-    _known_head(head).decode_run_into(stored, run, out)
+    if head[0] == ARRAY_CHUNK_VERSION:
+        _known_head(head).decode_run_into(stored, run, out)
+        return
+    size = ChunkHeader.unpack(head).blocksize
+    start = run.first * size
+    decode_blocks_into(head, stored, run.low, start, memoryview(out)[start : run.stop * size])
 
 
 @cache

@@ -12,8 +12,10 @@ import pytest
 import bloscpack as bp
 from bloscpack.array import gather
 from bloscpack.array.chunkcodec import chunkencoder
+from bloscpack.container import blocks, reader
 from bloscpack.format.arraychunk import ArrayChunkHead, Plan, PlanePlan
-from bloscpack.types import StridedItems
+from bloscpack.format.codec import decode_run_into
+from bloscpack.types import BlockRun, BytesLike, StridedItems
 
 from ..arrayfiles import NotingFile
 from .test_auto_codec import smooth
@@ -202,6 +204,58 @@ def test_damage_in_a_block_that_is_needed_is_found(tmp_path: Path) -> None:
         for place in product((0, 1), (0, 3)):
             with pytest.raises(bp.exceptions.BloscpackError):
                 a[:, place[0], place[1]]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "blosclz"])
+@pytest.mark.parametrize("checksum", ["crc32", None])
+def test_columns_of_blosc_chunks_have_the_items_of_numpy(codec: Any, checksum: Any) -> None:
+    rng = Random(f"{codec} {checksum}")
+    array = smooth((40, 3, 20_000), "<i2")
+    file = io.BytesIO()
+    bp.save(file, array, codec=codec, checksum=checksum)
+    for verify in (True, False, "always"):
+        with bp.open(file.getvalue(), verify=verify) as a:
+            for _ in range(20):
+                index: Any = tuple(
+                    rng.choice((slice(None, None, rng.choice((1, 2, -1, -3))), rng.randrange(n)))
+                    for n in (40, 3)
+                )
+                index += (rng.choice((rng.randrange(20_000), slice(5, 300, 7), [2, 19_000])),)
+                assert np.array_equal(a[index], array[index]), index
+
+
+def test_a_column_decodes_only_the_blocks_that_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.random.default_rng(0).integers(0, 9, (64, 64_000), "u2")
+    file, decoded = io.BytesIO(), 0
+    bp.save(file, array)
+
+    def counting(head: bytes, stored: BytesLike, run: BlockRun, out: BytesLike) -> None:
+        nonlocal decoded
+        decoded += run.stop - run.first
+        decode_run_into(head, stored, run, out)
+
+    for module in (blocks, reader):
+        monkeypatch.setattr(module, "decode_run_into", counting)
+    with bp.open(file.getvalue(), nthreads=1) as a:
+        assert a.container.fetch(0).header.blocksize * 3 < array.shape[1] * 2
+        for column in (0, 40_000):  # the first compares checksums of whole chunks
+            assert np.array_equal(a[:, column], array[:, column])
+    assert decoded == 2 * 64
+
+
+def test_damage_in_a_block_of_a_column_is_found() -> None:
+    array = np.random.default_rng(0).integers(0, 9, (64, 64_000), "u2")
+    file = io.BytesIO()
+    bp.save(file, array, checksum=None)
+    with bp.open(file.getvalue()) as a:
+        offset, data, header = a.container.fetch(0)
+    nblocks = -(-header.nbytes // header.blocksize)
+    ends = np.frombuffer(data, "<u4", nblocks, 16)
+    damaged = bytearray(file.getvalue())
+    damaged[offset + ends[4] + 4 : offset + ends[5]] = bytes(ends[5] - ends[4] - 4)
+    column = 4 * header.blocksize // 2 % 64_000
+    with bp.open(bytes(damaged), verify=False) as a, pytest.raises(bp.exceptions.CodecError):
+        a[:, column]
 
 
 @pytest.mark.parametrize("verify", [True, False, "always"])
