@@ -123,8 +123,8 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
              bytes codec not None, size_t blocksize, bint residual):
     """Return `src` as one Blosc chunk, or C-Blosc's negative code.
 
-    With `blocksize` 0, C-Blosc chooses the block size. With any other size, Zstandard chunks are
-    encoded here, byte for byte as by C-Blosc. With `residual`, Zstandard and LZ4 chunks are encoded
+    With `blocksize` 0, C-Blosc chooses the block size: small content is one block. With any other
+    size, Zstandard chunks are encoded here, byte for byte as by C-Blosc. With `residual`, Zstandard and LZ4 chunks are encoded
     here by a search for residuals instead of level `clevel`. Other codecs ignore `residual`.
     """
     cdef size_t nbytes = src.shape[0]
@@ -137,6 +137,8 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
     cdef size_t room = nbytes + BLOSC_MIN_HEADER_LENGTH
     cdef bytes chunk = PyBytes_FromStringAndSize(NULL, room)
     cdef char *dest = PyBytes_AS_STRING(chunk)
+    if blocksize == 0 and nbytes < ONE_BLOCK and not residual:
+        blocksize = nbytes
     # C-Blosc changes block sizes outside of these bounds, and stores level 0 without blocks.
     if ((codec == b"zstd" or residual and codec == b"lz4") and clevel > 0
             and max(MIN_BLOCK, typesize) <= blocksize <= nbytes):
@@ -159,6 +161,7 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
 cdef enum:
     CHUNK_VERSION = 2  # blosc.h: BLOSC_VERSION_FORMAT
     MIN_BLOCK = 128  # blosc.c: MIN_BUFFERSIZE
+    ONE_BLOCK = 32 << 10  # blosc.c: compute_blocksize, L1
 
 
 cdef object shrink(bytes chunk, Py_ssize_t nbytes):

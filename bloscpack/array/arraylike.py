@@ -41,10 +41,10 @@ _TABLE_ADVICE = {
 
 def is_of(value: object, library: str, *names: str) -> bool:
     """Return whether `value` is an instance of one of the classes `names` of `library`."""
-    return any(
-        kind.__name__ in names and kind.__module__.partition(".")[0] == library
-        for kind in type(value).__mro__
-    )
+    for kind in type(value).__mro__:
+        if kind.__name__ in names and kind.__module__.partition(".")[0] == library:
+            return True
+    return False
 
 
 def is_data_array(value: object) -> bool:

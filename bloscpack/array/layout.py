@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
@@ -247,7 +248,7 @@ def with_axes_stored(array: AnyArray) -> AnyArray:
 def cut_runs(stored: AnyArray, chunk_size: int) -> Iterable[memoryview]:
     """Yield runs of the bytes of an array in C order, views if it is contiguous."""
     if stored.flags.c_contiguous or not stored.nbytes:
-        content = stored_bytes(stored)
+        content = stored_view(stored, False)
         return Chunking.of(len(content), chunk_size).cut(content)
     end = stored.nbytes
     return (_run_of(stored, at, min(at + chunk_size, end)) for at in range(0, end, chunk_size))
@@ -301,6 +302,12 @@ def plan_layout(description: Description, settings: Settings) -> Layout:
         features=features_of(params, has_grid=isinstance(division, ChunkGrid)),
     )
     return Layout(header, new_section(metadata), division, params)
+
+
+@lru_cache(maxsize=256)
+def default_layout(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> Layout:
+    """Return the layout without options: arrays of a set are often of one type and shape."""
+    return plan_layout((dtype, shape, is_fortran), Settings())
 
 
 def divide(description: Description, chunks: Chunks, access: str | None) -> Chunking | ChunkGrid:

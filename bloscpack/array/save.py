@@ -24,6 +24,7 @@ from .layout import (
     Chunks,
     SaveOptions,
     Settings,
+    default_layout,
     is_fortran,
     plan_layout,
 )
@@ -112,6 +113,9 @@ def plan_file(
             return FilePlan(value.container.data_offset, partial(_copy, value))
         like = value if like is None else like
     array = as_array(value)
+    if like is None and not _given(options):
+        layout = default_layout(array.dtype, array.shape, is_fortran(array))
+        return FilePlan(layout.front_nbytes, partial(layout.write, array=array))
     settings = settings_from(options, like)
     if several and settings.stats:
         settings = settings._replace(stats=statistics_type().are_of(array.dtype))

@@ -34,6 +34,8 @@ _DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
 # Spare entries per chunk of a file of known length, as in bloscpack 0.16: it can grow elevenfold.
 SPARE_PER_CHUNK = 10
 SPARE_METADATA_NBYTES = 64
+# A file of one chunk of this size is written at once, which takes less time than its parts.
+_SMALL_NBYTES = 64 << 10
 
 
 def default_shuffle(typesize: int) -> Shuffle:
@@ -56,6 +58,12 @@ class Writable(Protocol):
 
     def write(self, data: BytesLike) -> object:
         """Append `data`."""
+
+
+class _Parts(list[BytesLike]):
+    """Destination that collects what is written to it."""
+
+    write = list.append
 
 
 class Chunking(NamedTuple):
@@ -166,15 +174,17 @@ def write_container(
     """
     head = header.pack() + section
     table_offset = len(head)
-    sink.write(head)
-    write_unused(sink, header.table_size)
     digests: list[bytes] | None = [] if trailer else None
     statistics: list[bytes] = []
     total = nbytes
     if total is None:
         total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
+    parts = _Parts() if header.nchunks == 1 and total <= _SMALL_NBYTES else None
+    if parts is None:
+        sink.write(head)
+        write_unused(sink, header.table_size)
     offsets, done, end = write_chunks(
-        sink,
+        sink if parts is None else parts,
         table_offset + header.table_size,
         header.checksum,
         chunks,
@@ -190,12 +200,18 @@ def write_container(
             f"content changed while it was being packed: got {done} bytes in {len(offsets)} "
             f"chunks, expected {total} bytes in {header.nchunks} chunks"
         )
+    entries = offsets if header.offsets else []
+    ending: Iterable[bytes] = ()
+    if digests is not None:
+        ending = pack_trailer(head, entries, b"".join(digests), end, b"".join(statistics))
+    if parts is not None:
+        spare = UNUSED_ENTRY * header.max_app_chunks
+        sink.write(b"".join((head, pack_offsets(entries), spare, *parts, *ending)))
+        return
     if header.offsets:
         sink.write_at(table_offset, pack_offsets(offsets))
-    if digests is not None:
-        entries = offsets if header.offsets else []
-        for part in pack_trailer(head, entries, b"".join(digests), end, b"".join(statistics)):
-            sink.write(part)
+    for part in ending:
+        sink.write(part)
 
 
 def write_stream(

@@ -46,6 +46,9 @@ _MAX_EXPANSION = 64
 # a gigabyte of Python objects.
 _FREE_VALUES = 1 << 18
 
+# Data that are compressed with a small window, to the same bytes.
+_SMALL_NBYTES = 512
+
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _decoder = json.JSONDecoder()
 
@@ -257,7 +260,7 @@ def pack_section(
     data = _encode_json(metadata).encode("ascii")
     meta_size = len(data)
     if codec != META_CODECS[0]:
-        compressed = zlib.compress(data, level)
+        compressed = _deflate(data, level)
         stored = len(compressed)
         too_good = _expands_too_far(meta_size, stored) or _has_too_many_values(data, stored)
         if stored > meta_size or too_good:  # 0.16 keeps a stream of equal size, too
@@ -348,6 +351,18 @@ def _decode_json(text: str) -> Any:
         end = -1
     # White space around the value, or an error: `decode` handles both.
     return value if end == len(text) else _decoder.decode(text)
+
+
+def _deflate(data: bytes, level: int) -> bytes:
+    """Return what ``zlib.compress`` does, which clears 256 KiB of tables first."""
+    if level != 6 or len(data) > _SMALL_NBYTES:
+        return zlib.compress(data, level)
+    # No match in such data is out of the reach of a window of 1 KiB, and none of its blocks ends
+    # early. Only the header of the stream would name the window.
+    stream = zlib.compressobj(level, zlib.DEFLATED, -10, 4)
+    return b"".join(
+        (b"\x78\x9c", stream.compress(data), stream.flush(), zlib.adler32(data).to_bytes(4, "big"))
+    )
 
 
 def _inflate(data: bytes, nbytes: int) -> bytes:

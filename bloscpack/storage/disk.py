@@ -28,17 +28,22 @@ _KEEP_SIZE, _PUNCH_HOLE, _BLOCK_NBYTES = 1, 2, 4096
 _MAX_PARTS = 16
 
 
-@contextmanager
-def naming(name: str | None) -> Iterator[None]:
-    """Set the file name of each OSError of the block to `name`, the name the caller knows."""
-    try:
-        yield
-    except BloscpackError:
-        raise
-    except OSError as err:
-        if name is not None and err.errno is not None:
-            err.filename, err.filename2 = name, None
-        raise
+class naming:  # noqa: N801 - a class, as each write enters one, and generators take longer
+    """Context that sets the file name of each OSError to `name`, the name the caller knows."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, err: BaseException | None, _: object) -> None:
+        if self._name is None or isinstance(err, BloscpackError):
+            return
+        if isinstance(err, OSError) and err.errno is not None:
+            err.filename, err.filename2 = self._name, None
 
 
 def name_of_temporary() -> str:

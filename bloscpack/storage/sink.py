@@ -34,16 +34,26 @@ class SpoolSink:
     _MEMORY_NBYTES = 16 << 20
 
     def __init__(self) -> None:
-        with importing:  # loaded on use: 3 ms, and rarely needed
-            from tempfile import SpooledTemporaryFile
-
-        self._place = disk.name_of_temporary()
-        self._spool = SpooledTemporaryFile(self._MEMORY_NBYTES)  # noqa: SIM115
+        self._spool: IO[bytes] = io.BytesIO()
+        self._place: str | None = None  # the name of the temporary file in errors
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
+        if self._place is None and self._spool.tell() + len(data) > self._MEMORY_NBYTES:
+            self._move_to_file()
         with disk.naming(self._place):
             self._spool.write(data)
+
+    def _move_to_file(self) -> None:
+        self._place = disk.name_of_temporary()
+        with importing:  # loaded on use: 3 ms, and rarely needed
+            from tempfile import TemporaryFile
+
+            with disk.naming(self._place):
+                file = TemporaryFile()  # noqa: SIM115
+        buffer, self._spool = self._spool, file
+        with disk.naming(self._place):
+            file.write(buffer.getbuffer())  # type: ignore[attr-defined]
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes that were written earlier."""

@@ -67,9 +67,13 @@ def make_like(fd: int, target: str, name: str | None) -> None:
 
 def pass_on(status: os.stat_result, fd: int) -> None:
     """Give an open file or folder the permissions in `status`, and the owner if allowed."""
-    disk.set_owner(fd, status)
+    mine = os.fstat(fd)
+    if (mine.st_uid, mine.st_gid) != (status.st_uid, status.st_gid):
+        disk.set_owner(fd, status)
+        mine = os.fstat(fd)
     # Last, as another owner resets some of its bits.
-    disk.set_mode(fd, stat.S_IMODE(status.st_mode))
+    if mine.st_mode != status.st_mode:
+        disk.set_mode(fd, stat.S_IMODE(status.st_mode))
 
 
 def check_regular(target: str, name: str | None) -> os.stat_result | None:

@@ -44,7 +44,7 @@ def test_a_local_file_that_waits_to_be_sent() -> None:
 def test_bytes_that_wait_for_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     sink = SpoolSink()
-    sink._spool.fileno()  # makes it a file
+    sink._move_to_file()
     fill(sink._spool.fileno())
     sink.write(b"left in the buffer")
     with full_disk(f"temporary file in {tmp_path}"):

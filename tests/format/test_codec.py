@@ -1,6 +1,7 @@
 """Blosc-1 chunks: round trips, partial decoding, damaged and foreign chunks."""
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -440,3 +441,20 @@ def test_residuals_in_lz4_leave_out_short_matches() -> None:
     params = CodecParams("lz4", 9, Shuffle.NONE, 1, blocksize=4000, residual=True)
     assert len(encode(short[:3800], params)) >= 3800
     assert len(encode(long[:3800], params)) < 0.85 * 3800
+
+
+@each_shuffle
+@pytest.mark.parametrize("nbytes", [127, 128, 129, 512, 1000, 16_384, 32_767, 32_768])
+@pytest.mark.parametrize("typesize", [1, 3, 4, 255])
+def test_small_content_is_one_block_of_the_bytes_of_c_blosc(
+    shuffle: Shuffle, nbytes: int, typesize: int
+) -> None:
+    """C-Blosc itself makes the chunk of a block that is too large, which it cuts to the content."""
+    data = content(nbytes)
+    for clevel in (1, 3, 9):
+        params = CodecParams("zstd", clevel, shuffle, typesize)
+        chunk = encode(data, params)
+        assert chunk == encode(data, replace(params, blocksize=2 * nbytes))
+        out = bytearray(nbytes)
+        decode_into(chunk, out)
+        assert out == data

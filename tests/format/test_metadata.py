@@ -22,6 +22,7 @@ from bloscpack.format.checksum import CHECKSUMS, Checksum
 from bloscpack.format.metadata import (
     METADATA_HEADER_SIZE,
     MetadataHeader,
+    _deflate,
     decode_data,
     pack_section,
     stored_data,
@@ -307,6 +308,15 @@ class TestZlib:
             assert tracemalloc.get_traced_memory()[1] < 64 << 20
         finally:
             tracemalloc.stop()
+
+    @given(st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=3), st.data())
+    def test_small_data_are_compressed_to_the_bytes_of_zlib(
+        self, words: list[bytes], data: st.DataObject
+    ) -> None:
+        picks = data.draw(st.lists(st.sampled_from(words), max_size=40))
+        value = b"".join(picks)[:600]
+        for level in (1, 6, 9):
+            assert _deflate(value, level) == zlib.compress(value, level)
 
     def test_we_read_everything_that_we_write(self) -> None:
         value = " " * (17 << 20)  # compresses better than a reader accepts

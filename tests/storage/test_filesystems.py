@@ -214,6 +214,7 @@ def test_a_disk_that_is_full_for_temporary_files_is_named(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     sink = SpoolSink()
+    sink._move_to_file()
     sink.abort()
     monkeypatch.setattr(sink, "_spool", Full())
     with pytest.raises(OSError, match="temporary file in ") as caught:
