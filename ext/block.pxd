@@ -40,6 +40,13 @@ cdef extern from *:
                                   const uint8_t *);
     int blosc_internal_bitunshuffle(const size_t, const size_t, const uint8_t *, const uint8_t *,
                                     const uint8_t *);
+    static void interleave(const uint8_t *low, const uint8_t *high, size_t n, uint8_t *out)
+    {
+        for (size_t i = 0; i < n; i++) {
+            out[2 * i] = low[i];
+            out[2 * i + 1] = high[i];
+        }
+    }
     """
     ctypedef struct ZSTD_DCtx:
         pass
@@ -66,6 +73,7 @@ cdef extern from *:
     void blosc_internal_unshuffle(size_t, size_t, const uint8_t *, uint8_t *) nogil
     int blosc_internal_bitshuffle(size_t, size_t, const uint8_t *, uint8_t *, uint8_t *) nogil
     int blosc_internal_bitunshuffle(size_t, size_t, const uint8_t *, uint8_t *, uint8_t *) nogil
+    void interleave(const uint8_t *, const uint8_t *, size_t, uint8_t *) nogil
 
 
 cdef enum:
@@ -161,8 +169,12 @@ cdef inline size_t block_start(const Chunk *chunk, size_t index) noexcept nogil:
 
 
 cdef inline bint decode_streams(const Chunk *chunk, size_t index, size_t nbytes, uint8_t *out,
-                                ZSTD_DCtx *dctx) noexcept nogil:
-    """Decode the streams of block `index` to `nbytes` bytes at `out`; return whether they are."""
+                                ZSTD_DCtx *dctx, const uint8_t **streams) noexcept nogil:
+    """Decode the streams of block `index` to `nbytes` bytes at `out`; return whether they are.
+
+    With `streams`, one that is stored uncompressed is not copied: each of the first two is where
+    `streams` says.
+    """
     cdef size_t nsplits = 1, position = block_start(chunk, index), length, stored, split
     cdef const uint8_t *stream
     if nbytes > INT32_MAX:  # LZ4 takes sizes as int: -1 would be its room and its error
@@ -181,8 +193,11 @@ cdef inline bint decode_streams(const Chunk *chunk, size_t index, size_t nbytes,
         if stored > chunk.high - position or stored > INT32_MAX:
             return False
         stream = chunk.data + (position - chunk.low)
+        if streams != NULL and split < 2:
+            streams[split] = stream if stored == length else out
         if stored == length:
-            memcpy(out, stream, length)
+            if streams == NULL:
+                memcpy(out, stream, length)
         elif chunk.flags >> 5 == FORMAT_ZSTD:
             if ZSTD_decompressDCtx(dctx, out, length, stream, stored) != length:
                 return False
@@ -197,9 +212,20 @@ cdef inline bint decode_streams(const Chunk *chunk, size_t index, size_t nbytes,
 cdef inline bint decode_block(const Chunk *chunk, size_t index, size_t nbytes, uint8_t *out,
                               Scratch *scratch) noexcept nogil:
     """Decode block `index`, `nbytes` long, to `out`; return whether it could be."""
+    cdef const uint8_t *streams[2]
     if not needs_filter(chunk.flags, chunk.typesize, nbytes):
-        return decode_streams(chunk, index, nbytes, out, scratch.dctx)
-    if not decode_streams(chunk, index, nbytes, scratch.streams, scratch.dctx):
+        return decode_streams(chunk, index, nbytes, out, scratch.dctx, NULL)
+    if chunk.flags & FLAG_BYTE_SHUFFLE and chunk.typesize == 2:
+        # Without a copy of the low bytes, which often cannot be compressed.
+        streams[1] = NULL
+        if not decode_streams(chunk, index, nbytes, scratch.streams, scratch.dctx, streams):
+            return False
+        if streams[1] == NULL:
+            blosc_internal_unshuffle(2, nbytes, streams[0], out)
+        else:
+            interleave(streams[0], streams[1], nbytes // 2, out)
+        return True
+    if not decode_streams(chunk, index, nbytes, scratch.streams, scratch.dctx, NULL):
         return False
     if chunk.flags & FLAG_BYTE_SHUFFLE:
         blosc_internal_unshuffle(chunk.typesize, nbytes, scratch.streams, out)
