@@ -1,7 +1,7 @@
 """Writer of an archive: members front to back, then the index.
 
-Each member is written straight to its place. Its size is known only at its end, so that its record
-is written twice.
+Each member is written straight to its place. If it is written in pieces, its size is known only at
+its end, so that its record is written twice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,9 +55,7 @@ class ArchiveWriter:
         sink = MemberSink(self._sink, Member(name, self._end, 0))
         yield sink
         if sink.nbytes:
-            member = Member(name, self._end, sink.nbytes)
-            self._sink.write_at(member.at, member.pack())
-            self._members[name] = member
+            self._members[name] = member = sink.finish()
             self._end = member.end
 
     def finish(self) -> None:
@@ -79,19 +77,39 @@ class MemberSink:
     def __init__(self, sink: ByteSink, member: Member) -> None:
         self._sink = sink
         self._member = member
+        self._first = b""  # the first piece, until there is another one
+        self._is_begun = False
         self.nbytes = 0
 
     def write(self, data: BytesLike) -> int:
         """Append `data`."""
-        if not self.nbytes:
-            self._sink.write(self._member.pack())
-        self._sink.write(data)
+        if not self.nbytes and type(data) is bytes:
+            self._first = data
+        else:
+            self._begin()
+            self._sink.write(data)
         self.nbytes += len(data)
         return len(data)
 
+    def _begin(self) -> None:
+        """Write the record, without the size, and the first piece."""
+        if not self._is_begun:
+            self._is_begun = True
+            self._sink.write(self._member.pack() + self._first)
+
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes that were written earlier."""
+        self._begin()
         self._sink.write_at(self._member.offset + offset, data)
+
+    def finish(self) -> Member:
+        """Write the record with the size, and return it."""
+        member = self._member._replace(nbytes=self.nbytes)
+        if self._is_begun:
+            self._sink.write_at(member.at, member.pack())
+        else:
+            self._sink.write(member.pack() + self._first)
+        return member
 
     def flush(self) -> None:
         """Do nothing, as the archive is committed as a whole."""

@@ -11,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
+from bloscpack.archive.writer import ArchiveWriter
+from bloscpack.container.members import read_index
 from bloscpack.exceptions import FileChangedError, ObjectNumpyArrayRejection, UnsupportedError
+from bloscpack.storage.memory import MemorySink, MemorySource
+from bloscpack.types import BytesLike
 
 from ..faults.disk import Crash, StoppingDisk, installed, without_syncs
 from ..strategies import arrays, assert_same
@@ -54,6 +58,38 @@ def test_a_member_is_a_file_as_save_writes_it() -> None:
     data = packed()
     member = bp.Archive(data)._members.named["ramp"]
     assert data[member.offset : member.end] == saved.getvalue()
+
+
+def test_a_member_in_one_piece_is_one_write() -> None:
+    """The record of a member in pieces is written again with its size."""
+
+    class Noting(MemorySink):
+        def write(self, data: BytesLike) -> None:
+            calls.append("write")
+            super().write(data)
+
+        def write_at(self, offset: int, data: BytesLike) -> None:
+            calls.append("write_at")
+            super().write_at(offset, data)
+
+    calls: list[str] = []
+    sink = Noting()
+    writer = ArchiveWriter(sink, {})
+    for pieces in ([b"one piece"], [b"two ", b"pieces"], [memoryview(b"a view")]):
+        with writer.member(repr(pieces)) as member:
+            for piece in pieces:
+                member.write(piece)
+            if len(pieces) == 2:
+                member.write_at(0, b"TWO")
+    writer.finish()
+    # Header, first member; second; third; index.
+    assert calls == ["write"] * 4 + ["write_at"] * 2 + ["write"] * 2 + ["write_at"] + ["write"]
+    source = MemorySource(sink.getvalue())
+    members, _ = read_index(source)
+    contents = [bytes(source.read_at(one.offset, one.nbytes)) for one in members.values()]
+    assert contents == [b"one piece", b"TWO pieces", b"a view"]
+    for one in members.values():
+        assert bytes(source.read_at(one.at, one.offset - one.at)) == one.pack()
 
 
 def test_the_file_of_an_array_is_copied_byte_for_byte(tmp_path: Path) -> None:
