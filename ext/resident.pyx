@@ -7,6 +7,9 @@ process (SIGBUS). Here a copy begins only if the file has its bytes and all of t
 memory. Only a program that cuts the file while they are copied, in microseconds, is not noticed.
 """
 
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+)
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -60,41 +63,60 @@ cdef extern from *:
     bint is_resident(const uint8_t *start, size_t nbytes) nogil
 
 
-def copy(
-    int descriptor,
-    const uint8_t[::1] mapped not None,
-    const int64_t[::1] starts not None,
-    int64_t nbytes,
-    uint8_t[::1] out not None,
-):
+def copy(int descriptor, mapped, const int64_t[::1] starts not None, int64_t nbytes, out):
     """Copy `nbytes` from each of `starts` of a file to `out`, one after the other.
 
-    `mapped` are the first bytes of the file. Return how many were copied: the others, from the
-    first one whose bytes are not in memory or not in the file, must be read by position.
+    `mapped` are the first bytes of the file; it and `out` are contiguous buffers of any items.
+    Return how many were copied: the others, from the first one whose bytes are not in memory or not
+    in the file, must be read by position.
     """
+    # Plain buffers, as typed memoryviews take as long as the copy of a small frame.
+    cdef Py_buffer source, target
+    cdef Py_ssize_t k
+    PyObject_GetBuffer(mapped, &source, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(out, &target, PyBUF_WRITABLE)
+        try:
+            with nogil:
+                k = copy_resident(descriptor, &source, starts, nbytes, &target)
+        finally:
+            PyBuffer_Release(&target)
+    finally:
+        PyBuffer_Release(&source)
+    return k
+
+
+cdef Py_ssize_t copy_resident(
+    int descriptor,
+    const Py_buffer *source,
+    const int64_t[::1] starts,
+    int64_t nbytes,
+    const Py_buffer *target,
+) noexcept nogil:
+    cdef const uint8_t *mapped = <const uint8_t *> source.buf
+    cdef uint8_t *out = <uint8_t *> target.buf
     cdef Py_ssize_t count = starts.shape[0]
     cdef Py_ssize_t k = 0
     cdef int64_t start, limit, low, high
     cdef bint are_resident = False
-    if nbytes <= 0 or count == 0 or out.shape[0] // nbytes < count:
+    if nbytes <= 0 or count == 0 or target.len // nbytes < count:
         return 0
-    with nogil:
-        limit = min(file_size(descriptor), <int64_t> mapped.shape[0]) - nbytes
-        low = high = starts[0]
-        for k in range(1, count):
-            low = min(low, starts[k])
-            high = max(high, starts[k])
-        # One question about everything, unless that includes many pages in between: the call takes
-        # as long as the answer for some hundred pages.
-        if 0 <= low and high <= limit and (high - low) // count <= nbytes + MAX_GAP:
-            are_resident = is_resident(&mapped[low], high - low + nbytes)
-        k = 0
-        while k < count:
-            start = starts[k]
-            if start < 0 or start > limit:
-                break
-            if not are_resident and not is_resident(&mapped[start], nbytes):
-                break
-            memcpy(&out[k * nbytes], &mapped[start], nbytes)
-            k += 1
+    limit = min(file_size(descriptor), <int64_t> source.len) - nbytes
+    low = high = starts[0]
+    for k in range(1, count):
+        low = min(low, starts[k])
+        high = max(high, starts[k])
+    # One question about everything, unless that includes many pages in between: the call takes as
+    # long as the answer for some hundred pages.
+    if 0 <= low and high <= limit and (high - low) // count <= nbytes + MAX_GAP:
+        are_resident = is_resident(&mapped[low], high - low + nbytes)
+    k = 0
+    while k < count:
+        start = starts[k]
+        if start < 0 or start > limit:
+            break
+        if not are_resident and not is_resident(&mapped[start], nbytes):
+            break
+        memcpy(&out[k * nbytes], &mapped[start], nbytes)
+        k += 1
     return k

@@ -1,5 +1,5 @@
-from bloscpack.types import BytesLike, IntArray
+from bloscpack.types import AnyArray, BytesLike, IntArray
 
 def copy(
-    descriptor: int, mapped: BytesLike, starts: IntArray, nbytes: int, out: BytesLike
+    descriptor: int, mapped: BytesLike, starts: IntArray, nbytes: int, out: BytesLike | AnyArray
 ) -> int: ...

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from .._ext import resident
 from ..format.filekind import HEAD_NBYTES, FileKind, kind_of, not_a_file
-from ..types import IntArray
+from ..types import AnyArray, IntArray
 from . import disk
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .journal import find_journal, journal_path, try_resolve_journal
@@ -164,7 +164,7 @@ class FileSource(ByteSource):
         end = min(offset + nbytes, os.fstat(descriptor).st_size)
         return self._mapped(descriptor, end)[offset:end] if end > offset else _NOTHING
 
-    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview) -> int:
+    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview | AnyArray) -> int:
         """Copy bytes from a map of the file, which takes less time than reading them."""
         descriptor = self._descriptor or self._open_descriptor()
         mapped = self._map

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ..exceptions import BloscpackError
-from ..types import BytesLike, IntArray
+from ..types import AnyArray, BytesLike, IntArray
 
 Extent = tuple[int, int]
 """Offset and size in bytes."""
@@ -74,7 +74,7 @@ class ByteSource(ABC):
         """
         return None
 
-    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview) -> int:
+    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview | AnyArray) -> int:
         """Copy `nbytes` from each of `starts` (int64) to `out`, one after the other, from memory.
 
         Return how many were copied. The others must be read; a source may copy none.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..types import BytesLike, IntArray
+from ..types import AnyArray, BytesLike, IntArray
 from .protocol import ByteSource, Extent, Prefetch
 
 # Bytes that are fetched when a window on a remote file is opened: small neighbours come with it.
@@ -102,7 +102,7 @@ class WindowSource(ByteSource):
         nbytes = max(min(nbytes, self._size - offset), 0)
         return self.whole.map_at(self._offset + offset, nbytes)
 
-    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview) -> int:
+    def copy_cached(self, starts: IntArray, nbytes: int, out: memoryview | AnyArray) -> int:
         """Copy bytes as the whole source does."""
         inside = (starts >= 0) & (starts <= self._size - nbytes)
         if not inside.all():

@@ -96,7 +96,7 @@ class RawClip(StoreClip):
             return None
         frame: AnyArray = np.empty(self._format.shape, self.dtype)
         place = np.array([self._place_of(index)], np.int64)
-        copied = self._source.copy_cached(place, self._frame_nbytes, _bytes_of(frame))
+        copied = self._source.copy_cached(place, self._frame_nbytes, frame)
         return frame if copied else None
 
     def _place_of(self, index: int) -> int:
