@@ -172,6 +172,8 @@ class Recording(RecordSequence):
         FormatError, CodecError
             The record is damaged; the message names it.
         """
+        if type(index) is int and 0 <= index < len(self._content.all_rows):
+            return self._content[index]  # records of a recording are all rows, in order
         if isinstance(index, str):
             return self.streams[index]
         return super().__getitem__(index)

@@ -397,7 +397,8 @@ def unpack_section(stored: BytesLike, section: Section, what: str) -> BytesLike:
         raise FormatError(f"index: {what}: {err.args[0]}") from err
     if header.nbytes != section.decoded or header.cbytes != section.stored:
         raise FormatError(f"index: {what} decode to {header.nbytes} bytes, not {section.decoded}")
-    decoded = bytearray(section.decoded)
+    # Not a bytearray, which is cleared first, and copied where a column is cut off it.
+    decoded = np.empty(section.decoded, np.uint8).data
     decode_into(stored, decoded)
     return decoded
 
@@ -549,8 +550,9 @@ class Clips:
     def first_chunks(self) -> IntArray:
         """Return the ordinal of each clip's first chunk in the segment, then the total."""
         groups = np.array([row[1] for row in self.rows], np.int64)
-        nframes = self.nframes.astype(np.int64)
-        counts = -(-nframes // groups[self.formats]) if len(nframes) else nframes
+        counts = self.nframes.astype(np.int64)
+        if (groups != 1).any() and len(counts):
+            counts = -(-counts // groups[self.formats])
         # Groups of video differ in length, so the format counts them.
         ngroups = np.array([_ngroups_of(row) for row in self.rows], np.int64)
         if ngroups.any():

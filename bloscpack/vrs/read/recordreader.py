@@ -73,28 +73,32 @@ class RecordReader:
 
     def read(self, row: int) -> StoredRecord:
         """Read one record; FormatError if its header contradicts the index."""
-        data, fields = self._read_start(row)
-        compression, nbytes = fields[7], fields[8]
-        if compression and self.table.size.item(row) >= _LARGE_NBYTES:
+        data, fields, ordinal = self._read_start(row)
+        size, _, _, version, timestamp, _, record_type, compression, nbytes = fields
+        if compression and size >= _LARGE_NBYTES:
             payload = self._read_large(row, compression, nbytes)
         else:
-            payload = self.decode(self._payload_behind(row, data), compression, nbytes, row)
-        return self.table.stream.item(row), fields[6], fields[3], fields[4], payload
+            is_whole = len(data) == size
+            payload = data[RECORD_HEADER_SIZE:] if is_whole else self._payload_behind(row, size)
+            if compression:
+                payload = self.decode(payload, compression, nbytes, row)
+        return ordinal, record_type, version, timestamp, payload
 
-    def _read_start(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
-        """Return the bytes of a record, only the header if it is large, and the header's fields.
+    def _read_start(self, row: int) -> tuple[bytes, tuple[Any, ...], int]:
+        """Return the bytes of a record, only the header if it is large; its fields, its stream.
 
         The header is compared with the table.
         """
         table = self.table
         offset, size = table.offset.item(row), table.size.item(row)
-        is_large = size >= _LARGE_NBYTES
-        data = bytes(self.source.read_at(offset, RECORD_HEADER_SIZE if is_large else size))
-        if len(data) < (RECORD_HEADER_SIZE if is_large else size):
+        wanted = size if size < _LARGE_NBYTES else RECORD_HEADER_SIZE
+        data = bytes(self.source.read_at(offset, wanted))
+        if len(data) < wanted:
             raise _cut_off(size, len(data)).at(*self.where(row))
         found = RECORD_HEADER.unpack_from(data)
-        stored_size, _, type_id, _, timestamp, instance_id, record_type = found[:7]
-        stream = table.streams[table.stream.item(row)]
+        stored_size, _, type_id, _, timestamp, instance_id, record_type, _, _ = found
+        ordinal = table.stream.item(row)
+        stream = table.streams[ordinal]
         if not (
             stored_size == size
             and timestamp == table.timestamp.item(row)
@@ -104,13 +108,10 @@ class RecordReader:
         ):
             # Legacy type ids and NaN times differ here, but not in the slower comparison.
             self.check_headers(np.frombuffer(data, RECORD_HEADER_DTYPE, 1), np.array([row]))
-        return data, found
+        return data, found, ordinal
 
-    def _payload_behind(self, row: int, data: bytes) -> bytes:
-        """Return the stored payload of a record that starts with `data`."""
-        size = self.table.size.item(row)
-        if len(data) == size:
-            return data[RECORD_HEADER_SIZE:]
+    def _payload_behind(self, row: int, size: int) -> bytes:
+        """Return the stored payload of a large record."""
         nbytes = size - RECORD_HEADER_SIZE
         offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
         stored = bytes(self.source.read_at(offset, nbytes))
@@ -170,10 +171,10 @@ class RecordReader:
         for part, is_large in self._parts(rows):
             if is_large:
                 row = part.item(0)
-                data, found = self._read_start(row)
-                stored = self._payload_behind(row, data)
+                _, found, ordinal = self._read_start(row)
+                stored = self._payload_behind(row, found[0])
                 fields = found[6], found[3], found[4], found[7], found[8]
-                yield EncodedRecord(row, self.table.stream.item(row), *fields, stored)
+                yield EncodedRecord(row, ordinal, *fields, stored)
                 continue
             for data, listed in self._iter_run(part):
                 for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
