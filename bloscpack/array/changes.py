@@ -35,8 +35,8 @@ from .gather import Names, field_names, strided
 from .selection import Sides, parse_selection
 from .writable import WritableArray, breaking
 
-# Decoded size of the changed chunks that are held in memory.
-_HELD_NBYTES = 64 << 20
+# Decoded size of the changed chunks that are held in memory, and of those that are written.
+_HELD_NBYTES, _WRITTEN_NBYTES = 64 << 20, 16 << 20
 
 
 class ArrayChanges(WritableArray):
@@ -68,10 +68,13 @@ class ArrayChanges(WritableArray):
             statistics = statistics_type().stored(self.dtype, self._chunk_size)
         self._params = replace(params, rounding=self._rounding, items=items, statistics=statistics)
         self._header = container.header
-        self._is_changed = False
+        self._is_changed, self._committed_shape = False, self.shape
         # Decoded chunks that have changed, by index, and their size.
         self._held: dict[int, bytearray] = {}
         self._held_nbytes = 0
+        # Those that were written and have not changed since: nothing else writes to the file.
+        self._written: dict[int, bytearray] = {}
+        self._written_nbytes = 0
 
     @classmethod
     def open(
@@ -259,6 +262,7 @@ class ArrayChanges(WritableArray):
 
     def _resize(self, stored: tuple[int, ...]) -> None:
         """Change the shape to `stored`, in the order of the file; `_check_shape` allows it."""
+        self._written, self._written_nbytes = {}, 0
         if self._grid is not None:
             self._resize_grid(self._grid, replace(self._grid, shape=stored))
         else:
@@ -342,8 +346,12 @@ class ArrayChanges(WritableArray):
         """Return the decoded bytes of a chunk, which are held until they are written."""
         content = self._held.get(index)
         if content is None:
-            nbytes = self._nbytes_of(index)
-            content = bytearray(self._changing.read_chunk(index, nbytes) if is_read else nbytes)
+            content = self._written.pop(index, None)
+            if content is None:
+                nbytes = self._nbytes_of(index)
+                content = bytearray(self._changing.read_chunk(index, nbytes) if is_read else nbytes)
+            else:
+                self._written_nbytes -= len(content)
             self._hold(index, content)
         return content
 
@@ -378,8 +386,17 @@ class ArrayChanges(WritableArray):
             array, index = held[number]
             array._changing.begin()[1].set(index, row, records[number], log)
         for array in arrays:
-            array._held.clear()
-            array._held_nbytes = 0
+            array._set_written()
+
+    def _set_written(self) -> None:
+        """Note that all chunks that are held have been written."""
+        self._written_nbytes += self._held_nbytes
+        if self._written_nbytes > _WRITTEN_NBYTES:
+            self._written, self._written_nbytes = {}, 0
+        else:
+            self._written |= self._held
+        self._held.clear()
+        self._held_nbytes = 0
 
     def encode(self, index: int) -> tuple[bytes, bytes]:
         """Return a chunk that is held, compressed, and its statistics."""
@@ -427,11 +444,12 @@ class ArrayChanges(WritableArray):
         with self._changes():
             if self._held:
                 self._write()
-            self._changing.commit(self._packed_front(metadata))
-        self._is_changed = False
+            is_same = not is_changed and self.shape == self._committed_shape
+            self._changing.commit(None if is_same else self._packed_front(metadata))
+        self._is_changed, self._committed_shape = False, self.shape
 
     def _release(self) -> None:
-        self._held = {}
+        self._held, self._written = {}, {}
         self._changing.close()
 
 

@@ -59,7 +59,7 @@ class MemberChanges(ArrayChanges):
     def release(self) -> None:
         """Refuse all further use."""
         self._is_open = False
-        self._held = {}
+        self._held, self._written = {}, {}
         if self.handle is not None and not self.owns:
             self.handle.close()
 

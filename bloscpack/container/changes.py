@@ -355,7 +355,7 @@ class ChangingLog:
     def close(self) -> None:
         """Close the file; what was not committed is lost."""
         try:
-            if self.is_mine and self._log is not None:
+            if self.is_mine and self._log is not None and not self._file.is_closed:
                 if self._log.file is self._file:
                     self._log.give_back_free()
                 else:
@@ -373,8 +373,6 @@ class ChangingFile:
         Name of the array in an archive.
     log : ChangingLog
         The file.
-    container : Container
-        The array as of the last commit.
     """
 
     def __init__(self, log: ChangingLog, name: str) -> None:
@@ -394,8 +392,15 @@ class ChangingFile:
 
     def reopen(self) -> None:
         """Return to the state of the file."""
-        self.container = self.log.read(self.name)
+        self._container: Container | None = None
         self._rows: ChangingChunks | None = None
+
+    @property
+    def container(self) -> Container:
+        """The array as of the last commit."""
+        if self._container is None:
+            self._container = self.log.read(self.name)
+        return self._container
 
     @property
     def is_keep_new(self) -> bool:
@@ -427,12 +432,15 @@ class ChangingFile:
                 decode_into(data, view)
         return content
 
-    def commit(self, front: bytes) -> None:
+    def commit(self, front: bytes | None) -> None:
         """Set the front, a header and a metadata section; make a file of one array durable.
 
-        An archive is committed as a whole, by `ChangingLog.commit`.
+        Without `front`, it stays what it is. An archive is committed as a whole, by
+        `ChangingLog.commit`.
         """
         log, rows = self.begin()
+        if front is None:
+            front = self.log.node(self.name).front
         self.log.set_node(self.name, rows.write_node(self.name, front, log))
         if not self.log.is_archive:
             self.log.commit()

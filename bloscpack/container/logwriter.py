@@ -281,11 +281,15 @@ class LogWriter:
             self._release(row)
         if self._is_partial and not self._has_older(held):
             self._free, self._is_partial = None, False  # all of them can be found now
-        if not held and self.file.size() > self._end:
+        # Less than that is written again, and the size of a file takes time to change.
+        if not held and self.file.size() > self._end + _LARGE_NBYTES:
             self.file.truncate(self._end)
 
     def give_back_free(self) -> None:
         """Give back all space that is known to be free, as no more extents are written."""
+        commit, file = self.commit, self.file
+        if commit and file.size() > commit.end and not file.held_versions(commit.sequence):
+            file.truncate(commit.end)
         if self._free is not None:
             for start, stop in self._free.stops.items():
                 self.file.punch(start, stop - start)

@@ -184,6 +184,10 @@ def set_times(fd: int, status: os.stat_result) -> None:
 
 def sync(fd: int) -> None:
     """Make the content of a file durable: on the drive, not in the cache of the drive."""
+    _sync(fd, getattr(os, "fdatasync", os.fsync))  # its times need not be
+
+
+def _sync(fd: int, call: Callable[[int], None]) -> None:
     if _FULL_SYNC is not None:
         try:
             fcntl.fcntl(fd, _FULL_SYNC)
@@ -192,7 +196,7 @@ def sync(fd: int) -> None:
                 raise
         else:
             return
-    os.fsync(fd)
+    call(fd)
 
 
 def sync_folder(folder: str) -> None:
@@ -202,7 +206,7 @@ def sync_folder(folder: str) -> None:
     except PermissionError:  # a folder that can be written but not read cannot be opened to sync
         return
     try:
-        sync(fd)
+        _sync(fd, os.fsync)
     except OSError as err:
         # Some network file systems do not implement it, and nothing can replace it.
         if err.errno not in _UNSUPPORTED:

@@ -160,6 +160,11 @@ class UpdateFile(ByteSource):
             raise
         return cls(fd, path, name, is_temporary=True, is_locked=locking)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed, also when it was collected as garbage."""
+        return self._fd < 0
+
     def size(self) -> int:
         """Return the current size in bytes."""
         return os.fstat(self._own()).st_size

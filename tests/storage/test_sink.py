@@ -155,6 +155,7 @@ class TestFileSink:
             raise OSError(5, "disk trouble")
 
         monkeypatch.setattr(os, "fsync", fail)
+        monkeypatch.setattr(os, "fdatasync", fail, raising=False)
         with pytest.raises(OSError, match="disk trouble"), open_sink(path) as sink:
             sink.write(CONTENT)
         assert path.read_bytes() == b"old"
@@ -172,6 +173,7 @@ class TestFileSink:
             fsync(fd)
 
         monkeypatch.setattr(os, "fsync", spy)
+        monkeypatch.setattr(os, "fdatasync", spy, raising=False)
         with open_sink(path) as sink:
             sink.write(CONTENT)
         assert seen == [(False, False), (True, True)]

@@ -35,11 +35,13 @@ def write_recording(path: Path) -> None:
         recording.abort()
 
 
-@pytest.mark.parametrize("call", ["pwrite", "fsync"])
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
 def test_a_full_disk_is_reported_with_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    monkeypatch.setattr(os, call, fail)
+    monkeypatch.setattr(os, call, fail, raising=False)
+    if call == "fdatasync":
+        monkeypatch.setattr(os, "fsync", fail)
     if call == "pwrite":
         monkeypatch.setattr(os, "pwritev", fail, raising=False)
     with full_disk(tmp_path / "r.vrs"):
