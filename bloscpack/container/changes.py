@@ -45,7 +45,7 @@ from ..storage.protocol import ErrorsAt, closed_on_error
 from ..storage.update import UpdateFile, forked_error
 from ..types import BytesLike
 from .front import Front, Verify
-from .log import arrays_of, front_of, read_chunk, read_groups, read_node
+from .log import arrays_of, check_trees, front_of, read_chunk, read_groups, read_node
 from .logwriter import ChangingChunks, ChangingStatistics, ChangingTree, LogWriter, open_commit
 from .members import LOG_ARCHIVE, Members, label_of, read_attrs, read_members
 from .reader import Container
@@ -259,6 +259,7 @@ class ChangingLog:
         if self._log is None:
             return Container.open(self._file if self._before is None else self._before.open(name))
         node, file = self.node(name), self._log.file
+        check_trees(file, node)
         return self.reading(name, node, ChangingChunks(file, node))
 
     def reading(

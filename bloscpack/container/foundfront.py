@@ -36,6 +36,7 @@ class FoundFront:
     faults: list[tuple[str, int, int]] = field(default_factory=list)
     # Reason why the front was replaced by its copy in the trailer; empty if it was not.
     restored: str = ""
+    is_measured: bool = False  # whether it is an array of a log that has statistics
 
     @property
     def metadata(self) -> Any:
@@ -43,6 +44,12 @@ class FoundFront:
         if self.meta is None:
             return None
         return decoded(self.meta, stored_data(self.meta, self.section))
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the file has the statistics of its chunks, damaged or not."""
+        trailer = self.trailer if self.is_current else None
+        return self.is_measured or (trailer is not None and bool(trailer.statistics_digest))
 
     @property
     def grid(self) -> "ChunkGrid | None":

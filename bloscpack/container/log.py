@@ -384,14 +384,7 @@ class LogStatistics:
         FormatError
             It is damaged, or has another number of records.
         """
-        rows = self.rows
-        nleaves = -(-self.count // LEAF_RECORDS)
-        if rows.nleaves != nleaves:
-            raise FormatError(
-                f"log: statistics in {rows.nleaves} extents, those of {self.count} chunks are in "
-                f"{nleaves}"
-            )
-        row = rows.row(number)
+        rows, row = self.rows, self.rows.row(number)
         nbytes = STATISTICS_SIZE * min(LEAF_RECORDS, self.count - LEAF_RECORDS * number)
         if row.nbytes != nbytes:
             raise FormatError(
@@ -511,7 +504,7 @@ def read_log(source: ByteSource, head: BytesLike, version: int = -1) -> Front:
     """
     if source.node is not None and version in (-1, source.node[0].sequence):
         commit, node, is_held = source.node
-        check_leaves(source, node.chunks)
+        check_trees(source, node)
     else:
         commit, is_held = hold_commit(source, head, version)
         node = read_node(source, commit)
@@ -526,7 +519,7 @@ def read_node(source: ByteSource, commit: Commit) -> Node:
         nodes = [node for node in nodes if node.name == name and node.chunks.nleaves]
     if len(nodes) != 1:
         raise FormatError(f"log: {len(nodes)} arrays in the file of one, or of this name")
-    check_leaves(source, nodes[0].chunks)
+    check_trees(source, nodes[0])
     return nodes[0]
 
 
@@ -551,6 +544,14 @@ def check_leaves(source: ByteSource, tree: Tree) -> None:
         raise TruncatedError(
             f"log: {tree.nleaves} chunks or groups in a file of {source.size()} bytes"
         )
+
+
+def check_trees(source: ByteSource, node: Node) -> None:
+    """Check the numbers of leaves of an array; raises as `check_leaves` does."""
+    check_leaves(source, node.chunks)
+    count, nleaves = node.chunks.nleaves, node.statistics.nleaves
+    if nleaves not in (0, -(-count // LEAF_RECORDS)):
+        raise FormatError(f"log: statistics of {count} chunks in {nleaves} extents")
 
 
 def read_group(source: ByteSource, row: Row, commit: Commit) -> list[Node]:
@@ -665,6 +666,8 @@ def extents_of(source: ByteSource, commit: Commit, *, chunks: bool = True) -> It
     yield from groups.extents()
     for row in groups.rows():
         for node in read_group(source, row, commit):
+            if node.chunks.nleaves or node.statistics.nleaves:
+                check_trees(source, node)
             tree = RowTree(source, node.chunks, commit.end, "log")
             yield from tree.pages()
             if chunks:

@@ -92,6 +92,13 @@ def find_log(source: ByteSource) -> tuple[FoundFront, LogSalvage]:
             continue
         stored = front.table.node.front  # type: ignore[attr-defined]
         section = stored[front.header.size : front.table_offset]
-        result = FoundFront(front.header, front.metadata_header, section, faults=faults)
+        has_statistics: bool = front.table.statistics is not None  # type: ignore[attr-defined]
+        result = FoundFront(
+            front.header,
+            front.metadata_header,
+            section,
+            faults=faults,
+            is_measured=has_statistics,
+        )
         return result, LogSalvage(source, front)
     raise error

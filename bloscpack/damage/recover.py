@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from math import prod
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from xxhash import xxh3_64_digest
 
-from ..array.arraymetadata import Description, unpack_array_metadata
+from ..array.arraymetadata import Description, statistics_type, unpack_array_metadata
 from ..container.foundfront import FoundFront, find_front, find_recorded_front
 from ..container.log import commits_of
 from ..container.salvage import FoundChunk, Salvage
@@ -36,8 +36,11 @@ from ..format.trailer import pack_trailer
 from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import open_sink
-from ..types import Path, Progress
+from ..types import BytesLike, Path, Progress
 from .report import Damage, Report, region_of
+
+if TYPE_CHECKING:
+    from ..format.statistics import Statistics
 
 # Key in attrs under which a new file lists its missing rows.
 ATTRS_KEY = "bloscpack_recovered"
@@ -250,6 +253,15 @@ class _Plan:
                 content = _decode(source, found)[:nbytes]
                 yield self._encode(content + bytes(nbytes - len(content)))
 
+    def statistics(self) -> "Statistics | None":
+        """Return the statistics of the chunks of the new file; None if the damaged one has none."""
+        if self._array is None or not self._front.has_statistics:
+            return None
+        size = self.chunking().chunk_size if self.grid is None else self.grid.chunk_nbytes
+        with suppress(FormatError):  # those that such items cannot have
+            return statistics_type().stored(self._array[0], size)
+        return None
+
     def _tail_start(self) -> int:
         """Return the content position of the last chunk that was found."""
         return max(self.count - 1, 0) * self._salvage.chunk_size
@@ -285,9 +297,13 @@ def _iter_gaps(chunks: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
 
 
 def _decode(source: ByteSource, found: FoundChunk) -> bytes:
-    content, view = new_bytes(found.nbytes)
+    return _decoded(source.read_at(found.offset, found.cbytes), found.nbytes)
+
+
+def _decoded(data: BytesLike, nbytes: int) -> bytes:
+    content, view = new_bytes(nbytes)
     with view:
-        decode_into(source.read_at(found.offset, found.cbytes), view)
+        decode_into(data, view)
     return content
 
 
@@ -387,6 +403,8 @@ def _write(
     position = len(head) + header.table_size
     offsets: list[int] = []
     digests: list[bytes] = []
+    statistics = plan.statistics()
+    records: list[bytes] = []
     done = 0
     for piece in plan.pieces(source):
         data = piece.data or source.read_at(piece.offset, piece.cbytes)
@@ -396,6 +414,8 @@ def _write(
             )
         offsets.append(position)
         digests.append(piece.digest)
+        if statistics is not None:
+            records.append(statistics.record(_decoded(data, piece.nbytes)))
         sink.write(data)
         inline = digest(data)
         sink.write(inline)
@@ -404,7 +424,7 @@ def _write(
         if progress is not None:
             progress(done, plan.new_nbytes)
     sink.write_at(len(head), pack_offsets(offsets))
-    for part in pack_trailer(head, offsets, b"".join(digests), position):
+    for part in pack_trailer(head, offsets, b"".join(digests), position, b"".join(records)):
         sink.write(part)
 
 

@@ -58,6 +58,9 @@ def _check(path: Path, copies: Copies) -> None:
         for number in (version.number, place - len(copies)):
             with bp.open(path, version=number) as a:
                 np.testing.assert_array_equal(a[...], copy)
+                if a.stats is not None:
+                    assert (a.max(), a.min()) == (copy.max(), copy.min())
+                    assert a.stats["sum"].sum() == copy.sum()
         assert (version.shape, version.dtype) == (copy.shape, copy.dtype)
     for wrong in (-len(copies) - 1, found[0].number - 1, found[-1].number + 1, 1 << 70):
         with pytest.raises(NotFoundError, match=f"no version {wrong}: the file has"):
@@ -98,11 +101,13 @@ def _change(
 def test_every_version_is_a_copy(seed: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (layout, reading, logwriter):
         monkeypatch.setattr(module, "PAGE_ROWS", 3)  # few chunks make a deep tree
+    for module in (reading, logwriter):
+        monkeypatch.setattr(module, "LEAF_RECORDS", 2)
     monkeypatch.setattr(logwriter, "_LEAST_FREE_NBYTES", 1000)
     random = np.random.default_rng(seed)
     now = _random(seed, 30, 50)
     chunks = [2, (4, 20), 7][seed % 3]
-    bp.save(path, now, chunks=chunks)
+    bp.save(path, now, chunks=chunks, stats=True)
     keep = 3
     file = bp.open(path, "r+", keep=keep)
     copies: Copies = []

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xxhash import xxh3_64_digest
+from xxhash import xxh3_64_digest, xxh3_128_digest
 
 from bloscpack.container import log as reading
 from bloscpack.container import logwriter
-from bloscpack.container.log import RowTree, extents_of, read_commit
-from bloscpack.container.logwriter import ChangingTree, LogWriter
+from bloscpack.container.log import LogStatistics, RowTree, extents_of, read_commit
+from bloscpack.container.logwriter import ChangingChunks, ChangingStatistics, LogWriter
 from bloscpack.exceptions import FormatError
 from bloscpack.format import log as layout
-from bloscpack.format.log import Commit, Node, Row, Tree, pack_group, unpack_group
+from bloscpack.format.log import NO_TREE, Commit, Node, Row, Tree, pack_group, unpack_group
 from bloscpack.storage import disk
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
@@ -28,6 +28,13 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "sync", lambda _: None)
     for module in (layout, reading, logwriter):
         monkeypatch.setattr(module, "PAGE_ROWS", 3)
+    for module in (reading, logwriter):
+        monkeypatch.setattr(module, "LEAF_RECORDS", 2)
+
+
+def record_of(data: bytes) -> bytes:
+    """Return 32 bytes that differ from those of other content."""
+    return xxh3_128_digest(data) * 2
 
 
 class _Log:
@@ -36,12 +43,13 @@ class _Log:
     def __init__(self, folder: Path) -> None:
         self.file = UpdateFile.create(str(folder / "log"), "log")
         self.log = LogWriter(self.file, None)
-        self.rows = ChangingTree(self.file, None, "log")
+        self.rows = ChangingChunks(self.file, Node("", b"", NO_TREE))
+        self.rows.statistics = ChangingStatistics(self.file, NO_TREE, 0)
         self.content: list[bytes] = []
         self.group = logwriter.NO_ROW
 
     def set(self, index: int, data: bytes) -> None:
-        self.rows.replace(index, self.log.add(data), self.log)
+        self.rows.set(index, self.log.add(data), record_of(data), self.log)
         self.content[index : index + 1] = [data]
 
     def cut(self, count: int) -> None:
@@ -55,10 +63,10 @@ class _Log:
         self.content = [fill if source is None else before[source] for source in sources]
         for index, source in enumerate(sources):
             if source is None:
-                self.rows.replace(index, self.log.add(fill), self.log)
+                self.rows.set(index, self.log.add(fill), record_of(fill), self.log)
 
     def commit(self) -> None:
-        node = Node("", b"front", self.rows.write(self.log))
+        self.node = node = self.rows.write_node("", b"front", self.log)
         self.log.drop(self.group)
         self.group = self.log.add(pack_group([node]))
         self.log.write_commit(Tree(self.group, 0, 1))
@@ -71,6 +79,11 @@ class _Log:
         found = [bytes(reading.read_extent(self.file, row, "", commit.end)) for row in tree.rows()]
         assert found == self.content
         assert [tree.row(index) for index in range(len(found))] == list(tree.rows())
+        records = b"".join(map(record_of, self.content))
+        assert self.rows.statistics is not None
+        assert self.rows.statistics.read({}) == records
+        stored = LogStatistics(self.file, node.statistics, commit.end, len(found))
+        assert stored.read({}) == records
         extents = sorted(extents_of(self.file, commit))
         for one, two in pairwise(extents):
             assert one.end <= two.offset, "two extents overlap"
@@ -136,7 +149,7 @@ def test_extents_that_are_written_together_fill_holes(tmp_path: Path) -> None:
     before = log.file.size()
     new = [os.urandom(size) for size in (39_000, 40_000, 30_000, 9_000)]
     for index, row in enumerate(log.log.add_all(new)):
-        log.rows.replace(8 + index, row, log.log)
+        log.rows.set(8 + index, row, record_of(new[index]), log.log)
     log.content += new
     log.commit()
     log.check()
@@ -188,8 +201,7 @@ def test_a_map_of_free_space_leaves_out_what_a_reader_needs(nbefore: int, tmp_pa
     log.file.close()
     log.file = UpdateFile.open(path)
     log.log = LogWriter(log.file, read_commit(log.file))
-    tree = Tree(log.rows.root, log.rows.depth, log.rows.nleaves)
-    log.rows = ChangingTree(log.file, tree, "log")
+    log.rows = ChangingChunks(log.file, log.node)
     for number in range(20):
         log.set(number % 4, os.urandom(100_000))
         log.commit()
