@@ -20,9 +20,11 @@ from ..format.archiveindex import check_name
 from ..format.metadata import json_values
 from ..parallel.imports import importing
 from ..storage.file import open_source
-from ..storage.protocol import ByteSource, closed_on_error, errors_at
+from ..storage.protocol import ByteSource, Extent, closed_on_error, errors_at
+from ..storage.remote.prefetch import prefetched
 from ..storage.sink import open_sink
 from ..storage.url import refuse_url
+from ..storage.window import HEAD_NBYTES
 from ..types import Path
 
 if TYPE_CHECKING:
@@ -198,6 +200,21 @@ class Archive(MutableMapping[str, Array]):
             return changes.handle  # type: ignore[no-any-return]
         member = self._opened_members().open(name)
         return Array(member, verify=self._verify, nthreads=self._nthreads)
+
+    def _open_all(self, names: list[str]) -> dict[str, Array]:
+        """Return arrays by their names; what opening them reads is fetched at once."""
+        if self._changes is not None:
+            return {name: self[name] for name in names}
+        members = self._opened_members()
+
+        def head_of(name: str) -> Extent | None:
+            if members.commit is not None:  # arrays of a log are in pages that are read already
+                return None
+            member = members.named[name]
+            return member.offset, min(member.nbytes, HEAD_NBYTES)
+
+        groups = prefetched(members.source, names, head_of)
+        return {name: self[name] for group in groups for name in group}
 
     def __setitem__(self, name: str, array: Any) -> None:
         """Add an array, or replace one, in mode "r+"; its place is the last, or that of the old.

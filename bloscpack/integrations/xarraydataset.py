@@ -108,7 +108,7 @@ class _Variables:
             names = [name for name in names if "/" not in name]
         elif path and not names and f"/{path}" not in attrs:
             raise NotFoundError(f"no group {group!r:.80} in the archive")
-        arrays = {name: archive[name] for name in names}
+        arrays = archive._open_all(names)
         sizes: dict[str, int] = {}
         coords = {}
         for place, array in arrays.items():

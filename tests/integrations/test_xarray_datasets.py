@@ -10,6 +10,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import NotFoundError, UnsupportedError
+from bloscpack.storage.remote.source import RemoteSource
 
 from ..servers import FileServer, running
 
@@ -155,6 +156,28 @@ class TestOptions:
             with xr.open_dataset(server.url("a.blp"), storage_options={}) as found:
                 assert found["heat"].shape == (48, 5, 7)
                 assert len(server.log) <= 2
+
+    def test_variables_of_a_url_are_opened_at_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        noise = RNG.integers(0, 2**62, (3, 50_000))
+        bp.save(
+            tmp_path / "a.blp", xr.Dataset({name: ("x", noise[n]) for n, name in enumerate("abc")})
+        )
+        asked: list[list[Any]] = []
+        prefetch = RemoteSource.prefetch
+
+        def noting(self: Any, extents: Any) -> Any:
+            asked.append([*extents])
+            return prefetch(self, asked[-1])
+
+        monkeypatch.setattr(RemoteSource, "prefetch", noting)
+        with running(FileServer()) as server:
+            server.files["/a.blp"] = (tmp_path / "a.blp").read_bytes()
+            with xr.open_dataset(server.url("a.blp"), storage_options={}) as found:
+                assert [len(each) for each in asked] == [3]
+                assert len(server.log) <= 5
+                assert np.array_equal(found["b"][5:9], noise[1, 5:9])
 
     def test_those_of_one_array_are_refused(self, path: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="name and dims are for a file of one array"):
