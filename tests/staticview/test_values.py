@@ -23,11 +23,11 @@ DATES = {"Y": 8000, "M": 9999, "W": 400_000, "D": 2_900_000, "h": 7 * 10**7, "m"
 DATES |= {"25s": 10**10, "10D": 290_000}
 
 
-def describe(*tasks: dict[str, Any]) -> list[dict[str, Any]]:
+def describe(*tasks: dict[str, Any], script: Path = SCRIPT) -> list[dict[str, Any]]:
     """Return what the page's modules find in each file."""
     lines = "".join(json.dumps(task) + "\n" for task in tasks)
     found = subprocess.run(
-        ["node", str(SCRIPT)], input=lines, capture_output=True, text=True, check=True, timeout=60
+        ["node", str(script)], input=lines, capture_output=True, text=True, check=True, timeout=60
     )
     return [json.loads(line) for line in found.stdout.split("\n") if line]
 
@@ -194,3 +194,39 @@ def test_pixels_are_those_of_the_server(limits: tuple[float, float]) -> None:
     if high > low:
         assert sent[:9:2] == [0, 64, 128, 191, 255]
         assert painted[:36:4] == [0, 32, 64, 96, 128, 159, 191, 223, 255]
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<f2", "<i4", ">i2", "<u1", "?", "<i8"])
+def test_a_histogram_of_a_sample_has_the_range_of_the_statistics(
+    dtype: str, tmp_path: Path
+) -> None:
+    array = np.random.default_rng(1).integers(0, 2, (3000, 20)).astype(dtype)
+    if dtype != "?":
+        array[1234, 5], array[2345, 0] = 100, 100 if dtype == "<u1" else -100
+    if array.dtype.kind == "f":
+        array[2000, 3], array[2100] = np.nan, np.inf
+    tasks, expected = [], []
+    for changeable in (False, True):
+        for stats in (False, True):
+            path = tmp_path / f"{changeable}-{stats}.blp"
+            bp.save(path, array, chunks=7, stats=stats, changeable=changeable)
+            tasks.append({"path": str(path)})
+            finite = array[np.isfinite(array)] if stats and dtype != "<i8" else array[:7]
+            expected.append((int(finite.min()), int(finite.max())))
+    found = describe(*tasks, script=SCRIPT.with_name("statistics.mjs"))
+    assert [(each["min"], each["max"]) for each in found] == expected, found
+
+
+def test_damaged_statistics_are_left_out(tmp_path: Path) -> None:
+    for changeable in (False, True):
+        path = tmp_path / f"{changeable}.blp"
+        bp.save(
+            path, np.arange(6000.0).reshape(300, 20), chunks=7, stats=True, changeable=changeable
+        )
+        data = bytearray(path.read_bytes())
+        record = np.array([0.0, 139.0]).tobytes()  # of the first chunk
+        data[data.index(record, 8000 if changeable else 0) + 3] ^= 1
+        path.write_bytes(data)
+    paths = [{"path": str(path)} for path in tmp_path.iterdir()]
+    for found in describe(*paths, script=SCRIPT.with_name("statistics.mjs")):
+        assert (found["min"], found["max"]) == (0, 139), found

@@ -6,10 +6,10 @@ import { bloscHeader, decodeBlosc } from "./blosc.js";
 import { digestOf, NAMES, SIZES } from "./checksum.js";
 import { isEqual, need, ReadError, viewOf } from "./errors.js";
 import { ARCHIVE, ARRAY_CHUNKS, FRAMES, GRID, LOG, readHeader, readMetadata } from "./header.js";
-import { readLog, rowsOf } from "./log.js";
+import { readLog, rowsOf, statisticsOf } from "./log.js";
 import { xxh3Digest } from "./xxh3.js";
 
-const MAX_CHUNKS = 1 << 20, MAX_CACHE = 1 << 26, MAX_DECODED = 2 ** 29;
+const MAX_CHUNKS = 1 << 20, MAX_CACHE = 1 << 26, MAX_DECODED = 2 ** 29, MAX_STATISTICS = 1 << 22;
 
 export class Container {
   constructor(source) {
@@ -48,7 +48,7 @@ export class Container {
     if (h.options & 2) this.metadata = (await readMetadata(front, h, this.notices)).metadata;
     need(h.nchunks === rows.length, "format", `nchunks is ${h.nchunks}, but the log has ${rows.length} chunks`);
     this.starts = rows.map((row) => row.at);
-    Object.assign(this, { rows, end, trailer: "absent" });
+    Object.assign(this, { rows, end, node, trailer: "absent" });
     this.checkRoom();
     return this;
   }
@@ -81,7 +81,22 @@ export class Container {
     this.digests = await source.read(offset, 8 * nchunks);
     this.checkPages(this.digests, 8);
     this.end = offset;
+    if (statistics === 32) this.statistics = { at: offset + 8 * nchunks, digest: tail.subarray(40, 48) };
     return "valid";
+  }
+
+  // Returns the statistics of all chunks, 32 bytes each; null without them, or if they are damaged or very large.
+  async readStatistics() {
+    const { source, nchunks, node, statistics } = this, nbytes = 32 * nchunks;
+    if (!(node?.statistics ?? statistics) || nbytes > MAX_STATISTICS) return null;
+    try {
+      if (node) return await statisticsOf(source, node, nchunks);
+      const bytes = await source.read(statistics.at, nbytes);
+      return isEqual(xxh3Digest(bytes), statistics.digest) ? bytes : null;
+    } catch (error) {
+      if (error instanceof ReadError) return null;
+      throw error;
+    }
   }
 
   checkPages(entries, place) {

@@ -8,7 +8,8 @@ import { xxh3Digest } from "./xxh3.js";
 const SLOTS = [4096, 4224], COPY = 4096, COMMIT_SIZE = 128, DATA_AT = 8448, ROW_SIZE = 20, PAGE_ROWS = 1024;
 const MAX_LEAVES = 1 << 20, MAX_LISTED = 1 << 22;
 
-// Returns the nodes {name, tree, front, end}: `front` is a source, `end` that of all extents.
+// Returns the nodes {name, tree, statistics, front, end}: `statistics` is a tree or null, `front` a source, `end` that
+// of all extents.
 export async function readLog(source, notices) {
   const commit = await lastCommit(source, notices), end = safe(viewOf(commit).getBigUint64(24, true), "end of the log");
   const nodes = [];
@@ -20,7 +21,7 @@ export async function readLog(source, notices) {
       const at = start + view.getUint16(0, true), stop = at + view.getUint32(4, true);
       need(stop <= left.length, "format", "a node of the log is cut");
       const name = nameOf(left.subarray(start, at)), front = new BytesSource(left.subarray(at, stop));
-      nodes.push({ name, tree: left.subarray(8, 40), front, end });
+      nodes.push({ name, tree: left.subarray(8, 40), statistics: flags ? left.subarray(40, 72) : null, front, end });
       left = left.subarray(stop);
     }
   }
@@ -30,6 +31,14 @@ export async function readLog(source, notices) {
 // Returns the rows {at, size, digest} of the chunks of a node.
 export function rowsOf(source, { tree, end }) {
   return leavesOf(source, tree, end);
+}
+
+// Returns the statistics of `nchunks` chunks of a node, 32 bytes each.
+export async function statisticsOf(source, { statistics, end }, nchunks) {
+  const rows = await leavesOf(source, statistics, end);
+  const isSound = rows.length === Math.ceil(nchunks / 256) && rows.every(({ size }, i) => size === 32 * Math.min(256, nchunks - 256 * i));
+  need(isSound, "format", "the statistics have another size");
+  return new Uint8Array(await new Blob(await extentsOf(source, rows, end)).arrayBuffer());
 }
 
 async function lastCommit(source, notices) {

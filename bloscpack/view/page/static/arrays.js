@@ -7,7 +7,7 @@ import { histogram, limits } from "./numbers.js";
 import * as clips from "./clips.js";
 import { countOf as pictureCount, storeOf } from "./pictures.js";
 import { bigText, textOf } from "./text.js";
-import { fieldNames, hasNumbers, Values } from "./values.js";
+import { fieldNames, hasNumbers, knownRange, Values } from "./values.js";
 
 const MAX_ITEMS = 1 << 20, MAX_SIDE = 512;
 const MAX_CELLS = 20, MAX_NAMES = 1000;
@@ -173,7 +173,8 @@ async function statistics({ array }, query) {
   }
   if (query.sample) return sample(values);
   const found = await readSome(values, [...shape], (counts) => shape.map((length, axis) => evenly([0, length], counts[axis])), query);
-  return summary(found, values.dtype, found.selection.every(([, , step]) => step === 1));
+  const isAll = found.selection.every(([, , step]) => step === 1);
+  return summary(found, values.dtype, isAll, isAll ? null : await knownRange(values));
 }
 
 // Statistics of some chunks, evenly spaced.
@@ -193,12 +194,12 @@ async function sample(values) {
     return own;
   });
   const own = new Uint8Array(await new Blob(parts).arrayBuffer());
-  return { ...summary(values.of(own), values.dtype, false), sampled: `${chosen.length} of ${nchunks} chunks` };
+  return { ...summary(values.of(own), values.dtype, false, await knownRange(values)), sampled: `${chosen.length} of ${nchunks} chunks` };
 }
 
 // Statistics; the extremes of numbers of 64 bits are text.
-function summary({ data, bytes, isRounded }, dtype, exact) {
-  const found = { ...histogram(data), exact, rounded: isRounded, lost: [] };
+function summary({ data, bytes, isRounded }, dtype, exact, extremes = null) {
+  const found = { ...histogram(data, extremes), exact, rounded: isRounded, lost: [] };
   if (!isBig(dtype) || !found.finite) return found;
   let min = null, max = null;
   for (let at = 0; at < bytes.length; at += 8) {

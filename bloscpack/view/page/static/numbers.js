@@ -20,11 +20,12 @@ export function toBytes(data, low, high) {
   return Uint8ClampedArray.from(data, (value) => (span > 0 ? ((value / 2 - low / 2) / span) * 255 : 0) || 0);
 }
 
-export function histogram(data) {
+// `extremes` are those of all numbers, if `data` are a sample of them.
+export function histogram(data, extremes = null) {
   const finite = Float64Array.from(data).filter(Number.isFinite);
   const found = { count: data.length, nan: data.reduce((count, each) => count + Number.isNaN(each), 0), finite: finite.length };
   if (!finite.length) return found;
-  const [min, max] = limits(finite), mean = finite.reduce((sum, each) => sum + each, 0) / finite.length;
+  const [min, max] = limits([...limits(finite), ...(extremes ?? [])]), mean = finite.reduce((sum, each) => sum + each, 0) / finite.length;
   const variance = finite.reduce((sum, each) => sum + (each - mean) ** 2, 0) / finite.length;
   const sorted = finite.slice().sort(), middle = sorted.length >> 1;
   const median = sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;

@@ -1,7 +1,8 @@
 // Numbers of an array, or of one field of its records: bloscpack/view/slices.py in JavaScript.
 
 import { bigOf, isBig, numbersOf } from "../format/dtype.js";
-import { need } from "../format/errors.js";
+import { need, viewOf } from "../format/errors.js";
+import { limits } from "./numbers.js";
 
 const PARTS = ["real", "imag", "abs", "angle"];
 const NONE = new Uint8Array(0);
@@ -71,4 +72,13 @@ export class Values {
     }
     return out;
   }
+}
+
+// Returns the smallest and the largest finite extreme of a chunk; null without statistics. Those of numbers of 64 bits
+// are text.
+export async function knownRange({ array: { file }, dtype }) {
+  const bytes = isBig(dtype) ? null : await file.readStatistics();
+  if (!bytes) return null;
+  const view = viewOf(bytes), get = { b: "getBigUint64", u: "getBigUint64", i: "getBigInt64" }[dtype.kind] ?? "getFloat64";
+  return limits(Array.from({ length: bytes.length / 16 }, (_, k) => Number(view[get](32 * (k >> 1) + 8 * (k & 1), true))));
 }
