@@ -33,6 +33,8 @@ TABLE = {
             "note": '`bp.save(..., codec="auto")`, otherwise the same: array chunks',
         },
     ),
+    "bloscpack, auto, dataset": f"{_FORMATS}:OurDataset",
+    "bloscpack, auto, xarray": f"{_FORMATS}:OurXarray",
     BLOSC2: f"{_FORMATS}:Blosc2",
     "blosc2, bytedelta": (
         f"{_FORMATS}:Blosc2",

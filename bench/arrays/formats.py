@@ -46,6 +46,51 @@ class Ours(Contender):
         return loop_of(lambda: bp.load(path, nthreads=1), clock=process_time)
 
 
+class OurDataset(Ours):
+    note = (
+        "a variable of a Dataset that `bp.save` wrote, with array chunks; "
+        "`bp.open(path)[NAME]`; parts of a cube only"
+    )
+    libraries = "bloscpack {bloscpack}, xarray {xarray}"
+    modules = ("xarray", "bloscpack.integrations.xarray")
+    codec = "auto"
+
+    def suited(self, sample: Sample) -> None:
+        """Return None: only parts differ from those of an array."""
+
+    def write(
+        self, path: Path, array: np.ndarray, chunks: Any = None, nthreads: int | None = 1
+    ) -> None:
+        dataset = self.lib.Dataset({"cube": (("time", "y", "x"), array)})
+        super().write(path, dataset, chunks, nthreads)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        with bp.open(path) as archive:
+            yield archive["cube"]
+
+
+class OurXarray(OurDataset):
+    note = "the same by `xr.open_dataset(path)[NAME]`"
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[Any]:
+        backend = import_module(self.modules[1]).BloscpackBackend
+        with self.lib.open_dataset(path, engine=backend) as dataset:
+            yield _Values(dataset["cube"])
+
+
+class _Values:
+    """A variable of xarray, indexed as an array."""
+
+    def __init__(self, variable: Any) -> None:
+        self._variable = variable
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        found: np.ndarray = self._variable[index].values
+        return found
+
+
 class Blosc2(Contender):
     note = "`blosc2.asarray` with its defaults, byte shuffle and zstd-5"
     libraries = "blosc2 {blosc2}"
