@@ -225,7 +225,7 @@ def race_files(races: Arrays) -> None:
 
 
 def _race_open(races: Arrays) -> None:
-    """Open a file of 1,000 chunks of 64 KB and close it; ours also one of a million tiny chunks."""
+    """Open a file of 1,000 chunks of 64 KB and close it; ours also of a million chunks, or rows."""
     nrows = min(_NCHUNKS * ZSTD_SMALL.chunk_rows, len(races.array))
     nchunks = -(-nrows // ZSTD_SMALL.chunk_rows)
     case = Case("open", f"open a file of {nchunks:,} chunks", 0)
@@ -242,6 +242,7 @@ def _race_open(races: Arrays) -> None:
         loops = {contender.name: opening(contender, path)}
         if contender.name == OURS:
             loops[tiny_name(races.setting.ntiny)] = opening(contender, _write_tiny(races))
+            loops[grown_name(races.setting.ntiny)] = opening(contender, _write_grown(races))
         return loops
 
     races.race(case, prepare, is_plain=True, is_part=True)
@@ -262,6 +263,25 @@ def _write_tiny(races: Arrays) -> Path:
 def tiny_name(ntiny: int) -> str:
     """Return the label of opening the file of very many chunks."""
     return f"{OURS}, {ntiny:,} chunks"
+
+
+def _write_grown(races: Arrays) -> Path:
+    """Return our file of as many rows, appended in very many commits."""
+    path = races.memory_folder / "grown"
+    values = np.arange(races.setting.ntiny, dtype=np.float32)
+    first, *others = np.split(values, 10 * races.setting.ncommits)
+    bp.save(path, first)
+    for rows in others:
+        with bp.open(path, "a") as array:
+            array.append(rows)
+    with bp.open(path) as array:
+        require_equal(array[...], values, OURS, "the grown file")
+    return path
+
+
+def grown_name(nrows: int) -> str:
+    """Return the label of opening the file that grew by very many commits."""
+    return f"{OURS}, {nrows:,} rows appended in parts"
 
 
 def _race_append(races: Arrays, folder: Path, where: str) -> None:
