@@ -13,7 +13,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import vrs
-from bloscpack.format.codec import encode
+from bloscpack.format.codec import encode_measured
 from bloscpack.storage import disk
 
 FULL = np.arange(12.0)
@@ -100,9 +100,9 @@ def test_a_file_that_appears_later_is_kept(
 
     def racing(*args: Any, **options: Any) -> Any:
         path.write_bytes(b"another")
-        return encode(*args, **options)
+        return encode_measured(*args, **options)
 
-    monkeypatch.setattr("bloscpack.container.writer.encode", racing)
+    monkeypatch.setattr("bloscpack.container.writer.encode_measured", racing)
     with pytest.raises(FileExistsError):
         make(path, overwrite=False)
     assert path.read_bytes() == b"another"

@@ -42,14 +42,14 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def fail_at_chunk(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Make the codec fail at that chunk."""
     left = iter(range(count))
-    encode = writer.encode
+    encode = writer.encode_measured
 
-    def fail(*args: Any) -> bytes:
+    def fail(*args: Any) -> tuple[bytes, bytes]:
         if next(left, None) is None:
             raise MemoryError("no more chunks")
         return encode(*args)
 
-    monkeypatch.setattr(writer, "encode", fail)
+    monkeypatch.setattr(writer, "encode_measured", fail)
 
 
 class TestBuffers:
