@@ -316,7 +316,8 @@ class Array(StoredArray):
         """Yield the rows along the first axis, decoding each chunk once.
 
         An array in Fortran order is read as a whole, because each row needs part of every chunk. Of
-        a chunk grid, as many rows as a chunk has are read at once.
+        a chunk grid, as many rows as a chunk has are read at once. The caller may change rows in
+        the loop: those of one chunk are as they were when the first of them was yielded.
         """
         if not self.shape:
             raise TypeError("iteration over an array without dimensions")
@@ -324,9 +325,19 @@ class Array(StoredArray):
         return self._iter_rows()
 
     def _iter_rows(self) -> Iterator[Any]:
-        for row in iter_rows(self._container, self._described, self._nthreads):
+        rows = iter_rows(self._container, self._described, self._nthreads)
+        for row in rows if self._rows is None else self._iter_changing():
             yield row
             _ = self.container
+
+    def _iter_changing(self) -> Iterator[Any]:
+        """Yield rows of which the caller may change others, which may move or replace chunks."""
+        step, stop = (self.chunks or (1,))[0] or 1, len(self)
+        for start in range(0, stop, step):
+            batch = self[start : min(start + step, stop)]
+            if batch.ndim == 1:
+                check_text(batch)
+            yield from batch
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         """Return the whole array as a new ndarray.

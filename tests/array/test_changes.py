@@ -775,6 +775,32 @@ def test_a_read_and_a_change_wait_for_each_other(
             assert not a[:].any()
 
 
+@pytest.mark.parametrize("chunks", [2, 3, (2, 5), None])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("changeable", [False, True])
+def test_rows_are_changed_while_they_are_iterated(
+    path: Path, chunks: Any, order: str, changeable: bool
+) -> None:
+    array = np.asarray(np.arange(60).reshape(6, 10), order=order)  # type: ignore[call-overload]
+    bp.save(path, array, chunks=chunks, changeable=changeable)
+    with bp.open(path, "r+") as a:
+        for index, row in enumerate(a):
+            assert np.array_equal(row, array[index])
+            a[index] = -row
+            a.flush()  # the first one replaces a file that was never changed
+            if order == "C":
+                a.append(row)
+        assert index == 5
+        assert np.array_equal(a[:6], -array)
+        for _ in a:
+            if order == "C":
+                a.resize((2, 10))
+        rows = iter(a)
+        next(rows)
+    with pytest.raises(ValueError, match="closed"):
+        next(rows)
+
+
 def _scattered(path: Path) -> np.ndarray[Any, Any]:
     """Save an array of 300 chunks, change every third one, each in a commit, and return it."""
     array = np.arange(300 * 50).reshape(300, 50)
