@@ -61,18 +61,20 @@ def open_commit(file: UpdateFile) -> Commit:
     """
     head = file.read_at(0, DATA_OFFSET)
     commit = read_commit(file, head)
-    incomplete = commits_of(file).incomplete
+    _, damaged, incomplete = commits_of(file)
     found = [Commit.unpack(head, places[commit.slot]) for places in (SLOTS, COPIES)]
-    if incomplete is None and found == [commit, commit]:
+    if incomplete is None and not damaged and found == [commit, commit]:
         return commit
     # Each sector has the commit before the other is written. It is not confirmed before the sync,
     # as a killed writer may not have made it durable; the space of the one before is used next.
     for each, places in zip(found, (SLOTS, COPIES), strict=True):
         if each is None or each.sequence != commit.sequence:
-            file.write_at(places[commit.slot], commit._replace(is_confirmed=False).pack())
+            for at in places:
+                file.write_at(at, commit._replace(is_confirmed=False).pack())
     file.sync()
     write_slots(file, commit.slot, commit)
-    if incomplete is not None:  # the next commit has its number, and may write its extents
+    # A later one has the number of the next commit, which may write its extents.
+    if incomplete is not None or damaged:
         write_slots(file, 1 - commit.slot, commit)
     file.sync()
     return commit
@@ -205,7 +207,7 @@ class LogWriter:
             self.keep,
             self._start,
             added,
-            not added.nbytes,
+            before is None,
         )
         self._write_copies(commit)
         self.commit = commit = self._write_slots(commit)

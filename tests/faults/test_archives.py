@@ -14,11 +14,19 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack.container import logwriter
 
 from .disk import Crash, StoppingDisk, installed, without_syncs
 from .power import Recorder, all_cuts, write_all
 
 State = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files of this size use space again."""
+    monkeypatch.setattr(logwriter, "_LEAST_FREE_NBYTES", 0)
+
 
 pytestmark = pytest.mark.usefixtures("soon_on_disk")
 
