@@ -226,7 +226,7 @@ static size_t encode_literals(Scratch *s, const uint8_t *bytes, size_t n, uint8_
     return ZSTD_compressSequences(s->literals, out, room, blocks, count, bytes, n);
 }
 
-/* Ordinary frames must be 3 % smaller: matches take longer to decode. */
+/* Ordinary frames must be 5 % smaller: matches take longer to decode. */
 enum { SPARSE_MIN = 64, MAX_LOSSES = 4 };
 
 static bool is_much_smaller(size_t size, size_t than)
@@ -330,12 +330,16 @@ static size_t encode_stream_by(Scratch *s, const uint8_t *bytes, size_t n, uint8
         uint8_t *sparse = s->sparse;
         bool in_bitmap = matches, in_rest = matches;
         count = 0;
-        memset(s->bitmap, 0, (n + 7) / 8);
-        for (size_t i = 0; i < n; i++) {
-            const bool differs = bytes[i] != common;
-            s->bitmap[i / 8] |= (uint8_t)(differs << i % 8);
-            s->rest[count] = bytes[i];
-            count += differs;
+        for (size_t i = 0; i < n; i += 8) {
+            const size_t most = n - i < 8 ? n - i : 8;
+            unsigned bits = 0;
+            for (size_t j = 0; j < most; j++) {
+                const bool differs = bytes[i + j] != common;
+                bits |= (unsigned)differs << j;
+                s->rest[count] = bytes[i + j];
+                count += differs;
+            }
+            s->bitmap[i / 8] = (uint8_t)bits;
         }
         *sparse = (uint8_t)common;
         put32(sparse + 1, count);

@@ -180,7 +180,7 @@ cdef bint set_parameters(Scratch *s) noexcept nogil:
     codes[1] = ZSTD_CCtx_setParameter(s.literals, ZSTD_LITERALS, 1)
     codes[2] = ZSTD_CCtx_setParameter(s.literals, ZSTD_CONTENT_SIZE, 0)
     codes[3] = ZSTD_CCtx_setParameter(s.literals, ZSTD_BLOCK_DELIMITERS, 1)
-    codes[4] = ZSTD_CCtx_setParameter(s.matches, ZSTD_LEVEL, 3)
+    codes[4] = ZSTD_CCtx_setParameter(s.matches, ZSTD_LEVEL, 1)
     codes[5] = ZSTD_CCtx_setParameter(s.matches, ZSTD_LITERALS, 1)
     codes[6] = ZSTD_CCtx_setParameter(s.matches, ZSTD_CONTENT_SIZE, 0)
     for i in range(7):
