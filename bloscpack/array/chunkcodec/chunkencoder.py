@@ -18,14 +18,13 @@ from ..._ext.arraychunk import bins_of_blocks, entropy_of_bytes, estimate_predic
 from ...format.arraychunk import (
     FREE_EXPANSION,
     MAX_EXPANSION,
-    MAX_PLANES,
     WIDTHS,
     Coder,
     Plan,
     PlanePlan,
     Predictor,
 )
-from ...format.codec import CodecParams, encode
+from ...format.codec import CodecParams, Shuffle, encode
 from ...types import AnyArray, BytesLike
 from .chunkmaps import Boxes, Candidate, Mapped, Shape, bytes_of, maps_of
 
@@ -33,16 +32,18 @@ from .chunkmaps import Boxes, Candidate, Mapped, Shape, bytes_of, maps_of
 # rows of narrow items, so their blocks can be larger, but not for tiles.
 BLOCK_NBYTES = {1: 1 << 17, 2: 1 << 17, 4: 1 << 16, 8: 1 << 16}
 TILE_BLOCK_NBYTES = 1 << 16
+# A longer last axis has no planes of its own: each takes a choice, and has a small part of a block.
+MOST_PLANES = 8
 SLICES = 8  # of a block, if the slice before predicts the next
 # Windows pick map and predictor.
-NWINDOWS, FIRST_WINDOWS, FIRST_MARGIN, MAPS_MARGIN = 8, 2, 1.1, 1.5
+NWINDOWS, FIRST_WINDOWS, FIRST_MARGIN, MAPS_MARGIN = 8, 2, 1.1, 1.2
 RIVAL_MARGIN = 1.03  # predictors that the trial blocks decide on, too
-WINDOW_POINTS = 1 << 12
-WINDOW_SLICES, WINDOW_ROWS, WINDOW_WIDTH = 4, 8, 256
+WINDOW_POINTS = 1 << 10
+WINDOW_SLICES, WINDOW_ROWS, WINDOW_WIDTH = 2, 8, 256
 # The choice of coder encodes half of one block in eight, and at most of TRIAL_BLOCKS.
 TRIAL_SHARE = 8
 TRIAL_BLOCKS, TRIAL_ROWS = 2, 8
-RESIDUALS = 1 << 13  # that are counted
+RESIDUALS = 1 << 12  # that are counted
 # What takes longer to decode must be smaller. Byte planes of integers up to 2 bytes decode in half
 # to two thirds of the time of quotients, and these in two thirds of that of bins.
 NARROW = 2
@@ -55,14 +56,19 @@ WORTH = 0.96
 SURE, SURE_IF_REPEATING, REPEATING = 0.96, 0.7, 0.2
 DRIFT = 1.25  # how much larger all of a chunk may be than the trials, as it is for Blosc too
 VERY_SMALL = 64  # what Blosc makes smaller by this factor, it encodes in no time
-HOPELESS, HOPELESS_BITS = 1.1, 1.3
-# Large blocks and a higher level save a fifth or more of what Blosc makes smaller by this factor.
-MOSTLY_REPEATS, REPEATS_CLEVEL, REPEATS_BLOCK_NBYTES = 32, 6, 1 << 18
+HOPELESS, HOPELESS_BITS = 1.0, 1.3
+# Large blocks and a higher level save a tenth or more of what Blosc makes smaller by this factor.
+MOSTLY_REPEATS, REPEATS_CLEVEL, REPEATS_BLOCK_NBYTES = 32, 5, 1 << 18
+# A chunk gets them at once, without trials, if in pieces of it so few items differ from the point
+# before.
+PIECES, PIECE_ITEMS, MAX_CHANGES = 8, 1 << 10, 0.02
+# Items of 8 bytes may repeat as a whole if fewer of some items are distinct.
+REPEATS_ITEMS, REPEATS_DISTINCT = 1 << 11, 0.8
 MIN_SCALE = 3.0  # points of a chunk for each point of the trials
 # Byte planes are tried if their entropy is this near to that of bins, or if Blosc gets as near.
 PLANES_MARGIN, MATCHES_PAY = 1.08, 1.08
 NEVER, LATER = 255, 7  # streams before matches are tried, if nothing repeats in the trials
-REPEATS = 0.96  # of the entropy of its bytes, if Blosc finds matches
+REPEATS, SURE_REPEATS = 0.96, 0.7  # of the entropy of its bytes, if Blosc finds matches
 # Numbers of explicit bits of coder 2, by the width of integers.
 _BINS_OF = {
     width: tuple(k for k in (1, 2, 3) if (8 * width - k + 1) << k <= 256) for width in WIDTHS
@@ -75,6 +81,8 @@ _BETWEEN_SLICES = tuple(
     predictor | _AFTER_SLICE
     for predictor in (int(Predictor.NONE), int(Predictor.LEFT), int(Predictor.LORENZO))
 )
+# Third differences, over two axes: for smooth grids of 8 bytes, such as those of coordinates.
+_THIRD = int(Predictor.SECOND) | _AFTER_SLICE
 _FLOAT_NAMES = ("float", "bfloat")
 
 
@@ -153,12 +161,14 @@ def encode_chunk(
         itemsize, shape = itemsize // 2, (*shape, 2)
     geometry = geometry_of(shape)
     nplanes = prod(shape) // prod(geometry)
-    if nplanes > MAX_PLANES:
-        return _encode_blosc(view, params)
     is_big_endian = dtype.str[0] == ">"
     items = np.frombuffer(view, f">u{itemsize}" if is_big_endian else f"<u{itemsize}")
+    if _mostly_repeats(items, nplanes):
+        chunk = _encode_repeats(view, params)
+        if len(chunk) * MOSTLY_REPEATS <= len(view):
+            return chunk
     items = items.astype(f"u{itemsize}", copy=False).reshape(*geometry, nplanes)
-    choice = _choose(items, kind, params, is_big_endian=is_big_endian, access=access)
+    choice, params = _choose(items, kind, params, is_big_endian=is_big_endian, access=access)
     if choice is None:
         return _encode_blosc(view, params)
     expected = choice.blosc_nbytes
@@ -182,9 +192,22 @@ def _encode_blosc(view: BytesLike, params: CodecParams) -> bytes:
     chunk = encode(view, params)
     if len(chunk) * MOSTLY_REPEATS > len(view):
         return chunk
-    clevel = max(params.clevel, REPEATS_CLEVEL)
-    slower = encode(view, replace(params, clevel=clevel, blocksize=REPEATS_BLOCK_NBYTES))
-    return min(chunk, slower, key=len)
+    return min(chunk, _encode_repeats(view, params), key=len)
+
+
+def _encode_repeats(view: BytesLike, params: CodecParams) -> bytes:
+    # Level 5 takes half as long again for bytes, and saves nothing.
+    clevel = max(params.clevel, REPEATS_CLEVEL - (params.typesize == 1))
+    return encode(view, replace(params, clevel=clevel, blocksize=REPEATS_BLOCK_NBYTES))
+
+
+def _mostly_repeats(items: AnyArray, nplanes: int) -> bool:
+    """Return whether in pieces of a chunk nearly all items are those of the point before."""
+    if items.size < PIECES * PIECE_ITEMS:
+        return False
+    pieces = items[: items.size // PIECES * PIECES].reshape(PIECES, -1)[:, :PIECE_ITEMS]
+    changes = int(np.count_nonzero(pieces[:, nplanes:] != pieces[:, :-nplanes]))
+    return changes <= MAX_CHANGES * pieces.size
 
 
 @lru_cache(maxsize=64)
@@ -209,7 +232,7 @@ def kind_of(dtype: np.dtype[Any]) -> str | None:
 def geometry_of(shape: Sequence[int]) -> Shape:
     """Return slices, rows and points; a short last axis is that of the planes of a point."""
     sides = [side for side in shape if side > 1]
-    if len(sides) > 1 and sides[-1] <= MAX_PLANES:
+    if len(sides) > 1 and sides[-1] <= MOST_PLANES:
         sides.pop()
     sides = [1, 1, *sides]
     return prod(sides[:-2]), sides[-2], sides[-1]
@@ -299,6 +322,8 @@ def _trial_of(shape: Shape, block: Shape) -> _Trial:
         start, (d, h, w) = plan.block_place((2 * index + 1) * nblocks // (2 * count))
         if h >= 2 * TRIAL_ROWS:
             h = -(-h // 2)
+        elif d >= 2 * TRIAL_ROWS:
+            d = -(-d // 2)
         if not starts:
             sides = d, h, w
         if sides == (d, h, w):
@@ -308,8 +333,8 @@ def _trial_of(shape: Shape, block: Shape) -> _Trial:
 
 def _choose(
     items: AnyArray, kind: str, params: CodecParams, *, is_big_endian: bool, access: str
-) -> _Choice | None:
-    """Return the plan of a chunk, or None if Blosc makes it smaller.
+) -> tuple[_Choice | None, CodecParams]:
+    """Return the plan of a chunk, or None if Blosc makes it smaller, and parameters for Blosc.
 
     The last axis of `items` is that of planes.
     """
@@ -319,13 +344,17 @@ def _choose(
         plane = np.ascontiguousarray(items[..., index])
         before = chosen[-1].mapped if chosen else None
         chosen.append(_choose_map(plane, kind, nplanes, before))
+    if itemsize == 8 and nplanes == 1 and shape[0] == 1 < shape[1]:
+        chosen[0] = _of_rows(chosen[0])
+        shape = chosen[0].mapped.work.shape
+        items = items.reshape(*shape, 1)
     deep = any(choice.predictor & _AFTER_SLICE for choice in chosen)
     block = block_of(shape, nplanes, itemsize, deep=deep, access=access)
     trial = _trial_of(shape, block)
     content = trial.take(items)
     if is_big_endian:
         content.byteswap(inplace=True)
-    blosc_nbytes = len(encode(bytes_of(content), params))
+    params, blosc_nbytes = _try_blosc(content, params)
     coded = [
         _Coded.of(chosen[index - 1] if index else None, choice, trial)
         for index, choice in enumerate(chosen)
@@ -334,11 +363,11 @@ def _choose(
     if 1 < bits < content.size / 2:
         bits += content.size / 8  # Huffman codes of a bitmap take a bit for each of its bytes
     if bits > HOPELESS_BITS * 8 * blosc_nbytes:
-        return None  # byte planes with matches at best, which Blosc has too
+        return None, params  # byte planes with matches at best, which Blosc has too
     # Blosc sees what repeats, which entropies do not.
-    repeats = 8 * blosc_nbytes < min(
-        MATCHES_PAY * bits,
-        REPEATS * entropy_of_bytes(bytes_of(content), itemsize),
+    entropy = entropy_of_bytes(bytes_of(content), itemsize)
+    repeats = 8 * blosc_nbytes < max(
+        min(MATCHES_PAY * bits, REPEATS * entropy), SURE_REPEATS * entropy
     )
     plans, nbytes = [], 0.0
     for each in coded:
@@ -349,7 +378,23 @@ def _choose(
     mapped = tuple(choice.mapped for choice in chosen)
     # Trials that are most of the chunk would be encoded twice.
     expected = blosc_nbytes * trial.scale if trial.scale >= MIN_SCALE else None
-    return _Choice(plan, mapped, nbytes + _head_nbytes(plan), expected, repeats)
+    return _Choice(plan, mapped, nbytes + _head_nbytes(plan), expected, repeats), params
+
+
+def _try_blosc(content: AnyArray, params: CodecParams) -> tuple[CodecParams, int]:
+    """Return the parameters by which Blosc makes trial blocks smaller, and that size.
+
+    Items that repeat as they are need no shuffle, which breaks their matches.
+    """
+    nbytes = len(encode(bytes_of(content), params))
+    if content.itemsize < 8 or content.size < REPEATS_ITEMS:
+        return params, nbytes
+    some = np.sort(content.reshape(-1)[:: content.size // REPEATS_ITEMS])
+    if np.count_nonzero(some[1:] != some[:-1]) > REPEATS_DISTINCT * len(some):
+        return params, nbytes
+    plain = replace(params, shuffle=Shuffle.NONE, blocksize=REPEATS_BLOCK_NBYTES)
+    without = len(encode(bytes_of(content), plain))
+    return (plain, without) if without < WORTH * nbytes else (params, nbytes)
 
 
 def _head_nbytes(plan: Plan) -> int:
@@ -421,6 +466,20 @@ def _choose_map(plane: AnyArray, kind: str, nplanes: int, before: Mapped | None)
 
 
 _SIZE = itemgetter(0)
+
+
+def _of_rows(choice: _PlaneChoice) -> _PlaneChoice:
+    """Return a choice whose slices are the rows of the only slice, if third differences pay."""
+    mapped = choice.mapped
+    _, h, w = mapped.work.shape
+    windows = _windows_of(mapped.work.shape, 1, 8).take(mapped.work)
+    [before] = _estimate(windows, [choice.predictor])
+    [bits] = _estimate(windows.swapaxes(1, 2), [_THIRD])
+    if bits > WORTH * before:
+        return choice
+    mask = None if mapped.mask is None else mapped.mask.reshape(h, 1, w)
+    rows = Mapped(mapped.work.reshape(h, 1, w), mapped.fields, mask)
+    return _PlaneChoice(rows, _THIRD, {_THIRD: bits})
 
 
 class _Guess(NamedTuple):
@@ -543,17 +602,22 @@ class _Coded:
         fields, predictor = self.fields, self.bins.predictor
         plain = PlanePlan(**fields, predictor=predictor, coder=int(Coder.PLANES))
         quotients = PlanePlan(**fields, predictor=predictor, coder=int(Coder.QUOTIENTS))
-        trials = [self.bins, quotients]
         most = PLANES_MARGIN * self.bits
+        trials = [quotients]
         if repeats or entropy_of_bytes(bytes_of(self.residuals), plain.width) < most:
             trials.append(plain)
         if (plain.predictor and not self.after_plane) and (
             repeats or entropy_of_bytes(bytes_of(self.work), plain.width) < most
         ):
             trials.append(PlanePlan(**fields, coder=int(Coder.PLANES)))
+        trials.append(self.bins)
         dearness = NARROW_DEARNESS if plain.width <= NARROW else WIDE_DEARNESS
-        sizes = []
+        sizes: list[tuple[float, float]] = []
         for each in trials:
+            # Bins, whose entropy is known, are tried if they may win.
+            least = dearness[Coder.BINS] * self.bits / 8
+            if each is self.bins and not repeats and least > min(sizes)[0]:
+                break
             stored = (
                 trial.nbytes(each, itemsize, self.work, repeats=repeats)
                 + len(each.values) / trial.scale

@@ -388,7 +388,7 @@ def _rank_map(
             "map": Map.RANK,
             "width": work.itemsize,
             "dictionary": dictionary,
-            "stored_dictionary": encode(dictionary, CodecParams("zstd", 5, 1, itemsize)),
+            "stored_dictionary": encode(dictionary, CodecParams("zstd", 3, 1, itemsize)),
         }
         return Mapped(work, fields)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from bloscpack.array.chunkcodec import chunkencoder
 from bloscpack.array.chunkcodec.chunkencoder import (
     block_of,
     encode_chunk,
@@ -20,6 +21,7 @@ from bloscpack.array.chunkcodec.chunkencoder import (
 from bloscpack.format.arraychunk import (
     MAX_BLOCK_NBYTES,
     ArrayChunkHead,
+    Coder,
     Map,
     Predictor,
 )
@@ -55,9 +57,13 @@ def all_dtypes() -> list[np.dtype[Any]]:
     return found
 
 
+def params_of(array: AnyArray) -> CodecParams:
+    return CodecParams("zstd", 3, 1, min(array.dtype.itemsize, 255))
+
+
 def chunk_of(array: AnyArray) -> bytes:
     view = memoryview(np.ascontiguousarray(array).reshape(-1).view("u1"))
-    params = CodecParams("zstd", 3, 1, min(array.dtype.itemsize, 255))
+    params = params_of(array)
     chunk = encode_chunk(view, array.dtype, array.shape, params)
     assert len(chunk) <= len(encode(view, params))
     return chunk
@@ -257,4 +263,90 @@ def test_labels_are_a_blosc_chunk_of_large_blocks() -> None:
     head = ChunkHeader.unpack(chunk)
     assert not head.is_array
     assert head.blocksize == 1 << 18
-    assert len(chunk) < 0.85 * len(encode(labels.tobytes(), params))
+    assert len(chunk) < 0.9 * len(encode(labels.tobytes(), params))
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """Return a list that gets the arguments of each call of a function."""
+    calls: list[Any] = []
+    call = getattr(owner, name)
+
+    def count(*args: Any, **named: Any) -> Any:
+        calls.append(args)
+        return call(*args, **named)
+
+    monkeypatch.setattr(owner, name, count)
+    return calls
+
+
+def test_what_mostly_repeats_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    y, x = np.mgrid[:512, :512]
+    labels = (y // 97 * 31 + x // 97).astype("<i4")
+    mixed = labels.copy()
+    # Not in the pieces that are looked at.
+    mixed.reshape(8, -1)[:, 2048:] = np.random.default_rng(0).integers(0, 9999, (8, 30720))
+    choices = counted(monkeypatch, chunkencoder, "_choose")
+    encodings = counted(monkeypatch, chunkencoder, "encode")
+    for array, count in ((labels, 0), (np.zeros((400, 500, 3), "u1"), 0), (mixed, 1)):
+        choices.clear()
+        encodings.clear()
+        chunk = encode_chunk(array.tobytes(), array.dtype, array.shape, params_of(array))
+        assert (len(choices), len(encodings) > 1) == (count, count > 0), array.dtype
+    assert chunk[0] == ARRAY_CHUNK_VERSION
+    check(labels)
+    check(mixed)
+
+
+def test_bins_are_tried_only_if_they_may_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    noise = np.cumsum(rng.integers(-9, 10, (300, 400)), axis=1).astype("<i2")
+    heavy = np.cumsum(rng.standard_cauchy((300, 400)) * 100, axis=1).astype("<f4")
+    trials = counted(monkeypatch, chunkencoder._Trial, "nbytes")
+    found = []
+    for array in (noise, heavy):
+        trials.clear()
+        check(array)
+        found.append([plane.coder for _, plane, *_ in trials])
+    assert Coder.BINS not in found[0]
+    assert found[1][-1] == Coder.BINS
+
+
+def test_doubles_that_repeat_are_not_shuffled() -> None:
+    rng = np.random.default_rng(3)
+    # More numbers than a dictionary holds, in runs.
+    array = rng.normal(size=(110, 25))[rng.integers(0, 110, 1600)].reshape(-1)
+    params = params_of(array)
+    shuffled = len(encode(array.tobytes(), params))
+    chunk = check(array)
+    assert not ChunkHeader.unpack(chunk).is_array
+    assert len(chunk) < 0.8 * shuffled
+
+
+def test_coordinate_grids_have_third_differences() -> None:
+    y, x = np.mgrid[-1:1:300j, -1:1:400j]
+    latitude = np.degrees(np.arctan(np.hypot(x, 3 + y) * np.cos(x)))
+    chunk = check(latitude)
+    head = ArrayChunkHead.unpack(chunk)
+    assert head.plan.shape == (300, 1, 400)
+    assert head.plan.planes[0].predictor == Predictor.SECOND | Predictor.AFTER_SLICE
+    # Second differences of one row are 40 bits, all three of the rows 30.
+    assert len(chunk) < 0.55 * latitude.nbytes
+    latitude[100:103, 50:60] = np.nan
+    check(latitude)
+    steps = np.random.default_rng(4).normal(size=(300, 400)) / 1000
+    head = ArrayChunkHead.unpack(check(100 + np.cumsum(steps, axis=1)))
+    assert head.plan.shape == (1, 300, 400)
+
+
+def test_residuals_that_repeat_are_found_if_blosc_finds_them() -> None:
+    rng = np.random.default_rng(5)
+    walk = np.cumsum(np.tile(rng.integers(-30, 30, 1500), 20)).reshape(-1, 3).astype("<i4")
+    assert len(check(walk)) < 0.05 * walk.nbytes
+
+
+@pytest.mark.parametrize(("last", "nplanes"), [(8, 8), (9, 1), (14, 1)])
+def test_a_last_axis_of_more_than_a_few_items_has_no_planes(last: int, nplanes: int) -> None:
+    z, y, x = np.mgrid[:60, :50, :last]
+    array = (100 * np.sin(z / 9) + 50 * np.cos(y / 7) + x).astype("<i4")
+    head = ArrayChunkHead.unpack(check(array))
+    assert len(head.plan.planes) == nplanes
