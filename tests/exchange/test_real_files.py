@@ -101,7 +101,7 @@ def found(name: str) -> Path:
     for folder in Path(os.environ.get("BLOSCPACK_REAL_FILES", "/nowhere")).glob("*"):
         if (folder / name).is_file():
             return folder / name
-    spec = find_spec(package)
+    spec = find_spec(package) if package.isidentifier() else None
     for folder in (spec and spec.submodule_search_locations) or ():
         if (Path(folder) / inner).is_file():
             return Path(folder) / inner
