@@ -55,9 +55,11 @@ def state(path: Path) -> Any:
 @pytest.mark.parametrize("kind", ["error", "crash", "torn"])
 @pytest.mark.parametrize("old", [None, b"old"])
 def test_stopped_at_every_step(kind: str, old: bytes | None, tmp_path: Path) -> None:
-    whole = StoppingDisk()
+    whole, path = StoppingDisk(), tmp_path / "whole.bzna"
+    if old is not None:
+        path.write_bytes(old)  # a file that replaces another one takes other steps
     with installed(whole):
-        write(tmp_path / "whole.bzna")
+        write(path)
     assert whole.names.count("write_at") > 2
     seen = set()
     for step in range(whole.count):
