@@ -37,6 +37,14 @@ def values(seed: int, rows: int = ROWS) -> Any:
     return np.random.default_rng(seed).integers(0, 1 << 40, (rows, 20))
 
 
+def check_statistics(array: Any) -> None:
+    """Check that the statistics of chunks are of the same commit as the items."""
+    items = array[...]
+    starts = range(0, len(items), CHUNK)
+    assert array.stats["max"].ravel().tolist() == [items[at : at + CHUNK].max() for at in starts]
+    assert array.stats["sum"].sum() == items.sum()
+
+
 class Kind:
     """Kind of file: how it is made and changed."""
 
@@ -48,9 +56,9 @@ class Kind:
     def prepare(self, path: Path) -> None:
         if self.is_archive:
             arrays = {"t": values(1), "u": values(2, 5)}
-            bp.savez(path, arrays, chunks=CHUNK, codec="lz4", changeable=True)
+            bp.savez(path, arrays, chunks=CHUNK, codec="lz4", changeable=True, stats=True)
         else:
-            bp.save(path, values(1), chunks=CHUNK, codec="lz4", changeable=True)
+            bp.save(path, values(1), chunks=CHUNK, codec="lz4", changeable=True, stats=True)
 
     def change(self, file: Any, number: int) -> None:
         """Make change `number`, in memory."""
@@ -66,8 +74,11 @@ class Kind:
 
     def state_of(self, path: Path) -> bytes:
         if not self.is_archive:
-            return bytes(bp.load(path).tobytes())
+            with bp.open(path) as a:
+                check_statistics(a)
+                return bytes(a[...].tobytes())
         with bp.open(path) as z:
+            check_statistics(z["t"])
             content = b"".join(name.encode() + np.asarray(z[name]).tobytes() for name in z)
             return content + repr(dict(z.attrs)).encode()
 
