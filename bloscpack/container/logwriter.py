@@ -217,9 +217,10 @@ class LogWriter:
             self._dead.append((range(self._first_used.pop(row.offset, 0), last + 1), row))
         self._history = kept
         self._first_used |= dict.fromkeys(self._added, commit.sequence)
+        nadded = sum(row.nbytes for row in self._added.values())
         self._added, self._dropped = {}, []
         self._last_used[commit.sequence] = self._dropped
-        self._give_back(commit.sequence)
+        self._give_back(commit.sequence, nadded)
         return commit
 
     def _write_list(self) -> Row:
@@ -265,14 +266,17 @@ class LogWriter:
             self._last_used[version.sequence] = rows
         return rows
 
-    def _give_back(self, sequence: int) -> None:
-        """Free the space that only commits use which no reader has open."""
+    def _give_back(self, sequence: int, nadded: int) -> None:
+        """Free the space that only commits use which no reader has open.
+
+        The last commit has added extents of `nadded` bytes.
+        """
         held = self.file.held_versions(sequence)
         dead, self._dead = self._dead, []
         # Holes and what fills them again cost time, so that little space is kept for next commits.
         is_large = (
             self.dead_nbytes > _MOST_DEAD * self._live
-            or sum(row.nbytes for _, row in dead) > _LARGE_NBYTES
+            or sum(row.nbytes for _, row in dead) > nadded + _LARGE_NBYTES
         )
         for users, row in dead:
             if any(users.start < each.stop and each.start < users.stop for each in held):
@@ -288,11 +292,12 @@ class LogWriter:
             self.file.truncate(self._end)
 
     def give_back_free(self) -> None:
-        """Give back all space that is known to be free, as no more extents are written."""
+        """Give back the space that is known to be free, if it is much, as the writer ends."""
         commit, file = self.commit, self.file
         if commit and file.size() > commit.end and not file.held_versions(commit.sequence):
             file.truncate(commit.end)
-        if self._free is not None:
+        # Otherwise the next writer uses it, and holes cost more time than a commit.
+        if self._free is not None and self.dead_nbytes > self._live // 2:
             for start, stop in self._free.stops.items():
                 self.file.punch(start, stop - start)
 

@@ -107,7 +107,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def _small(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small files use space again, and give it back."""
     monkeypatch.setattr(logwriter, "_LEAST_FREE_NBYTES", 0)
-    monkeypatch.setattr(logwriter, "_LARGE_NBYTES", 2000)
+    monkeypatch.setattr(logwriter, "_LARGE_NBYTES", -(1 << 30))
     if kind.listed is not None:
         monkeypatch.setattr(logwriter, "MAX_LISTED_NBYTES", kind.listed)
 
