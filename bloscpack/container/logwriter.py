@@ -247,7 +247,8 @@ class LogWriter:
             raise
         if not commit.is_confirmed:
             commit = commit._replace(is_confirmed=True)
-            write_slots(file, commit.slot, commit)
+            with suppress(OSError):  # it is durable, and readers find it complete by its list
+                write_slots(file, commit.slot, commit)
         return commit
 
     def _write_copies(self, commit: Commit) -> None:
@@ -294,8 +295,10 @@ class LogWriter:
     def give_back_free(self) -> None:
         """Give back the space that is known to be free, if it is much, as the writer ends."""
         commit, file = self.commit, self.file
-        if commit and file.size() > commit.end and not file.held_versions(commit.sequence):
-            file.truncate(commit.end)
+        # If a commit has failed, it may still be that of the file, and what it added is needed.
+        end = file.size() if commit is None or self._added else commit.end
+        if commit and file.size() > end and not file.held_versions(commit.sequence):
+            file.truncate(end)
         # Otherwise the next writer uses it, and holes cost more time than a commit.
         if self._free is not None and self.dead_nbytes > self._live // 2:
             for start, stop in self._free.stops.items():
