@@ -67,8 +67,13 @@ def test_all_arrays_there_and_back(save: Any, tmp_path: Path) -> None:
 def test_a_copy_is_written_once_and_synced_once(tmp_path: Path, monkeypatch: Any) -> None:
     """Whatever the number of arrays; a run that is killed leaves one temporary folder."""
     np.savez(tmp_path / "a.npz", **FIELDS)
-    sync, synced, beside = disk.sync, [], set()
-    monkeypatch.setattr(disk, "sync", lambda fd: (synced.append(fd), sync(fd)))
+    synced: list[str] = []
+    beside = set[str]()
+    for name in ("sync", "sync_folder"):
+        call = getattr(disk, name)
+        monkeypatch.setattr(
+            disk, name, lambda what, name=name, call=call: (synced.append(name), call(what))
+        )
 
     def look(done: int, total: int) -> None:
         beside.update(
@@ -81,7 +86,7 @@ def test_a_copy_is_written_once_and_synced_once(tmp_path: Path, monkeypatch: Any
         beside.clear()
         synced.clear()
         bp.convert(tmp_path / source, tmp_path / target, progress=look)
-        assert len(synced) == 2  # the file and its folder
+        assert synced == ["sync", "sync_folder"]
         assert len(beside) == 1
         assert inside == {"content"}
 

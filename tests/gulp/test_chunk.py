@@ -306,11 +306,14 @@ def test_data_are_durable_before_the_index_is_replaced(
         return call
 
     chunk = make(tmp_path, a=frames(1, 8, 8))
-    for name in ("sync", "replace"):
+    for name in ("sync", "sync_folder", "replace"):
         monkeypatch.setattr(disk, name, noted(name))
     with chunk.open("ab"):
         chunk.append("b", {}, frames(1, 8, 8))
-    assert calls == ["sync data_0.gulp", "sync temporary", "replace meta_0.gmeta", "sync folder"]
+    assert calls == [
+        *("sync data_0.gulp", "sync temporary"),
+        *("replace meta_0.gmeta", "sync_folder folder"),
+    ]
 
 
 def test_a_failed_index_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
