@@ -14,6 +14,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from bloscpack.format.header import is_log
+from bloscpack.format.log import COPIES, SLOTS
+
 from .disk import REAL, REAL_IDENTITY
 
 Identity = tuple[int, int]
@@ -82,6 +85,11 @@ class Recorder:
             self.events.append(("unlink", os.path.basename(args[0])))
             return None
         return REAL[name](*args)
+
+
+def sectors_of(path: Path) -> Sequence[int]:
+    """Return the sectors of a log that have the slots and their copies."""
+    return (SLOTS[0], COPIES[0]) if is_log(path.read_bytes()) else ()
 
 
 def after_cut(
@@ -175,12 +183,12 @@ def _rename(names: dict[str, int], events: list[tuple[Any, ...]]) -> None:
 
 
 def all_cuts(
-    recorder: Recorder, seeds: Iterable[int]
+    recorder: Recorder, seeds: Iterable[int], sectors: Sequence[int] = ()
 ) -> Iterator[tuple[int, int, dict[str, File]]]:
     """Yield a number of events, a seed and the files of `after_cut`; equal files only once."""
     tried = set()
     for count, seed in product(range(len(recorder.events) + 1), seeds):
-        files = after_cut(recorder, count, seed)
+        files = after_cut(recorder, count, seed, sectors)
         content = repr(sorted((name, bytes(file.durable)) for name, file in files.items()))
         key = hashlib.sha256(content.encode()).digest()
         if key not in tried:

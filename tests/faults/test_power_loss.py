@@ -9,7 +9,7 @@ from tests.conftest import Some
 
 from .disk import REAL_IDENTITY, installed, without_syncs
 from .operations import OPERATIONS, Operation, check
-from .power import File, Identity, Recorder, after_cut, all_cuts
+from .power import File, Identity, Recorder, after_cut, all_cuts, sectors_of
 
 pytestmark = pytest.mark.usefixtures("soon_on_disk")
 
@@ -44,7 +44,8 @@ def test_at_every_step(
     recorder = Recorder(work)
     with installed(recorder):
         operation.run(work / "a.blp")
-    for count, seed, files in all_cuts(recorder, some(range(SEEDS), 8)):
+    sectors = sectors_of(work / "a.blp")
+    for count, seed, files in all_cuts(recorder, some(range(SEEDS), 8), sectors):
         folder = tmp_path / f"{count}-{seed}"
         folder.mkdir()
         laid_out(folder, files, monkeypatch)
