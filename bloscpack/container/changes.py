@@ -230,7 +230,7 @@ class ChangingLog:
         if self._log is None:
             file = UpdateFile.create(self._file.path, self._name, locking=self._locking)
             with closed_on_error(file):
-                file.write_at(0, log_header(*[FEATURE_ARCHIVE] * self.is_archive))
+                file.write_at(0, log_header(FEATURE_ARCHIVE if self.is_archive else 0))
                 room = max(self._file.size() // _PER_COPY, LEAST_COPIES_NBYTES)
                 log = LogWriter(file, None, min(room, MOST_COPIES_NBYTES))
                 nodes: dict[str | None, Node] = {}

@@ -276,9 +276,9 @@ class Header(NamedTuple):
             )
 
 
-def log_header(*features: int) -> bytes:
+def log_header(feature: int = 0) -> bytes:
     """Return the header of every log of one array; of an archive, with `FEATURE_ARCHIVE`."""
-    return Header(4, False, False, CHECKSUMS[0], 0, 0, 0, 0, 0, sum(features, FEATURE_LOG)).pack()
+    return Header(4, False, False, CHECKSUMS[0], 0, 0, 0, 0, 0, FEATURE_LOG | feature).pack()
 
 
 LOG_HEADER = log_header()
