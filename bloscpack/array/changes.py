@@ -20,10 +20,9 @@ from ..container.appender import params_of
 from ..container.changes import ChangingFile, pack_front
 from ..container.front import Verify
 from ..container.reader import Container
-from ..container.writer import Chunking
+from ..container.writer import Chunking, Encoded, encode_chunk
 from ..exceptions import FormatError, UnsupportedError
 from ..format.chunkgrid import ChunkGrid
-from ..format.codec import encode_measured
 from ..format.header import UNKNOWN
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.protocol import closed_on_error
@@ -377,9 +376,9 @@ class ArrayChanges(WritableArray):
         records: list[bytes] = []
 
         def stored() -> Iterator[bytes]:
-            for (array, _), (chunk, record) in zip(held, chunks, strict=True):
-                records.append(record)
-                yield chunk + array._header.checksum.digest(chunk)
+            for each in chunks:
+                records.append(each.statistics)
+                yield each.chunk + each.digest
 
         log, _ = held[0][0]._changing.begin()
         for number, row in enumerate(log.add_all(stored())):
@@ -398,13 +397,13 @@ class ArrayChanges(WritableArray):
         self._held.clear()
         self._held_nbytes = 0
 
-    def encode(self, index: int) -> tuple[bytes, bytes]:
-        """Return a chunk that is held, compressed, and its statistics."""
+    def encode(self, index: int) -> Encoded:
+        """Return a chunk that is held, compressed."""
         content = self._held[index]
         view = memoryview(content)
         if self._grid is not None and content:
             view = view.cast("B", (*self._grid.lengths(index), self.dtype.itemsize))
-        return encode_measured(view, self._params)
+        return encode_chunk(view, self._params, self._header.checksum, trailer=False)
 
     # State.
 
@@ -453,7 +452,7 @@ class ArrayChanges(WritableArray):
         self._changing.close()
 
 
-def _encode(held: tuple[ArrayChanges, int]) -> tuple[bytes, bytes]:
+def _encode(held: tuple[ArrayChanges, int]) -> Encoded:
     array, index = held
     return array.encode(index)
 

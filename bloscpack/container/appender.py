@@ -13,15 +13,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from xxhash import xxh3_64_digest
-
 from ..format.codec import (
     CODECS,
     MAX_SPLITS,
     ChunkHeader,
     CodecParams,
     ItemEncoder,
-    encode_measured,
 )
 from ..format.header import Header
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
@@ -31,9 +28,9 @@ from ..storage.protocol import closed_on_error
 from ..storage.update import UpdateFile
 from ..types import BytesLike
 from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
-from .growth import Encoded, Growth
+from .growth import Growth
 from .reader import Container
-from .writer import DEFAULT_CODEC, default_clevel, default_shuffle
+from .writer import DEFAULT_CODEC, Encoded, default_clevel, default_shuffle, encode_chunk
 
 if TYPE_CHECKING:
     from ..format.chunkgrid import ChunkGrid
@@ -266,9 +263,7 @@ class Appender:
         self._waiting = []
 
     def _encode(self, content: BytesLike) -> Encoded:
-        chunk, measured = encode_measured(content, self._params)
-        nbytes = memoryview(content).nbytes
-        return Encoded(nbytes, chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk), measured)
+        return encode_chunk(content, self._params, self._checksum, trailer=True)
 
     def _encode_tail(self) -> list[Encoded]:
         """Return the last chunk if it is not full, or those of the last row of a grid."""

@@ -33,7 +33,7 @@ from ..storage.overlay import OverlaySource, Patch
 from ..storage.update import UpdateFile, forked_error
 from .front import read_statistics, trailer_with_statistics
 from .reader import Container
-from .writer import SPARE_METADATA_NBYTES, SPARE_PER_CHUNK, new_section
+from .writer import SPARE_METADATA_NBYTES, SPARE_PER_CHUNK, Encoded, new_section
 
 # A new file is buffered in memory up to this size; a file that is committed before has an offset
 # table that fits its number of chunks.
@@ -42,17 +42,6 @@ _HELD_NBYTES = 4 << 20
 # table grows.
 RESERVED_ENTRIES = 8192
 _TABLE_GROWTH = 8
-
-
-class Encoded(NamedTuple):
-    """Compressed chunk."""
-
-    nbytes: int  # decoded size
-    # Stored bytes: the chunk, followed by its digest.
-    chunk: bytes
-    digest: bytes
-    strong: bytes  # XXH3 of the chunk, for the trailer
-    statistics: bytes  # for the trailer, too; empty in a file without them
 
 
 class _State(NamedTuple):

@@ -7,6 +7,7 @@ last chunk. An interrupted write therefore leaves an empty table, never a wrong 
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from xxhash import xxh3_64_digest
@@ -64,6 +65,17 @@ class _Parts(list[BytesLike]):
     """Destination that collects what is written to it."""
 
     write = list.append
+
+
+class Encoded(NamedTuple):
+    """Compressed chunk."""
+
+    nbytes: int  # decoded size
+    # Stored bytes: the chunk, followed by its digest.
+    chunk: bytes
+    digest: bytes
+    strong: bytes  # XXH3 of the chunk, for the trailer; empty in a file without one
+    statistics: bytes  # empty in a file without them
 
 
 class Chunking(NamedTuple):
@@ -245,6 +257,19 @@ def write_stream(
         spool.abort()
 
 
+def encode_chunk(
+    content: BytesLike, params: CodecParams, checksum: Checksum, *, trailer: bool
+) -> Encoded:
+    """Return the content of a chunk compressed, for a file that has a `trailer` or has none.
+
+    Raises as `encode_measured` does.
+    """
+    chunk, statistics = encode_measured(content, params)
+    strong = xxh3_64_digest(chunk) if trailer else b""
+    nbytes = memoryview(content).nbytes
+    return Encoded(nbytes, chunk, checksum.digest(chunk), strong, statistics)
+
+
 def write_chunks(
     sink: Writable,
     position: int,
@@ -284,21 +309,17 @@ def write_chunks(
     offsets = []
     done = 0
 
-    def compress(content: BytesLike) -> tuple[int, bytes, bytes, bytes, bytes]:
-        chunk, measured = encode_measured(content, params)
-        strong = b"" if digests is None else xxh3_64_digest(chunk)
-        return memoryview(content).nbytes, chunk, checksum.digest(chunk), strong, measured
-
-    for nbytes, chunk, digest, strong, measured in map_ordered(compress, chunks, nthreads):
+    compress = partial(encode_chunk, params=params, checksum=checksum, trailer=digests is not None)
+    for each in map_ordered(compress, chunks, nthreads):
         offsets.append(position)
-        sink.write(chunk)
-        sink.write(digest)
+        sink.write(each.chunk)
+        sink.write(each.digest)
         if digests is not None:
-            digests.append(strong)
+            digests.append(each.strong)
         if statistics is not None:
-            statistics.append(measured)
-        position += len(chunk) + len(digest)
-        done += nbytes
+            statistics.append(each.statistics)
+        position += len(each.chunk) + len(each.digest)
+        done += each.nbytes
         if progress is not None:
             progress(done, total)
     return offsets, done, position
