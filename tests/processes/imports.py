@@ -16,6 +16,7 @@ from scenario import TIMEOUT_SECONDS
 
 import bloscpack as bp
 from bloscpack.parallel import imports
+from bloscpack.storage.sink import SpoolSink
 from bloscpack.vrs.block import imagecodec
 
 # Fakes of optional libraries: loading them takes until the process forks or, where the fork waits
@@ -24,6 +25,9 @@ SECONDS = 0.2
 STANDS_FOR = "import imports\nimports.load_slowly()\n"
 PARENT = os.getpid()
 ARRAY_CHUNKS = Path(__file__).parents[1] / "conformance" / "array_auto_i2.blp"
+INCOMPRESSIBLE = np.random.default_rng(1).integers(
+    256, size=SpoolSink._MEMORY_NBYTES + 1, dtype=np.uint8
+)
 loading, forked = Event(), Event()
 
 
@@ -57,9 +61,9 @@ def make_libraries(folder: Path) -> None:
 
 
 def spool_slowly() -> None:
-    """Find the folder of temporary files again, slowly."""
+    """Find the folder of temporary files again, slowly, for a buffer that grows to a file."""
     tempfile.tempdir = None
-    bp.save(io.BytesIO(), np.arange(9))
+    bp.save(io.BytesIO(), INCOMPRESSIBLE)
 
 
 def working_folder(getcwd: Callable[[], str] = os.getcwd) -> str:
