@@ -12,10 +12,9 @@ from ..array.attrs import read_only
 from ..array.layout import SaveOptions
 from ..array.save import plan_file, without_labels
 from ..container.front import Verify
-from ..container.identity import changed, place_of
+from ..container.identity import place_of, reopened
 from ..container.members import Members, first_names, read_attrs, read_members
 from ..container.reader import Container
-from ..exceptions import BloscpackError
 from ..format.archiveindex import check_name
 from ..format.metadata import json_values
 from ..parallel.imports import importing
@@ -402,22 +401,6 @@ def open_parts(path: Path) -> Archive:
     return Archive(path, "r+")
 
 
-def _reopen(
-    place: Any, identity: bytes, verify: Verify, nthreads: int | None, number: int, version: int
-) -> Archive:
-    """Reopen a pickled archive at the version `number`; it was opened at `version`.
-
-    Raises
-    ------
-    FileChangedError
-        The file has changed since it was pickled, and does not keep this version.
-    """
-    try:
-        archive = Archive(place, verify=verify, nthreads=nthreads, version=number)
-        archive._version = version
-    except BloscpackError as err:
-        raise changed(err.path) from err  # it could be opened when it was pickled
-    if archive._identity != identity:
-        archive.close()
-        raise changed(archive.name)
-    return archive
+def _reopen(place: Any, identity: bytes, *options: Any) -> Archive:
+    """Reopen a pickled archive; raises as `reopened` does."""
+    return reopened(Archive, lambda archive: archive._identity, place, identity, *options)

@@ -11,10 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-import numpy as np
-
 from ..container.front import Verify
-from ..container.identity import changed, check_identity, identity_of, place_of, refreshed, token_of
+from ..container.identity import identity_of, place_of, refreshed, reopened, token_of
 from ..container.reader import Container
 from ..exceptions import BloscpackError
 from ..format.header import MAX_HEADER_SIZE, is_log
@@ -23,23 +21,20 @@ from ..storage.file import Place, open_source, refuse_folder
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
 from ..types import AnyArray, ArrayMode, OnLostChunk
-from .arraymetadata import StoredArray, describe_content, new_array, stored_view
-from .attrs import plain, read_only
+from .arraymetadata import StoredArray, describe_content
+from .attrs import attrs_in, plain, read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
-from .rows import check_text, iter_rows
+from .rows import check_text, iter_changing, iter_rows, read_row
 from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
 
 if TYPE_CHECKING:
-    from ..format.chunkgrid import ChunkGrid
     from .axislabels import Coord
     from .changes import ArrayChanges
     from .writable import WritableArray
 
 Out = TypeVar("Out")
 
-# Rows up to this size are allocated when only the file's header has been checked.
-_MAX_ROW_NBYTES = 1 << 20
 _MAX_DTYPE = 200  # characters of a dtype in `repr`
 
 
@@ -128,7 +123,7 @@ class Array(StoredArray):
         if mode != "r":
             place = place if isinstance(place, Place) else Place(place)
             refuse_url(place.path, "appended to" if mode == "a" else "changed")
-            self._set_rows(self._open_rows(place, locking, keep), verify)
+            self._set_rows(_open_rows(place, mode, nthreads, locking, keep), verify)
             return
         source = path
         if isinstance(place, Place):
@@ -148,7 +143,7 @@ class Array(StoredArray):
         if self._rows is not None and self._is_open and self._rows.keeps_attrs:
             return self._rows.attrs
         if self._shown_attrs is None:
-            attrs = self._stored_attrs() if self._attrs is None else self._attrs
+            attrs = attrs_in(self._container.metadata) if self._attrs is None else self._attrs
             self._shown_attrs = read_only(attrs, self._attrs_advice())
         return self._shown_attrs
 
@@ -196,24 +191,11 @@ class Array(StoredArray):
         source = other_member(self.container.source, name)
         return Array(source, verify=self.container.verify, nthreads=self._nthreads)
 
-    def _stored_attrs(self) -> dict[str, Any]:
-        metadata = self._container.metadata
-        if not isinstance(metadata, dict):
-            return {}
-        is_array = metadata.get("container") == "numpy"
-        attrs = metadata.get("attrs", {}) if is_array else metadata
-        return attrs if isinstance(attrs, dict) else {}
-
     def _attrs_advice(self) -> str:
         if self._rows is not None and self._is_open:
             return "it has no metadata section, so that it can have no attrs"
-        advice = self._growth_advice("change its attrs")
+        advice = _growth_advice("change its attrs")
         return f"{advice}; copy.deepcopy(attrs) returns a copy that can be changed"
-
-    def _growth_advice(self, purpose: str) -> str:
-        """Return what to do instead of changing this handle."""
-        mode = "r+" if purpose in ("change it", "resize it") else "a"
-        return f"open it with mode {mode!r} to {purpose}"
 
     def __len__(self) -> int:
         if not self.shape:
@@ -246,10 +228,10 @@ class Array(StoredArray):
         if not is_fortran:
             # Fast path: reading a row or an item skips the parsing that general selections need.
             if self._rows is None:
-                result = self._read_row(index)
+                result = read_row(self.container, self._described, index)
             else:
                 with self._rows.reading():
-                    result = self._read_row(index)
+                    result = read_row(self.container, self._described, index)
             if result is not None:
                 return result
         names = field_names(index, dtype)
@@ -267,41 +249,6 @@ class Array(StoredArray):
     def _reading(self) -> AbstractContextManager[Any]:
         """Return a context in which no other thread changes the array through this handle."""
         return nullcontext() if self._rows is None else self._rows.reading()
-
-    def _read_row(self, index: Any) -> Any:
-        """Return the row, plane or item of an array in C order that integers select.
-
-        None if the index is another one or out of bounds, and if the row has zero bytes, is larger
-        than 1 MiB, or crosses the end of a chunk or several chunks of a grid: `gather` reads it.
-        """
-        entries = index if type(index) is tuple else (index,)
-        container, (dtype, shape, _) = self.container, self._described
-        if not entries or len(entries) > len(shape) or container.grid is not None:
-            return None
-        row = 0
-        for entry, length in zip(entries, shape, strict=False):
-            if type(entry) is not int and not isinstance(entry, np.integer):
-                return None
-            if not -length <= entry < length:
-                return None
-            row = row * length + int(entry) % length
-        shape = shape[len(entries) :]
-        nbytes = prod(shape) * dtype.itemsize
-        if not 0 < nbytes <= _MAX_ROW_NBYTES:
-            return None
-        start, chunk = row * nbytes, 0
-        last, step = container.nchunks - 1, container.chunk_size
-        if last > 0:
-            chunk = min(start // step, last) if step else last
-            start -= chunk * step
-            if chunk < last and start + nbytes > step:
-                return None
-        result = new_array(shape, dtype, is_fortran=False)
-        container.read_bytes_into(chunk, start, stored_view(result, False))
-        if shape:
-            return result
-        check_text(result)
-        return result[()]
 
     @property
     def oindex(self) -> "OuterIndexer":
@@ -326,18 +273,9 @@ class Array(StoredArray):
 
     def _iter_rows(self) -> Iterator[Any]:
         rows = iter_rows(self._container, self._described, self._nthreads)
-        for row in rows if self._rows is None else self._iter_changing():
+        for row in rows if self._rows is None else iter_changing(self):
             yield row
             _ = self.container
-
-    def _iter_changing(self) -> Iterator[Any]:
-        """Yield rows of which the caller may change others, which may move or replace chunks."""
-        step, stop = (self.chunks or (1,))[0] or 1, len(self)
-        for start in range(0, stop, step):
-            batch = self[start : min(start + step, stop)]
-            if batch.ndim == 1:
-                check_text(batch)
-            yield from batch
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         """Return the whole array as a new ndarray.
@@ -504,23 +442,6 @@ class Array(StoredArray):
                 f"chunk index {index} is out of range: the file has {container.nchunks} chunks"
             )
         return self._chunk_grid().region(index)
-
-    def _chunk_grid(self) -> "ChunkGrid":
-        """Return the parts of the array that chunks hold; raises as `chunk_region` does."""
-        container, chunks = self.container, self.chunks
-        if container.grid is not None:
-            return container.grid
-        if chunks is None:
-            raise ValueError(
-                f"chunks of {container.chunk_size} bytes are not parts of an array of shape "
-                f"{self.shape} and {self.dtype} along its axes"
-            )
-        with importing:  # on use, as for a file with a grid
-            from ..format.chunkgrid import ChunkGrid
-
-        order = slice(None, None, -1 if self.is_fortran else 1)
-        steps = tuple(max(step, 1) for step in chunks[order])
-        return ChunkGrid(self.shape[order], steps, self.dtype.itemsize, self.is_fortran)
 
     @property
     def stats(self) -> AnyArray | None:
@@ -774,44 +695,6 @@ class Array(StoredArray):
             self._rows.abandon()  # rows since the last flush may be incomplete
         self.close()
 
-    def _open_rows(self, place: Place, locking: bool, keep: int | None) -> "WritableArray":
-        """Open a file, or an array of an archive, for appending or changes.
-
-        An array of an archive that is open for changes is returned as it is.
-        """
-        path = place.path
-        with importing:  # on use: most programs only read
-            from .writable import WritableArray
-        if isinstance(path, WritableArray):
-            return path
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"mode {self._mode!r} needs a path, not {type(path).__name__!r}")
-        refuse_folder(path)
-        if place.inner:
-            with importing:
-                from .memberchanges import ArchiveChanges
-
-            archive = ArchiveChanges.open(path, nthreads=self._nthreads, locking=locking, keep=keep)
-            with closed_on_error(archive):
-                rows = archive.changes(place.inner)
-            rows.owns = True
-            return rows
-        with open(path, "rb") as file:
-            changes = self._mode == "r+" or is_log(file.read(MAX_HEADER_SIZE))
-        with importing:
-            if changes:
-                from .changes import ArrayChanges
-            else:
-                from .rowappender import RowAppender
-        if changes:
-            return ArrayChanges.open(path, nthreads=self._nthreads, locking=locking, keep=keep)
-        if keep is None:
-            return RowAppender.open(path, nthreads=self._nthreads, locking=locking)
-        raise ValueError(
-            "keep is for a file that changes: mode 'a' leaves a file of format version 3 what "
-            "it is; open it with mode 'r+'"
-        )
-
     def _set_rows(self, rows: "WritableArray", verify: Verify) -> None:
         try:
             self._container = rows.view(verify=verify)
@@ -823,7 +706,7 @@ class Array(StoredArray):
 
     def _changes(self, purpose: str) -> "ArrayChanges":
         if self._mode != "r+":
-            raise TypeError(f"the file is not open for changes: {self._growth_advice(purpose)}")
+            raise TypeError(f"the file is not open for changes: {_growth_advice(purpose)}")
         changes: ArrayChanges = self._writable_rows()  # type: ignore[assignment]
         return changes
 
@@ -831,7 +714,7 @@ class Array(StoredArray):
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array: open the file again")
         if self._rows is None:
-            advice = self._growth_advice("append")
+            advice = _growth_advice("append")
             raise ValueError(f"the file is open for reading: {advice}")
         return self._rows
 
@@ -870,6 +753,12 @@ class OuterIndexer:
             return gather(array.container, array._described, chosen, nthreads=array._nthreads)
 
 
+def _growth_advice(purpose: str) -> str:
+    """Return what to do instead of changing this handle."""
+    mode = "r+" if purpose in ("change it", "resize it") else "a"
+    return f"open it with mode {mode!r} to {purpose}"
+
+
 def check_versions(mode: str, version: int, keep: int | None) -> None:
     """Check that `mode` is one to read a version, or to keep versions; raises ValueError."""
     if version != -1 and mode != "r":
@@ -890,25 +779,47 @@ def _open(place: Place, storage_options: Mapping[str, Any] | None, version: int)
         return open_member(source, place.inner, version)
 
 
-def _reopen(
-    place: Any, identity: bytes, verify: Any, nthreads: int | None, number: int, version: int
-) -> Array:
-    """Reopen a pickled array, at the version `number`; it was opened at `version`.
+def _open_rows(
+    place: Place, mode: ArrayMode, nthreads: int | None, locking: bool, keep: int | None
+) -> "WritableArray":
+    """Open a file, or an array of an archive, for appending or changes.
 
-    Raises
-    ------
-    FileChangedError
-        The file has changed since it was pickled, and does not keep this version.
+    An array of an archive that is open for changes is returned as it is.
     """
-    try:
-        array = Array(place, verify=verify, nthreads=nthreads, version=number)
-        array._version = version
-    except BloscpackError as err:
-        # It could be opened when it was pickled, so it must have changed.
-        raise changed(err.path) from err
-    try:
-        check_identity(array._container, identity)
-    except BloscpackError:
-        array.close()
-        raise
-    return array
+    path = place.path
+    with importing:  # on use: most programs only read
+        from .writable import WritableArray
+    if isinstance(path, WritableArray):
+        return path
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"mode {mode!r} needs a path, not {type(path).__name__!r}")
+    refuse_folder(path)
+    if place.inner:
+        with importing:
+            from .memberchanges import ArchiveChanges
+
+        archive = ArchiveChanges.open(path, nthreads=nthreads, locking=locking, keep=keep)
+        with closed_on_error(archive):
+            rows = archive.changes(place.inner)
+        rows.owns = True
+        return rows
+    with open(path, "rb") as file:
+        changes = mode == "r+" or is_log(file.read(MAX_HEADER_SIZE))
+    with importing:
+        if changes:
+            from .changes import ArrayChanges
+        else:
+            from .rowappender import RowAppender
+    if changes:
+        return ArrayChanges.open(path, nthreads=nthreads, locking=locking, keep=keep)
+    if keep is None:
+        return RowAppender.open(path, nthreads=nthreads, locking=locking)
+    raise ValueError(
+        "keep is for a file that changes: mode 'a' leaves a file of format version 3 what "
+        "it is; open it with mode 'r+'"
+    )
+
+
+def _reopen(place: Any, identity: bytes, *options: Any) -> Array:
+    """Reopen a pickled array; raises as `reopened` does."""
+    return reopened(Array, lambda array: identity_of(array._container), place, identity, *options)

@@ -23,6 +23,7 @@ from .dtype import Dtype, pack_dtype, unpack_dtype
 
 if TYPE_CHECKING:
     from ..container.appender import Appender
+    from ..format.chunkgrid import ChunkGrid
     from ..format.statistics import Statistics
 
 Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
@@ -185,6 +186,23 @@ class StoredArray(Described):
         Chunks at the edges of the array may be smaller.
         """
         return chunk_shape(self._known_container(), self._described)
+
+    def _chunk_grid(self) -> "ChunkGrid":
+        """Return the parts of the array that chunks hold; raises as `chunk_region` does."""
+        container, chunks = self.container, self.chunks
+        if container.grid is not None:
+            return container.grid
+        if chunks is None:
+            raise ValueError(
+                f"chunks of {container.chunk_size} bytes are not parts of an array of shape "
+                f"{self.shape} and {self.dtype} along its axes"
+            )
+        with importing:  # on use, as for a file with a grid
+            from ..format.chunkgrid import ChunkGrid
+
+        order = slice(None, None, -1 if self.is_fortran else 1)
+        steps = tuple(max(step, 1) for step in chunks[order])
+        return ChunkGrid(self.shape[order], steps, self.dtype.itemsize, self.is_fortran)
 
     if not TYPE_CHECKING:  # type checkers know that there are no others
 

@@ -14,6 +14,15 @@ _CHANGING = (
 )
 
 
+def attrs_in(metadata: Any) -> dict[str, Any]:
+    """Return the attrs in the metadata of a file: all of them if it has no array metadata."""
+    if not isinstance(metadata, dict):
+        return {}
+    is_array = metadata.get("container") == "numpy"
+    attrs = metadata.get("attrs", {}) if is_array else metadata
+    return attrs if isinstance(attrs, dict) else {}
+
+
 class ReadOnlyDict(dict[str, Any]):
     """Dict whose mutating methods raise `TypeError` with advice.
 

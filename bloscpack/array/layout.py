@@ -11,13 +11,13 @@ import numpy as np
 from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
 from ..container.writer import (
     DEFAULT_CODEC,
-    SPARE_PER_CHUNK,
     Chunking,
     build_header,
     default_clevel,
     default_shuffle,
     features_of,
     new_section,
+    spare_entries,
     write_container,
 )
 from ..format.checksum import checksum_by_name
@@ -297,7 +297,7 @@ def plan_layout(description: Description, settings: Settings) -> Layout:
         checksum=checksum_by_name(settings.checksum),
         typesize=params.typesize,
         offsets=True,
-        max_app_chunks=SPARE_PER_CHUNK * chunking.nchunks,
+        max_app_chunks=spare_entries(chunking.nchunks),
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
         features=features_of(params, has_grid=isinstance(division, ChunkGrid)),
     )

@@ -14,7 +14,7 @@ from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
 from ..types import Path, Progress
 from .reader import Container
-from .writer import SPARE_PER_CHUNK, new_section, write_unused
+from .writer import new_section, spare_entries, write_unused
 
 
 def write_compact(container: Container, sink: ByteSink, progress: Progress | None = None) -> None:
@@ -25,7 +25,7 @@ def write_compact(container: Container, sink: ByteSink, progress: Progress | Non
     """
     table: Any = container.front.table
     count, checksum = container.nchunks, container.header.checksum
-    header = container.header._replace(max_app_chunks=SPARE_PER_CHUNK * count)
+    header = container.header._replace(max_app_chunks=spare_entries(count))
     head = header.pack() + (new_section(container.metadata) if header.metadata else b"")
     sizes = (stop - start for start, stop in map(table.entry, range(count)))
     *offsets, end = accumulate(sizes, initial=len(head) + header.table_size)

@@ -33,7 +33,7 @@ from ..storage.overlay import OverlaySource, Patch
 from ..storage.update import UpdateFile, forked_error
 from .front import read_statistics, trailer_with_statistics
 from .reader import Container
-from .writer import SPARE_METADATA_NBYTES, SPARE_PER_CHUNK, Encoded, new_section
+from .writer import SPARE_METADATA_NBYTES, Encoded, new_section, spare_entries
 
 # A new file is buffered in memory up to this size; a file that is committed before has an offset
 # table that fits its number of chunks.
@@ -209,7 +209,7 @@ class Growth:
         nchunks = self.nfull + len(tail)
         section = self._fit_section(metadata)
         if self._file is None:
-            self._start_file((1 + SPARE_PER_CHUNK) * nchunks, section)
+            self._start_file(nchunks + spare_entries(nchunks), section)
         self._make_room(nchunks)
         self._begin()
         file = self._file

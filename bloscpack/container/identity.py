@@ -6,17 +6,20 @@ refused, because facts taken from the handle, such as the number of rows, may be
 Refreshing a handle accepts a file that was appended to, but not one with other content.
 """
 
+from collections.abc import Callable
 from os import urandom
 from struct import pack
-from typing import Any
+from typing import Any, TypeVar
 
 from xxhash import xxh3_128_digest, xxh3_128_hexdigest
 
-from ..exceptions import FileChangedError
+from ..exceptions import BloscpackError, FileChangedError
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import path_of
-from .front import HEAD_NBYTES
+from .front import HEAD_NBYTES, Verify
 from .reader import Container
+
+Handle = TypeVar("Handle", bound=Any)
 
 
 def place_of(source: ByteSource, front_nbytes: int = 0) -> Any:
@@ -84,20 +87,36 @@ def token_of(container: Container) -> tuple[str, str]:
     return path, identity_of(container).hex()
 
 
-def check_identity(container: Container, identity: bytes) -> None:
-    """Check that `container` has the given identity.
+def reopened(
+    kind: Callable[..., Handle],
+    identify: Callable[[Handle], bytes],
+    place: Any,
+    identity: bytes,
+    verify: Verify,
+    nthreads: int | None,
+    number: int,
+    version: int,
+) -> Handle:
+    """Return a pickled array or archive at the version `number`; it was opened at `version`.
 
     Raises
     ------
     FileChangedError
-        It has another one.
+        The file has changed since it was pickled, and does not keep this version.
     """
-    if identity_of(container) != identity:
-        raise changed(container.name)
+    try:
+        handle = kind(place, verify=verify, nthreads=nthreads, version=number)
+    except BloscpackError as err:
+        # It could be opened when it was pickled, so it must have changed.
+        raise _changed(err.path) from err
+    handle._version = version
+    if identify(handle) == identity:
+        return handle
+    handle.close()
+    raise _changed(handle.name)
 
 
-def changed(name: str | None) -> FileChangedError:
-    """Return the error for a file that has changed."""
+def _changed(name: str | None) -> FileChangedError:
     return FileChangedError("the file has changed since the handle was created; reopen it").at(
         path=name
     )

@@ -770,23 +770,22 @@ def front_of(
     if statistics is None and node.statistics.nleaves:
         statistics = LogStatistics(source, node.statistics, commit.end, header.nchunks)
     table: Any = LogTable(commit, node, rows, is_held=is_held, held=held, statistics=statistics)
-    fields = (
-        node.front[: header.size],
-        header,
-        meta,
-        data,
-        table,
-        position,
-        DATA_OFFSET,
-        header.nchunks,
-        chunk_size,
-        header.last_chunk,
-        nbytes,
-        grid,
-        None,
-        "absent",
-        source.size(),
-        0,
-        PROBE_NBYTES,
+    return Front(
+        head=node.front[: header.size],
+        header=header,
+        metadata_header=meta,
+        stored_metadata=data,
+        table=table,
+        table_offset=position,
+        data_offset=DATA_OFFSET,
+        nchunks=header.nchunks,
+        chunk_size=chunk_size,
+        last_chunk=header.last_chunk,
+        nbytes=nbytes,
+        grid=grid,
+        trailer=None,
+        trailer_state="absent",
+        file_size=source.size(),
+        used_nbytes=0,
+        probe_nbytes=PROBE_NBYTES,
     )
-    return tuple.__new__(Front, fields)  # as in `read_front`

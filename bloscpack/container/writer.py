@@ -33,7 +33,7 @@ from ..types import BytesLike, Progress
 DEFAULT_CODEC = "zstd"
 _DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
 # Spare entries per chunk of a file of known length, as in bloscpack 0.16: it can grow elevenfold.
-SPARE_PER_CHUNK = 10
+_SPARE_PER_CHUNK = 10
 SPARE_METADATA_NBYTES = 64
 # A file of one chunk of this size is written at once, which takes less time than its parts.
 _SMALL_NBYTES = 64 << 10
@@ -42,6 +42,11 @@ _SMALL_NBYTES = 64 << 10
 def default_shuffle(typesize: int) -> Shuffle:
     """Return the default filter for items of this size."""
     return Shuffle.BYTE if typesize > 1 else Shuffle.NONE
+
+
+def spare_entries(nchunks: int) -> int:
+    """Return how many spare entries the offset table of a new file has."""
+    return _SPARE_PER_CHUNK * nchunks
 
 
 def default_clevel(codec: str) -> int:

@@ -18,7 +18,7 @@ from ..container.foundfront import FoundFront, find_front, find_recorded_front
 from ..container.log import commits_of
 from ..container.salvage import FoundChunk, Salvage
 from ..container.salvagelog import find_log
-from ..container.writer import SPARE_PER_CHUNK, Chunking, build_header, write_unused
+from ..container.writer import Chunking, build_header, spare_entries, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
 from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
 from ..format.header import (
@@ -432,4 +432,4 @@ def _spare(source: ByteSource, old: Header, nchunks: int) -> int:
     """Return the spare entries of the new table: as many as before, if the header allows it."""
     if old.offsets and OFFSET_SIZE * old.max_app_chunks <= source.size():
         return old.max_app_chunks
-    return min(SPARE_PER_CHUNK * nchunks, MAX_CHUNKS)
+    return min(spare_entries(nchunks), MAX_CHUNKS)

@@ -405,7 +405,10 @@ _MAX_RUNS = 1 << 16
 
 
 class Holes:
-    """Holes of a regular file, recorded when the object is created; other sources have none."""
+    """Holes of a regular file, recorded when the object is created; other sources have none.
+
+    `nbytes` is their size.
+    """
 
     def __init__(self, source: ByteSource) -> None:
         runs = source.data_runs(_MAX_RUNS)
@@ -413,6 +416,7 @@ class Holes:
         self._starts = [0] if runs is None else [start for start, _ in runs]
         self._stops = [size] if runs is None else [stop for _, stop in runs]
         self._size = size
+        self.nbytes = size - sum(self._stops) + sum(self._starts)
 
     def data_from(self, position: int) -> int:
         """Return the first position of data at or after `position`; the size without such data."""

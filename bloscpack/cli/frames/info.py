@@ -6,6 +6,7 @@ from typing import Any
 from ...filetypes.open import frames_of
 from ...filetypes.table import FileType
 from ...frames.store.framestore import FrameStore
+from ...storage.file import Holes
 from ...storage.protocol import ByteSource
 from ..console.describe import dtype_text, shape_text
 from ..console.description import Description
@@ -15,7 +16,6 @@ from .clips import clip_nbytes, kept_as
 FORMAT_VERSION = 4
 CHECKSUM = "xxh3_64"
 _SHOWN_FORMATS = 10
-_MAX_RUNS = 1 << 16
 
 
 def about_clip(
@@ -47,10 +47,8 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
     """Describe a frame store, and the kinds of its frames."""
     with FrameStore(source) as store:
         document, summary, video = _document(store), store.summary(), store._video_summary()
-        runs = source.data_runs(_MAX_RUNS) if summary.dead else None
-        holes = 0 if runs is None else store.cbytes - sum(stop - start for start, stop in runs)
         document["dead_nbytes"] = summary.dead
-        document["freed_nbytes"] = min(holes, summary.dead)
+        document["freed_nbytes"] = min(Holes(source).nbytes, summary.dead) if summary.dead else 0
     fields = (
         ("kind", "frame store"),
         *((name, document[f"n{name}"]) for name in ("clips", "frames", "chunks")),
