@@ -9,7 +9,7 @@ written before a commit lies where nothing is in use, and is forgotten on an err
 import operator
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from math import prod
 from typing import Any, Self
@@ -30,6 +30,7 @@ from ..types import AnyArray
 from .arraylike import as_array
 from .arraymetadata import describe_content, statistics_type
 from .chunkpieces import GridPieces, Piece, cross, pieces, runs
+from .dtype import cast_exactly
 from .gather import Names, field_names, strided
 from .selection import Sides, parse_selection
 from .writable import WritableArray, breaking
@@ -135,14 +136,15 @@ class ArrayChanges(WritableArray):
                 self._assign_at([place.reshape(-1) for place in places], values.reshape(-1))
             return
         values = _fitting(values, chosen.shape)
+        if not values.nbytes:
+            return
         if values.size != 1:
             spread = chosen.spread(values)
-            values = chosen.spread(np.array(values)) if spread is None else spread
+            values = chosen.spread(np.array(values, order="C")) if spread is None else spread
         else:
             values = np.broadcast_to(values.reshape(()), chosen.lengths)
-        if values.nbytes:
-            with self._alone(), self._changes():
-                self._assign(chosen.sides, values, names)
+        with self._alone(), self._changes():
+            self._assign(chosen.sides, values, names)
 
     def _values(self, value: Any, dtype: "np.dtype[Any]") -> AnyArray:
         """Return `value` as an array of `dtype`, rounded as the file is."""
@@ -498,15 +500,19 @@ def _fitting(values: AnyArray, shape: tuple[int, ...]) -> AnyArray:
 
 def _cast(given: AnyArray, dtype: "np.dtype[Any]", *, is_array: bool) -> AnyArray:
     """Return `given` as `dtype`: floats may be rounded, other values must fit."""
+    exact = cast_exactly(given, dtype)
+    if exact is not None:
+        return exact
     kinds = "biufc" if dtype.kind == "c" else "biuf"
     is_number = not is_array and given.dtype.kind in kinds and dtype.kind in "biufc"
     if not is_number and not np.can_cast(given.dtype, dtype, "same_kind"):
         raise TypeError(
             f"values are {given.dtype}, which cannot be cast to {dtype}; convert them with astype"
         )
-    with np.errstate(all="ignore"):
+    is_time = given.dtype.kind in "mM"  # of which NumPy 2.5 refuses late dates
+    with np.errstate(all="ignore"), suppress(OverflowError):
         cast = given.astype(dtype)
         may_round = given.dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind")
-        if not may_round and not np.array_equal(cast.astype(given.dtype), given):
-            raise ValueError(f"values of {given.dtype} do not fit {dtype}")
-    return cast
+        if may_round or np.array_equal(cast.astype(given.dtype), given, equal_nan=is_time):
+            return cast
+    raise ValueError(f"values of {given.dtype} do not fit {dtype}")

@@ -478,7 +478,9 @@ class ChangingStatistics(LogStatistics):
 
     def move(self, sources: dict[int, int], first: int, count: int) -> None:
         """Give records from `first` on other numbers, as `ChangingTree.move` does with rows."""
-        moved = {index: self.record(source) for index, source in sources.items()}
+        # Chunks that were never written have no record yet.
+        known = {i: at for i, at in sources.items() if at in self._changed or at < self._nkept}
+        moved = {index: self.record(source) for index, source in known.items()}
         self.cut(first)
         self._changed |= moved
         self._new_count = count

@@ -235,6 +235,72 @@ def test_fields_and_broadcasts(path: Path) -> None:
     _check_equal(bp.load(path), x)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_values_are_broadcast_to_a_list_of_two_dimensions(path: Path, order: Any) -> None:
+    x = np.zeros((30, 40), "i4", order=order)
+    bp.save(path, x, chunks=8)
+    with bp.open(path, "r+") as a:
+        for index, value in (
+            (([[7, -6], [4, -2], [-5, -9]], slice(None)), np.arange(40)),
+            ((slice(None, None, 3), [[15, 8], [14, 7], [-9, -7]]), np.arange(3)[:, None]),
+        ):
+            a[index] = value
+            x[index] = value
+            _check_equal(a, x)
+    _check_equal(bp.load(path), x)
+
+
+def test_false_selects_no_item_of_an_array_without_axes(path: Path) -> None:
+    bp.save(path, np.array(5))
+    with bp.open(path, "r+") as a:
+        a[False] = 1
+        assert a[()] == 5
+        a[True] = 2
+    assert bp.load(path) == 2
+
+
+@pytest.mark.parametrize("dtype", ["M8[ns]", ">M8[s]", "m8[s]", "M8[D]"])
+def test_times_may_be_missing(path: Path, dtype: str) -> None:
+    x = np.ones(4, dtype)
+    bp.save(path, x, changeable=True)
+    with bp.open(path, "r+") as a:
+        missing = x.dtype.type("NaT")
+        for index, value in (
+            (0, missing),
+            (1, x.dtype.type("NaT", "ns")),
+            (slice(2, None), np.array([missing, 0], x.dtype.newbyteorder())),
+        ):
+            a[index] = value
+            x[index] = value
+        _check_equal(a, x)
+        with pytest.raises(ValueError, match="do not fit"):
+            a[0] = x.dtype.type(1 << 62, "W")
+        _check_equal(a, x)
+    _check_equal(bp.load(path), x)
+
+
+def test_records_of_the_other_byte_order_may_have_nan(path: Path) -> None:
+    x = np.zeros(3, [("a", "i4"), ("b", "f8")])
+    bp.save(path, x, chunks=2)
+    with bp.open(path, "r+") as a:
+        x[1] = (1, np.nan)
+        a[...] = x.astype(x.dtype.newbyteorder())
+        assert a[...].tobytes() == x.tobytes()
+
+
+def test_statistics_of_chunks_that_move_before_they_are_written(path: Path) -> None:
+    bp.save(path, np.ones((4, 4), "i2"), chunks=(2, 2), stats=True)
+    with bp.open(path, "r+") as a:
+        for shape in ((4, 7), (5, 9), (6, 3), (6, 8)):
+            a.resize(shape)
+        a[5, 7] = -3
+        assert (a.min(), a.max()) == (-3, 1)
+    with bp.open(path) as a:
+        assert a.stats["min"].tolist() == [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, -3]]
+        assert a.stats["max"].tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
+    assert bp.verify(path).ok
+
+
 @pytest.mark.parametrize(
     ("dtype", "value", "message"),
     [
