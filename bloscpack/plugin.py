@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DECODED,
         DEFAULT_NAME,
         NO_NAME,
+        OURS,
         TYPES,
         UNLIMITED,
         Coord,
@@ -334,7 +335,7 @@ else:
         "array.arraylike": "as_array",
         "array.arraymetadata": "new_array stored_view",
         "array.axislabels": (
-            "Coord DECODED DEFAULT_NAME Labels NO_NAME TYPES UNLIMITED "
+            "Coord DECODED DEFAULT_NAME Labels NO_NAME OURS TYPES UNLIMITED "
             "hidden_attrs "
             "is_same_coord is_same_items packed_attrs stored_attrs typed types_of"
         ),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..plugin import (
+    OURS,
     AnyArray,
     ArrayFormat,
     ArraySource,
@@ -26,6 +27,7 @@ from ..plugin import (
     UnsupportedError,
     hidden_attrs,
     labelled,
+    packed_attrs,
     quoted,
     stored_attrs,
     typed,
@@ -215,7 +217,8 @@ class _Reader:
             self._add_rows_of_arrays(path, dataset, node)
             return
         if dataset.dtype.hasobject:
-            fill = node.attrs.get("_FillValue", "")
+            given = node.attrs.get("_FillValue")
+            fill = given if isinstance(given, str) else ""
             add_text(node, shape, lambda place: _text(dataset, place, fill))
             return
         dtype = np.dtype(dataset.dtype.str) if dataset.dtype.names is None else dataset.dtype
@@ -438,11 +441,12 @@ class _Writer(TreeWriter):
             name, rows.shape, _type_of(rows.dtype), chunks=chunks, **(_FILTERS if chunks else {})
         )
         attrs |= typed(attrs, rows.dtype)
-        if labels is not None:
-            others = self._write_labels(dataset, labels, name)
-            if others:
-                coords = stored_attrs(source.attrs, rows.shape)["coords"]
-                attrs["coords"] = {key: coords[key] for key in others}
+        others = [] if labels is None else self._write_labels(dataset, labels, name)
+        if others:
+            coords = stored_attrs(source.attrs, rows.shape)["coords"]
+            attrs = packed_attrs(attrs) | {"coords": {key: coords[key] for key in others}}
+        else:
+            attrs = beside_labels(attrs)
         self._write_attrs(dataset, attrs)
         return dataset
 
@@ -546,6 +550,14 @@ def is_plain(key: str, value: Any) -> bool:
     return isinstance(value, bool | float | np.generic | np.ndarray) or (
         isinstance(value, int) and -(1 << 63) <= value < 1 << 63
     )
+
+
+def beside_labels(
+    attrs: dict[str, Any], is_plain: Callable[[str, Any], bool] = is_plain
+) -> dict[str, Any]:
+    """Return attributes so that none of those stored as JSON has the name of a label."""
+    is_kept = all(is_plain(key, attrs[key]) for key in attrs.keys() & {*OURS})
+    return attrs if is_kept else packed_attrs(attrs)
 
 
 def write_attrs(

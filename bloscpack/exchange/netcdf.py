@@ -30,7 +30,7 @@ from ..plugin import (
     typed,
 )
 from .arraytree import ArrayTree, Node, place_beside
-from .hdf5 import is_place, is_plain, open_hdf5, refuse_text, write_attrs
+from .hdf5 import beside_labels, is_place, is_plain, open_hdf5, refuse_text, write_attrs
 from .library import SourceStream, TargetFile, errors_of, target_file
 from .treewriter import REST, NewArray, TreeWriter, name_others
 
@@ -173,7 +173,7 @@ class _Writer(TreeWriter):
         variable = group.create_variable(
             last, dims, stored, chunks=chunks, fillvalue=fill, **(_FILTERS if chunks else {})
         )
-        _write_attrs(variable, attrs, dtype)
+        _write_attrs(variable, beside_labels(attrs, _is_plain), dtype)
         if dtype != rows.dtype:
             variable.attrs["dtype"] = "bool"  # as xarray has it
         return variable

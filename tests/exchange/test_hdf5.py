@@ -82,6 +82,35 @@ def test_attrs(tmp_path: Path) -> None:
         assert a.attrs == ATTRS
 
 
+@pytest.mark.parametrize("suffix", [".h5", ".nc"])
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_attrs_with_the_names_of_labels(suffix: str, has_labels: bool, tmp_path: Path) -> None:
+    if suffix == ".nc":
+        pytest.importorskip("h5netcdf")
+        pytest.importorskip("scipy")
+    attrs = {"_attrs": {"dims": 2**64 - 1, "name": [], "coords": "x", "_attrs": "y"}, "unit": "K"}
+    if has_labels:  # one of two dimensions, which HDF5 has not
+        coords = {"area": {"dims": ["y", "x"], "data": [[1, 2], [3, 4]]}}
+        attrs |= {"dims": ["y", "x"], "name": "t", "coords": coords}
+    bp.save(tmp_path / "a.blp", np.ones((2, 2)), attrs=attrs)
+    bp.convert(tmp_path / "a.blp", tmp_path / f"a{suffix}", strict=True)
+    bp.convert(tmp_path / f"a{suffix}", tmp_path / "b.blp", strict=True)
+    with bp.open(tmp_path / "b.blp") as a:
+        assert a.attrs["_attrs"] == attrs["_attrs"]
+        assert a.attrs["unit"] == "K"
+        assert list(a.coords) == (["area"] if has_labels else [])
+
+
+@pytest.mark.parametrize("fill", [np.ones((2, 3)), 7, np.array(["a", "b"], object)])
+def test_text_with_a_fill_value_that_is_not_text(fill: Any, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("t", data=np.array(["one", "é"], object), dtype=h5py.string_dtype())
+        file["t"].attrs["_FillValue"] = fill
+    done = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp")
+    assert not done.left_out
+    assert bp.load(tmp_path / "a.blp").tolist() == ["one", "é"]
+
+
 def test_labels(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", np.arange(24.0).reshape(2, 3, 4), attrs=LABELS | {"unit": "K"})
     bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
