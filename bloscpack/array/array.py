@@ -613,8 +613,10 @@ class Array(StoredArray):
         FormatError, CodecError
             A chunk that changes in part is damaged.
         """
-        changes = self._changes("change it")
-        changes.assign(index, value)
+        self._assign(index, value)
+
+    def _assign(self, index: Any, value: Any, *, borrow: bool = False) -> None:
+        self._changes("change it").assign(index, value, borrow=borrow)
         self._is_seen = False
 
     def resize(self, *shape: Any) -> None:

@@ -31,7 +31,7 @@ from .arraylike import as_array
 from .arraymetadata import describe_content, statistics_type
 from .chunkpieces import GridPieces, Piece, cross, pieces, runs
 from .dtype import cast_exactly
-from .gather import Names, field_names, strided
+from .gather import Names, field_names, landing_run, strided
 from .selection import Sides, parse_selection
 from .writable import WritableArray, breaking
 
@@ -69,8 +69,9 @@ class ArrayChanges(WritableArray):
         self._params = replace(params, rounding=self._rounding, items=items, statistics=statistics)
         self._header = container.header
         self._is_changed, self._committed_shape = False, self.shape
-        # Decoded chunks that have changed, by index, and their size.
-        self._held: dict[int, bytearray] = {}
+        # Decoded chunks that have changed, by index, and their size. Those that are views, of zeros
+        # or of items of the caller, are replaced by a copy when they change.
+        self._held: dict[int, bytearray | memoryview] = {}
         self._held_nbytes = 0
         # Those that were written and have not changed since: nothing else writes to the file.
         self._written: dict[int, bytearray] = {}
@@ -110,8 +111,11 @@ class ArrayChanges(WritableArray):
 
     # Items.
 
-    def assign(self, index: Any, value: Any) -> None:
+    def assign(self, index: Any, value: Any, *, borrow: bool = False) -> None:
         """Set a selection to `value`, as numpy would.
+
+        With `borrow`, an array stays as it is until the changes are committed or forgotten, so that
+        chunks that it covers are not copied.
 
         Raises
         ------
@@ -144,7 +148,7 @@ class ArrayChanges(WritableArray):
         else:
             values = np.broadcast_to(values.reshape(()), chosen.lengths)
         with self._alone(), self._changes():
-            self._assign(chosen.sides, values, names)
+            self._assign(chosen.sides, values, names, borrow=borrow)
 
     def _values(self, value: Any, dtype: "np.dtype[Any]") -> AnyArray:
         """Return `value` as an array of `dtype`, rounded as the file is."""
@@ -161,7 +165,9 @@ class ArrayChanges(WritableArray):
             given = np.frombuffer(rounded, dtype).reshape(given.shape)
         return given
 
-    def _assign(self, sides: Sides, values: AnyArray, names: Names | None) -> None:
+    def _assign(
+        self, sides: Sides, values: AnyArray, names: Names | None, *, borrow: bool = False
+    ) -> None:
         shape, grid = self._stored_shape, self._grid
         if self._is_fortran:
             sides, values = sides[::-1], values.T
@@ -170,22 +176,27 @@ class ArrayChanges(WritableArray):
             for chunk in found.chunks():
                 piece = found.piece(chunk)
                 if piece is not None:
-                    self._assign_pieces(chunk, [piece], values, names)
+                    self._assign_pieces(chunk, [piece], values, names, borrow)
             return
         size, total = self._chunk_size // self.dtype.itemsize, prod(shape)
         for chunk in runs(shape, sides, size):
             start = chunk * size
             some = list(pieces(start, min(start + size, total), shape, sides))
             if some:
-                self._assign_pieces(chunk, some, values, names)
+                self._assign_pieces(chunk, some, values, names, borrow)
 
     def _assign_pieces(
-        self, chunk: int, found: list[Piece], values: AnyArray, names: Names | None
+        self, chunk: int, found: list[Piece], values: AnyArray, names: Names | None, borrow: bool
     ) -> None:
-        """Set the pieces of a selection in one chunk."""
+        """Set the pieces of a selection in one chunk; `borrow` is as in `assign`."""
         itemsize = self.dtype.itemsize
         nitems = sum(prod(piece.lengths) for piece in found if piece.source is None)
         is_whole = names is None and nitems * itemsize == self._nbytes_of(chunk)
+        run = landing_run(found, values) if borrow and is_whole else None
+        if run is not None:
+            self._hold(chunk, run.reshape(-1).view(np.uint8).data)
+            self._write_if_many()
+            return
         content = self._content(chunk, is_read=not is_whole)
         for piece in found:
             offset, lengths, strides, _ = strided(piece, itemsize)
@@ -301,8 +312,9 @@ class ArrayChanges(WritableArray):
         rows.cut(min(rows.count, count), log)
         if content is not None:
             self._hold(edge, content[:after] + bytes(max(after - before, 0)))
+        zeros = memoryview(bytes(min(size, new) if old_count < count else 0))
         for index in range(old_count, count):
-            self._hold(index, bytearray(min(size, new - index * size)))
+            self._hold(index, zeros[: min(size, new - index * size)])
             self._write_if_many()
 
     def _resize_grid(self, old: ChunkGrid, new: ChunkGrid) -> None:
@@ -345,18 +357,23 @@ class ArrayChanges(WritableArray):
 
     def _content(self, index: int, *, is_read: bool = True) -> bytearray:
         """Return the decoded bytes of a chunk, which are held until they are written."""
-        content = self._held.get(index)
+        found = self._held.get(index)
+        if isinstance(found, bytearray):
+            return found
+        content = self._written.get(index)
         if content is None:
-            content = self._written.pop(index, None)
-            if content is None:
-                nbytes = self._nbytes_of(index)
-                content = bytearray(self._changing.read_chunk(index, nbytes) if is_read else nbytes)
+            nbytes = self._nbytes_of(index)
+            if not is_read:
+                content = bytearray(nbytes)
+            elif found is not None:
+                content = bytearray(found)
             else:
-                self._written_nbytes -= len(content)
-            self._hold(index, content)
+                content = bytearray(self._changing.read_chunk(index, nbytes))
+        self._hold(index, content)
         return content
 
-    def _hold(self, index: int, content: bytearray) -> None:
+    def _hold(self, index: int, content: bytearray | memoryview) -> None:
+        self._written_nbytes -= len(self._written.pop(index, b""))
         self._held_nbytes += len(content) - len(self._held.get(index, b""))
         self._held[index] = content
 
@@ -377,10 +394,10 @@ class ArrayChanges(WritableArray):
         chunks = map_ordered(_encode, held, resolve_nthreads(nthreads, nbytes))
         records: list[bytes] = []
 
-        def stored() -> Iterator[bytes]:
+        def stored() -> Iterator[tuple[bytes, bytes]]:
             for each in chunks:
                 records.append(each.statistics)
-                yield each.chunk + each.digest
+                yield each.chunk, each.digest
 
         log, _ = held[0][0]._changing.begin()
         for number, row in enumerate(log.add_all(stored())):
@@ -391,11 +408,12 @@ class ArrayChanges(WritableArray):
 
     def _set_written(self) -> None:
         """Note that all chunks that are held have been written."""
-        self._written_nbytes += self._held_nbytes
+        own = {index: each for index, each in self._held.items() if isinstance(each, bytearray)}
+        self._written_nbytes += sum(map(len, own.values()))
         if self._written_nbytes > _WRITTEN_NBYTES:
             self._written, self._written_nbytes = {}, 0
         else:
-            self._written |= self._held
+            self._written |= own
         self._held.clear()
         self._held_nbytes = 0
 

@@ -304,7 +304,7 @@ def _read_pieces_into(
     low, high = found[0].first, found[0].last + 1
     for piece in found[1:]:
         low, high = min(low, piece.first), max(high, piece.last + 1)
-    out = _landing_run(found, target)
+    out = landing_run(found, target)
     if out is not None:
         container.read_bytes_into(chunk, low * itemsize, stored_view(out, False))
         return
@@ -341,7 +341,7 @@ def _read_span(container: Container, chunk: int, start: int, stop: int) -> memor
     return view
 
 
-def _landing_run(found: list[Piece], target: AnyArray) -> AnyArray | None:
+def landing_run(found: list[Piece], target: AnyArray) -> AnyArray | None:
     """Return the contiguous part of `target` that the pieces of a chunk fill in their stored order.
 
     None if the pieces are not one run of items in the chunk, or not one run in `target`.

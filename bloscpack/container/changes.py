@@ -483,7 +483,7 @@ def _copied(log: LogWriter, name: str, container: Container) -> Node:
     front = container.front
     _check_division(front)
     rows = ChangingTree(log.file, None, "log")
-    for index, row in enumerate(log.add_all(map(b"".join, container.iter_stored()))):
+    for index, row in enumerate(log.add_all(container.iter_stored())):
         rows.replace(index, row, log)
     statistics = ChangingStatistics(log.file, NO_TREE, 0)
     if container.stored.has_statistics:

@@ -5,11 +5,12 @@ no reader has an older commit open. The map of free space is made when there is 
 everything that is in use. Until then, extents are added at the end.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from time import time_ns
 
-from xxhash import xxh3_64_digest
+from xxhash import xxh3_64
 
 from ..exceptions import FormatError
 from ..format.log import (
@@ -139,36 +140,42 @@ class LogWriter:
 
     def add(self, *parts: BytesLike) -> Row:
         """Write an extent, made of some parts, and return its row."""
-        return self._add_run([b"".join(parts)])[0]
+        return self._add_run([parts])[0]
 
-    def add_all(self, extents: Iterable[bytes]) -> Iterator[Row]:
-        """Write extents, small ones together, and yield their rows."""
-        run, nbytes = list[bytes](), 0
-        for data in extents:
-            run.append(data)
-            nbytes += len(data)
+    def add_all(self, extents: Iterable[Sequence[BytesLike]]) -> Iterator[Row]:
+        """Write extents, each made of some parts, small ones together, and yield their rows."""
+        run, nbytes = list[Sequence[BytesLike]](), 0
+        for parts in extents:
+            run.append(parts)
+            nbytes += sum(map(len, parts))
             if nbytes >= _RUN_NBYTES:
                 yield from self._add_run(run)
                 run, nbytes = [], 0
         if run:
             yield from self._add_run(run)
 
-    def _add_run(self, extents: list[bytes]) -> list[Row]:
+    def _add_run(self, extents: list[Sequence[BytesLike]]) -> list[Row]:
         """Write extents one after the other, or where they fit if there is no hole for all."""
-        nbytes = sum(map(len, extents))
+        sizes = [sum(map(len, parts)) for parts in extents]
+        nbytes = sum(sizes)
         offset = self._take_hole(nbytes)
-        if offset is None and len(extents) > 1 and self._has_hole(min(map(len, extents))):
+        if offset is None and len(extents) > 1 and self._has_hole(min(sizes)):
             return [row for one in extents for row in self._add_run([one])]
         if offset is None:
             offset, self._end = self._end, self._end + nbytes
-        self.file.write_at(offset, *extents)
+        self.file.write_at(offset, *chain.from_iterable(extents))
+        if nbytes >= _RUN_NBYTES:
+            self.file.start_sync(offset, nbytes)
         self._live += nbytes
         rows = []
-        for data in extents:
-            row = Row(offset, len(data), xxh3_64_digest(data))
+        for parts, size in zip(extents, sizes, strict=True):
+            digest = xxh3_64()
+            for part in parts:
+                digest.update(part)
+            row = Row(offset, size, digest.digest())
             self._added[offset] = row
             rows.append(row)
-            offset += len(data)
+            offset += size
         return rows
 
     def drop(self, row: Row) -> None:
@@ -493,7 +500,7 @@ class ChangingStatistics(LogStatistics):
             touched.add((min(count, max(self.count, 1)) - 1) // LEAF_RECORDS)
         self.rows.cut(min(self.rows.count, -(-count // LEAF_RECORDS)), log)
         numbers = sorted(touched)
-        for number, row in zip(numbers, log.add_all(map(self._packed, numbers)), strict=True):
+        for number, row in zip(numbers, log.add_all(zip(map(self._packed, numbers))), strict=True):
             self.rows.replace(number, row, log)
         self._set_written(count)
         return self.rows.write(log)

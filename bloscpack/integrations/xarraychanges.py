@@ -413,8 +413,8 @@ def _grow(name: str, array: Array, axis: int, like: xr.Variable, added: xr.Varia
 def _assign(array: Array, index: tuple[slice, ...], items: Any) -> None:
     if is_dask_array(items):
         items.store(array, regions=index, lock=False)
-    else:
-        array[index] = items
+    else:  # nothing changes the items before the commit, at the end of the call
+        array._assign(index, items, borrow=True)
 
 
 def _items(

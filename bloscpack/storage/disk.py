@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from struct import Struct
+from typing import Any
 
 from ..exceptions import BloscpackError
 from ..parallel.imports import importing
@@ -24,6 +25,7 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, err
 _COPY_NBYTES = 1 << 20
 # Modes of fallocate, and the size of a block of most file systems.
 _KEEP_SIZE, _PUNCH_HOLE, _BLOCK_NBYTES = 1, 2, 4096
+_START_WRITING = 2  # mode of sync_file_range: SYNC_FILE_RANGE_WRITE
 # Buffers per pwritev: Linux and macOS take 1024; POSIX guarantees 16.
 _MAX_PARTS = 16
 
@@ -145,10 +147,7 @@ def punch(fd: int, offset: int, nbytes: int) -> None:
     stop = (offset + nbytes) // _BLOCK_NBYTES * _BLOCK_NBYTES
     if stop <= first or sys.platform != "linux":
         return
-    with importing:  # on use: Python has no call for it
-        import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
+    ctypes, libc = _system_library()
     # glibc has both, and only this one takes 64 bits on every machine; musl has only the other.
     fallocate = getattr(libc, "fallocate64", libc.fallocate)
     start, count = ctypes.c_int64(first), ctypes.c_int64(stop - first)
@@ -156,6 +155,14 @@ def punch(fd: int, offset: int, nbytes: int) -> None:
         error = ctypes.get_errno()
         if error not in _UNSUPPORTED:
             raise OSError(error, os.strerror(error))
+
+
+def _system_library() -> tuple[Any, Any]:
+    """Return `ctypes` and the C library, for calls that Python does not have."""
+    with importing:  # on use: few writers need it
+        import ctypes
+
+    return ctypes, ctypes.CDLL(None, use_errno=True)
 
 
 def set_mode(fd: int, mode: int) -> None:
@@ -180,6 +187,16 @@ def _if_possible(change: Callable[..., None], *arguments: int) -> None:
 def set_times(fd: int, status: os.stat_result) -> None:
     """Give a file the times in `status`."""
     os.utime(fd, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def start_sync(fd: int, offset: int, nbytes: int) -> None:
+    """Let the system begin to write bytes to the drive, if it can; only `sync` reports errors."""
+    if sys.platform != "linux":
+        return
+    ctypes, libc = _system_library()
+    start = getattr(libc, "sync_file_range", None)
+    if start is not None:
+        start(fd, ctypes.c_int64(offset), ctypes.c_int64(nbytes), _START_WRITING)
 
 
 def sync(fd: int) -> None:

@@ -79,6 +79,7 @@ class Model:
         dtype = np.dtype(self.draw(st.sampled_from(DTYPES)))
         shape = self.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=7))
         self.now = _values(self.draw, dtype, shape)
+        self.borrowed: list[np.ndarray[Any, Any]] = []
         self.order = self.draw(st.sampled_from("CF"))
         self.options = LAYOUTS[self.draw(st.sampled_from(sorted(LAYOUTS)))]
         self.has_stats = Statistics.are_of(dtype) and self.draw(st.booleans())
@@ -101,7 +102,11 @@ class Model:
             value: Any = _values(self.draw, self.now.dtype, target.shape)
         else:
             value = _values(self.draw, self.now.dtype, ())
-        self.file[index] = value
+        if self.draw(st.booleans()):  # the file may keep the array until the next flush
+            self.file._assign(index, value, borrow=True)
+            self.borrowed.append(value)
+        else:
+            self.file[index] = value
         self.now[index] = value
 
     def pick(self) -> None:
@@ -147,6 +152,9 @@ class Model:
 
     def flush(self) -> None:
         self.file.flush()
+        for value in self.borrowed:
+            value[...] = np.ones((), value.dtype)
+        self.borrowed.clear()
         self.committed = self.now.copy()
         self.check_file()
 
@@ -219,6 +227,30 @@ def test_changes_are_those_of_numpy(
             model.check_file()
         finally:
             model.file.close()
+
+
+def test_borrowed_items_are_not_used_after_a_flush(path: Path) -> None:
+    bp.save(path, np.zeros(8, "i4"), chunks=4)
+    new = np.full(4, 2, "i4")
+    with bp.open(path, "r+") as a:
+        a[:4] = 1
+        a.flush()
+        a._assign(slice(0, 4), new, borrow=True)
+        a.flush()
+        new[:] = 9
+        a[0] = 3
+        assert a[:4].tolist() == [3, 2, 2, 2]
+    assert bp.load(path).tolist() == [3, 2, 2, 2, 0, 0, 0, 0]
+
+
+def test_borrowed_items_are_copied_before_they_change(path: Path) -> None:
+    bp.save(path, np.zeros(4, "i4"), chunks=4)
+    new = np.arange(4, dtype="i4")
+    with bp.open(path, "r+") as a:
+        a._assign(..., new, borrow=True)
+        a[1] = 7
+    assert new.tolist() == [0, 1, 2, 3]
+    assert bp.load(path).tolist() == [0, 7, 2, 3]
 
 
 def test_fields_and_broadcasts(path: Path) -> None:

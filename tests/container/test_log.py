@@ -148,12 +148,31 @@ def test_extents_that_are_written_together_fill_holes(tmp_path: Path) -> None:
     log.commit()
     before = log.file.size()
     new = [os.urandom(size) for size in (39_000, 40_000, 30_000, 9_000)]
-    for index, row in enumerate(log.log.add_all(new)):
+    for index, row in enumerate(log.log.add_all((one[:7], one[7:]) for one in new)):
         log.rows.set(8 + index, row, record_of(new[index]), log.log)
     log.content += new
     log.commit()
     log.check()
     assert log.file.size() < before + 1000
+    log.file.close()
+
+
+def test_long_runs_are_on_their_way_before_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, begun = _Log(tmp_path), list[tuple[int, int]]()
+    start = disk.start_sync
+
+    def started(fd: int, offset: int, nbytes: int) -> None:
+        begun.append((offset, nbytes))
+        start(fd, offset, nbytes)
+
+    monkeypatch.setattr(disk, "start_sync", started)
+    log.set(0, os.urandom(1 << 20))
+    log.set(1, os.urandom(1000))
+    assert begun == [(log.rows.row(0).offset, 1 << 20)]
+    log.commit()
+    log.check()
     log.file.close()
 
 
