@@ -57,11 +57,32 @@ def content_file(
     )
 
 
+def saved(array: Any, **options: Any) -> bytes:
+    """Return the file that `save` writes."""
+    stream = io.BytesIO()
+    bp.save(stream, array, **options)
+    return stream.getvalue()
+
+
 def grid_file(array: AnyArray, chunks: tuple[int, ...], **options: Any) -> bytes:
     """Return a file of `array` in chunks of this shape, as `save` writes it."""
-    stream = io.BytesIO()
-    bp.save(stream, array, chunks=chunks, **options)
-    return stream.getvalue()
+    return saved(array, chunks=chunks, **options)
+
+
+def flipped(data: bytes, *positions: int) -> bytes:
+    """Return a file with a bit changed at each position."""
+    changed = bytearray(data)
+    for position in positions:
+        changed[position] ^= 1
+    return bytes(changed)
+
+
+def wreck(data: bytes, *extents: tuple[int, int]) -> bytes:
+    """Return a file with every byte changed between the first and the second of each pair."""
+    changed = bytearray(data)
+    for start, stop in extents:
+        changed[start:stop] = bytes(255 - byte for byte in changed[start:stop])
+    return bytes(changed)
 
 
 def uneven_file(content: bytes, lengths: Sequence[int]) -> bytes:

@@ -117,6 +117,12 @@ def no_thread_is_left() -> Iterator[None]:
 
 
 @pytest.fixture
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait for the disk."""
+    monkeypatch.setattr("bloscpack.storage.disk.sync", lambda _: None)
+
+
+@pytest.fixture
 def retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat failed requests without waiting."""
     from bloscpack.storage.remote import retry  # on use: few tests make requests

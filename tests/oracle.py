@@ -11,7 +11,7 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -220,3 +220,16 @@ class Oracle:
         stderr.close()
         self._process = self._stderr = None
         return f"{self.library} died (code {code}): {said[-2000:]}"
+
+
+def oracle_fixture(recipe: Recipe, subject: Path, version: str) -> Any:
+    """Return a fixture of the session: a library of this version in a process."""
+
+    @pytest.fixture(scope="session")
+    def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
+        oracle = Oracle(recipe, subject, install=pytestconfig.getoption("--all"))
+        assert oracle.greeting == version
+        yield oracle
+        oracle.close()
+
+    return oracle

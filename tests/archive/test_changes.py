@@ -37,17 +37,12 @@ from bloscpack.format.log import (
     unpack_group,
 )
 from bloscpack.format.statistics import Statistics
-from bloscpack.storage import disk
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.update import UpdateFile
 
 from .archives import ARRAYS, ATTRS, content_of, packed
 
-
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait for the disk."""
-    monkeypatch.setattr(disk, "sync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("no_sync")
 
 
 @pytest.fixture

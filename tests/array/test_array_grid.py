@@ -3,7 +3,6 @@
 The tests of indexing, of selections into arrays and of reading around damage run over grids too.
 """
 
-import io
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
 from bloscpack.format.header import FEATURE_GRID, Header
 from bloscpack.format.metadata import pack_section
 
-from ..arrayfiles import NotingFile, bytes_read_per_chunk, grid_file
+from ..arrayfiles import NotingFile, bytes_read_per_chunk, grid_file, saved
 from ..reference.file import take_apart
 from ..strategies import AnyArray, assert_same, chunk_shapes, fill, selections
 
@@ -66,10 +65,9 @@ class TestFormat:
 
     @pytest.mark.parametrize("chunks", [3, (3, 10, 9), (3, 12, 9), None])
     def test_whole_rows_make_version_3(self, chunks: Any) -> None:
-        stream = io.BytesIO()
-        bp.save(stream, ARRAY, chunks=chunks)
-        assert stream.getvalue()[4] == 3
-        assert b"chunks" not in take_apart(stream.getvalue()).section
+        data = saved(ARRAY, chunks=chunks)
+        assert data[4] == 3
+        assert b"chunks" not in take_apart(data).section
 
     def test_chunks_longer_than_the_array(self) -> None:
         with bp.open(grid_file(ARRAY, (100, 4, 100))) as a:

@@ -18,13 +18,8 @@ from bloscpack.format.checksum import CHECKSUMS
 from bloscpack.format.codec import CODECS, ChunkHeader
 from bloscpack.storage.memory import MemorySource
 
+from ..arrayfiles import saved
 from ..strategies import AnyArray, arrays, assert_same, fill
-
-
-def saved(array: Any, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    bp.save(stream, array, **options)
-    return stream.getvalue()
 
 
 def names(folder: Path) -> list[str]:

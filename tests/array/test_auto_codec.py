@@ -1,6 +1,5 @@
 """Files of array chunks: every way of writing and reading them, beside files of Blosc chunks."""
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from bloscpack.exceptions import ChecksumMismatch, UnsupportedError
 from bloscpack.format.codec import ChunkHeader
 from bloscpack.format.header import FEATURE_ARRAY_CHUNKS, FEATURE_GRID
 
+from ..arrayfiles import saved
 from ..strategies import AnyArray, assert_same, chunk_shapes, fill, selections
 
 DTYPES = [
@@ -109,9 +109,7 @@ def files(draw: st.DrawFn) -> tuple[AnyArray, bytes]:
         array = smooth(shape, "i8").astype(dtype) if kind == "smooth" else np.zeros(shape, dtype)
     array = np.asarray(array, order=order)
     chunks = draw(st.none() | st.integers(1, 9) | chunk_shapes(shape))
-    stream = io.BytesIO()
-    bp.save(stream, array, chunks=chunks, codec="auto")
-    return array, stream.getvalue()
+    return array, saved(array, chunks=chunks, codec="auto")
 
 
 @given(files())

@@ -17,7 +17,7 @@ from bloscpack.format.arraychunk import ArrayChunkHead, Plan, PlanePlan
 from bloscpack.format.codec import decode_run_into
 from bloscpack.types import BlockRun, BytesLike, StridedItems
 
-from ..arrayfiles import NotingFile
+from ..arrayfiles import NotingFile, saved
 from .test_auto_codec import smooth
 
 AnyArray = np.ndarray[Any, Any]
@@ -130,9 +130,7 @@ class TestSeries:
     CHUNKS = (64, 96, 50)
 
     def file(self, **options: Any) -> bytes:
-        file = io.BytesIO()
-        bp.save(file, self.CUBE, codec="auto", chunks=self.CHUNKS, **options)
-        return file.getvalue()
+        return saved(self.CUBE, codec="auto", chunks=self.CHUNKS, **options)
 
     def nread(self, data: bytes) -> int:
         """Return the bytes read for a series once the checksum of its chunk was compared."""

@@ -19,10 +19,7 @@ from bloscpack.storage.memory import MemorySource
 ARRAY = np.arange(3000, dtype="f8")
 
 
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait for the disk."""
-    monkeypatch.setattr(disk, "sync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("no_sync")
 
 
 @pytest.fixture

@@ -37,11 +37,7 @@ from bloscpack.storage.memory import MemorySource
 from ..counting import CountingBytes
 from ..reference.chunk_statistics import record_of
 
-
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait for the disk."""
-    monkeypatch.setattr(disk, "sync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("no_sync")
 
 
 @pytest.fixture

@@ -13,19 +13,10 @@ from bloscpack.array.parts import PartsJob
 from bloscpack.container.chunkparts import PartRecord
 from bloscpack.exceptions import ChecksumMismatch, LockedError, TruncatedError
 
-from ..strategies import AnyArray, fill
+from ..strategies import AnyArray
 from .test_parts import SHAPE, written
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> PartsJob:
-    """Job of 8 chunks of 3 rows each, the last of 2."""
-    return bp.parts(tmp_path / "a.blp", shape=SHAPE, dtype="i4", chunks=3)
-
-
-@pytest.fixture
-def array() -> AnyArray:
-    return fill(np.dtype("i4"), SHAPE, 7)
+from .test_parts import array as array
+from .test_parts import job as job
 
 
 def all_written(job: PartsJob, array: AnyArray, step: int = 6) -> list[PartRecord]:

@@ -11,6 +11,8 @@ import bloscpack as bp
 from bloscpack.exceptions import ChecksumMismatch, FileChangedError
 from bloscpack.format.rounding import ATTRIBUTE
 
+from ..arrayfiles import saved
+
 ROWS = np.random.default_rng(1).integers(0, 99, (60, 40)).astype("f4")
 SETTINGS: dict[str, dict[str, Any]] = {
     "rows": {"chunks": 7, "codec": "lz4", "shuffle": "none", "checksum": "xxh3_64"},
@@ -19,12 +21,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bits": {"shuffle": "bit", "codec": "blosclz", "attrs": {"dims": ["y", "x"]}},
     "default": {},
 }
-
-
-def saved(array: Any, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    bp.save(stream, array, **options)
-    return stream.getvalue()
 
 
 def settings_of(array: bp.Array) -> dict[str, Any]:

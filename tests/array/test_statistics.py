@@ -17,6 +17,7 @@ from bloscpack.exceptions import FormatError
 from bloscpack.format.statistics import Statistics
 from bloscpack.storage.memory import MemorySource
 
+from .. import arrayfiles
 from ..conftest import needs_exchange
 from ..format.test_trailer import forged
 from ..reference.array_reader import read_file
@@ -53,9 +54,7 @@ def items_of(dtype: np.dtype[Any], shape: tuple[int, ...], seed: int, order: str
 
 
 def saved(array: Any, **options: Any) -> bytes:
-    file = io.BytesIO()
-    bp.save(file, array, stats=True, **options)
-    return file.getvalue()
+    return arrayfiles.saved(array, stats=True, **options)
 
 
 def check(data: Any, array: AnyArray) -> None:

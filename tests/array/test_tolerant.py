@@ -21,7 +21,7 @@ from bloscpack.exceptions import (
     TruncatedError,
 )
 
-from ..arrayfiles import array_file, content_file, grid_file
+from ..arrayfiles import array_file, content_file, flipped, grid_file, saved
 from ..conftest import Warned
 from ..reference.file import take_apart
 from ..strategies import (
@@ -40,10 +40,8 @@ ROWS_PER_CHUNK = 3
 
 def damaged(data: bytes, *chunks: int) -> bytes:
     """Return a file with one bit flipped in the content of each of `chunks`."""
-    out = bytearray(data)
-    for start in (take_apart(data).starts[chunk] for chunk in chunks):
-        out[start + 16] ^= 1
-    return bytes(out)
+    starts = take_apart(data).starts
+    return flipped(data, *(starts[chunk] + 16 for chunk in chunks))
 
 
 def rows_file(*chunks: int) -> bytes:
@@ -225,15 +223,10 @@ class TestLoadAndChunks:
 
 
 class TestTruncated:
-    def saved(self, array: AnyArray, **options: Any) -> bytes:
-        stream = io.BytesIO()
-        bp.save(stream, array, **options)
-        return stream.getvalue()
-
     @pytest.mark.parametrize("checksum", ["crc32", None])
     def test_all_whole_chunks_are_read_in_place(self, tmp_path: Path, checksum: Any) -> None:
         array = fill(np.dtype("<f4"), (1000, 50), 8)
-        whole = self.saved(array, chunks=10, checksum=checksum)
+        whole = saved(array, chunks=10, checksum=checksum)
         path = tmp_path / "cut.blp"
         path.write_bytes(whole[: len(whole) * 6 // 10])
         starts = take_apart(whole).starts
@@ -260,7 +253,7 @@ class TestTruncated:
     def test_content_that_is_easily_compressed(self) -> None:
         # The array is far larger than the remaining bytes, but these decode to enough of it.
         array = np.zeros((4000, 1000), "<f8")
-        data = self.saved(array, chunks=100)
+        data = saved(array, chunks=100)
         assert array.nbytes > 100 * len(data)
         found = bp.load(data[: len(data) * 8 // 10], on_error="fill", fill_value=1)
         assert found.shape == array.shape

@@ -21,10 +21,7 @@ from bloscpack.storage.file import FileSource
 Copies = list[np.ndarray[Any, Any]]
 
 
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait for the disk."""
-    monkeypatch.setattr(disk, "sync", lambda _: None)
+pytestmark = pytest.mark.usefixtures("no_sync")
 
 
 @pytest.fixture

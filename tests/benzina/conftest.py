@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from bloscpack import benzina
 from bloscpack.storage.file import FileSource
 from tests.cli.conftest import blpk as blpk
 from tests.conftest import REPOSITORY
-from tests.oracle import Oracle, Recipe, pip_commands
+from tests.oracle import Recipe, oracle_fixture, pip_commands
 
-from . import subject
+from . import subject, vectors
 
 _FOLDER = REPOSITORY / ".benzina-oracle"
 RECIPE = Recipe(
@@ -24,15 +25,8 @@ RECIPE = Recipe(
         _FOLDER, ["bitstring==4.4.0", "numpy"], ["--no-deps", "pybenzinaparse==0.2.2"]
     ),
 )
-
-
-@pytest.fixture(scope="session")
-def parser(pytestconfig: pytest.Config) -> Iterator[Oracle]:
-    """The library; see `tests.benzina.subject` for the names in snippets."""
-    oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
-    assert oracle.greeting == "0.2.2"
-    yield oracle
-    oracle.close()
+# See `tests.benzina.subject` for the names in snippets.
+parser = oracle_fixture(RECIPE, Path(subject.__file__), "0.2.2")
 
 
 class Counted:
@@ -60,3 +54,11 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def mini() -> Iterator[benzina.Dataset]:
+    """A dataset of 12 pictures."""
+    vectors.manifest()
+    with benzina.open(vectors.FOLDER / "mini12.bzna") as dataset:
+        yield dataset

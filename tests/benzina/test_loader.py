@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,6 @@ COUNT = 12
 SHAPE = (24, 32)
 
 Arrays = list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
-
-
-@pytest.fixture(scope="module")
-def mini() -> Iterator[benzina.Dataset]:
-    vectors.manifest()
-    with benzina.open(vectors.FOLDER / MINI) as dataset:
-        yield dataset
 
 
 def by_index(loader: benzina.Loader, batches: Arrays) -> dict[int, bytes]:

@@ -1,7 +1,6 @@
 """The torch warp compared with the kernel, on CPU tensors; NVDEC if it is available."""
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,6 @@ from . import vectors  # noqa: E402
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
 CPU = torch.device("cpu")
 MINI = "mini12.bzna"
-
-
-@pytest.fixture(scope="module")
-def mini() -> Iterator[benzina.Dataset]:
-    vectors.manifest()
-    with benzina.open(vectors.FOLDER / MINI) as dataset:
-        yield dataset
 
 
 def random_planes(rng: np.random.Generator, chroma: int, shape: tuple[int, int]) -> Planes:

@@ -4,7 +4,6 @@ import inspect
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,6 @@ SHAPE = (24, 32)
 def path() -> Path:
     vectors.manifest()
     return vectors.FOLDER / MINI
-
-
-@pytest.fixture(scope="module")
-def mini(path: Path) -> Iterator[benzina.Dataset]:
-    with benzina.open(path) as dataset:
-        yield dataset
 
 
 def crops(dataset: Any, batch_size: int = 5, **options: Any) -> Any:

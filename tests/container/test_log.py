@@ -16,16 +16,14 @@ from bloscpack.container.logwriter import ChangingChunks, ChangingStatistics, Lo
 from bloscpack.exceptions import FormatError
 from bloscpack.format import log as layout
 from bloscpack.format.log import NO_TREE, Commit, Node, Row, Tree, pack_group, unpack_group
-from bloscpack.storage import disk
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.update import UpdateFile
 
 
 @pytest.fixture
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_pages(monkeypatch: pytest.MonkeyPatch, no_sync: None) -> None:
     """Make pages of 3 rows, so that few rows make a deep tree, and do not wait for the disk."""
-    monkeypatch.setattr(disk, "sync", lambda _: None)
     for module in (layout, reading, logwriter):
         monkeypatch.setattr(module, "PAGE_ROWS", 3)
     for module in (reading, logwriter):

@@ -1,18 +1,18 @@
 """Search for intact chunks in damaged bytes; their indices must be proven."""
 
-import io
 import random
 from typing import Any
 
 import numpy as np
 import pytest
 
-import bloscpack as bp
 from bloscpack.container.foundfront import find_front
 from bloscpack.container.salvage import Salvage
 from bloscpack.format.codec import CodecParams, encode
 from bloscpack.storage.memory import MemorySource
 
+from .. import arrayfiles
+from ..arrayfiles import wreck
 from ..reference.file import assemble, take_apart
 from .files import chunks, make
 
@@ -21,10 +21,8 @@ MANY = [RANDOM.randbytes(500) + bytes(500) for _ in range(12)]
 
 
 def saved(**options: Any) -> bytes:
-    file = io.BytesIO()
     content = np.frombuffer(b"".join(MANY), np.uint8).reshape(-1, 100)
-    bp.save(file, content, **{"chunks": 10, **options})
-    return file.getvalue()
+    return arrayfiles.saved(content, **{"chunks": 10, **options})
 
 
 def salvage(data: bytes) -> Salvage:
@@ -34,13 +32,6 @@ def salvage(data: bytes) -> Salvage:
 
 def starts_of(data: bytes) -> list[int]:
     return take_apart(data).starts
-
-
-def wreck(data: bytes, *extents: tuple[int, int]) -> bytes:
-    changed = bytearray(data)
-    for start, stop in extents:
-        changed[start:stop] = bytes(255 - byte for byte in changed[start:stop])
-    return bytes(changed)
 
 
 FILES = {
@@ -147,9 +138,7 @@ def test_chunks_of_a_file_inside_a_damaged_chunk_are_not_taken() -> None:
 
 
 def test_equal_chunks_stand_for_each_other() -> None:
-    file = io.BytesIO()
-    bp.save(file, np.zeros((50, 100), "u1"), chunks=10)
-    data = file.getvalue()
+    data = arrayfiles.saved(np.zeros((50, 100), "u1"), chunks=10)
     starts = starts_of(data)
     found = salvage(wreck(data, (starts[0], starts[2])))
     assert sorted(found.chunks) == [0, 1, 2, 3, 4]

@@ -12,16 +12,9 @@ import bloscpack as bp
 from bloscpack.exceptions import FormatError
 from bloscpack.format.codec import ARRAY_CHUNK_VERSION
 
-from ..arrayfiles import grid_file
+from ..arrayfiles import flipped, grid_file
 from ..reference.file import take_apart
 from ..strategies import AnyArray, assert_same, fill, smooth
-
-
-def flipped(data: bytes, *positions: int) -> bytes:
-    out = bytearray(data)
-    for position in positions:
-        out[position] ^= 1
-    return bytes(out)
 
 
 @st.composite

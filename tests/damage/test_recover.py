@@ -12,6 +12,8 @@ from bloscpack.damage.recover import ATTRS_KEY
 from bloscpack.exceptions import BloscpackError, FileChangedError, FormatError, NotBloscpackError
 from tests.conftest import Some
 
+from .. import arrayfiles
+from ..arrayfiles import wreck
 from ..container.files import CONTENT, SIZE, make
 from ..reference.file import take_apart
 
@@ -30,9 +32,7 @@ def codec(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 def saved(array: Any = ARRAY, **options: Any) -> bytes:
-    file = io.BytesIO()
-    bp.save(file, array, **{**OPTIONS, **options})
-    return file.getvalue()
+    return arrayfiles.saved(array, **{**OPTIONS, **options})
 
 
 def recovered(data: bytes) -> tuple[bp.Report, bytes]:
@@ -43,13 +43,6 @@ def recovered(data: bytes) -> tuple[bp.Report, bytes]:
     assert found.ok, found
     assert found.trailer == "valid"
     return report, target.getvalue()
-
-
-def wreck(data: bytes, *extents: tuple[int, int]) -> bytes:
-    changed = bytearray(data)
-    for start, stop in extents:
-        changed[start:stop] = bytes(255 - byte for byte in changed[start:stop])
-    return bytes(changed)
 
 
 def test_a_sound_file_is_copied_chunk_by_chunk(codec: str) -> None:

@@ -19,6 +19,7 @@ from bloscpack.exceptions import (
 from bloscpack.format.metadata import pack_section
 from bloscpack.storage.file import FileSource
 
+from ..arrayfiles import flipped
 from ..container.files import CONTENT, CONTENTS, SIZE, make
 from ..reference.file import take_apart
 
@@ -26,9 +27,7 @@ STARTS = take_apart(make()).starts
 
 
 def damaged(position: int, data: bytes | None = None) -> bytes:
-    changed = bytearray(data or make())
-    changed[position] ^= 1
-    return bytes(changed)
+    return flipped(data or make(), position)
 
 
 @pytest.mark.parametrize("offsets", [True, False])

@@ -12,6 +12,7 @@ import bloscpack as bp
 from bloscpack.damage import repair
 from bloscpack.exceptions import FileChangedError
 
+from .. import arrayfiles
 from ..container.files import CONTENT, make
 from ..reference.file import take_apart
 
@@ -19,9 +20,7 @@ ARRAY = np.arange(240, dtype="<i4").reshape(40, 6)
 
 
 def saved(**options: Any) -> bytes:
-    file = io.BytesIO()
-    bp.save(file, ARRAY, **{"chunks": 7, **options})
-    return file.getvalue()
+    return arrayfiles.saved(ARRAY, **{"chunks": 7, **options})
 
 
 DATA = saved()
@@ -31,10 +30,7 @@ END = len(DATA) - len(PARTS.trailing)
 
 
 def flipped(*positions: int, data: bytes = DATA) -> bytes:
-    changed = bytearray(data)
-    for position in positions:
-        changed[position] ^= 1
-    return bytes(changed)
+    return arrayfiles.flipped(data, *positions)
 
 
 def regions(data: bytes) -> list[tuple[int | None, int | None, int | None, Any]]:

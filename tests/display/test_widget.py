@@ -18,6 +18,8 @@ import bloscpack as bp
 from bloscpack.display import widget
 from bloscpack.display.widget import ClipReplies, SliceReplies, answer_of
 
+from .. import browser
+
 RNG = np.random.default_rng(5)
 CLIP = RNG.integers(0, 256, (9, 12, 16, 3), "u1")
 DEPTH = RNG.integers(0, 5000, (4, 6, 8), "u2")
@@ -344,17 +346,11 @@ async ({script, name}) => {
   await module.default.render({ model, el });
 }
 """
-DRAWN = """c => [c.width, c.height, Array.from(
-  c.getContext("2d").getImageData(0, 0, c.width, c.height).data)]"""
 
 
 @pytest.mark.slow
 def test_the_browser_draws_what_is_decoded(store: Any, array: Any) -> None:
     """The script of the widgets in Chromium, with a stand-in for the notebook."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed")
     replies = {"player": ClipReplies(store["walk"]), "viewer": SliceReplies(array)}
 
     def answer(name: str, content: Any) -> Any:
@@ -364,16 +360,14 @@ def test_the_browser_draws_what_is_decoded(store: Any, array: Any) -> None:
 
     script = widget.script()
     problems: list[str] = []
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
+    with browser.chromium() as opened:
+        page = opened.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.expose_function("answer", answer)
         page.set_content("<!doctype html>")
 
         def drawn(selector: str) -> np.ndarray:
-            width, height, data = page.eval_on_selector(selector, DRAWN)
-            return np.array(data, "u1").reshape(height, width, 4)[..., :3]
+            return browser.pixels(page, selector)[..., :3]
 
         page.evaluate(PAGE, {"script": script, "name": "player"})
         page.wait_for_selector("#player canvas[data-drawn='0']")
@@ -405,5 +399,4 @@ def test_the_browser_draws_what_is_decoded(store: Any, array: Any) -> None:
         page.get_by_label("Down").select_option("0")
         page.wait_for_function("document.querySelector('#viewer').textContent.includes('[0:4,')")
         assert drawn("#viewer canvas").shape[:2] == (4, 30)
-        browser.close()
     assert not problems

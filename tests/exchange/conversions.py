@@ -1,5 +1,6 @@
 """Checks that hold for every format that `convert` reads and writes."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ LABELS: dict[str, Any] = {
         "station": 7,
     },
 }
+
+
+def npy(array: Any) -> bytes:
+    """Return the file that `numpy.save` writes."""
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
 
 
 def assert_same(one: AnyArray, other: AnyArray) -> None:

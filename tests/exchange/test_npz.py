@@ -26,7 +26,7 @@ from bloscpack.filetypes.arraysource import ArraySource, Rows
 from bloscpack.storage import disk
 
 from ..strategies import arrays, assert_same_bits, scalars
-from .conversions import assert_interrupted_steps_leave_nothing
+from .conversions import assert_interrupted_steps_leave_nothing, npy
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0\\"), max_size=20).filter(
     lambda name: not {"", ".", ".."} & set(name.split("/"))
@@ -184,12 +184,6 @@ def test_objects_and_other_files_in_it(tmp_path: Path) -> None:
     with pytest.warns(BloscpackWarning, match=r"left out: file 'notes.txt'"):
         bp.convert(tmp_path / "b.npz", tmp_path / "b.blp")
     assert list(bp.load(tmp_path / "b.blp")) == ["a"]
-
-
-def npy(array: Any) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 @pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")

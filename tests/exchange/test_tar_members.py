@@ -14,6 +14,8 @@ from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
 from bloscpack.exchange import webdataset
 from bloscpack.media import image
 
+from .conversions import npy
+
 pytestmark = pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")
 
 PICTURES = [image.encode_png(np.full((8, 9), each, "u1")) for each in range(12)]
@@ -33,12 +35,6 @@ def write(path: Path, *members: Any, format: int = tarfile.PAX_FORMAT, mode: Any
                 archive.addfile(each)
             else:
                 archive.addfile(member(each[0], size=len(each[1])), io.BytesIO(each[1]))
-
-
-def npy(array: Any) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def converted(path: Path) -> tuple[bp.Conversion, dict[str, Any], dict[str, Any]]:

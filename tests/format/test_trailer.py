@@ -28,6 +28,7 @@ from bloscpack.format.trailer import (
 from bloscpack.original.fileappend import rewrite_section
 from bloscpack.storage.memory import MemorySource
 
+from .. import arrayfiles
 from ..conftest import Warned
 from ..container.files import NotingSource, make, open_bytes
 from ..reference.file import take_apart
@@ -37,9 +38,7 @@ TAIL = Struct("<8sHHIQQQ8s8s8s")
 
 
 def saved(array: Any = ARRAY, **options: Any) -> bytes:
-    file = io.BytesIO()
-    bp.save(file, array, **{"chunks": 10, **options})
-    return file.getvalue()
+    return arrayfiles.saved(array, **{"chunks": 10, **options})
 
 
 def forged(data: bytes, **fields: Any) -> bytes:

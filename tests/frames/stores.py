@@ -7,7 +7,6 @@ import numpy as np
 
 import bloscpack as bp
 from bloscpack.frames.store.format import SEGMENT_MAGIC, TAIL_SIZE, Tail
-from bloscpack.storage.memory import MemorySource
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -67,16 +66,3 @@ def changed(data: bytes, place: int, value: bytes | None = None) -> bytes:
     """Return the data with bytes replaced at an offset, by default with one different byte."""
     value = bytes([data[place] ^ 0x5A]) if value is None else value
     return data[:place] + value + data[place + len(value) :]
-
-
-class CountingSource(MemorySource):
-    """Byte source that records what is read."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.reads: list[tuple[int, int]] = []
-
-    def read_at(self, offset: int, nbytes: int) -> memoryview:
-        view = super().read_at(offset, nbytes)
-        self.reads.append((offset, len(view)))
-        return view

@@ -665,11 +665,10 @@ def seen(store: bp.frames.FrameStore) -> dict[str, tuple[int, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore:.*are not a whole clip")
-def test_any_changes(tmp_path: Path, monkeypatch: Any) -> None:
+def test_any_changes(tmp_path: Path, monkeypatch: Any, no_sync: None) -> None:
     monkeypatch.setenv("BLOSCPACK_TEST_FOLDER", str(tmp_path))
     monkeypatch.setattr(writer_module, "_MAX_SINGLE", 4)
     monkeypatch.setattr(index_module, "_FEW_CLIPS", 3)
-    monkeypatch.setattr(disk, "sync", lambda fd: None)
     Machine.TestCase.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
     Machine.TestCase("runTest").runTest()
 

@@ -16,7 +16,8 @@ from bloscpack.frames.store.format import TAIL_SIZE
 from bloscpack.frames.store.segments import Finder
 
 from ..conftest import Warned
-from .stores import CountingSource, changed, check, fill, made, name, tails
+from ..counting import CountingBytes
+from .stores import changed, check, fill, made, name, tails
 
 
 def chain(store: bp.frames.FrameStore) -> list[int]:
@@ -94,7 +95,7 @@ class TestChain:
 class TestReads:
     def test_a_small_store_is_opened_by_one_read(self, tmp_path: Path) -> None:
         data = made(tmp_path / "a.blp", 5, 1)
-        source = CountingSource(data)
+        source = CountingBytes(data)
         store = opened(source)
         assert source.reads == [(0, len(data))]
         assert len(store) == 6
@@ -102,7 +103,7 @@ class TestReads:
     def test_a_large_one_by_two(self, tmp_path: Path) -> None:
         data = made(tmp_path / "a.blp", 60)
         assert len(data) > index_module.TAIL_NBYTES
-        source = CountingSource(data)
+        source = CountingBytes(data)
         store = opened(source)
         window = index_module.TAIL_NBYTES
         assert source.reads == [(len(data) - window, window), (0, 4096)]
@@ -112,7 +113,7 @@ class TestReads:
         assert source.reads == []
 
     def test_frames_are_read_and_nothing_else(self, tmp_path: Path) -> None:
-        source = CountingSource(made(tmp_path / "a.blp", 60))
+        source = CountingBytes(made(tmp_path / "a.blp", 60))
         store = opened(source)
         found = store["clip 3"]
         source.reads.clear()
@@ -130,7 +131,7 @@ class TestReads:
         frames = np.random.default_rng(1).integers(0, 256, (16, 64, 175, 3), dtype=np.uint8)
         with bp.frames.create(path) as store:
             store.append("a", frames)
-        source = CountingSource(path.read_bytes())
+        source = CountingBytes(path.read_bytes())
         found = opened(source)["a"]
         source.reads.clear()
         assert np.array_equal(found[::4], frames[::4])
@@ -138,7 +139,7 @@ class TestReads:
                                 for k in (0, 4, 8, 12)]  # fmt: skip
 
 
-def opened(source: CountingSource) -> bp.frames.FrameStore:
+def opened(source: CountingBytes) -> bp.frames.FrameStore:
     return bp.frames.FrameStore._over(source, nthreads=1)
 
 
@@ -246,7 +247,7 @@ class TestRecovery:
 
     def test_an_append_that_never_ended_is_large(self, tmp_path: Path) -> None:
         data = made(tmp_path / "a.blp", 2)
-        source = CountingSource(data + bytes(1 << 20))
+        source = CountingBytes(data + bytes(1 << 20))
         assert Finder(source, source.size()).find().nclips == 2
         # The window, blocks back to the tail with one extra byte per border, and the index.
         assert sum(nbytes for _, nbytes in source.reads) < 1.2 * source.size()
@@ -264,7 +265,7 @@ class TestHostile:
             clips = first.sections[0]._replace(stored=stored, decoded=stored, digest=bytes(8))
             tail = first._replace(nbytes=stored + TAIL_SIZE, sections=(clips, *first.sections[1:]))
             packed += tail.pack()
-        source = CountingSource(bytes(packed))
+        source = CountingBytes(bytes(packed))
         with pytest.raises(FormatError):
             Finder(source, source.size()).find()
         read = sum(nbytes for _, nbytes in source.reads)

@@ -15,9 +15,10 @@ from bloscpack.filetypes.arraysource import ArraySource, Rows
 from bloscpack.frames import indexing
 from bloscpack.media import image
 
+from ..counting import CountingBytes
 from ..sourcecontract import axis_indices, check_clip, check_index, check_source
 from .imagefiles import picture
-from .stores import CountingSource, clip, fill, made
+from .stores import clip, fill, made
 from .test_index import opened
 
 FRAMES = np.arange(9 * 8 * 10 * 3, dtype="<u2").reshape(9, 8, 10, 3)
@@ -54,7 +55,7 @@ def test_a_clip_of_an_array_file() -> None:
 
 
 def test_only_the_wanted_frames_are_read(tmp_path: Path) -> None:
-    source = CountingSource(made(tmp_path / "a.blp", 2))
+    source = CountingBytes(made(tmp_path / "a.blp", 2))
     store = opened(source)
     stored = store["clip 1"]
     offset, _ = stored.chunk_extents()[2]
@@ -122,7 +123,7 @@ def test_stores_are_mappings(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_view_reads_no_frame(tmp_path: Path) -> None:
-    source = CountingSource(made(tmp_path / "a.blp", 3))
+    source = CountingBytes(made(tmp_path / "a.blp", 3))
     store = opened(source)
     source.reads.clear()
     clips = [clip.shape for clip in store.values()]

@@ -14,8 +14,9 @@ import bloscpack as bp
 from bloscpack.frames.protocol import FrameSource, frame_indices, read_batch
 from bloscpack.storage.runs import LOCAL
 
+from ..counting import CountingBytes
 from ..strategies import slices
-from .stores import Array, CountingSource, clip, fill
+from .stores import Array, clip, fill
 from .test_index import opened
 
 
@@ -136,7 +137,7 @@ class TestBatches:
         with bp.frames.create(path) as made:
             for number in range(8):
                 made.append(str(number), clip(number, 4, (100, 150)))
-        source = CountingSource(path.read_bytes())
+        source = CountingBytes(path.read_bytes())
         store = opened(source)
         extents = {key: store[key].chunk_extents() for key in store}
         source.reads.clear()
@@ -151,7 +152,7 @@ class TestBatches:
     @given(st.lists(st.tuples(st.integers(0, 3), selections(3)), min_size=1, max_size=5))
     def test_a_batch_is_its_parts(self, asked: list[tuple[int, Any]]) -> None:
         if not hasattr(TestBatches, "shared"):
-            data = CountingSource(_four_clips())
+            data = CountingBytes(_four_clips())
             TestBatches.shared = opened(data)  # type: ignore[attr-defined]
         store = TestBatches.shared  # type: ignore[attr-defined]
         found = store.read([(f"clip {number}", selection) for number, selection in asked])

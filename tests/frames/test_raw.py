@@ -15,8 +15,8 @@ from bloscpack._ext import resident
 from bloscpack.exceptions import ChecksumMismatch
 from bloscpack.frames.store.format import FrameFormat
 from bloscpack.storage.file import FileSource
-from bloscpack.storage.memory import MemorySource
 
+from ..counting import CountingBytes
 from .stores import Array, changed, tails
 
 RNG = np.random.default_rng(12)
@@ -25,20 +25,11 @@ SHARED = RNG.integers(0, 256, (25, 60, 70, 3), "u1")
 LARGE = RNG.integers(0, 256, (6, 200, 250, 3), "u1")
 
 
-class Recorded(MemorySource):
-    """Byte source that records what is read."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.reads: list[tuple[int, int]] = []
-
-    def read_at(self, offset: int, nbytes: int) -> memoryview:
-        self.reads.append((offset, nbytes))
-        return super().read_at(offset, nbytes)
+class Recorded(CountingBytes):
+    """Byte source that also records what is read into memory."""
 
     def read_into(self, offset: int, view: memoryview) -> int:
-        self.reads.append((offset, len(view)))
-        view[:] = super().read_at(offset, len(view))
+        view[:] = self.read_at(offset, len(view))
         return len(view)
 
 

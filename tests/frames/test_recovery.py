@@ -17,7 +17,8 @@ from bloscpack.frames.store.format import TAIL_SIZE, Section, Tail
 from bloscpack.media import image
 from bloscpack.storage.memory import MemorySource
 
-from .stores import CountingSource, changed, check, clip, fill, made, name, tails
+from ..counting import CountingBytes
+from .stores import changed, check, clip, fill, made, name, tails
 from .test_verify_store import every_kind, extents
 
 
@@ -290,7 +291,7 @@ class TestDamage:
                 *[Section(0, 0, bytes(8), 0)] * 2,
             )
             data += Tail(0, 0, 0, 0, start, nbytes + TAIL_SIZE, 0, sections).pack()
-        source = CountingSource(data)
+        source = CountingBytes(data)
         salvage = recoverstore.Salvage(source)
         assert len(salvage.clips) == 0
         assert sum(nbytes for _, nbytes in source.reads) < 40 * len(data)

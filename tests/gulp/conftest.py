@@ -1,7 +1,7 @@
 """Vectors of GulpIO2, and the real GulpIO2 0.0.4 in a process of its own."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests import snippets
 from tests.cli.conftest import blpk as blpk
 from tests.conftest import REPOSITORY, ReferenceFolder
-from tests.oracle import Oracle, Recipe, pip_commands
+from tests.oracle import Oracle, Recipe, oracle_fixture, pip_commands
 
 from . import subject
 
@@ -34,15 +34,7 @@ RECIPE = Recipe(
     ),
 )
 FILES = ReferenceFolder("gulp")
-
-
-@pytest.fixture(scope="session")
-def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
-    """GulpIO2 0.0.4."""
-    oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
-    assert oracle.greeting == "0.0.4"
-    yield oracle
-    oracle.close()
+oracle = oracle_fixture(RECIPE, Path(subject.__file__), "0.0.4")
 
 
 def run_ours(source: str, values: dict[str, Any]) -> tuple[str, Any]:

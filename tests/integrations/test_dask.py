@@ -6,7 +6,6 @@ import pickle
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ from bloscpack.format.codec import CodecError  # noqa: E402
 from bloscpack.integrations.dask import from_bloscpack, map_clips, save  # noqa: E402
 
 from ..strategies import AnyArray, fill  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 
 class TaskRecorder(Callback):  # type: ignore[misc]
@@ -51,12 +52,6 @@ def array() -> AnyArray:
 def path(tmp_path: Path, array: AnyArray) -> Path:
     bp.save(tmp_path / "a.blp", array, chunks=8)
     return tmp_path / "a.blp"
-
-
-@pytest.fixture(autouse=True)
-def _on_two_threads() -> Iterator[None]:
-    with dask.config.set(scheduler="threads", num_workers=2):
-        yield
 
 
 class TestFrom:

@@ -6,7 +6,6 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-import numpy as np
 import pytest
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -19,7 +18,10 @@ from bloscpack.integrations.dask import from_bloscpack, save  # noqa: E402
 from bloscpack.storage.remote import remoteparts  # noqa: E402
 
 from ..servers import S3Server, running  # noqa: E402
-from ..strategies import AnyArray, fill  # noqa: E402
+from ..strategies import AnyArray  # noqa: E402
+from .test_dask import array as array  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 URL = "s3://box/x.blp"
 
@@ -29,11 +31,6 @@ def running_s3() -> Iterator[S3Server]:
     with running(S3Server()) as server:
         server.put("a.blp", b"")
         yield server
-
-
-@pytest.fixture
-def array() -> AnyArray:
-    return fill(np.dtype("i4"), (100, 30), 1)
 
 
 @pytest.fixture
@@ -49,12 +46,6 @@ def s3(running_s3: S3Server, content: bytes) -> S3Server:
     running_s3.put("a.blp", content)
     running_s3.clear()
     return running_s3
-
-
-@pytest.fixture(autouse=True)
-def _on_two_threads() -> Iterator[None]:
-    with dask.config.set(scheduler="threads", num_workers=2):
-        yield
 
 
 @pytest.mark.parametrize("verify", [True, False])

@@ -29,6 +29,8 @@ from bloscpack.exceptions import (
     NotEnoughSpace,
 )
 
+from ..arrayfiles import saved
+
 SMOOTH = b"".join((n * n // 7).to_bytes(4, "little") for n in range(2500)) + b"end"
 CHUNK = 1000
 
@@ -37,12 +39,6 @@ def pack(content: bytes = SMOOTH, metadata: Any = None, **options: Any) -> bytes
     """Return a file of chunks of 1000 bytes."""
     args = bp.BloscpackArgs(**options)
     return bp.pack_bytes_to_bytes(content, CHUNK, metadata, bloscpack_args=args)
-
-
-def saved(array: Any, **options: Any) -> bytes:
-    file = BytesIO()
-    bp.save(file, array, **options)
-    return file.getvalue()
 
 
 def appended(data: bytes, *pieces: bytes, blosc_args: Any = None) -> bytes:

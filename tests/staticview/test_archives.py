@@ -1,10 +1,8 @@
 """The reader of archives in JavaScript finds what the conformance set specifies."""
 
-import json
-import subprocess
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,21 +12,12 @@ from bloscpack.format.archiveindex import Member, pack_index
 from tests.conftest import Some
 from tests.servers import FileServer, running
 
-from .test_readers import FOLDER, TWINS, pytestmark, sha256
+from .test_readers import FOLDER, TWINS, found_by, pytestmark, sha256
 
 __all__ = ["pytestmark"]
 
-SCRIPT = Path(__file__).parent / "archives.mjs"
+read_archives = partial(found_by, "archives.mjs")
 ARCHIVES = {name: twin for name, twin in TWINS.items() if "archive" in name}
-
-
-def read_archives(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the reader finds in each archive."""
-    lines = "".join(json.dumps(task) + "\n" for task in tasks)
-    found = subprocess.run(
-        ["node", str(SCRIPT)], input=lines, capture_output=True, text=True, check=True, timeout=60
-    )
-    return [json.loads(line) for line in found.stdout.splitlines()]
 
 
 def test_the_reader_finds_what_the_conformance_set_describes() -> None:

@@ -1,7 +1,6 @@
 """The reader of frame stores in JavaScript finds what the conformance set specifies."""
 
-import json
-import subprocess
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,22 +12,13 @@ from xxhash import xxh3_64_digest
 import bloscpack as bp
 from tests.servers import FileServer, running
 
-from .test_readers import FOLDER, TWINS, pytestmark, sha256
+from .test_readers import FOLDER, TWINS, found_by, pytestmark, sha256
 
 __all__ = ["pytestmark"]
 
-SCRIPT = Path(__file__).parent / "frames.mjs"
+read_stores = partial(found_by, "frames.mjs")
 STORES = {name: twin for name, twin in TWINS.items() if name.startswith("frames_")}
 SEGMENT = ("offset", "end", "previous", "first_clip", "nclips", "nchunks")
-
-
-def read_stores(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the reader finds in each store."""
-    lines = "".join(json.dumps(task) + "\n" for task in tasks)
-    found = subprocess.run(
-        ["node", str(SCRIPT)], input=lines, capture_output=True, text=True, check=True, timeout=60
-    )
-    return [json.loads(line) for line in found.stdout.splitlines()]
 
 
 def errors_of(value: Any) -> Any:

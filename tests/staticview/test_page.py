@@ -1,7 +1,6 @@
 """The page on a static web host: its files, and in Chromium what it draws and how often it asks."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ import pytest
 import bloscpack as bp
 from bloscpack.cli.main import main
 from bloscpack.view.export import export_page
+from tests.browser import browser as browser
+from tests.browser import pixels
 from tests.servers import Answer, FileServer, running
 
 RNG = np.random.default_rng(8)
@@ -70,20 +71,6 @@ class Host(FileServer):
         return found
 
 
-CHROMIUM = shutil.which("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed")
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
 class Site:
     """The exported page at a host, and data at another; collects what goes wrong in the page."""
 
@@ -112,12 +99,7 @@ class Site:
     def pixels(self, selector: str) -> np.ndarray:
         """Return what is drawn on a canvas, as (H, W, 4)."""
         self.page.wait_for_selector(f"{selector}[data-drawn]")
-        width, height, data = self.page.eval_on_selector(
-            selector,
-            "c => [c.width, c.height, Array.from(c.getContext('2d')"
-            ".getImageData(0, 0, c.width, c.height).data)]",
-        )
-        return np.array(data, "u1").reshape(height, width, 4)
+        return pixels(self.page, selector)
 
 
 @pytest.fixture

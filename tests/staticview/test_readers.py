@@ -4,6 +4,8 @@ import hashlib
 import json
 import shutil
 import subprocess
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +17,6 @@ import bloscpack as bp
 from tests.servers import FileServer, running
 
 FOLDER = Path(__file__).parents[1] / "conformance"
-SCRIPT = Path(__file__).parent / "readers.mjs"
 TWINS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))}
 NAMES = [name for name, twin in TWINS.items() if twin["kind"] not in ("frames", "archive")]
 
@@ -32,13 +33,17 @@ def _has_node() -> bool:
 pytestmark = pytest.mark.skipif(not _has_node(), reason="node 19.8 or later is not installed")
 
 
-def read_all(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the readers find in each file."""
+def found_by(name: str, tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what a script beside this module says of each file."""
     lines = "".join(json.dumps(task) + "\n" for task in tasks)
+    command = ["node", str(Path(__file__).with_name(name))]
     found = subprocess.run(
-        ["node", str(SCRIPT)], input=lines, capture_output=True, text=True, check=True, timeout=60
+        command, input=lines, capture_output=True, text=True, check=True, timeout=60
     )
-    return [json.loads(line) for line in found.stdout.splitlines()]
+    return [json.loads(line) for line in found.stdout.split("\n") if line]
+
+
+read_all = partial(found_by, "readers.mjs")
 
 
 def sha256(array: Any) -> str:

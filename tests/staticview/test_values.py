@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,15 @@ import bloscpack as bp
 from bloscpack.view.raster import to_bytes
 from bloscpack.view.slices import Values, field_names
 
-from .test_readers import FOLDER, TWINS, pytestmark
+from .test_readers import FOLDER, TWINS, found_by, pytestmark
 
 __all__ = ["pytestmark"]
 
-SCRIPT = Path(__file__).parent / "values.mjs"
+describe = partial(found_by, "values.mjs")
 UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "25s", "10D"]
 # Dates of years with four digits, in units of which 64 bits reach so far.
 DATES = {"Y": 8000, "M": 9999, "W": 400_000, "D": 2_900_000, "h": 7 * 10**7, "m": 4 * 10**9}
 DATES |= {"25s": 10**10, "10D": 290_000}
-
-
-def describe(*tasks: dict[str, Any], script: Path = SCRIPT) -> list[dict[str, Any]]:
-    """Return what the page's modules find in each file."""
-    lines = "".join(json.dumps(task) + "\n" for task in tasks)
-    found = subprocess.run(
-        ["node", str(script)], input=lines, capture_output=True, text=True, check=True, timeout=60
-    )
-    return [json.loads(line) for line in found.stdout.split("\n") if line]
 
 
 def numbers(texts: list[str]) -> Any:
@@ -59,7 +51,7 @@ def test_fields_and_parts_are_those_of_the_server(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.blp"
         bp.save(path, array, chunks=2)
         tasks.append({"path": str(path), "parts": ["real", "imag", "abs", "angle"]})
-    for task, array, found in zip(tasks, arrays, describe(*tasks), strict=True):
+    for task, array, found in zip(tasks, arrays, describe(tasks), strict=True):
         assert found.get("fields") == field_names(array.dtype), found
         with bp.open(task["path"]) as opened:
             for field in found["fields"] or [""]:
@@ -71,7 +63,7 @@ def test_fields_and_parts_are_those_of_the_server(tmp_path: Path) -> None:
                     np.testing.assert_allclose(mine, expected.ravel(), 1e-6)
                     if array.dtype.kind != "c":
                         np.testing.assert_array_equal(mine, expected.ravel())
-    (exact, small) = describe(*tasks[-2:])
+    (exact, small) = describe(tasks[-2:])
     assert exact["texts"] == [str(each) for each in arrays[-2]]
     assert (exact["rounded"]["real"], small["rounded"]["real"]) == (True, False)
 
@@ -85,7 +77,7 @@ def test_only_integers_that_change_are_rounded(tmp_path: Path) -> None:
         (-(2**53) - 1, True),
     ):
         bp.save(path, np.array([0, value]))
-        (found,) = describe({"path": str(path)})
+        (found,) = describe([{"path": str(path)}])
         assert found["rounded"]["real"] is is_rounded, value
 
 
@@ -102,7 +94,7 @@ def test_dates_are_written_as_numpy_writes_them(tmp_path: Path) -> None:
             bp.save(path, array)
             tasks.append({"path": str(path)})
             texts.append([str(each) for each in array])
-    for task, expected, found in zip(tasks, texts, describe(*tasks), strict=True):
+    for task, expected, found in zip(tasks, texts, describe(tasks), strict=True):
         assert found["texts"] == expected, task
         assert found["numbers"]["real"][3] == "NaN"
 
@@ -123,7 +115,7 @@ def test_other_items_are_text(tmp_path: Path) -> None:
     for number, array in enumerate(arrays):
         tasks.append({"path": str(tmp_path / f"{number}.blp")})
         bp.save(tasks[-1]["path"], array)
-    found = describe(*tasks)
+    found = describe(tasks)
     assert [each.get("texts") for each in found[:-1]] == [
         ["True", "False"],
         ["0.1", "1e+30", "Infinity"],
@@ -142,7 +134,7 @@ def test_other_items_are_text(tmp_path: Path) -> None:
 def test_every_array_of_the_conformance_set_has_texts() -> None:
     names = [name for name, twin in TWINS.items() if twin["kind"] == "array"]
     for name, found in zip(
-        names, describe(*({"path": str(FOLDER / f"{name}.blp")} for name in names)), strict=True
+        names, describe([{"path": str(FOLDER / f"{name}.blp")} for name in names]), strict=True
     ):
         assert "texts" in found, (name, found)
         assert len(found["texts"]) == np.prod(TWINS[name]["array"]["shape"], dtype=int)
@@ -165,7 +157,7 @@ def test_an_invalid_dtype_is_an_error_of_the_file(tmp_path: Path, dtype: str) ->
     bp.pack_bytes_to_file(
         b"x" * 8, path, metadata={"container": "numpy", "dtype": dtype, "shape": [1], "order": "C"}
     )
-    (found,) = describe({"path": str(path)})
+    (found,) = describe([{"path": str(path)}])
     assert found.get("error") == "format", found
 
 
@@ -213,7 +205,7 @@ def test_a_histogram_of_a_sample_has_the_range_of_the_statistics(
             tasks.append({"path": str(path)})
             finite = array[np.isfinite(array)] if stats and dtype != "<i8" else array[:7]
             expected.append((int(finite.min()), int(finite.max())))
-    found = describe(*tasks, script=SCRIPT.with_name("statistics.mjs"))
+    found = found_by("statistics.mjs", tasks)
     assert [(each["min"], each["max"]) for each in found] == expected, found
 
 
@@ -228,5 +220,5 @@ def test_damaged_statistics_are_left_out(tmp_path: Path) -> None:
         data[data.index(record, 8000 if changeable else 0) + 3] ^= 1
         path.write_bytes(data)
     paths = [{"path": str(path)} for path in tmp_path.iterdir()]
-    for found in describe(*paths, script=SCRIPT.with_name("statistics.mjs")):
+    for found in found_by("statistics.mjs", paths):
         assert (found["min"], found["max"]) == (0, 139), found

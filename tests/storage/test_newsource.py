@@ -1,6 +1,5 @@
 """A storage that only these tests know is opened, read, pickled and verified like any other."""
 
-import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from bloscpack import frames
 from bloscpack.exceptions import FileChangedError
 from bloscpack.storage.protocol import ByteSource
 
+from ..arrayfiles import saved
 from ..conftest import SMALL_FORMATS, SMALL_VECTORS, small_vectors
 from .newsource import DistantSource, PlainSource
 
@@ -26,9 +26,7 @@ Kind = Callable[[bytes], ByteSource]
 
 
 def array_file(rows: Any = ROWS, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    bp.save(stream, rows, chunks=16, **options)
-    return stream.getvalue()
+    return saved(rows, chunks=16, **options)
 
 
 @kinds

@@ -3,7 +3,6 @@
 Slow, and skipped where Chromium or Playwright is not installed.
 """
 
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,30 +13,19 @@ import pytest
 
 import bloscpack as bp
 
+from ..browser import browser as browser
+from ..browser import pixels
 from ..conftest import SMALL_FORMATS, ReferenceFolder, small_vectors
 from ..test_layers import FILE_TYPES
 
 pytest.importorskip("uvicorn", reason="starlette and uvicorn are not installed (view)")
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = pytest.mark.slow
 FORMATS = SMALL_FORMATS
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 RNG = np.random.default_rng(8)
 PLANE = RNG.normal(size=(40, 30, 50)).astype("f4")
 CLIP = RNG.integers(0, 255, (12, 24, 32, 3), "u1")
 HTML = "<img src=x onerror='document.title=1'><script>document.title=1</script>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 class Visit:
@@ -81,12 +69,7 @@ class Visit:
     def pixels(self, selector: str) -> np.ndarray:
         """Return what is drawn on a canvas, as (H, W, 4)."""
         self.page.wait_for_selector(f"{selector}[data-drawn]")
-        width, height, data = self.page.eval_on_selector(
-            selector,
-            "c => [c.width, c.height, Array.from(c.getContext('2d')"
-            ".getImageData(0, 0, c.width, c.height).data)]",
-        )
-        return np.array(data, "u1").reshape(height, width, 4)
+        return pixels(self.page, selector)
 
 
 @pytest.fixture

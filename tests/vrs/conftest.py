@@ -1,16 +1,13 @@
 """The wheel `vrs` 1.2.2 (module pyvrs) in a separate process."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.cli.conftest import blpk as blpk
 from tests.cli.conftest import content as content
 from tests.cli.conftest import packed as packed
 from tests.cli.conftest import ramp as ramp
 from tests.conftest import REPOSITORY
-from tests.oracle import Oracle, Recipe, pip_commands
+from tests.oracle import Recipe, oracle_fixture, pip_commands
 
 from . import subject
 
@@ -25,12 +22,5 @@ RECIPE = Recipe(
         _FOLDER, ["--no-deps", "--only-binary=vrs", "vrs==1.2.2"], ["--only-binary=numpy", "numpy"]
     ),
 )
-
-
-@pytest.fixture(scope="session")
-def wheel(pytestconfig: pytest.Config) -> Iterator[Oracle]:
-    """Return the wheel; see `tests.vrs.subject` for the names in snippets."""
-    oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
-    assert oracle.greeting == "1.2.2"
-    yield oracle
-    oracle.close()
+# See `tests.vrs.subject` for the names in snippets.
+wheel = oracle_fixture(RECIPE, Path(subject.__file__), "1.2.2")
