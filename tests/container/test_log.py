@@ -16,6 +16,7 @@ from bloscpack.container.logwriter import ChangingChunks, ChangingStatistics, Lo
 from bloscpack.exceptions import FormatError
 from bloscpack.format import log as layout
 from bloscpack.format.log import NO_TREE, Commit, Node, Row, Tree, pack_group, unpack_group
+from bloscpack.storage import disk
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.update import UpdateFile
