@@ -132,7 +132,8 @@ class _ArrayCopier:
         # Progress counts the bytes of one array, or several arrays.
         self.total = arrays.nbytes or len(arrays.names)
         self.written: set[str] = set()
-        self._names = frozenset(arrays.names)
+        # Arrays and coordinates, which other arrays of their group may have in the copy.
+        self._places = {*arrays.names}
 
     def write(self, path: str, tally: Tally) -> None:
         with self._form.writing(path, self._arrays, self._job) as writer:
@@ -154,6 +155,8 @@ class _ArrayCopier:
                 else:
                     writer.write(name, stored, tally.advance if self.is_alone else _ignore)
                     self.written.add(name)
+                    if isinstance(coords := stored.attrs.get("coords"), dict):
+                        self._places.update(_beside(name, key) for key in coords)
                     tally.add_frames(stored.nrows, is_image=False)
             if not self.is_alone:
                 tally.advance()
@@ -188,7 +191,7 @@ class _ArrayCopier:
         with self._arrays.open(name) as source, copies.open(name) as copy:
             stored = self._stored(source, name)
             what = stored.difference(copy, tally.advance if self.is_alone else _ignore)
-            if what is None and not _has_attrs(stored, copy, name, self._names):
+            if what is None and not _has_attrs(stored, copy, name, self._places):
                 what = "the attrs"
             return what
 
@@ -206,11 +209,16 @@ def without_attrs(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     return source._replace(attrs={})
 
 
+def _beside(name: str, key: str) -> str:
+    """Return the place of a coordinate of an array."""
+    return name[: name.rfind("/") + 1] + key
+
+
 def _ignore(nbytes: int) -> None:
     """Count nothing: of several arrays, whole ones are counted."""
 
 
-def _has_attrs(source: ArraySource, copy: ArraySource, name: str, names: Collection[str]) -> bool:
+def _has_attrs(source: ArraySource, copy: ArraySource, name: str, places: Collection[str]) -> bool:
     """Return whether a copy has the attrs of its source, apart from what its place gives it."""
     # Text is of variable length in HDF5 in any case.
     attrs, expected = (
@@ -220,7 +228,7 @@ def _has_attrs(source: ArraySource, copy: ArraySource, name: str, names: Collect
     # A number that is not of the type of the items, which the file has beside them.
     if TYPES not in expected:
         attrs.pop(TYPES, None)
-    group, _, last = name.rpartition("/")
+    last = name.rpartition("/")[2]
     # Its place in the file is its name.
     if name and attrs.get("name", last) in (last, NO_NAME):
         attrs.pop("name", None)
@@ -229,13 +237,13 @@ def _has_attrs(source: ArraySource, copy: ArraySource, name: str, names: Collect
     listed = str(expected.get("coordinates", "")).split()
     if "coordinates" not in attrs and listed and {*listed} <= {*attrs.get("coords", ())}:
         attrs["coordinates"] = expected["coordinates"]
-    # It may have coordinates from other arrays of its group.
+    # It may have coordinates from others of its group.
     wanted, found = expected.get("coords", {}), attrs.get("coords")
     if isinstance(found, dict) and isinstance(wanted, dict):
         attrs["coords"] = {
             key: each
             for key, each in found.items()
-            if key in wanted or (f"{group}/{key}" if group else key) not in names
+            if key in wanted or _beside(name, key) not in places
         }
     return is_same(expected, attrs, source.rows.shape)
 

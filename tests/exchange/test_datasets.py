@@ -85,6 +85,13 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
         lambda: xr.Dataset({"d": ("x", [1])}, coords={"z": ("k", [0.5]), "s": ("k", ["a"])}),
         {},
     ),
+    "coordinates of no variable": (
+        lambda: xr.Dataset(
+            {"v": ("x", [1, 2, 3])},
+            coords={"x": [1, 2, 3], "y": [0, 1], "lat": (("y", "x"), np.arange(6.0).reshape(2, 3))},
+        ),
+        {},
+    ),
     "one variable": (lambda: xr.Dataset({"d": ("x", [1, 2])}, attrs={"title": "run"}), {}),
 }
 
@@ -116,6 +123,12 @@ def test_a_dataset_comes_back_identical(case: str, tmp_path: Path) -> None:
     make, encoding = CASES[case]
     make().to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding=encoding)
     round_trip(tmp_path / "a.nc", opened(tmp_path / "a.nc"))
+
+
+def test_a_saved_dataset_comes_back_identical(tmp_path: Path) -> None:
+    dataset = CASES["coordinates of no variable"][0]()
+    bp.save(tmp_path / "a.blp", dataset)
+    round_trip(tmp_path / "a.blp", dataset)
 
 
 def test_a_file_of_version_3(tmp_path: Path) -> None:
