@@ -16,7 +16,7 @@ import numpy as np
 from ..container.reader import Container
 from ..exceptions import FormatError, NotANumpyArray
 from ..format.header import FEATURE_ARRAY_CHUNKS, Header
-from ..format.metadata import decode_data
+from ..format.metadata import decode_data, describes_array
 from ..parallel.imports import importing
 from ..types import AnyArray
 from .dtype import Dtype, pack_dtype, unpack_dtype
@@ -258,7 +258,7 @@ def unpack_array_metadata(metadata: Any) -> Description:
 
     NotANumpyArray if they do not describe one.
     """
-    if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
+    if not describes_array(metadata):
         raise NotANumpyArray(
             "the file does not hold a numpy array (its metadata lack container: numpy); "
             "unpack it as bytes"

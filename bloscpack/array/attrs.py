@@ -6,6 +6,8 @@ Changing an ordinary dict would succeed and then be lost, since nothing writes i
 from collections.abc import Callable
 from typing import Any, Never, TypeVar
 
+from ..format.metadata import describes_array
+
 Values = TypeVar("Values", dict[str, Any], list[Any])
 
 _CHANGING = (
@@ -16,10 +18,7 @@ _CHANGING = (
 
 def attrs_in(metadata: Any) -> dict[str, Any]:
     """Return the attrs in the metadata of a file: all of them if it has no array metadata."""
-    if not isinstance(metadata, dict):
-        return {}
-    is_array = metadata.get("container") == "numpy"
-    attrs = metadata.get("attrs", {}) if is_array else metadata
+    attrs = metadata.get("attrs", {}) if describes_array(metadata) else metadata
     return attrs if isinstance(attrs, dict) else {}
 
 

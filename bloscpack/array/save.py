@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..container.writer import DEFAULT_CODEC, default_shuffle
 from ..exceptions import FileChangedError
 from ..format.codec import CODECS
+from ..format.metadata import describes_array
 from ..format.rounding import ATTRIBUTE
 from ..parallel.imports import importing
 from ..storage.protocol import ByteSink
@@ -60,7 +61,7 @@ def settings_from(options: SaveOptions, like: Array | None) -> Settings:
 def _settings_of(array: Array) -> Settings:
     container = array.container
     metadata = container.metadata
-    if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
+    if not describes_array(metadata):
         metadata = {}
     codec, shuffle = array.codec, "auto"
     if container.nchunks and codec != AUTO:

@@ -18,7 +18,7 @@ from ..container.front import Verify
 from ..container.reader import Container
 from ..format.codec import ItemEncoder
 from ..format.header import FEATURE_ARRAY_CHUNKS
-from ..format.metadata import encode_values, json_values
+from ..format.metadata import describes_array, encode_values, json_values
 from ..format.rounding import Rounding
 from ..notice import notice, warn_unclosed
 from ..parallel.imports import importing
@@ -88,7 +88,7 @@ class WritableArray(ABC):
         self._file = file
         self._name = name
         self._metadata = metadata
-        self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
+        self._is_array = describes_array(metadata)
         self._rounding = Rounding.stored(metadata, self.dtype, chunk_size)
         self._committed = self._encoded_attrs()
         self.committed_attrs = json.loads(self._committed)

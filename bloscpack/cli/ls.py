@@ -8,11 +8,12 @@ from typing import Any
 from ..array.arraymetadata import chunk_shape, describe_content
 from ..container.reader import Container
 from ..filetypes.table import ARCHIVES, ARRAYS, FILETYPES, FileType
+from ..format.metadata import describes_array
 from ..storage.file import Place
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import shown_name
 from .commands import command_module
-from .console.describe import array_fields, is_array, shape_text
+from .console.describe import array_fields, shape_text
 from .console.inputfile import each_input, open_item
 from .console.options import add_classic_option, add_files, add_json_option
 from .console.output import error, is_for_people, print_json, printable, result, results
@@ -107,7 +108,7 @@ def _describe(filetype: FileType, source: ByteSource) -> dict[str, Any]:
         chunks = chunk_shape(container, (dtype, shape, is_fortran))
         cbytes = container.cbytes
         return {
-            "kind": "array" if is_array(container.metadata) else "bytes",
+            "kind": "array" if describes_array(container.metadata) else "bytes",
             **array_fields(shape, dtype, is_fortran),
             "chunks": None if chunks is None else list(chunks),
             "nchunks": container.nchunks,

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..exceptions import FormatError
 from .codec import MAX_CHUNK_NBYTES
+from .metadata import describes_array
 
 METADATA_KEY = "chunks"
 
@@ -43,7 +44,7 @@ class ChunkGrid:
         FormatError
             The metadata do not describe a grid, or the last chunk does not fit it.
         """
-        if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
+        if not describes_array(metadata):
             raise _error("the metadata do not describe an array", "container")
         shape: Any = metadata.get("shape")
         chunks: Any = metadata.get(METADATA_KEY)

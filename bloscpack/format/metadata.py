@@ -69,6 +69,11 @@ def encode_values(value: Any, what: str) -> str:
         return _encode_json(json_values(value, what))
 
 
+def describes_array(metadata: Any) -> bool:
+    """Return whether the metadata of a file are those of an array, not values of the caller."""
+    return isinstance(metadata, dict) and metadata.get("container") == "numpy"
+
+
 def json_values(value: Any, what: str) -> Any:
     """Return a copy of a value of the caller made of JSON values.
 

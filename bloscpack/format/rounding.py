@@ -15,6 +15,7 @@ import numpy as np
 
 from ..exceptions import FormatError
 from ..types import BytesLike
+from .metadata import describes_array
 
 # Attribute under which netCDF records the number of kept bits.
 ATTRIBUTE = "_QuantizeBitRoundNumberOfSignificantBits"
@@ -93,8 +94,7 @@ class Rounding(NamedTuple):
         FormatError
             It does not fit the dtype or the attrs, or chunks of `chunk_size` bytes cut items.
         """
-        is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
-        keepbits = metadata.get("keepbits") if is_array else None
+        keepbits = metadata.get("keepbits") if describes_array(metadata) else None
         if keepbits is None:
             return None
         try:

@@ -10,10 +10,10 @@ from ...array.array import Array
 from ...container.reader import Container
 from ...display.contactsheet import spread, width_of
 from ...filetypes.table import FileType
+from ...format.metadata import describes_array
 from ...frames.protocol import frame_indices
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
-from ..console.describe import is_array
 from ..frames.clips import parse_frames
 from ..sheet import Tiles
 
@@ -30,7 +30,7 @@ def open_tiles(
     """
     name = shown_name(args.file_)
     with Array(source, nthreads=args.nthreads) as array:
-        if not is_array(Container.open(source).metadata):
+        if not describes_array(Container.open(source).metadata):
             raise ValueError(f"{name}: bytes, not an array, so there is no picture to make of it")
         if not array.shape or array.dtype.kind not in "biufcmM":
             raise ValueError(

@@ -9,7 +9,8 @@ from ...array.arraymetadata import chunk_shape, describe_content
 from ...container.reader import Container
 from ...exceptions import BloscpackError
 from ...format.codec import ChunkHeader
-from ..console.describe import dtype_text, is_array, kept_text, shape_text
+from ...format.metadata import describes_array
+from ..console.describe import dtype_text, kept_text, shape_text
 from ..console.table import attrs_text, exact_size_text, size_text
 
 _READERS = {3: "bloscpack 0.3 and later"}
@@ -43,7 +44,7 @@ def summary_fields(
         yield "dtype", _dtype(dtype)
         yield "order", "F (first axis varies fastest)" if is_fortran else None
     else:
-        yield "kind", "array with invalid metadata" if is_array(metadata) else "bytes"
+        yield "kind", "array with invalid metadata" if describes_array(metadata) else "bytes"
         shape, chunks = (), None
     yield "decoded", exact_size_text(container.nbytes)
     yield "stored", exact_size_text(cbytes)

@@ -14,11 +14,6 @@ from ...storage.protocol import ByteSource
 from .output import Console, double_pretty_size, format_metadata
 
 
-def is_array(metadata: Any) -> bool:
-    """Return whether metadata claim to describe an array."""
-    return isinstance(metadata, dict) and metadata.get("container") == "numpy"
-
-
 def dtype_text(dtype: "np.dtype[Any]") -> str:
     """Return the name of a dtype: ``<f8``, ``bfloat16``, or the list of its fields."""
     if dtype.names is not None or dtype.isbuiltin == 2:  # 2: defined outside numpy

@@ -1,6 +1,7 @@
 """Clips of frames for commands: open a source by name, parse a selection of frames."""
 
 import argparse
+from math import prod
 
 from ...filetypes.open import frames_of
 from ...frames.protocol import Clip, FrameSource
@@ -46,7 +47,4 @@ def kept_as(clip: Clip) -> str:
 
 def clip_nbytes(clip: Clip) -> int:
     """Return the decoded size in bytes, assuming that all frames are like the first."""
-    nbytes: int = clip.dtype.itemsize
-    for length in clip.shape:
-        nbytes *= length
-    return nbytes
+    return prod(clip.shape) * clip.dtype.itemsize
