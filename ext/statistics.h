@@ -8,6 +8,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
+#include <cpuid.h>
+#include <immintrin.h>
+#define HAVE_AVX2
+#endif
+
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && \
     !defined(__clang__)
 #define VECTORISED __attribute__((target_clones("avx2", "default")))
@@ -22,39 +28,73 @@ typedef struct {
     uint64_t sum;
 } Statistics;
 
-/* Integers are summed in blocks that stay in the cache, the small ones in 32 bits: 2^12 items of 16
- * bits have a smaller sum. The sum of all is modulo 2^64. */
-enum { BLOCK = 4096 };
+/* Small integers are summed in lanes of twice their size, which hold the sum of ROWS items. */
+enum { ROWS = 256 };
 
-#define INTEGERS(T, SUM, WIDE, LEAST, GREATEST)                                                    \
+#define SMALL_INTEGERS(T, SUM, COLUMNS, WIDE, LEAST, GREATEST)                                     \
     VECTORISED static void statistics_##T(const void *data, size_t n, Statistics *found)           \
     {                                                                                              \
         const T *items = data;                                                                     \
         T low = GREATEST, high = LEAST;                                                            \
         uint64_t total = 0;                                                                        \
+        size_t i = 0;                                                                              \
+        for (; i + COLUMNS * ROWS <= n; i += COLUMNS * ROWS) {                                     \
+            T lows[COLUMNS], highs[COLUMNS];                                                       \
+            SUM sums[COLUMNS] = {0};                                                               \
+            for (size_t k = 0; k < COLUMNS; k++)                                                   \
+                lows[k] = GREATEST, highs[k] = LEAST;                                              \
+            for (size_t row = 0; row < COLUMNS * ROWS; row += COLUMNS)                             \
+                for (size_t k = 0; k < COLUMNS; k++) {                                             \
+                    T x = items[i + row + k];                                                      \
+                    lows[k] = x < lows[k] ? x : lows[k];                                           \
+                    highs[k] = x > highs[k] ? x : highs[k];                                        \
+                    sums[k] = (SUM)(sums[k] + (SUM)x);                                             \
+                }                                                                                  \
+            for (size_t k = 0; k < COLUMNS; k++) {                                                 \
+                low = lows[k] < low ? lows[k] : low;                                               \
+                high = highs[k] > high ? highs[k] : high;                                          \
+                total += (uint64_t)(WIDE)sums[k];                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
+            low = items[i] < low ? items[i] : low;                                                 \
+            high = items[i] > high ? items[i] : high;                                              \
+            total += (uint64_t)(WIDE)items[i];                                                     \
+        }                                                                                          \
+        *found = (Statistics){(uint64_t)(WIDE)low, (uint64_t)(WIDE)high, 0, total};                \
+    }
+
+SMALL_INTEGERS(int8_t, int16_t, 64, int64_t, INT8_MIN, INT8_MAX)
+SMALL_INTEGERS(int16_t, int32_t, 32, int64_t, INT16_MIN, INT16_MAX)
+SMALL_INTEGERS(uint8_t, uint16_t, 64, uint64_t, 0, UINT8_MAX)
+SMALL_INTEGERS(uint16_t, uint32_t, 32, uint64_t, 0, UINT16_MAX)
+
+/* Other integers are summed in blocks that stay in the cache. The sum of all is modulo 2^64. */
+enum { BLOCK = 4096 };
+
+#define INTEGERS(T, WIDE, LEAST, GREATEST)                                                         \
+    VECTORISED static void statistics_##T(const void *data, size_t n, Statistics *found)           \
+    {                                                                                              \
+        const T *items = data;                                                                     \
+        T low = GREATEST, high = LEAST;                                                            \
+        uint64_t sum = 0;                                                                          \
         for (size_t i = 0; i < n; i += BLOCK) {                                                    \
             const T *block = items + i;                                                            \
             size_t count = n - i < BLOCK ? n - i : BLOCK;                                          \
-            SUM sum = 0;                                                                           \
             for (size_t k = 0; k < count; k++) {                                                   \
                 low = block[k] < low ? block[k] : low;                                             \
                 high = block[k] > high ? block[k] : high;                                          \
             }                                                                                      \
             for (size_t k = 0; k < count; k++)                                                     \
-                sum += (SUM)block[k];                                                              \
-            total += (uint64_t)(WIDE)sum;                                                          \
+                sum += (uint64_t)(WIDE)block[k];                                                   \
         }                                                                                          \
-        *found = (Statistics){(uint64_t)(WIDE)low, (uint64_t)(WIDE)high, 0, total};                \
+        *found = (Statistics){(uint64_t)(WIDE)low, (uint64_t)(WIDE)high, 0, sum};                  \
     }
 
-INTEGERS(int8_t, int32_t, int64_t, INT8_MIN, INT8_MAX)
-INTEGERS(int16_t, int32_t, int64_t, INT16_MIN, INT16_MAX)
-INTEGERS(int32_t, int64_t, int64_t, INT32_MIN, INT32_MAX)
-INTEGERS(int64_t, uint64_t, uint64_t, INT64_MIN, INT64_MAX)
-INTEGERS(uint8_t, uint32_t, uint64_t, 0, UINT8_MAX)
-INTEGERS(uint16_t, uint32_t, uint64_t, 0, UINT16_MAX)
-INTEGERS(uint32_t, uint64_t, uint64_t, 0, UINT32_MAX)
-INTEGERS(uint64_t, uint64_t, uint64_t, 0, UINT64_MAX)
+INTEGERS(int32_t, int64_t, INT32_MIN, INT32_MAX)
+INTEGERS(int64_t, int64_t, INT64_MIN, INT64_MAX)
+INTEGERS(uint32_t, uint64_t, 0, UINT32_MAX)
+INTEGERS(uint64_t, uint64_t, 0, UINT64_MAX)
 
 /* Times: the least integer is NaT, which is counted, and no other item is less than it. */
 VECTORISED static void statistics_time(const void *data, size_t n, Statistics *found)
@@ -75,6 +115,80 @@ VECTORISED static void statistics_time(const void *data, size_t n, Statistics *f
 /* The sum of floats is that of LANES sums: item i is added to sum i modulo LANES. So compilers can
  * use vectors, and find the same sum on every processor. */
 enum { LANES = 16, FLOAT_BLOCK = 512 };
+
+/* Whether the vectors below are used: tests try both. */
+static int vectors = 0;
+
+static int use_vectors(int most)
+{
+    int has = 0;
+#ifdef HAVE_AVX2
+    unsigned int a, b, c, d;
+    __builtin_cpu_init();
+    has = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+#endif
+    return vectors = most < has ? most : has;
+}
+
+#ifdef HAVE_AVX2
+/* Eight items as floats. */
+#define load_float32(items) _mm256_loadu_ps(items)
+#define load_float16(items) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(items)))
+#define load_bfloat16(items)                                                                       \
+    _mm256_castsi256_ps(_mm256_slli_epi32(                                                         \
+        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(items))), 16))
+
+/* As below, for floats of at most 32 bits: their extremes are found before they are widened. */
+#define FLOAT_VECTORS(NAME, STORED)                                                                \
+    __attribute__((target("avx2,f16c"))) static void vectors_##NAME(                               \
+        const STORED *items, size_t n, double *lows, double *highs, double *sums, uint64_t *nan)   \
+    {                                                                                              \
+        __m256 low[2], high[2];                                                                    \
+        __m256d sum[4];                                                                            \
+        __m256i known[2];                                                                          \
+        STORED rest[LANES];                                                                        \
+        float extremes[2][LANES];                                                                  \
+        uint32_t counts[LANES];                                                                    \
+        for (int k = 0; k < 2; k++) {                                                              \
+            low[k] = _mm256_set1_ps(INFINITY), high[k] = _mm256_set1_ps(-INFINITY);                \
+            sum[2 * k] = sum[2 * k + 1] = _mm256_setzero_pd();                                     \
+            known[k] = _mm256_setzero_si256();                                                     \
+        }                                                                                          \
+        for (size_t i = 0; i < n; i += LANES) {                                                    \
+            const STORED *source = items + i;                                                      \
+            if (n - i < LANES) {                                                                   \
+                memset(rest, 0xff, sizeof rest); /* NaN */                                         \
+                source = memcpy(rest, source, (n - i) * sizeof *rest);                             \
+            }                                                                                      \
+            for (int k = 0; k < 2; k++) {                                                          \
+                __m256 x = load_##NAME(source + 8 * k), is_known = _mm256_cmp_ps(x, x, _CMP_ORD_Q);\
+                low[k] = _mm256_min_ps(x, low[k]); /* the second one if one is NaN */              \
+                high[k] = _mm256_max_ps(x, high[k]);                                               \
+                known[k] = _mm256_sub_epi32(known[k], _mm256_castps_si256(is_known));              \
+                x = _mm256_and_ps(x, is_known);                                                    \
+                sum[2 * k] =                                                                       \
+                    _mm256_add_pd(sum[2 * k], _mm256_cvtps_pd(_mm256_castps256_ps128(x)));         \
+                sum[2 * k + 1] =                                                                   \
+                    _mm256_add_pd(sum[2 * k + 1], _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)));   \
+            }                                                                                      \
+        }                                                                                          \
+        memcpy(extremes[0], low, sizeof low);                                                      \
+        memcpy(extremes[1], high, sizeof high);                                                    \
+        memcpy(sums, sum, sizeof sum);                                                             \
+        memcpy(counts, known, sizeof known);                                                       \
+        for (size_t k = 0; k < LANES; k++) {                                                       \
+            lows[k] = extremes[0][k], highs[k] = extremes[1][k];                                   \
+            nan[k] = (n + LANES - 1) / LANES - counts[k];                                          \
+        }                                                                                          \
+    }
+
+FLOAT_VECTORS(float32, float)
+FLOAT_VECTORS(float16, uint16_t)
+FLOAT_VECTORS(bfloat16, uint16_t)
+#define BY_VECTORS(NAME) (vectors ? (vectors_##NAME(items, n, low, high, sum, nan), n) : 0)
+#else
+#define BY_VECTORS(NAME) 0
+#endif
 
 /* Each returns FLOAT_BLOCK items as floats. Their loops are of constant length, for vectors. */
 #define AS_THEY_ARE(items, block) ((void)(block), (items))
@@ -106,7 +220,7 @@ static inline const float *from_float16(const uint16_t *items, float *block)
     return block;
 }
 
-#define FLOATS(NAME, STORED, T, LOAD)                                                              \
+#define FLOATS(NAME, STORED, T, LOAD, DONE)                                                        \
     VECTORISED static void statistics_##NAME(const void *data, size_t n, Statistics *found)        \
     {                                                                                              \
         const STORED *items = data;                                                                \
@@ -114,7 +228,7 @@ static inline const float *from_float16(const uint16_t *items, float *block)
         uint64_t nan[LANES] = {0};                                                                 \
         for (size_t k = 0; k < LANES; k++)                                                         \
             low[k] = INFINITY, high[k] = -INFINITY;                                                \
-        for (size_t start = 0; start < n; start += FLOAT_BLOCK) {                                  \
+        for (size_t start = DONE; start < n; start += FLOAT_BLOCK) {                               \
             STORED rest[FLOAT_BLOCK];                                                              \
             T buffer[FLOAT_BLOCK];                                                                 \
             double block[FLOAT_BLOCK + LANES];                                                     \
@@ -151,9 +265,9 @@ static inline const float *from_float16(const uint16_t *items, float *block)
         memcpy(&found->sum, sum, sizeof *sum);                                                     \
     }
 
-FLOATS(float32, float, float, AS_THEY_ARE)
-FLOATS(float64, double, double, AS_THEY_ARE)
-FLOATS(float16, uint16_t, float, from_float16)
-FLOATS(bfloat16, uint16_t, float, from_bfloat16)
+FLOATS(float32, float, float, AS_THEY_ARE, BY_VECTORS(float32))
+FLOATS(float64, double, double, AS_THEY_ARE, 0)
+FLOATS(float16, uint16_t, float, from_float16, BY_VECTORS(float16))
+FLOATS(bfloat16, uint16_t, float, from_bfloat16, BY_VECTORS(bfloat16))
 
 #endif

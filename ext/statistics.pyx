@@ -15,6 +15,7 @@ cdef extern from "statistics.h" nogil:
         uint64_t high
         uint64_t nan
         uint64_t sum
+    int use_vectors(int)
     void statistics_int8_t(const void *, size_t, Statistics *)
     void statistics_int16_t(const void *, size_t, Statistics *)
     void statistics_int32_t(const void *, size_t, Statistics *)
@@ -55,6 +56,18 @@ _NAMES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("time", "float16", "bfloat16", "float32", "float64"),
 )
+
+
+def limit_vectors(int most):
+    """Use the general code (0) or AVX2 (1).
+
+    Returns the one that will be used, at most what the processor has. For tests; the default is
+    the highest.
+    """
+    return use_vectors(most)
+
+
+limit_vectors(1)
 
 
 def measure(const uint8_t[::1] items not None, str name):

@@ -316,7 +316,8 @@ def encode_measured(data: BytesLike, params: CodecParams) -> tuple[bytes, bytes]
         if view.shape is not None and view.ndim != 1:
             data = data.cast("B", view.shape)
         params = _rounded(params)
-    return encode(data, params), statistics.record(data)
+    record = statistics.record(data)  # first, as it also brings the items into the cache
+    return encode(data, params), record
 
 
 @lru_cache(maxsize=16)

@@ -1,6 +1,7 @@
 """Statistics of chunks: they are those of the items, however the file was written."""
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
+from bloscpack._ext import statistics as kernel
 from bloscpack.container.front import read_trailer
 from bloscpack.exceptions import FormatError
 from bloscpack.format.statistics import Statistics
@@ -127,7 +129,17 @@ def test_statistics_are_those_of_the_items(data: st.DataObject) -> None:
         check_extremes(a, array)
 
 
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 511, 512, 513, 4095, 4096, 4097, 10_000])
+@pytest.fixture(params=[0, 1], ids=["general", "vectors"])
+def vectors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Use the general code, or AVX2 if the processor has it."""
+    if kernel.limit_vectors(request.param) < request.param:
+        pytest.skip("the processor has no AVX2")
+    yield
+    kernel.limit_vectors(1)
+
+
+@pytest.mark.usefixtures("vectors")
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 511, 512, 513, 4096, 4097, 10_000, 40_000])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_the_kernel_is_the_plain_version(dtype: np.dtype[Any], count: int) -> None:
     items = items_of(dtype, (count + 1,), count, "C")[1:]
@@ -135,6 +147,13 @@ def test_the_kernel_is_the_plain_version(dtype: np.dtype[Any], count: int) -> No
     found, expected = statistics.record(items.tobytes()), record_of(items)
     assert statistics.first_difference(found, expected) is None
     assert found[16:24] == expected[16:24]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4"])
+def test_sums_of_the_largest_integers_do_not_wrap(dtype: str) -> None:
+    for item in (np.iinfo(dtype).min, np.iinfo(dtype).max):
+        items = np.full(40_000, item, dtype)
+        assert Statistics.of(items.dtype).record(items.tobytes()) == record_of(items)
 
 
 def test_extremes_of_integers_are_exact_and_their_sum_wraps() -> None:
