@@ -496,7 +496,7 @@ def stored_attrs(
 ) -> dict[str, Any]:
     """Return attrs of an array of `shape` as a file has them, with JSON values alone.
 
-    Long coordinates are stored by `store`.
+    Long coordinates are stored by `store`. UnsupportedError for bytes that are not text without it.
     """
     entries = attrs.get("coords")
     if not isinstance(entries, dict):
@@ -508,7 +508,10 @@ def stored_attrs(
         with suppress(BloscpackError):  # labels of another form are copied as they are
             coords = Labels.unpack(attrs, shape).coords
             changed |= {key: coords[key] for key in long}
-    packed = {key: _packed_coord(key, each, store) for key, each in changed.items()}
+    try:
+        packed = {key: _packed_coord(key, each, store) for key, each in changed.items()}
+    except TypeError as err:
+        raise UnsupportedError(err.args[0]) from err
     return {**attrs, "coords": entries | packed}
 
 
@@ -533,7 +536,8 @@ def _packed_coord(name: str, coord: Coord, store: Store | None) -> dict[str, Any
     even = data if isinstance(data, Even) else Even.of(np.asarray(data))
     if even is not None:
         entry = {"dims": list(dims), "dtype": even.dtype.str, "data": even.pack()}
-    elif store is None or 3 * data.size <= _MAX_ENTRY_NBYTES:  # each item takes 3 bytes at least
+    elif store is None or (3 * data.size <= _MAX_ENTRY_NBYTES and is_ascii(data)):
+        # Each item takes 3 bytes at least.
         entry = {"dims": list(dims), **_listed(f"coords[{name!r:.80}]", coord.values)}
     else:
         entry = {}
@@ -564,10 +568,20 @@ def _listed(what: str, values: AnyArray) -> dict[str, Any]:
     elif kind == "m":
         values = values.view("i8")
     elif kind == "S":
-        values = np.char.decode(values, "ascii", "replace")
+        if not is_ascii(values):
+            raise TypeError(
+                f"{what} has bytes that are not ASCII, which only an archive can hold: decode them "
+                "to text, or save a Dataset"
+            )
+        values = np.char.decode(values, "ascii")
     elif kind == "c":
         values = values.astype(str)
     return {**dtype, "data": as_json(what, values.tolist())}
+
+
+def is_ascii(values: Any) -> bool:
+    """Return whether text of numpy can be a list of JSON: all but bytes that are not ASCII."""
+    return bool(values.dtype.kind != "S" or np.asarray(values).tobytes().isascii())
 
 
 def as_json(what: str, value: Any) -> Any:

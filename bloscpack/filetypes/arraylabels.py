@@ -10,6 +10,7 @@ from ..array.axislabels import (
     NO_NAME,
     Coord,
     Labels,
+    is_ascii,
     is_same_coord,
     is_same_json,
     packed_attrs,
@@ -21,7 +22,7 @@ from ..parallel.imports import importing
 from ..types import AnyArray
 from .arraysource import ArraySource, Rows
 from .copyjob import CopyJob
-from .inventory import attribute
+from .inventory import attribute, quoted
 
 LABEL_KEYS = ("name", "dims", "coords")
 # Units of times by those of numpy.
@@ -57,7 +58,7 @@ def labelled(
     shape, attrs = source.rows.shape, dict(source.attrs)
     labels = labels_of(attrs, shape)
     if labels is not None:
-        name, coords = labels.name, coords or labels.coords
+        name, coords = labels.name, _held(labels, job, of) if coords is None else coords
         is_taken = name in labels.dims or name in coords
         found = {key: Coord(*each) for key, each in coords.items()}
         entries = {"name": NO_NAME if is_taken else name, "dims": [*labels.dims], "coords": found}
@@ -69,6 +70,17 @@ def labelled(
     rounded = [key for key in rounded if np.any(np.not_equal(attrs[key], exact[key]))]
     job.leave_out(*(f"digits of {attribute(key, of)}, beyond its items'" for key in rounded))
     return source._replace(attrs=attrs | exact)
+
+
+def _held(labels: Labels, job: CopyJob, of: str) -> dict[str, Coord]:
+    """Return the coordinates that another file can hold: all but bytes that are not text."""
+    found = {}
+    for key, coord in labels.coords.items():
+        if is_ascii(coord.data):
+            found[key] = coord
+        else:
+            job.leave_out(f"coordinates {quoted(key)} of {of}: bytes that are not ASCII")
+    return found
 
 
 def encoded(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
@@ -83,10 +95,10 @@ def encoded_times(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     """
     labels = labels_of(source.attrs, source.rows.shape)
     coords: dict[str, Coord] = {}
-    for key, coord in (labels.coords if labels else {}).items():
+    for key, coord in (_held(labels, job, of) if labels else {}).items():
         values, attrs = coord.values, coord.attrs
         if values.dtype.kind == "S":
-            values = np.char.decode(values, "ascii", "replace")
+            values = np.char.decode(values, "ascii")
         if values.dtype.kind in "mM":
             with importing:
                 import xarray as xr  # on use: only times need it

@@ -131,6 +131,26 @@ def test_a_saved_dataset_comes_back_identical(tmp_path: Path) -> None:
     round_trip(tmp_path / "a.blp", dataset)
 
 
+@pytest.mark.parametrize("count", [3, 3000])
+def test_coordinates_of_bytes_that_are_not_text(count: int, tmp_path: Path) -> None:
+    codes = np.array([b"\xff%d" % number for number in range(count)])
+    dataset = xr.Dataset({"v": ("x", np.arange(count))}, coords={"x": codes})
+    bp.save(tmp_path / "a.blp", dataset)
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.blp", to="archive", strict=True)
+    xr.testing.assert_identical(opened(tmp_path / "b.blp"), dataset)
+    for name in ("a.nc", "a.h5", "a.zarr"):
+        result = bp.convert(tmp_path / "b.blp", tmp_path / name)
+        assert result.left_out == ("coordinates 'x' of 'v': bytes that are not ASCII",)
+        bp.convert(tmp_path / name, tmp_path / "c.blp", to="archive", overwrite=True)
+        found = opened(tmp_path / "c.blp")
+        xr.testing.assert_identical(found, dataset.drop_vars("x"))
+    with pytest.raises(bp.exceptions.UnsupportedError, match="only an archive can hold"):
+        bp.convert(f"{tmp_path}/b.blp::/v", tmp_path / "d.blp")
+    assert not (tmp_path / "d.blp").exists()
+    with pytest.raises(TypeError, match="only an archive can hold"):
+        bp.save(tmp_path / "d.blp", dataset["v"])
+
+
 def test_a_file_of_version_3(tmp_path: Path) -> None:
     climate().to_netcdf(tmp_path / "a.nc", engine="scipy", encoding={"t2m": PACKED, "time": HOURS})
     with xr.open_dataset(tmp_path / "a.nc", engine="scipy") as expected:
