@@ -34,7 +34,7 @@ CHANGED = Policy(1 << 14, 4 << 20)
 # Objects behind URLs: a request takes about 20 ms.
 REMOTE = Policy(1 << 18, 8 << 20)
 # Largest number of requests at once, and of objects that are opened at once.
-MAX_REQUESTS = 16
+MAX_REQUESTS = 32
 
 # Runs for each thread, so that no thread waits long for the last one.
 _RUNS_PER_THREAD = 4

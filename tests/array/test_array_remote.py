@@ -149,9 +149,13 @@ class TestRequests:
         rows = np.random.default_rng(4).integers(0, NROWS, 1000)
         assert np.array_equal(array[rows], WHOLE[rows])
         expected = needed(made, rows)
-        assert asked(server) == expected
-        assert server.nbytes == sum(stop - start for start, stop in expected)
-        assert len(expected) == 3
+        # Cut so that what arrives first can be decoded while the rest is fetched.
+        found = asked(server)
+        for chunk in {int(row) // ROWS_PER_CHUNK for row in rows}:
+            (each,) = needed(made, [chunk * ROWS_PER_CHUNK])
+            assert any(start <= each[0] and each[1] <= stop for start, stop in found)
+        assert server.nbytes <= sum(stop - start for start, stop in expected)
+        assert (len(expected), len(found)) == (3, 5)
 
     def test_rows_far_apart(self, opened: tuple[bp.Array, Any], made: Made) -> None:
         array, server = opened
@@ -182,7 +186,7 @@ class TestRequests:
         assert found[1][0] == made.offsets[0]
         assert are_adjacent(found[1:])
         assert found[-1][1] == needed(made, [NROWS - 1])[0][1]
-        assert len(found) <= 2 + len(made.data) / REMOTE.max_nbytes * 1.1
+        assert len(found) <= 4 + len(made.data) / REMOTE.max_nbytes * 1.1
 
     def test_iteration_reads_ahead(self, opened: tuple[bp.Array, Any], made: Made) -> None:
         array, server = opened
@@ -402,7 +406,7 @@ class TestTrouble:
                     array[row]
                 assert url in str(caught.value)
             # Earlier chunks are not searched for another position of it.
-            assert len(http.log) < 10
+            assert len(http.log) < 12
             filled = array.read(np.s_[19_990:20_030], on_error="fill")
             assert not filled[10:30].any()
             assert np.array_equal(filled[:10], WHOLE[19_990:20_000])

@@ -4,6 +4,7 @@
 so that no extra request is needed for these.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
@@ -61,8 +62,8 @@ class Answer(NamedTuple):
 class RemoteObject(Protocol):
     """Object that is read in parts."""
 
-    max_requests: int
-    """Largest number of concurrent requests."""
+    gate: asyncio.Semaphore
+    """Passed by each request, so that few are made at once."""
 
     async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
         """Make one request for `nbytes`, at least 1, from `offset` on."""
@@ -72,9 +73,8 @@ class RemoteObject(Protocol):
 class S3Object:
     """Object in S3, read through the client of s3fs."""
 
-    max_requests = MAX_REQUESTS
-
     def __init__(self, filesystem: Any, path: str, name: str) -> None:
+        self.gate = asyncio.Semaphore(MAX_REQUESTS)
         self._filesystem = filesystem
         self._bucket, self._key, version = filesystem.split_path(path)
         self._version = {"VersionId": version} if version else {}
@@ -126,9 +126,8 @@ class S3Object:
 class HttpObject:
     """File on a web server, read through the session of fsspec."""
 
-    max_requests = MAX_REQUESTS
-
     def __init__(self, filesystem: Any, url: str, name: str) -> None:
+        self.gate = asyncio.Semaphore(MAX_REQUESTS)
         self._filesystem = filesystem
         self._url = url
         self._name = name
@@ -197,7 +196,7 @@ class OtherObject:
         # A chain is used synchronously, as some link of it may not be async.
         self._is_async = filesystem.async_impl and "::" not in name
         # Synchronous file systems may not be safe from several threads.
-        self.max_requests = MAX_REQUESTS if self._is_async else 1
+        self.gate = asyncio.Semaphore(MAX_REQUESTS if self._is_async else 1)
 
     async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
         """Fetch a part and the size and version of the object."""

@@ -3,19 +3,27 @@
 For files and memory nothing is prefetched, as a read costs no more than a copy.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from operator import attrgetter, itemgetter
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .. import disk
 from ..protocol import ByteSource, Extent, Prefetch
 from ..runs import REMOTE
 
-# Largest group of stored bytes; two groups are in memory at a time.
-MAX_GROUP_NBYTES = 32 << 20
-# Size of the first group if the caller may stop early.
+# Stored bytes that are in memory or on their way at a time. As connections share the bandwidth, all
+# of these arrive at about the same time; what is fetched next, while they are used.
+_MAX_NBYTES = 64 << 20
+# Largest group of stored bytes: one request if they are adjacent.
+MAX_GROUP_NBYTES = REMOTE.max_nbytes
+# Those that are under way when a further group is started.
+_AHEAD_NBYTES = _MAX_NBYTES - MAX_GROUP_NBYTES
+# Size of the first group of several, and by how much each one is larger than the one before.
 _FIRST_NBYTES = 1 << 20
+_STEP_NBYTES = 2 << 20
 
 Item = TypeVar("Item")
 Piece = TypeVar("Piece", bound=tuple[Any, ...])
@@ -42,11 +50,12 @@ def prefetched(
         Returns the offset and size of an item; None if they are not known, and the item is read
         without prefetching.
     ramps : bool, default False
-        Begin with small groups, for a caller that may stop early.
+        The caller may stop early: begin with a small group, and fetch little ahead.
 
     Notes
     -----
-    The next group is fetched in the background, so two groups are in memory.
+    The next groups are fetched in the background, so that up to 64 MiB are in memory; with `ramps`
+    not much more than the caller has taken.
     """
     if not source.has_latency:
         yield items
@@ -56,7 +65,8 @@ def prefetched(
         extent = extent_of(item)
         return None if extent is None else (source, *extent)
 
-    yield from _one_ahead(_groups(items, place_of, _FIRST_NBYTES if ramps else MAX_GROUP_NBYTES))
+    ahead = 2 * _FIRST_NBYTES if ramps else _AHEAD_NBYTES
+    yield from _ahead(_groups(items, place_of, ramps=ramps), ahead)
 
 
 def copy_to(source: ByteSource, stream: Any, name: str) -> None:
@@ -88,7 +98,7 @@ def prefetched_pieces(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
         yield pieces
         return
     ordered = sorted(pieces, key=lambda piece: (str(piece[0].name), piece[1]))
-    yield from _one_ahead(_groups(ordered, itemgetter(0, 1, 2), MAX_GROUP_NBYTES))
+    yield from _ahead(_groups(ordered, itemgetter(0, 1, 2), ramps=False), _AHEAD_NBYTES)
 
 
 @contextmanager
@@ -98,39 +108,57 @@ def at_hand(places: Iterable[Place]) -> Iterator[None]:
     For reads that depend on each other. Nothing is fetched if the total exceeds 64 MiB.
     """
     remote = [place for place in places if place[0].has_latency]
-    if not remote or sum(place[2] for place in remote) > 2 * MAX_GROUP_NBYTES:
+    if not remote or sum(place[2] for place in remote) > _MAX_NBYTES:
         yield
         return
     prefetches = _start(remote)
     try:
-        _arrived((), prefetches)
+        for prefetch in prefetches:
+            prefetch.wait()
         yield
     finally:
         _end(prefetches)
 
 
-def _one_ahead(
-    groups: Iterator[tuple[Sequence[Item], list[Prefetch]]],
-) -> Iterator[Sequence[Item]]:
-    """Yield the items of each group when it has arrived, while the next group is fetched."""
-    under_way: list[tuple[Sequence[Item], list[Prefetch]]] = []
+class _Group(NamedTuple, Generic[Item]):
+    """Items whose bytes are being fetched."""
+
+    items: Sequence[Item]
+    prefetches: list[Prefetch]
+    nbytes: int
+
+
+def _ahead(groups: Iterator[_Group[Item]], limit: int) -> Iterator[Sequence[Item]]:
+    """Yield the items of each group when it has arrived, while the next groups are fetched.
+
+    Groups are under way while they have at most `limit` bytes, and one more; `limit` grows by what
+    was taken.
+    """
+    under_way: deque[_Group[Item]] = deque()
+    nbytes = 0
+
+    def first() -> Iterator[Sequence[Item]]:
+        nonlocal nbytes, limit
+        group = under_way[0]
+        for prefetch in group.prefetches:
+            prefetch.wait()
+        yield group.items
+        _end(group.prefetches)
+        under_way.popleft()
+        nbytes -= group.nbytes
+        limit = min(limit + group.nbytes, _AHEAD_NBYTES)
+
     try:
         for group in groups:
             under_way.append(group)
-            if len(under_way) == 2:
-                yield _arrived(*under_way[0])
-                _end(under_way.pop(0)[1])
-        if under_way:
-            yield _arrived(*under_way[0])
+            nbytes += group.nbytes
+            while len(under_way) > 1 and nbytes > limit:
+                yield from first()
+        while under_way:
+            yield from first()
     finally:
-        for _, prefetches in under_way:
-            _end(prefetches)
-
-
-def _arrived(items: Sequence[Item], prefetches: list[Prefetch]) -> Sequence[Item]:
-    for prefetch in prefetches:
-        prefetch.wait()
-    return items
+        for group in under_way:
+            _end(group.prefetches)
 
 
 def _end(prefetches: list[Prefetch]) -> None:
@@ -139,24 +167,44 @@ def _end(prefetches: list[Prefetch]) -> None:
 
 
 def _groups(
-    items: Sequence[Item], place_of: Callable[[Item], Place | None], limit: int
-) -> Iterator[tuple[Sequence[Item], list[Prefetch]]]:
-    """Yield groups with their prefetches; `limit` bounds the first and doubles for each."""
+    items: Iterable[Item], place_of: Callable[[Item], Place | None], *, ramps: bool
+) -> Iterator[_Group[Item]]:
+    """Yield groups, whose bytes are requested at that moment.
+
+    Each of the first groups is larger than the one before: as connections share the bandwidth,
+    groups of one size would all arrive at the same time, and nothing be used before. Without
+    `ramps`, items that fit in one group form one.
+    """
+    placed: Iterator[tuple[Item, Place | None]] = ((item, place_of(item)) for item in items)
+    limit = _FIRST_NBYTES
+    if not ramps:
+        head, nbytes = [], 0
+        for each in placed:
+            head.append(each)
+            nbytes += _size(each[1])
+            if nbytes > MAX_GROUP_NBYTES:
+                break
+        else:
+            limit = MAX_GROUP_NBYTES
+        placed = chain(head, placed)
     group: list[Item] = []
     places: list[Place] = []
     nbytes = 0
-    for item in items:
-        place = place_of(item)
-        if group and nbytes + (place[2] if place else 0) > limit:
-            yield group, _start(places)
+    for item, place in placed:
+        if group and nbytes + _size(place) > limit:
+            yield _Group(group, _start(places), nbytes)
             group, places, nbytes = [], [], 0
-            limit = min(2 * limit, MAX_GROUP_NBYTES)
+            limit = min(limit + _STEP_NBYTES, MAX_GROUP_NBYTES)
         group.append(item)
         if place is not None:
             places.append(place)
-            nbytes += place[2]
+            nbytes += _size(place)
     if group:
-        yield group, _start(places)
+        yield _Group(group, _start(places), nbytes)
+
+
+def _size(place: Place | None) -> int:
+    return 0 if place is None else place[2]
 
 
 def _start(places: Iterable[Place]) -> list[Prefetch]:

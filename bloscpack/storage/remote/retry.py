@@ -18,7 +18,6 @@ from fsspec.asyn import get_loop
 
 from ...exceptions import RemoteError, UnsupportedError
 from ...parallel.threads import result_of
-from ..runs import MAX_REQUESTS
 from ..url import shown
 from .backends import Answer, RemoteObject, open_object
 from .client import call_in_thread, client, kind_of
@@ -51,7 +50,6 @@ async def get_all(
     remote: RemoteObject, extents: Sequence[tuple[int, int]], name: str, is_first: bool
 ) -> list[Answer]:
     """Return the answers for all `extents`, (offset, nbytes) each."""
-    gate = asyncio.Semaphore(min(remote.max_requests, MAX_REQUESTS))
 
     async def get(offset: int, nbytes: int) -> Answer:
         async def attempt() -> Answer:
@@ -61,7 +59,7 @@ async def get_all(
                 raise TransientError(f"received {len(answer.data)} of {expected} bytes")
             return answer
 
-        async with gate:
+        async with remote.gate:
             return await retry(attempt, f"bytes {offset} to {offset + nbytes}", name)
 
     tasks = [asyncio.ensure_future(get(*extent)) for extent in extents]
