@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -24,6 +24,9 @@ SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, "
     "SignedHeaders=host, Signature=0"
 }
+
+
+_PIECE_NBYTES = 1 << 18
 
 
 class Request(NamedTuple):
@@ -126,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(found.body)))
         self.end_headers()
         with suppress(ConnectionError):  # the client has gone
-            self.wfile.write(sent)
+            server.send(self.wfile, sent)
         if fault == "short":
             self.close_connection = True
 
@@ -151,6 +154,8 @@ class Server:
         Fault of all requests.
     delay : float
         Seconds that pass before an answer is made; the answers of several wait side by side.
+    rate : float, optional
+        Bytes that are sent in a second at most, over all connections together.
     """
 
     def __init__(self) -> None:
@@ -158,6 +163,9 @@ class Server:
         self.faults: deque[str] = deque()
         self.always = ""
         self.delay = 0.0
+        self.rate: float | None = None
+        self._line = threading.Lock()
+        self._free = 0.0  # when the bytes before have been sent
         # Connections with a request that was sent before the last `clear`, and not looked at.
         self._old: set[Any] = set()
         # Connections whose request has its log and is being read.
@@ -169,6 +177,19 @@ class Server:
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
         """Return the answer to a request."""
         raise NotImplementedError
+
+    def send(self, connection: Any, body: bytes) -> None:
+        """Send a body, no faster than at `rate`."""
+        if self.rate is None:
+            connection.write(body)
+            return
+        for start in range(0, len(body), _PIECE_NBYTES):
+            piece = body[start : start + _PIECE_NBYTES]
+            with self._line:
+                self._free = max(self._free, monotonic()) + len(piece) / self.rate
+                due = self._free
+            sleep(max(0.0, due - monotonic()))
+            connection.write(piece)
 
     @property
     def gets(self) -> list[Request]:

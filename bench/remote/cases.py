@@ -4,16 +4,14 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from peers.data import Spec
 from race.races import Benchmark, Case, Races, Setting, Task, file_system, size_of
 from race.timing import signal
 
 from remote import blocks
-from remote.contenders import OPEN, TABLE, WORK, Contender
-from remote.data import ABOUT, SETTINGS, make_frames, pick_rows
+from remote.contenders import BY_GRID, BY_ROWS, OPEN, SERIES, TABLE, TILE, WHOLE, WORK, Contender
+from remote.data import ABOUT, CODEC, LEVEL, SETTINGS, make_frames, pick_rows
 from remote.serving import S3, publish, serving
 
-CODEC, LEVEL = "zstd", 3
 COUNTS = "counts"
 _LIBRARIES = ("s3fs", "aiohttp", "moto", "dask", "distributed")
 
@@ -41,21 +39,29 @@ class Arrays(Races):
         self._wanted = self.memory_folder / "wanted.npy"
         np.save(self._wanted, self.array)
         self.sizes: dict[str, int] = {}
-        self._paths: dict[str, str] = {}
-        spec = Spec(CODEC, LEVEL, setting.chunk_rows, f"{setting.chunk_rows} rows")
-        for one in self.contenders:
-            path = one.write(self.memory_folder, self.array, spec, setting.nclip)
-            self.sizes[one.name] = size_of(path)
-            self._paths[one.name] = path.name
-            for server in self.servers.values():
-                publish(server, path)
+        for layout, chunks in (
+            (BY_ROWS, (setting.chunk_rows, *self.array.shape[1:])),
+            (BY_GRID, (*setting.grid_chunk, self.array.shape[-1])),
+        ):
+            for one in self.contenders:
+                if all(layout != _layout_of(work) for work in one.works):
+                    continue
+                path = self.memory_folder / f"{layout}{one.suffix}"
+                if not path.exists():
+                    one.write(path, self.array, chunks)
+                    for server in self.servers.values():
+                        publish(server, path)
+                if layout == BY_ROWS:
+                    self.sizes[one.name] = size_of(path)
 
     def about(self) -> dict[str, str]:
         setting = self.setting
         about = super().about([f"{name} {version(name)}" for name in _LIBRARIES])
         about["array"] = (
             f"uint8, {' x '.join(map(str, self.array.shape))}, {self.array.nbytes / 1e6:,.1f} MB "
-            f"in chunks of {setting.chunk_rows} rows, Blosc with {CODEC}, level {LEVEL}; {ABOUT}"
+            f"in chunks of {setting.chunk_rows} rows, for tiles and series in chunks of "
+            f"{' x '.join(map(str, setting.grid_chunk))} x {self.array.shape[-1]}; Blosc with "
+            f"{CODEC}, level {LEVEL}; {ABOUT}"
         )
         about["stored"] = ", ".join(
             f"{name} {nbytes / 1e6:,.1f} MB" for name, nbytes in self.sizes.items()
@@ -64,17 +70,20 @@ class Arrays(Races):
         about["rounds"] = f"{setting.nrounds}; {setting.ndask_rounds} under Dask"
         return about
 
-    def task(self, name: str, server: str, work: str, *, is_timed: bool = False) -> Task:
+    def task(self, one: Contender, server: str, work: str, *, is_timed: bool = False) -> Task:
         """Return a task of a contender.
 
         Its members are `work`; `wanted`, the path of the array as a ``.npy`` file; `url` and
         `options` of the contender's file; `row`; `rows`, in random order; `step`; `clip`, start
-        and stop; `niterated`, the number of rows to iterate over. Timed tasks have fewer `rows`,
-        and iterate only over rows near the beginning.
+        and stop; `niterated`, the number of rows to iterate over; `tile`, start and stop of three
+        axes; `point`, an item of the second and third. Timed tasks have fewer `rows`, and iterate
+        only over rows near the beginning.
         """
         setting = self.setting
-        url, options = self.servers[server].place(self._paths[name])
+        url, options = self.servers[server].place(f"{_layout_of(work)}{one.suffix}")
         middle = setting.nrows // 2
+        # The tile lies across the borders of chunks.
+        starts = (middle - setting.tile[0] // 2, setting.tile[1] // 2, setting.tile[2] // 2)
         return {
             "work": work,
             "wanted": str(self._wanted),
@@ -85,6 +94,10 @@ class Arrays(Races):
             "step": setting.step,
             "clip": (middle, middle + setting.nclip),
             "niterated": setting.nnear if is_timed else setting.nrows,
+            "tile": [
+                (start, start + length) for start, length in zip(starts, setting.tile, strict=True)
+            ],
+            "point": (setting.height // 3, setting.width // 3),
         }
 
     def count(self, contender: Contender, server: str, work: str) -> tuple[int, int]:
@@ -94,17 +107,23 @@ class Arrays(Races):
         """
         worker, log = self.worker(contender.name), self.servers[server].log
         log.clear()
-        worker.prepare(**self.task(contender.name, server, work))
+        worker.prepare(**self.task(contender, server, work))
         return len(log), sum(request.nbytes for request in log)
 
     def race(self, case: Case, server: str, work: str) -> None:
         """Race all contenders that do a kind of work, while the server is slow."""
         asked = self.servers[server]
         asked.delay = self.setting.delay
+        asked.rate = self.setting.rate if work == WHOLE else None
         try:
-            self.hold_work(case, work, lambda one: self.task(one.name, server, work, is_timed=True))
+            self.hold_work(case, work, lambda one: self.task(one, server, work, is_timed=True))
         finally:
-            asked.delay = 0.0
+            asked.delay, asked.rate = 0.0, None
+
+
+def _layout_of(work: str) -> str:
+    """Return which file of a contender a kind of work reads."""
+    return BY_GRID if work in (TILE, SERIES) else BY_ROWS
 
 
 def title_of(work: str, setting: Setting, *, is_timed: bool = False) -> str:
@@ -118,6 +137,9 @@ def title_of(work: str, setting: Setting, *, is_timed: bool = False) -> str:
         f"every {setting.step}th row",
         f"{setting.nclip} rows in turn",
         f"iteration over {niterated:,} rows",
+        f"tile of {' x '.join(map(str, setting.tile))}",
+        "series of a point",
+        "whole",
     )
     return dict(zip(WORK, titles, strict=True))[work]
 
@@ -135,6 +157,8 @@ def count_requests(races: Arrays) -> None:
             work: {"title": title_of(work, races.setting), "found": {}} for work in WORK
         }
         for one in races.contenders:
+            if server not in one.servers:
+                continue
             races.count(one, server, OPEN)  # makes its clients
             opened = races.count(one, server, OPEN)
             by_work[OPEN]["found"][one.name] = opened
@@ -151,7 +175,8 @@ def time_requests(races: Arrays) -> None:
     """Time each task on S3 that is slow to answer."""
     for work in WORK:
         title = title_of(work, races.setting, is_timed=True)
-        races.race(Case(f"time/{work}", title, 0), S3, work)
+        key, nbytes = ("whole", races.array.nbytes) if work == WHOLE else (f"time/{work}", 0)
+        races.race(Case(key, title, nbytes), S3, work)
 
 
 def race_dask(races: Arrays) -> None:

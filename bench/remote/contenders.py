@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers.data import Spec
 from race import races
 from race.races import Task, exhaust, require, require_equal
 from race.timing import Loop, loop_of, timed_loop
+
+from remote.serving import HTTP, S3
 
 OURS = "bloscpack"
 STORE = "bloscpack, frame store"
 ZARR = "zarr"
 SHARDED = "zarr, sharded"
+OBSTORE = "zarr, obstore"
+ZARRS = "zarrs"
+TENSORSTORE = "tensorstore"
+ICECHUNK = "Icechunk"
 HDF5 = "h5py"
 
 TABLE = {
@@ -25,20 +30,36 @@ TABLE = {
     STORE: "remote.formats:OurStore",
     ZARR: "remote.formats:Plain",
     SHARDED: "remote.formats:Sharded",
+    OBSTORE: "remote.formats:WithObstore",
+    ZARRS: "remote.formats:WithZarrs",
+    TENSORSTORE: "remote.formats:WithTensorStore",
+    ICECHUNK: "remote.formats:InIcechunk",
     HDF5: "remote.formats:Hdf5File",
 }
 
 OPEN, ROW, ROWS, STRIDED, CLIP, ITERATE = "open", "row", "rows", "strided", "clip", "iterate"
-WORK = (OPEN, ROW, ROWS, STRIDED, CLIP, ITERATE)
+TILE, SERIES, WHOLE = "tile", "series", "whole"
+WORK = (OPEN, ROW, ROWS, STRIDED, CLIP, ITERATE, TILE, SERIES, WHOLE)
+BY_ROWS, BY_GRID = "rows", "grid"  # how the array is cut into chunks
 
 
 class Contender(races.Contender):
-    """A library, and how it keeps an array behind a URL; by default it reads whole chunks."""
+    """A library, and how it keeps an array behind a URL; by default it reads whole chunks.
+
+    Attributes
+    ----------
+    suffix : str
+        End of the name of its file or folder; contenders with the same one share it.
+    servers : tuple of str
+        Those that it can read from.
+    """
 
     works: tuple[str, ...] = WORK
+    suffix = ""
+    servers: tuple[str, ...] = (S3, HTTP)
 
-    def write(self, folder: Path, array: np.ndarray, spec: Spec, nclip: int) -> Path:
-        """Write a new file or folder, and return its path."""
+    def write(self, path: Path, array: np.ndarray, chunks: tuple[int, ...]) -> None:
+        """Write a new file or folder."""
         raise NotImplementedError
 
     def open(self, url: str, options: dict[str, Any]) -> AbstractContextManager[Any]:
@@ -98,6 +119,9 @@ def _index(task: Task) -> Any:
         STRIDED: slice(None, None, task["step"]),
         CLIP: slice(*task["clip"]),
         ITERATE: slice(task["niterated"]),
+        TILE: tuple(slice(*bounds) for bounds in task["tile"]),
+        SERIES: (slice(None), *task["point"]),
+        WHOLE: slice(None),
     }[task["work"]]
 
 

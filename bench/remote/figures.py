@@ -1,8 +1,8 @@
 """Page docs/benchmarks-remote.md: its tables and targets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from operator import eq
+from operator import eq, le
 from typing import Any
 
 from race.page import (
@@ -22,9 +22,32 @@ from race.page import (
 from race.races import Case
 
 from remote.cases import COUNTS
-from remote.contenders import CLIP, OPEN, OURS, ROW, STORE, ZARR
+from remote.contenders import (
+    CLIP,
+    HDF5,
+    ICECHUNK,
+    OBSTORE,
+    OPEN,
+    OURS,
+    ROW,
+    SERIES,
+    SHARDED,
+    STORE,
+    TENSORSTORE,
+    TILE,
+    ZARR,
+    ZARRS,
+)
 from remote.serving import HTTP, S3
 
+_READERS = (
+    ZARR,
+    SHARDED,
+    OBSTORE,
+    ZARRS,
+    TENSORSTORE,
+    ICECHUNK,
+)  # that fetch what they are asked for
 # Our requests to open, and the additional ones of what is read next.
 _NREQUESTS = {OURS: {OPEN: 1, ROW: 1, CLIP: 1}, STORE: {OPEN: 2, CLIP: 1}}
 
@@ -59,9 +82,25 @@ def targets_of(run: Run) -> list[Target]:
             for work, count in wanted.items():
                 goal = f"{count} request{'s' * (count > 1)}" + " more" * (work != OPEN)
                 targets += _request(by_work[work], name, server, goal, count)
+    for case in cases_of(run, "time/"):
+        if case.key.removeprefix("time/") in (OPEN, ROW, CLIP, TILE, SERIES):
+            targets += _fastest(case, f"{case.title}, S3", _READERS, 1.0)
+    for case in cases_of(run, "whole"):
+        targets += _fastest(case, "whole, S3 of 1 Gbit/s", (*_READERS, HDF5), 0.95)
     for case in cases_of(run, "dask/"):
         targets += at_least(run, f"Dask, {case.title}", case.key, OURS, ZARR, 1.0)
     return targets
+
+
+def _fastest(case: Case, work: str, others: Iterable[str], times: float) -> list[Target]:
+    """Return the target to be `times` as fast as the fastest of the others."""
+    ours = case.median(OURS)
+    found = {one: seconds for one in others if (seconds := case.median(one)) is not None}
+    if ours is None or not found:
+        return []
+    best = min(found, key=lambda one: found[one])
+    goal = f">= {times:g} times the best"
+    return judge(f"bloscpack, {work}", goal, {best: found[best] / ours}, partial(le, times))
 
 
 def _request(
@@ -87,6 +126,7 @@ PAGES = (
         {
             **{server: _requests(server) for server in (S3, HTTP)},
             "time": raced("time/", with_ratio(_milliseconds, OURS, is_longer=True, digits=1)),
+            "whole": raced("whole", with_ratio(speed, OURS)),
             "dask": _dask,
         },
         targets_of,

@@ -9,6 +9,7 @@ from typing import Any
 from tests.servers import Answer, FileServer, MotoServer, running
 
 S3, HTTP = "S3", "HTTP"
+BUCKET = "box"
 
 
 class _CachedS3(MotoServer):
@@ -29,7 +30,7 @@ class _CachedS3(MotoServer):
 
     def place(self, name: str) -> tuple[str, dict[str, str]]:
         """Return URL and fsspec options of an object or a folder."""
-        return f"s3://box/{name}", self.options
+        return f"s3://{BUCKET}/{name}", self.options
 
 
 class _Files(FileServer):
