@@ -156,7 +156,7 @@ class Salvage:
         start = table_offset + self._front.header.table_size
         for position in (start, *self._table[:1]):
             found = self._chunk_at(position, any_size=True) if position >= table_offset else None
-            if found is None:
+            if found is None or (not found.nbytes and self.nchunks not in (1, UNKNOWN)):
                 continue
             # A table that ends here proves that the number of chunks in the header is wrong.
             if position != start and (
@@ -169,6 +169,8 @@ class Salvage:
         if self.chunk_size == UNKNOWN:
             try:
                 self.chunk_size = self._header_at(start).nbytes
+                if not self.chunk_size and self.nchunks not in (1, UNKNOWN):
+                    raise FormatError("a chunk of no bytes before others")
             except BloscpackError as err:
                 raise FormatError(
                     f"chunk 0 at offset {start}: {err.args[0]}; the chunk size is not known from "

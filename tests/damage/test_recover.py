@@ -198,6 +198,19 @@ def test_damaged_metadata_without_a_checksum_come_from_the_trailer() -> None:
     assert new == data
 
 
+def test_a_first_chunk_of_no_bytes_gives_no_size() -> None:
+    """Without a checksum, a damaged header may say that the chunk is empty, and be decoded."""
+    data = bytearray(make(checksum="None"))
+    start = take_apart(bytes(data)).starts[0]
+    data[start + 4 : start + 8] = bytes(4)
+    report, new = recovered(bytes(data))
+    assert bp.unpack_bytes_from_bytes(new)[0] == bytes(SIZE) + CONTENT[SIZE:]
+    assert [(one.first, one.last) for one in report.damage] == [(0, SIZE)]
+    data[8 : 8 + 4] = b"\xff" * 4  # the size of chunks is unknown
+    with pytest.raises(FormatError, match="a chunk of no bytes before others; the chunk size"):
+        recovered(bytes(data))
+
+
 def test_lost_metadata_leave_bytes() -> None:
     data = bytearray(bp.pack_ndarray_to_bytes(ARRAY))
     data[32 + 34] ^= 1
