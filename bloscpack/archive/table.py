@@ -7,14 +7,13 @@ import numpy as np
 
 from ..array.arraylike import is_of
 from ..array.attrs import plain
-from ..array.axislabels import COORDINATE, Coord, Labels, Store, is_decoded_by, pack_labels
+from ..array.axislabels import COORDINATE, KINDS, Coord, Labels, Store, is_decoded_by, pack_labels
 from ..exceptions import UnsupportedError
 from ..parallel.imports import importing
 from ..types import AnyArray
 
 # Axis of an index without a name, as xarray calls it.
 _NAMELESS = "index"
-_KINDS = "biufcmMSU"
 _MAX_LISTED = 5
 
 
@@ -142,7 +141,7 @@ def _refuse(name: str, why: str) -> Never:
 
 
 def _is_column(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind in _KINDS
+    return isinstance(dtype, np.dtype) and dtype.kind in KINDS
 
 
 def _listed(names: list[Any]) -> str:

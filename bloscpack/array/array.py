@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
+import numpy as np
+
 from ..container.front import Verify
 from ..container.identity import identity_of, place_of, refreshed, reopened, token_of
 from ..container.reader import Container
@@ -21,10 +23,10 @@ from ..storage.file import Place, open_source, refuse_folder
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
 from ..types import AnyArray, ArrayMode, OnLostChunk
-from .arraymetadata import StoredArray, describe_content
+from .arraymetadata import Description, StoredArray, describe_content, new_array, stored_view
 from .attrs import attrs_in, plain, read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
-from .rows import check_text, iter_changing, iter_rows, read_row
+from .rows import check_text, iter_changing, iter_rows
 from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 Out = TypeVar("Out")
 
+# Rows up to this size are allocated when only the file's header has been checked.
+_MAX_ROW_NBYTES = 1 << 20
 _MAX_DTYPE = 200  # characters of a dtype in `repr`
 
 
@@ -228,10 +232,10 @@ class Array(StoredArray):
         if not is_fortran:
             # Fast path: reading a row or an item skips the parsing that general selections need.
             if self._rows is None:
-                result = read_row(self.container, self._described, index)
+                result = _read_row(self.container, self._described, index)
             else:
                 with self._rows.reading():
-                    result = read_row(self.container, self._described, index)
+                    result = _read_row(self.container, self._described, index)
             if result is not None:
                 return result
         names = field_names(index, dtype)
@@ -753,6 +757,42 @@ class OuterIndexer:
         with array._reading():
             chosen = parse_selection(index, array.shape, outer=True)
             return gather(array.container, array._described, chosen, nthreads=array._nthreads)
+
+
+def _read_row(container: Container, described: Description, index: Any) -> Any:
+    """Return the row, plane or item of an array in C order that integers select.
+
+    None if the index is another one or out of bounds, and if the row has zero bytes, is larger
+    than 1 MiB, or crosses the end of a chunk or several chunks of a grid: `gather` reads it.
+    """
+    entries = index if type(index) is tuple else (index,)
+    dtype, shape, _ = described
+    if not entries or len(entries) > len(shape) or container.grid is not None:
+        return None
+    row = 0
+    for entry, length in zip(entries, shape, strict=False):
+        if type(entry) is not int and not isinstance(entry, np.integer):
+            return None
+        if not -length <= entry < length:
+            return None
+        row = row * length + int(entry) % length
+    shape = shape[len(entries) :]
+    nbytes = prod(shape) * dtype.itemsize
+    if not 0 < nbytes <= _MAX_ROW_NBYTES:
+        return None
+    start, chunk = row * nbytes, 0
+    last, step = container.nchunks - 1, container.chunk_size
+    if last > 0:
+        chunk = min(start // step, last) if step else last
+        start -= chunk * step
+        if chunk < last and start + nbytes > step:
+            return None
+    result = new_array(shape, dtype, is_fortran=False)
+    container.read_bytes_into(chunk, start, stored_view(result, False))
+    if shape:
+        return result
+    check_text(result)
+    return result[()]
 
 
 def _growth_advice(purpose: str) -> str:

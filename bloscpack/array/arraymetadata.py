@@ -16,7 +16,7 @@ import numpy as np
 from ..container.reader import Container
 from ..exceptions import FormatError, NotANumpyArray
 from ..format.header import FEATURE_ARRAY_CHUNKS, Header
-from ..format.metadata import decode_data, describes_array
+from ..format.metadata import MAX_NDIM, decode_data, describes_array
 from ..parallel.imports import importing
 from ..types import AnyArray
 from .dtype import Dtype, pack_dtype, unpack_dtype
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
 
-_MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 # Parsed metadata of at most this size are cached; structured dtypes may need more.
 _MAX_REMEMBERED_NBYTES = 1024
 
@@ -265,7 +264,7 @@ def unpack_array_metadata(metadata: Any) -> Description:
         )
     dtype = unpack_dtype(metadata.get("dtype"), metadata.get("logical_dtype"))
     shape = metadata.get("shape")
-    if not isinstance(shape, list) or len(shape) > _MAX_NDIM or not all(map(_is_length, shape)):
+    if not isinstance(shape, list) or len(shape) > MAX_NDIM or not all(map(_is_length, shape)):
         raise FormatError("metadata: shape is not a list of lengths", field="shape")
     order = metadata.get("order", "C")
     if order not in ("C", "F"):

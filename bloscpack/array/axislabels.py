@@ -57,7 +57,7 @@ _TIME_UNITS = {
 
 # Limit of coordinates in memory: one long text makes every element of its array as large.
 _MAX_COORD_NBYTES = 64 << 20
-_KINDS = "biufcmMSU"
+KINDS = "biufcmMSU"
 # Fewer values stay a list, which people read and change.
 _MIN_EVEN = 16
 _MAX_EVEN_NBYTES = 1 << 30
@@ -394,7 +394,7 @@ def _values(what: str, data: Any, dtype: Any) -> AnyArray:
         if len(values) * itemsize <= _MAX_COORD_NBYTES:
             with np.errstate(over="raise"):
                 found: AnyArray = np.array(values, wanted).reshape(objects.shape)
-            if found.dtype.kind in _KINDS and found.size == len(values):
+            if found.dtype.kind in KINDS and found.size == len(values):
                 if wanted is not None and _is_cut(values, longest, found):
                     raise _fault(what, f"of values that do not fit dtype {dtype!r:.80}")
                 return found

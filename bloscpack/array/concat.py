@@ -18,6 +18,7 @@ from ..container.front import Verify
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.folder.filelist import expanded
+from ..storage.pool import MAX_OPEN_FILES
 from ..storage.remote.source import may_wait, without_head
 from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray
@@ -29,8 +30,6 @@ from .rows import check_text
 from .selection import Picked, Selection, Sides, parse_selection
 
 Out = TypeVar("Out")
-
-MAX_OPEN_FILES = 64
 
 
 class ManyArrays(Described):

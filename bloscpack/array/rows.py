@@ -1,8 +1,8 @@
-"""Rows of an array: one of them, or all of them in a loop that decodes each chunk once.
+"""Iteration over the rows of an array, decoding each chunk once.
 
-Rows are contiguous in the file, so a loop reads it from beginning to end. A chunk that is only
-partly used by the current rows is kept for the next ones. Of a chunk grid, the rows that its chunks
-share are read at once.
+Rows are contiguous in the file, so it is read from beginning to end. A chunk that is only partly
+used by the current rows is kept for the next ones. Of a chunk grid, the rows that its chunks share
+are read at once.
 """
 
 from collections.abc import Iterator
@@ -22,44 +22,6 @@ from .gather import gather
 from .selection import parse_selection
 
 _MAX_CODE_POINT = 0x10FFFF
-# Rows up to this size are allocated when only the file's header has been checked.
-_MAX_ROW_NBYTES = 1 << 20
-
-
-def read_row(container: Container, described: Description, index: Any) -> Any:
-    """Return the row, plane or item of an array in C order that integers select.
-
-    None if the index is another one or out of bounds, and if the row has zero bytes, is larger
-    than 1 MiB, or crosses the end of a chunk or several chunks of a grid: `gather` reads it.
-    """
-    entries = index if type(index) is tuple else (index,)
-    dtype, shape, _ = described
-    if not entries or len(entries) > len(shape) or container.grid is not None:
-        return None
-    row = 0
-    for entry, length in zip(entries, shape, strict=False):
-        if type(entry) is not int and not isinstance(entry, np.integer):
-            return None
-        if not -length <= entry < length:
-            return None
-        row = row * length + int(entry) % length
-    shape = shape[len(entries) :]
-    nbytes = prod(shape) * dtype.itemsize
-    if not 0 < nbytes <= _MAX_ROW_NBYTES:
-        return None
-    start, chunk = row * nbytes, 0
-    last, step = container.nchunks - 1, container.chunk_size
-    if last > 0:
-        chunk = min(start // step, last) if step else last
-        start -= chunk * step
-        if chunk < last and start + nbytes > step:
-            return None
-    result = new_array(shape, dtype, is_fortran=False)
-    container.read_bytes_into(chunk, start, stored_view(result, False))
-    if shape:
-        return result
-    check_text(result)
-    return result[()]
 
 
 def iter_rows(container: Container, described: Description, nthreads: int | None) -> Iterator[Any]:

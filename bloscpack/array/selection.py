@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..format.metadata import MAX_NDIM
 from ..types import IntArray
 
 Box: TypeAlias = tuple[range, ...]
-
-MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 
 
 class Picked:

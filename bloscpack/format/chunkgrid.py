@@ -16,11 +16,10 @@ from typing import Any
 
 from ..exceptions import FormatError
 from .codec import MAX_CHUNK_NBYTES
-from .metadata import describes_array
+from .metadata import MAX_NDIM, describes_array
 
 METADATA_KEY = "chunks"
 
-MAX_NDIM = 64  # as numpy 2 has
 _MAX_NBYTES = 2**63 - 1
 
 

@@ -25,6 +25,7 @@ from ..exceptions import (
 from ..types import BytesLike
 from .checksum import CHECKSUMS, LAST_V3_ID, Checksum, checksum_by_name
 
+MAX_NDIM = 64  # of an array; numpy 2 has as many, numpy 1 has 32 and says so itself
 METADATA_HEADER_SIZE = 8 + 1 + 1 + 1 + 1 + 4 + 4 + 4 + 8
 MAX_METADATA_NBYTES = 2**32 - 1
 JSON_MAGIC = b"JSON"

@@ -54,7 +54,7 @@ Frame = np.ndarray[Any, np.dtype[Any]]
 # Read at each call, because programs set it to change the quality.
 _JPEG_WRITE_QUALITY = 90
 
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the default of GulpIO2
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the default of GulpIO2
 # Quality of frames in temporary files: without visible loss.
 _BURST_QUALITY = 100
 # Conversions of Pillow's modes; other modes are left unchanged.
@@ -128,13 +128,13 @@ def check_ffmpeg_exists() -> bool:
 
 
 @contextmanager
-def temp_dir_for_bursting(shm_dir_path: Path = _SHARED_MEMORY) -> Iterator[str]:
+def temp_dir_for_bursting(shm_dir_path: Path = SHARED_MEMORY) -> Iterator[str]:
     """Create a folder with a new name in `shm_dir_path`, and remove it at the end of the block.
 
     If the default folder does not exist, the system's folder for temporary files is used.
     """
     parent: Path | None = shm_dir_path
-    if shm_dir_path == _SHARED_MEMORY and not os.path.isdir(shm_dir_path):
+    if shm_dir_path == SHARED_MEMORY and not os.path.isdir(shm_dir_path):
         parent = None
     if parent is not None:
         os.makedirs(parent, exist_ok=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from ...filetypes.open import frames_of
 from ...filetypes.table import FileType
+from ...frames.store.format import CHECKSUM
 from ...frames.store.framestore import FrameStore
 from ...storage.file import Holes
 from ...storage.protocol import ByteSource
@@ -14,7 +15,6 @@ from ..console.table import attrs_text, exact_size_text
 from .clips import clip_nbytes, kept_as
 
 FORMAT_VERSION = 4
-CHECKSUM = "xxh3_64"
 _SHOWN_FORMATS = 10
 
 

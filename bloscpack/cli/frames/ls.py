@@ -6,6 +6,7 @@ from typing import Any
 from ...filetypes.open import frames_of
 from ...filetypes.table import FileType
 from ...frames.protocol import FrameSource
+from ...frames.store.format import CHECKSUM
 from ...frames.store.framestore import FrameStore
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
@@ -14,7 +15,7 @@ from ..console.options import add_json_option
 from ..console.output import encode_json, error, print_json, printable, result
 from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 from .clips import clip_nbytes, kept_as, open_clips
-from .info import CHECKSUM, FORMAT_VERSION, sizes_of
+from .info import FORMAT_VERSION, sizes_of
 
 _EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))
 

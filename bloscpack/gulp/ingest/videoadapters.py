@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...plugin import FormatError, NotFoundError, read_video
-from ..utils import get_single_video_path, resize_by_short_edge
+from ..utils import SHARED_MEMORY, get_single_video_path, resize_by_short_edge
 from .baseadapter import (
     Item,
     ListedAdapter,
@@ -26,7 +26,6 @@ from .listfiles import entries_of, objects_of, read_csv, read_gz_json, read_json
 
 Frame = np.ndarray[Any, np.dtype[Any]]
 
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the default of GulpIO2, not used
 _EXTENSIONS = (".mp4", ".webm")
 # (vid)_(start)_(end), in six digits of seconds each.
 _TRIMMED = re.compile(r"(.+)_\d{6}_\d{6}")
@@ -108,7 +107,7 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, NumberedAdapter):
         shuffle: bool = False,
         frame_size: int = -1,
         frame_rate: float = 8,
-        shm_dir_path: Path = _SHARED_MEMORY,
+        shm_dir_path: Path = SHARED_MEMORY,
         label_name: str = "template",
         remove_duplicate_ids: bool = False,
         *,
@@ -173,7 +172,7 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, NumberedAdapter):
         shuffle: bool = False,
         frame_size: int = -1,
         frame_rate: float = 12,
-        shm_dir_path: Path = _SHARED_MEMORY,
+        shm_dir_path: Path = SHARED_MEMORY,
         label_name: str = "label",
         remove_duplicate_ids: bool = False,
         *,
@@ -238,7 +237,7 @@ class VideoFolderAdapter(FolderAdapter, VideoAdapter):
         file_extensions: Sequence[str] = _EXTENSIONS,
         shuffle: bool = False,
         frame_size: int = -1,
-        shm_dir_path: Path = _SHARED_MEMORY,
+        shm_dir_path: Path = SHARED_MEMORY,
         *,
         keep_damaged: bool = False,
     ) -> None:
@@ -291,7 +290,7 @@ class ActivitynetAdapter(_StoredMetaAdapter):
         folder: Path,
         shuffle: bool = False,
         frame_size: int = -1,
-        shm_dir_path: Path = _SHARED_MEMORY,
+        shm_dir_path: Path = SHARED_MEMORY,
         phase: str = "training",
         *,
         keep_damaged: bool = False,
@@ -345,7 +344,7 @@ class KineticsAdapter(_StoredMetaAdapter):
         folder: Path,
         shuffle: bool = False,
         frame_size: int = -1,
-        shm_dir_path: Path = _SHARED_MEMORY,
+        shm_dir_path: Path = SHARED_MEMORY,
         *,
         keep_damaged: bool = False,
     ) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...plugin import IntArray, NotFoundError, explain_keywords
 from ..format.description import Description, StreamTags
-from ..format.format import StreamId
+from ..format.format import MAX_INSTANCE_ID, StreamId
 from ..sequence import RecordSequence, StreamName, TypeName, is_pattern, listed
 from .choice import (
     Decimation,
@@ -29,7 +29,6 @@ from .choice import (
 from .copying import CopyReport, opened
 from .transfer import OUTPUT_DEFAULTS, OutputOptions, Plan, Share, WriteOptions, write_plan
 
-_MAX_INSTANCE_ID = 0xFFFF
 # Tags that define records: the record format, and the layout of one block.
 _FORMAT_TAGS = "RF:", "DL:"
 
@@ -179,8 +178,8 @@ class _Joiner:
         if wanted not in self.stream_ids:
             return wanted
         taken = {instance for type_id, instance in self.stream_ids if type_id == wanted.type_id}
-        for instance in (max(taken) + 1, *range(1, _MAX_INSTANCE_ID)):
-            if instance not in taken and instance <= _MAX_INSTANCE_ID:
+        for instance in (max(taken) + 1, *range(1, MAX_INSTANCE_ID)):
+            if instance not in taken and instance <= MAX_INSTANCE_ID:
                 return StreamId(wanted.type_id, instance)
         raise ValueError(f"stream {wanted}: all instance ids of its type are taken")
 

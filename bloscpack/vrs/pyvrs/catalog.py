@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...plugin import AnyArray, IntArray
-from ..format.format import RecordType, StreamId
+from ..format.format import MAX_INSTANCE_ID, RecordType, StreamId
 from ..format.recordformat import ContentType, parse_record_format
 from ..read.record import Record
 from ..recording import Recording
@@ -22,7 +22,6 @@ from ..stream import Stream
 SESSION_TAGS = "capture_time_epoch", "session_id"
 """File tags that must agree in files that are read as one."""
 _FORMAT_TAG = "RF:"
-_MAX_INSTANCE_ID = 0xFFFF
 
 
 class Found(NamedTuple):
@@ -159,7 +158,7 @@ class Catalog:
 def _free_id(stream_id: StreamId, taken: dict[StreamId, Any]) -> StreamId:
     """Return `stream_id` if it is free, else the next free instance id of its type."""
     while stream_id in taken:
-        if stream_id.instance_id == _MAX_INSTANCE_ID:
+        if stream_id.instance_id == MAX_INSTANCE_ID:
             raise ValueError(f"stream {stream_id}: no free instance id is left for its type")
         stream_id = StreamId(stream_id.type_id, stream_id.instance_id + 1)
     return stream_id

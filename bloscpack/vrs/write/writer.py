@@ -38,6 +38,7 @@ from ..format.description import (
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     INDEX_TYPE_ID,
+    MAX_INSTANCE_ID,
     TIMESTAMP_MIN,
     UNDEFINED_TYPE_ID,
     Compression,
@@ -248,7 +249,7 @@ class Writer:
         if instance_id is None:
             taken = [s.stream_id[1] for s in self._streams.values() if s.stream_id[0] == type_id]
             instance_id = max(taken, default=0) + 1
-        if not 0 <= instance_id <= 0xFFFF:
+        if not 0 <= instance_id <= MAX_INSTANCE_ID:
             raise ValueError(f"instance id {instance_id}: expected 0 to 65535")
         stream_id = StreamId(type_id, instance_id)
         if str(stream_id) in self._streams:
