@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 import bloscpack as bp
 from bloscpack.array.chunkcodec.chunkencoder import ArrayItems
 from bloscpack.format.codec import CodecParams
+from bloscpack.frames.store import directory
 from bloscpack.frames.store.format import FrameFormat
 from bloscpack.frames.store.lossless import Filter, Scheme, encode_group
 from bloscpack.media import image
@@ -164,6 +166,12 @@ def changed_once(data: bytes) -> bytes:
         return path.read_bytes()
 
 
+def in_parts(make: Callable[[int], bytes], count: int) -> bytes:
+    """Return a store whose merged segments have parts of 4 clips."""
+    with patch.object(directory, "PART_CLIPS", 4):
+        return make(count)
+
+
 def damaged_segment() -> bytes:
     """Return a store whose merged segment has a damaged section of chunks."""
     data = many(12, 6)
@@ -250,6 +258,8 @@ def add_all(add: Callable[..., None]) -> None:
     add("frames_torn_append", lambda: many(4)[:-40])
     add("frames_changed", lambda: changed_once(many(12)))
     add("frames_changed_merged", with_changes, 4)
+    add("frames_parts", in_parts, many, 10)
+    add("frames_parts_changed", in_parts, with_changes, 6)
     add("frames_damaged_segment", damaged_segment)
     add("frames_damaged_frame", lambda: changed(forced({"a": (long, int(Filter.TIME))}), 400))
     add("frames_damaged_metadata", lambda: changed(many(2), 100))

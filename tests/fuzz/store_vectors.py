@@ -11,10 +11,12 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
-from bloscpack.frames.store import lossless
+from bloscpack.frames.store import directory, lossless
 from bloscpack.frames.store.format import (
     CLIP_SIZE,
     DIGEST_SIZE,
+    FLAG_DIRECTORY,
+    FLAG_PART,
     FORMAT_SIZE,
     SEGMENT_MAGIC,
     TAIL_SIZE,
@@ -67,6 +69,8 @@ class StoreVector:
             data[place : place + DIGEST_SIZE] = digest
         for tail in self.tails:
             start = tail.end - TAIL_SIZE
+            if tail.flags & FLAG_DIRECTORY:
+                self._seal_table(data, tail)
             for number, section in enumerate(tail.sections):
                 at = tail.section_offset(number)
                 digest = xxh3_64_digest(bytes(data[at : at + section.stored]))
@@ -74,6 +78,16 @@ class StoreVector:
                 data[place : place + DIGEST_SIZE] = digest
             end = tail.end - DIGEST_SIZE
             data[end : tail.end] = xxh3_64_digest(bytes(data[start:end]))
+
+    def _seal_table(self, data: bytearray, tail: Tail) -> None:
+        """Recompute the digests in the table of a directory, which has one page."""
+        parts = [each for each in self.tails if each.flags & FLAG_PART]
+        at = tail.section_offset(2) + 72 + 16 * len(parts)
+        for part in parts:
+            data[at : at + DIGEST_SIZE] = data[part.end - DIGEST_SIZE : part.end]
+            at += DIGEST_SIZE
+        page = bytes(data[tail.offset : tail.offset + tail.sections[0].stored])
+        data[at + 8 : at + 8 + DIGEST_SIZE] = xxh3_64_digest(page)
 
 
 def _fields(tails: list[Tail], chunks: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
@@ -87,11 +101,18 @@ def _fields(tails: list[Tail], chunks: list[tuple[int, int, int]]) -> list[tuple
         for section in range(3):
             numbers += [(start + 64 + 24 * section + at, 8) for at in (0, 8)]
             numbers.append((start + 136 + section, 1))
-        numbers += _clip_fields(tail)
+        numbers += _table_fields(tail) if tail.flags & FLAG_DIRECTORY else _clip_fields(tail)
         found += numbers * weight
     for offset, _, _ in chunks[:3] + chunks[-1:]:
         found += [(offset + at, 1) for at in range(4)] + [(offset + at, 4) for at in (4, 8, 12)]
     return found
+
+
+def _table_fields(tail: Tail) -> list[tuple[int, int]]:
+    """Return the positions of all numbers of the table, and of some of the page."""
+    table, pages = tail.section_offset(2), tail.section_offset(0)
+    found = [(table + at, 8) for at in range(0, tail.sections[2].stored, 8)]
+    return found + [(pages + at, 4) for at in range(0, tail.sections[0].stored, 20)]
 
 
 def _clip_fields(tail: Tail) -> list[tuple[int, int]]:
@@ -160,6 +181,8 @@ def store_vectors() -> list[StoreVector]:
         tenths = np.round(np.add.outer(ramp[:3, :1], ramp) * np.float32(0.1), 1)
         with patch.object(lossless, "_MIN_ARRAY_NBYTES", 0):
             arrays = made("arrays", (tenths.reshape(3, 9, 20), {"preset": "small"}))
+        with patch.object(directory, "PART_CLIPS", 4):
+            parts = made("parts", *[(np.full((1, 2), number, "i2"), {}) for number in range(14)])
         return [
             arrays,
             made("empty"),
@@ -187,4 +210,5 @@ def store_vectors() -> list[StoreVector]:
             made("open", *[(noise[k : k + 1], {}) for k in (0, 1, 2, 0)]),
             made("flushed", *[(ramp[None, k:], {}) for k in range(5)], flush=True),
             made("many", *[(np.full((1, 2), number, "i2"), {}) for number in range(30)]),
+            parts,
         ]

@@ -42,6 +42,7 @@ class Segment:
     ordinals: list[int]
     ranks: list[int]
     removed: list[int]
+    flags: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,14 @@ class Store:
         need(self.header.features == 1, "format", "not a frame store")
         need((self.header.options, self.header.checksum) == (2, 9), "format", "header")
         self.chain = find_index(file)
+        for number, segment in enumerate(self.chain):
+            if segment.flags & 4:
+                _check_directory(file, segment, self.chain[:number])
         removed = {ordinal for segment in self.chain for ordinal in segment.removed}
         found = [
             (rank, ordinal, clip)
             for segment in self.chain
+            if not segment.flags & 4
             for rank, ordinal, clip in zip(
                 segment.ranks, segment.ordinals, _clips_of(file, segment), strict=True
             )
@@ -258,7 +263,7 @@ def find_index(file: bytes) -> list[Segment]:
     """Return the valid chain of segments, in order."""
     end = len(file)
     chain = _chain(file, end)
-    while chain is None:
+    while chain is None or chain[-1].flags & 2:
         end = _end_before(file, end)
         need(end, "format", "no index is whole")
         chain = _chain(file, end)
@@ -293,11 +298,11 @@ def _segment(file: bytes, end: int) -> Segment | None:
         return None
     version, flags, nformats, *rest = struct.unpack_from("<HHI6Q", tail, 8)
     nclips, nchunks, first, start, nbytes, previous = rest
-    need(version == 1 and flags <= 1, "unsupported", f"a segment of version {version}")
-    extra = int.from_bytes(tail[139:144], "little") if flags else 0
+    need(version == 1 and flags <= 5, "unsupported", f"a segment of version {version}")
+    extra = int.from_bytes(tail[139:144], "little") if flags & 1 else 0
     total = first + nclips + extra
     places, at, fits = [], start, start + nbytes == end and previous <= start
-    fits = fits and (extra > 0) == (flags == 1)
+    fits = fits and (extra > 0 or flags != 1) and not (flags & 4 and nclips + extra)
     for number in range(3):
         stored, decoded, digest = struct.unpack_from("<QQ8s", tail, 64 + 24 * number)
         how = tail[136 + number]
@@ -313,14 +318,52 @@ def _segment(file: bytes, end: int) -> Segment | None:
         clips, _, _ = (_section(file, place) for place in places)
         ordinals = ranks = list(range(first, first + nclips))
         removed: list[int] = []
-        if flags:
+        if flags & 1 and not flags & 4:
             ordinals, ranks, removed, clips = _changes(clips, first, nclips, nformats, total)
         fields = nclips, nchunks, nformats, start, end, previous, clips, tuple(places)
-        segment = Segment(first, *fields, total, ordinals, ranks, removed)
-        _check_clips(segment)
+        segment = Segment(first, *fields, total, ordinals, ranks, removed, flags)
+        if not flags & 4:
+            _check_clips(segment)
     except RefusedError:
         return None
     return segment
+
+
+def _check_directory(file: bytes, directory: Segment, before: list[Segment]) -> None:
+    """Check that a directory lists exactly the parts before it, and the hashes of their ids."""
+    pages, table = (_section(file, directory.places[number]) for number in (0, 2))
+    nparts, nclips, nchunks, nmetas, nremoved, dead, *where = struct.unpack_from("<9Q", table)
+    parts = before[len(before) - nparts :]
+    need(all(each.flags & 2 for each in parts), "format", "parts of a directory")
+    need([part.end for part in parts[:-1]] == [part.start for part in parts[1:]], "format", "parts")
+    need((parts[-1].end, directory.previous) == (directory.start,) * 2, "format", "last part")
+    need(where == [parts[0].first, parts[0].start, parts[0].previous], "format", "first part")
+    sums = [sum(each.nclips for each in parts), sum(each.nchunks for each in parts)]
+    sums.append(sum(each.places[2][2] for each in parts))
+    need([nclips, nchunks, nmetas] == sums, "format", "sums of a directory")
+    hashes = []
+    for number, part in enumerate(parts):
+        hashes += [(hash_, number) for hash_ in _columns(part)[4].tolist()]
+    firsts, digests, at = [], [], 0
+    while at < len(pages):
+        count = min(1024, (len(pages) - at) // 12)
+        page = pages[at : at + 12 * count]
+        found = struct.unpack(f"<{count}Q{count}I", page)
+        start = at // 12
+        wanted = sorted(hashes)[start : start + count]
+        need(list(found[:count]) == [each for each, _ in wanted], "format", "hashes of a page")
+        pairs = sorted(zip(found[:count], found[count:], strict=True))
+        need(pairs == wanted, "format", "parts of a page")
+        firsts.append(found[0])
+        digests.append(xxh3_64_digest(page))
+        at += 12 * count
+    columns = [each.end for each in parts] + [each.total for each in parts]
+    packed = struct.pack(f"<{len(columns)}Q", *columns)
+    packed += b"".join(file[each.end - 8 : each.end] for each in parts)
+    packed += struct.pack(f"<{len(firsts)}Q", *firsts) + b"".join(digests)
+    packed += struct.pack(f"<{nremoved}Q", *parts[0].removed)
+    need(table[72:] == packed and len(hashes) == nclips, "format", "table of a directory")
+    need(dead == 0 or directory.flags & 1 > 0, "format", "dead bytes of a directory")
 
 
 def _changes(

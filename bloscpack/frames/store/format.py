@@ -14,7 +14,7 @@ the number of bytes, and reads nothing.
 docs/formats/frames.md describes every field.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from math import prod
@@ -101,7 +101,10 @@ class How(IntEnum):
 
 
 _FLAG_VARIES = 0x01  # of a format: the images of the clip differ in shape
-_FLAG_CHANGED = 0x01  # of a segment: its section of clips begins with `Changes`
+# Of a segment.
+FLAG_CHANGED = 0x01  # its section of clips begins with `Changes`
+FLAG_PART = 0x02  # a directory that follows lists it
+FLAG_DIRECTORY = 0x04  # it lists parts, see `directory`
 
 
 def group_of(frame_nbytes: int) -> int:
@@ -287,6 +290,7 @@ class Tail(NamedTuple):
     # Sections of clips, chunks and metas, which follow each other from `offset` on.
     sections: tuple[Section, ...]
     extra: int = 0  # number of ordinals beside those of its clips; 0 if nothing was removed
+    flags: int = 0  # FLAG_CHANGED, FLAG_PART, FLAG_DIRECTORY
 
     @property
     def end(self) -> int:
@@ -302,9 +306,14 @@ class Tail(NamedTuple):
         """Return the absolute position of a section."""
         return self.offset + sum(section.stored for section in self.sections[:number])
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether the section of clips begins with changes; of a directory, that of any part."""
+        return bool(self.extra or self.flags & FLAG_CHANGED)
+
     def pack(self) -> bytes:
         """Return the bytes."""
-        flags = _FLAG_CHANGED if self.extra else 0
+        flags = self.flags | (FLAG_CHANGED if self.extra else 0)
         parts = [_TAIL.pack(SEGMENT_MAGIC, _VERSION, flags, *self[:7])]
         parts += [_SECTION.pack(*section[:3]) for section in self.sections]
         how = (section.how for section in self.sections)
@@ -329,7 +338,7 @@ class Tail(NamedTuple):
         packed, digest = view[:-DIGEST_SIZE], bytes(view[-DIGEST_SIZE:])
         if magic != SEGMENT_MAGIC or xxh3_64_digest(packed) != digest:
             raise FormatError(f"index: no whole segment ends at byte {end}", offset=end)
-        if version != _VERSION or flags & ~_FLAG_CHANGED:
+        if version != _VERSION or flags > FLAG_CHANGED | FLAG_DIRECTORY:
             raise UnsupportedError(
                 f"index: version {version} with flags {flags:#x} is not supported here"
             )
@@ -338,9 +347,9 @@ class Tail(NamedTuple):
         for number in range(NSECTIONS):
             sizes = _SECTION.unpack_from(view, _TAIL.size + number * _SECTION.size)
             sections.append(Section(sizes[0], sizes[1], sizes[2], how[number]))
-        nextra = int.from_bytes(extra, "little") if flags else 0
-        self = cls._make((*fields, tuple(sections), nextra))
-        if flags and not self.extra:
+        nextra = int.from_bytes(extra, "little") if flags & FLAG_CHANGED else 0
+        self = cls._make((*fields, tuple(sections), nextra, flags))
+        if flags == FLAG_CHANGED and not self.extra:
             raise FormatError("index: a segment of changes has none", offset=end)
         self._check(end)
         return self
@@ -365,6 +374,8 @@ class Tail(NamedTuple):
                 fits = fits and section.decoded == section.stored
             else:
                 fits = fits and section.how == How.BLOSC and section.decoded <= self.offset
+        if self.flags & FLAG_DIRECTORY:
+            fits = fits and self.total == self.first_clip < 2**63 and not self.nclips
         if not fits:
             raise FormatError(f"index: the segment before byte {end} has wrong sizes", offset=end)
 
@@ -509,7 +520,7 @@ class Clips:
         """
         nclips, position = tail.nclips, 0
         changes = None
-        if tail.extra:
+        if tail.has_changes:
             changes, position = Changes.unpack(view, tail)
         columns = []
         for dtype in ("<u8", "<u4", "<u4", "<u8", "<u8", "<u4"):
@@ -537,15 +548,18 @@ class Clips:
         start = int(self.id_ends[number - 1]) if number else 0
         return bytes(self.ids[start : int(self.id_ends[number])])
 
-    def find(self, id_: bytes, hash_: int) -> Iterator[int]:
-        """Yield the clip with this id; also those that had it before they were removed."""
-        hashes = self.hashes
-        place = int(np.searchsorted(hashes, np.uint64(hash_)))
-        while place < len(hashes) and hashes[place] == hash_:
-            number = int(self.order[place])
-            if self.id_bytes(number) == id_:
-                yield number
-            place += 1
+    def with_hash(self, hash_: int) -> list[int]:
+        """Return the clips whose ids have this hash, also those that were removed."""
+        start, stop = (
+            int(np.searchsorted(self.hashes, np.uint64(hash_), side)) for side in ("left", "right")
+        )
+        return self.order[start:stop].tolist()  # type: ignore[no-any-return]
+
+    def hashes_in_order(self) -> IntArray:
+        """Return the hash of each id, in the order of the clips."""
+        hashes = np.empty(len(self.order), "<u8")
+        hashes[self.order] = self.hashes
+        return hashes
 
     def first_chunks(self) -> IntArray:
         """Return the ordinal of each clip's first chunk in the segment, then the total."""
@@ -598,12 +612,12 @@ class Chunks:
 class Metas:
     """Section of metadata: JSON texts."""
 
-    __slots__ = ("_ends", "_texts")
+    __slots__ = ("_texts", "ends")
 
     def __init__(self, view: BytesLike, nclips: int) -> None:
-        self._ends = np.frombuffer(view, "<u8", nclips)
+        self.ends = np.frombuffer(view, "<u8", nclips)
         self._texts = view[8 * nclips :]
-        if not ascends_to(self._ends, len(self._texts)):
+        if not ascends_to(self.ends, len(self._texts)):
             raise FormatError("index: the section of metadata has an invalid size")
 
     @staticmethod
@@ -614,8 +628,8 @@ class Metas:
 
     def text(self, number: int) -> bytes:
         """Return the metadata of a clip."""
-        start = int(self._ends[number - 1]) if number else 0
-        return bytes(self._texts[start : int(self._ends[number])])
+        start = int(self.ends[number - 1]) if number else 0
+        return bytes(self._texts[start : int(self.ends[number])])
 
 
 class Content(NamedTuple):
@@ -628,7 +642,14 @@ class Content(NamedTuple):
 
 
 def pack_segment(
-    content: Content, *, offset: int, first_clip: int, previous: int, compress: bool, total: int = 0
+    content: Content,
+    *,
+    offset: int,
+    first_clip: int,
+    previous: int,
+    compress: bool,
+    total: int = 0,
+    flags: int = 0,
 ) -> tuple[Tail, bytes]:
     """Return a segment for the offset `offset`, and its tail; other arguments as in `Tail`.
 
@@ -645,6 +666,7 @@ def pack_segment(
         stored.append(part)
         sections.append(Section(len(part), len(data), xxh3_64_digest(part), how))
     nclips = len(content.clips.nframes)
+    has_changes = content.clips.changes is not None
     tail = Tail(
         len(content.clips.rows),
         nclips,
@@ -654,7 +676,8 @@ def pack_segment(
         TAIL_SIZE + sum(map(len, stored)),
         previous,
         tuple(sections),
-        total - first_clip - nclips if content.clips.changes else 0,
+        total - first_clip - nclips if has_changes else 0,
+        flags | (FLAG_CHANGED if has_changes else 0),
     )
     return tail, b"".join((*stored, tail.pack()))
 

@@ -31,7 +31,9 @@ from .clipverifier import (
     split_overlapping,
     stored_chunks,
 )
+from .directory import Directory, pack_index
 from .format import (
+    FLAG_PART,
     RAW_ALIGNMENT,
     SEGMENT_MAGIC,
     TAIL_SIZE,
@@ -40,19 +42,19 @@ from .format import (
     Content,
     Metas,
     Tail,
-    pack_segment,
     raw_padding,
     store_header,
 )
 from .frameencoding import DEFAULT
+from .segment import Segment
 from .segments import (
     MAX_CHUNKS,
     MAX_CLIPS,
     MAX_METAS_NBYTES,
     Finder,
+    Group,
     Index,
-    Segment,
-    has_magic,
+    has_unknown,
 )
 from .storefront import Front, pack_front
 from .verify import standard_front, whole_segment
@@ -132,7 +134,8 @@ def compact_store(path: Path, *, progress: Progress | None = None) -> None:
     with replacing(disk.target_of(path)), closing(FileSource(path)) as source:
         index = Finder(source, source.size()).find()
         head, damage = _front_bytes(source)
-        if damage or has_magic(source, index.end, source.size()):
+        damage += map(damage_of, index.leave_out())
+        if damage or has_unknown(source, index.end, source.size(), index.total):
             raise FormatError("the store is damaged; recover writes a new one of its whole clips")
         clips = [FoundClip(index, place_of(index, ordinal)) for ordinal in index.ordinals]
         with open_sink(path) as sink:
@@ -174,6 +177,9 @@ class Salvage:
         self._covered: list[tuple[int, int]] = []
         self._removed: set[int] = set()
         self._total = 0
+        # Offset of the first part of the last directory, 0 if a part is missing; that of the last
+        # part seen; and that of the first clip in all of them.
+        self._first_part = self._last_part = self._first_place = 0
         self._vain = _MAX_VAIN * source.size() + _BLOCK_NBYTES
         self._lost: dict[int, Damage] = {}
         self.clips: list[FoundClip] = []
@@ -218,7 +224,12 @@ class Salvage:
                 self.notices.append(f"{size - tail.end} bytes after the last index were dropped")
             self.has_index = True
             self._total = max(self._total, tail.total)
-            end = self._take(segment)
+            if isinstance(segment, Directory):
+                self._removed.update(segment.removed)
+                self._first_part = segment.extent.start
+                self._last_part = self._first_place = end = tail.offset
+            else:
+                end = self._take(segment)
 
     def _take(self, segment: Segment) -> int:
         """Add the clips of a segment, and return the end of the data before them.
@@ -249,7 +260,18 @@ class Salvage:
             if is_apart and (segment.clips.changes is None or end - place.end < RAW_ALIGNMENT):
                 end = min(end, place.start)
         self._cover(segment.tail.first_clip, segment.tail.total)
-        return end
+        return self._before_part(segment.tail, end) if segment.tail.flags & FLAG_PART else end
+
+    def _before_part(self, tail: Tail, start: int) -> int:
+        """Return the end of what to search next: other parts are between a part and its clips.
+
+        `start` is the offset of its first clip. If a part is missing, other segments stand for it.
+        """
+        if tail.end != self._last_part:
+            self._first_part = 0
+        self._last_part = tail.offset
+        self._first_place = min(start, self._first_place)
+        return self._first_place if tail.offset == self._first_part else tail.offset
 
     def _is_covered(self, ordinal: int) -> bool:
         return any(start <= ordinal < stop for start, stop in self._covered)
@@ -264,7 +286,7 @@ class Salvage:
                 apart.append((low, high))
         self._covered = [*apart, (start, stop)]
 
-    def _segment_before(self, end: int) -> Segment | None:
+    def _segment_before(self, end: int) -> Group | None:
         """Return the last intact segment up to `end`; it nearly always ends there."""
         segment = self._segment_at(end)
         stop, step = end, _FIRST_BLOCK_NBYTES
@@ -282,7 +304,7 @@ class Salvage:
             stop, step = start, min(2 * step, _BLOCK_NBYTES)
         return segment
 
-    def _segment_at(self, end: int) -> Segment | None:
+    def _segment_at(self, end: int) -> Group | None:
         """Return the segment that ends at `end` if it is intact."""
         if end < TAIL_SIZE:
             return None
@@ -350,12 +372,11 @@ class _NewIndex:
             list(self._rows),
         )
         chunks = Chunks.pack(np.array(self._cbytes, "<u4"), self._filters)
-        tail, packed = pack_segment(
+        tail, packed = pack_index(
             Content(clips, chunks, Metas.pack(self._texts)),
             offset=offset,
             first_clip=self.first_clip,
             previous=self.previous,
-            compress=True,
         )
         self.first_clip, self.previous = tail.total, tail.end
         self._clear()

@@ -4,7 +4,8 @@ The last intact segment is valid, together with those it leads to. Bytes after i
 append. A damaged segment is replaced by the segments that were merged into it: they precede it and
 lead to the same number of clips.
 
-Opening a store reads only the clips section of each segment; the others are read on first use.
+Opening a store reads only the clips section of each segment, and of many clips only the table of
+their directory; the rest is read on first use.
 
 Each clip has an ordinal that never changes: how many clips were appended and removed before it. So
 a merged segment and those it stands for agree on the ordinals of their clips, and two chains with
@@ -16,30 +17,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...exceptions import CodecError, FileChangedError, FormatError
+from ...exceptions import CodecError, FileChangedError, FormatError, UnsupportedError
 from ...notice import notice
 from ...storage.file import Holes
 from ...storage.protocol import ByteSource
 from ...types import AnyArray, BytesLike, IntArray
+from .directory import Directory
 from .format import (
     DIGEST_SIZE,
+    FLAG_DIRECTORY,
+    FLAG_PART,
     RAW_ALIGNMENT,
     SEGMENT_MAGIC,
     TAIL_SIZE,
     Changes,
-    Chunks,
     Clips,
     Codec,
     Content,
-    FrameFormat,
     Metas,
     Tail,
     hash_of,
     pack_id,
     raw_padding,
     unpack_id,
-    unpack_section,
 )
+from .segment import ClipRow, Segment
 
 # Enough for the index of nearly every small store, in one read.
 TAIL_NBYTES = 1 << 16
@@ -52,16 +54,6 @@ MAX_METAS_NBYTES = 1 << 28
 # Limit on a search, in multiples of the file size: segments overlap, so bytes are read repeatedly.
 _MAX_SEARCH = 8
 _BLOCK_NBYTES = 1 << 20
-
-SECTION_NAMES = ("clips", "chunks", "metadata")
-
-
-class ClipRow(NamedTuple):
-    """Row of a clip in the index."""
-
-    offset: int  # absolute offset of its first chunk
-    nframes: int  # number of frames
-    format: FrameFormat
 
 
 class ClipChunks(NamedTuple):
@@ -76,129 +68,24 @@ class ClipChunks(NamedTuple):
     end: int
 
 
-class Segment:
-    """Segment of the index; its sections of chunks and metadata are read on first use.
-
-    `content` is that of a segment which is not in the file.
-    """
-
-    __slots__ = (
-        "_chunks", "_content", "_first_chunks", "_formats", "_metas", "_source", "clips", "tail"
-    )  # fmt: skip
-
-    def __init__(
-        self, source: ByteSource, tail: Tail, clips: Clips, content: Content | None = None
-    ) -> None:
-        self.tail = tail
-        self.clips = clips
-        self._source = source
-        self._content = content
-        self._first_chunks = clips.first_chunks()
-        if self._first_chunks[-1] != tail.nchunks:
-            raise FormatError(
-                f"index: the clips have {self._first_chunks[-1]} chunks, not {tail.nchunks}",
-                offset=tail.offset,
-            )
-        self._formats: dict[int, FrameFormat] = {}
-        self._chunks: Chunks | None = None
-        self._metas: Metas | None = None
-
-    @classmethod
-    def read(cls, source: ByteSource, tail: Tail) -> "Segment":
-        """Read the clips of a segment."""
-        return cls(source, tail, Clips.unpack(read_section(source, tail, 0), tail))
-
-    @property
-    def ordinals(self) -> IntArray:
-        """Ordinals of the clips, ascending."""
-        if (changes := self.clips.changes) is not None:
-            return changes.ordinals
-        return np.arange(self.tail.first_clip, self.tail.total)
-
-    @property
-    def places(self) -> IntArray:
-        """Ordinals whose places the clips have."""
-        return self.ordinals if self.clips.changes is None else self.clips.changes.places
-
-    @property
-    def removed(self) -> list[int]:
-        """Ordinals of clips that the segment removes, here or in earlier segments."""
-        return [] if self.clips.changes is None else self.clips.changes.removed.tolist()
-
-    def ordinal_of(self, number: int) -> int:
-        """Return the ordinal of a clip of the segment, without making all of them."""
-        changes = self.clips.changes
-        return self.tail.first_clip + number if changes is None else int(changes.ordinals[number])
-
-    def number_of(self, ordinal: int) -> int:
-        """Return the number of a clip in the segment, or -1 if it is not there."""
-        number = ordinal - self.tail.first_clip
-        if (changes := self.clips.changes) is not None:
-            number = int(np.searchsorted(changes.ordinals, ordinal))
-            is_there = number < self.tail.nclips and changes.ordinals[number] == ordinal
-            return number if is_there else -1
-        return number if number < self.tail.nclips else -1
-
-    def row(self, number: int) -> ClipRow:
-        """Return the row of a clip."""
-        clips = self.clips
-        which = int(clips.formats[number])
-        form = self._formats.get(which)
-        if form is None:
-            form = self._formats[which] = FrameFormat.unpack(clips.rows[which])
-        return ClipRow(int(clips.offsets[number]), int(clips.nframes[number]), form)
-
-    def chunks(self) -> Chunks:
-        """Return the section of chunks."""
-        if self._chunks is None:
-            self._chunks = Chunks(self._section(1))
-        return self._chunks
-
-    def metas(self) -> Metas:
-        """Return the section of metadata."""
-        if self._metas is None:
-            self._metas = Metas(self._section(2), self.tail.nclips)
-        return self._metas
-
-    def chunk_range(self, number: int) -> tuple[int, int]:
-        """Return the first and last (exclusive) chunk of a clip, as ordinals in the segment."""
-        return int(self._first_chunks[number]), int(self._first_chunks[number + 1])
-
-    def nchunks(self, live: AnyArray | slice) -> int:
-        """Return the number of chunks of some clips."""
-        return int(np.diff(self._first_chunks)[live].sum())
-
-    def content(self) -> Content:
-        """Return all sections, decoded."""
-        return self._content or Content(self.clips, self._section(1), self._section(2))
-
-    def _section(self, number: int) -> BytesLike:
-        if self._content is not None:
-            return self._content[number]  # type: ignore[return-value]  # not that of clips
-        return read_section(self._source, self.tail, number)
+Group = Segment | Directory
+"""Member of a chain: a segment of clips, or a directory with its parts."""
 
 
-def _ordinals_of(segments: Iterable[Segment], removed: Collection[int] = ()) -> dict[bytes, int]:
+def _is_few(group: Group) -> bool:
+    """Return whether the ids of a segment are found with a dict."""
+    return isinstance(group, Segment) and group.tail.nclips < _FEW_CLIPS
+
+
+def _ordinals_of(segments: Iterable[Group], removed: Collection[int] = ()) -> dict[bytes, int]:
     """Return the ordinals of the clips in small segments, by id."""
     return {
         segment.clips.id_bytes(number): ordinal
         for segment in segments
-        if segment.tail.nclips < _FEW_CLIPS
+        if isinstance(segment, Segment) and _is_few(segment)
         for number, ordinal in enumerate(segment.ordinals.tolist())
         if ordinal not in removed
     }
-
-
-def read_section(source: ByteSource, tail: Tail, number: int) -> BytesLike:
-    """Read a section, compare its digest and decode it."""
-    section = tail.sections[number]
-    offset = tail.section_offset(number)
-    try:
-        stored = source.read_at(offset, section.stored)
-        return unpack_section(stored, section, SECTION_NAMES[number])
-    except FormatError as err:
-        err.offset = offset
-        raise
 
 
 # Ordinals of an index before they are needed, and the number of clips that were gone then.
@@ -211,15 +98,16 @@ class Index:
     `size` is that of the file when it was opened.
     """
 
-    def __init__(self, finder: "Finder", segments: list[Segment]) -> None:
+    def __init__(self, finder: "Finder", segments: Sequence[Group]) -> None:
         self._finder = finder
         self.size = finder.size
+        self._leaves_out = False  # the clips of damaged parts, see `leave_out`
         # Chunks of raw clips whose digests were compared, by the ordinal of the clip. They are kept
         # here because a store keeps the index longer than its clips.
         self._verified: dict[int, bytearray] = {}
         self.set(tuple(segments))
 
-    def set(self, segments: tuple[Segment, ...], gone: Iterable[int] = ()) -> None:
+    def set(self, segments: tuple[Group, ...], gone: Iterable[int] = ()) -> None:
         """Set the segments; `gone` are ordinals of clips that are removed, but not in the file."""
         pending, removed = set(gone), {n for each in segments for n in each.removed}
         few = _ordinals_of(segments, removed)
@@ -239,9 +127,13 @@ class Index:
         ngone, (of, found) = len(self.gone), self._ordinals
         if of != ngone:
             found = range(self.total)
-            if ngone or any(each.clips.changes for each in self.segments):
-                numbers = np.concatenate([each.ordinals for each in self.segments])
-                places = np.concatenate([each.places for each in self.segments])
+            changed = [each for each in self.segments if each.tail.has_changes]
+            if ngone or changed or self._leaves_out:
+                listed: Sequence[Group] = self.segments
+                if self._leaves_out or any(isinstance(each, Directory) for each in changed):
+                    listed = self.parts()
+                numbers = np.concatenate([each.ordinals for each in listed])
+                places = np.concatenate([each.places for each in listed])
                 live = self._are_live(numbers)
                 found = numbers[live][np.argsort(places[live], kind="stable")].tolist()
             self._ordinals = ngone, found
@@ -266,18 +158,52 @@ class Index:
             return slice(None)
         return self._are_live(segment.ordinals)
 
+    def parts(self) -> list[Segment]:
+        """Return the segments of clips, those of directories included.
+
+        Raises
+        ------
+        FormatError
+            A part of a directory is damaged, nothing stands for it, and it is not left out.
+        """
+        found: list[Segment] = []
+        for group in self.segments:
+            try:
+                found += group.whole_parts([]) if self._leaves_out else group.parts()
+            except FormatError as err:
+                if self._replaces(group, err):
+                    return self.parts()
+                raise
+        return found
+
+    def leave_out(self) -> list[FormatError]:
+        """Leave out the clips of damaged parts from now on, unless other segments stand for them.
+
+        Return the errors of all that is damaged. Reads the whole index.
+        """
+        lost: list[FormatError] = []
+        for group in self.segments:
+            damage: list[FormatError] = []
+            list(group.whole_parts(damage))
+            if isinstance(group, Directory):
+                group.check_pages(damage)
+            if damage and self._replaces(group, damage[0]):
+                return self.leave_out()
+            lost += damage
+        self._leaves_out, self._ordinals = bool(lost), _UNKNOWN
+        return lost
+
     @property
     def nframes(self) -> int:
         """Number of frames in all clips."""
         return sum(
-            int(each.clips.nframes[self.live(each)].sum(dtype=np.int64)) for each in self.segments
+            int(each.clips.nframes[self.live(each)].sum(dtype=np.int64)) for each in self.parts()
         )
 
     @property
     def dead(self) -> int:
         """Bytes of the chunks of clips that were removed."""
-        changes = [each.clips.changes for each in self.segments]
-        return max((each.dead for each in changes if each is not None), default=0)
+        return max(each.dead for each in self.segments)
 
     @property
     def end(self) -> int:
@@ -285,7 +211,7 @@ class Index:
         return self.segments[-1].tail.end
 
     def update(
-        self, added: Sequence[Segment], replaced: int = 0, removes: Collection[int] = ()
+        self, added: Sequence[Group], replaced: int = 0, removes: Collection[int] = ()
     ) -> None:
         """Add segments at the end, replacing the last `replaced` ones, and remove clips."""
         segments = (*self.segments[: len(self.segments) - replaced], *added)
@@ -300,47 +226,71 @@ class Index:
     def find(self, id_: str) -> int:
         """Return the ordinal of a clip, or -1 if no clip has this id."""
         data = pack_id(id_)
-        ordinal = self.few.get(data, -1)
-        if ordinal >= 0 and not self.is_removed(ordinal):
-            return ordinal
-        hash_ = hash_of(data)
-        for segment in reversed(self.segments):
-            if segment.tail.nclips >= _FEW_CLIPS:
-                for number in segment.clips.find(data, hash_):
-                    ordinal = segment.ordinal_of(number)
-                    if not self.is_removed(ordinal):
-                        return ordinal
+        segments: tuple[Group, ...] = ()
+        while segments is not self.segments:  # once more if one was replaced
+            segments = self.segments
+            ordinal = self.few.get(data, -1)
+            if ordinal >= 0 and not self.is_removed(ordinal):
+                return ordinal
+            for segment, number in self._with_hash(hash_of(data)):
+                if segment.clips.id_bytes(number) == data:
+                    return segment.ordinal_of(number)
         return -1
+
+    def _with_hash(self, hash_: int) -> Iterator[tuple[Segment, int]]:
+        """Yield the segment and the number of each clip whose id has this hash, the last first.
+
+        Clips of small segments, which `few` has, are left out, and so are those removed. Ends early
+        if a segment is replaced, and with FormatError if the clip may be in a damaged part or page.
+        """
+        damage = None
+        for group in reversed(self.segments):
+            if _is_few(group):
+                continue
+            try:
+                for segment, number in group.with_hash(hash_):
+                    if not self.is_removed(segment.ordinal_of(number)):
+                        yield segment, number
+            except FormatError as err:
+                if self._replaces(group, err):
+                    return
+                damage = err
+        if damage is not None:
+            raise damage
 
     def hashes(self) -> IntArray:
         """Return the hash of each id, as uint64, unordered."""
         if not self.removed and not self.gone:
-            return np.concatenate([segment.clips.hashes for segment in self.segments])
+            return np.concatenate([group.hashes() for group in self.segments])
         parts = []
-        for segment in self.segments:
+        for segment in self.parts():
             live = self._are_live(segment.ordinals[segment.clips.order])
             parts.append(segment.clips.hashes[live])
         return np.concatenate(parts)
 
     def ids_with(self, hash_: int) -> list[str]:
         """Return the ids with this hash, nearly always one."""
-        found = []
-        for segment in self.segments:
-            clips = segment.clips
-            start, stop = (
-                int(np.searchsorted(clips.hashes, np.uint64(hash_), side))
-                for side in ("left", "right")
-            )
-            for number in clips.order[start:stop].tolist():
-                if not self.is_removed(segment.ordinal_of(number)):
-                    found.append(unpack_id(clips.id_bytes(number)))
-        return found
+        found: dict[bytes, None] = {}
+        segments: tuple[Group, ...] = ()
+        while segments is not self.segments:  # once more if one was replaced
+            segments = self.segments
+            for data, ordinal in self.few.items():
+                if hash_of(data) == hash_ and not self.is_removed(ordinal):
+                    found[data] = None
+            for segment, number in self._with_hash(hash_):
+                found[segment.clips.id_bytes(number)] = None
+        return [unpack_id(data) for data in found]
 
     def _locate(self, ordinal: int) -> tuple[Segment, int]:
         """Return the segment of a clip, and its number there."""
-        for segment in reversed(self.segments):
-            if segment.tail.first_clip <= ordinal:
-                number = segment.number_of(ordinal)
+        for group in reversed(self.segments):
+            if group.extent.first <= ordinal < group.extent.total:
+                try:
+                    segment, number = group.locate(ordinal)
+                except FormatError as err:
+                    if self._replaces(group, err):
+                        return self._locate(ordinal)
+                    raise
                 if number >= 0:
                     return segment, number
                 break
@@ -402,7 +352,8 @@ class Index:
                 chunks = segment.chunks()
                 break
             except (FormatError, CodecError) as err:
-                self._replace(segment, err)
+                if not self._replaces(self._group_of(ordinal), err):
+                    raise
         start, stop = segment.chunk_range(number)
         cbytes = chunks.cbytes(start, stop)
         ends = np.cumsum(cbytes)
@@ -437,28 +388,35 @@ class Index:
             try:
                 return segment.metas().text(number)
             except (FormatError, CodecError) as err:
-                self._replace(segment, err)
+                if not self._replaces(self._group_of(ordinal), err):
+                    raise
 
-    def content(self, segment: Segment) -> Content:
-        """Return all sections of a segment; replace the segment and raise if it is damaged."""
+    def content(self, group: Group) -> list[tuple[Segment, Content]]:
+        """Return the segments of a group with all sections; replace it and raise on damage."""
         try:
-            return segment.content()
+            return [(segment, segment.content()) for segment in group.parts()]
         except (FormatError, CodecError) as err:
-            self._replace(segment, err)
+            self._replaces(group, err)
             raise
 
-    def _replace(self, segment: Segment, err: FormatError | CodecError) -> None:
-        """Replace a damaged segment by the segments before it in the file.
+    def _group_of(self, ordinal: int) -> Group:
+        return next(
+            each for each in self.segments if each.extent.first <= ordinal < each.extent.total
+        )
 
-        Raise `err` without any.
+    def _replaces(self, group: Group, err: FormatError | CodecError) -> bool:
+        """Replace a damaged segment by those before it in the file; return whether there are any.
+
+        A directory is replaced with all of its parts.
         """
-        found = self._finder.stand_in(segment.tail)
+        found = self._finder.stand_in(group)
         if found is None:
-            raise err
+            return False
         notice("%s: %s; the segments before it are used", self._finder.name, err.args[0])
-        following = [each for each in self.segments if each.tail.first_clip >= segment.tail.total]
-        later = [each for each in following if each is not segment]
+        following = [each for each in self.segments if each.extent.first >= group.extent.total]
+        later = [each for each in following if each is not group]
         self.set((*found, *later), self.gone)
+        return True
 
 
 class Finder:
@@ -467,17 +425,32 @@ class Finder:
     def __init__(self, source: ByteSource, size: int) -> None:
         self._source = source
         self.size = size
-        self._start = max(0, size - TAIL_NBYTES)
-        self._window = memoryview(source.read_at(self._start, size - self._start))
+        # Bytes in memory, and their offsets: the end of the file, and those read last.
+        self._windows = [self._read_window(size)]
+        # Ends of damaged segments, and of those for which none before them stands.
         self._bad: set[int] = set()
+        self._alone: set[int] = set()
         self._left = _MAX_SEARCH * size + TAIL_NBYTES
         self.name = source.name or "memory"
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
         """Return bytes of the file, from memory if they are near the end."""
-        if offset >= self._start:
-            return self._window[offset - self._start : offset - self._start + nbytes]
+        for start, window in self._windows:
+            stop = start + len(window)
+            if start <= offset and (offset + nbytes <= stop or stop == self.size):
+                return window[offset - start : offset - start + nbytes]
         return self._source.read_at(offset, nbytes)
+
+    def _fetch_before(self, end: int) -> None:
+        """Fetch the tail of a segment together with what is read next, if requests are slow."""
+        is_here = any(start <= end - TAIL_SIZE for start, _ in self._windows)
+        if self._source.has_latency and not is_here:
+            self._windows = [self._windows[0], self._read_window(end)]
+
+    def _read_window(self, end: int) -> tuple[int, memoryview]:
+        """Return the bytes before an offset, and where they start."""
+        start = max(0, end - TAIL_NBYTES)
+        return start, memoryview(self._source.read_at(start, end - start))
 
     def find(self) -> Index:
         """Return the index of the last intact chain."""
@@ -500,6 +473,17 @@ class Finder:
         chain = self._chain(self._tail(end))
         return None if chain is None else Index(self, chain)
 
+    def stand_in(self, group: Group) -> list[Group] | None:
+        """Return a chain with the same number of clips before a damaged segment, or None."""
+        end = group.tail.end
+        self._bad.add(end)
+        if end in self._alone:
+            return None
+        found = self._chain_of(group.extent.start, group.extent.total)
+        if found is None:
+            self._alone.add(end)
+        return found
+
     def _log_ignored_bytes(self, end: int) -> None:
         notice(
             "%s: the last %d bytes are not a whole clip and are ignored "
@@ -508,55 +492,53 @@ class Finder:
             self.size - end,
         )
 
-    def stand_in(self, tail: Tail) -> list[Segment] | None:
-        """Return a chain with the same number of clips before a damaged segment, or None."""
-        self._bad.add(tail.end)
-        return self._chain_of(tail.offset, tail.total)
-
     def _tail(self, end: int) -> Tail | None:
-        """Return the tail of the segment that ends at `end`, or None if it is damaged."""
+        """Return the tail of the segment that ends at `end`; None if it is damaged, or a part."""
         if end < TAIL_SIZE or end in self._bad:
             return None
         view = self.read_at(end - TAIL_SIZE, TAIL_SIZE)
         if view[: len(SEGMENT_MAGIC)] != SEGMENT_MAGIC:
             return None
         try:
-            return Tail.unpack(view, end)
+            tail = Tail.unpack(view, end)
         except FormatError:
             return None
+        return None if tail.flags & FLAG_PART else tail
 
-    def _segment(self, tail: Tail) -> Segment | None:
-        """Return a segment, or None if its clips are damaged."""
+    def _segment(self, tail: Tail) -> Group | None:
+        """Return a segment, or None if its clips, or the table of a directory, are damaged."""
         if tail.end in self._bad:
             return None
-        self._spend(tail.sections[0].stored)
+        is_directory = bool(tail.flags & FLAG_DIRECTORY)
+        self._spend(tail.sections[2 if is_directory else 0].stored)
         try:
-            return Segment.read(_Near(self), tail)
+            return (Directory if is_directory else Segment).read(_Near(self), tail)
         except (FormatError, CodecError):
             self._bad.add(tail.end)
             return None
 
-    def _chain(self, last: Tail | None) -> list[Segment] | None:
+    def _chain(self, last: Tail | None) -> list[Group] | None:
         """Return the segments that end with `last`; None if one is damaged or missing."""
         segment = None if last is None else self._segment(last)
         if segment is None:
             return None
         chain = [segment]
         while chain:
-            tail = chain[-1].tail
-            if not tail.first_clip:
+            first, previous = chain[-1].extent.first, chain[-1].extent.previous
+            if not first:
                 return chain[::-1]
-            before = self._segment_of(self._tail(tail.previous), tail.first_clip)
-            before = before or self._segment_before(tail.previous, tail.first_clip)
+            self._fetch_before(previous)
+            before = self._segment_of(self._tail(previous), first)
+            before = before or self._segment_before(previous, first)
             if before is None:
                 # A chain through this segment is incomplete unless a replacement is found.
-                self._bad.add(tail.end)
+                self._bad.add(chain[-1].tail.end)
                 chain.pop()
             else:
                 chain.append(before)
         return None
 
-    def _chain_of(self, before: int, total: int) -> list[Segment] | None:
+    def _chain_of(self, before: int, total: int) -> list[Group] | None:
         """Return a chain of `total` ordinals that ends at `before` or earlier."""
         while (segment := self._segment_before(before, total)) is not None:
             chain = self._chain(segment.tail)
@@ -564,10 +546,10 @@ class Finder:
                 return chain
         return None
 
-    def _segment_of(self, tail: Tail | None, total: int) -> Segment | None:
+    def _segment_of(self, tail: Tail | None, total: int) -> Group | None:
         return self._segment(tail) if tail is not None and tail.total == total else None
 
-    def _segment_before(self, end: int, total: int) -> Segment | None:
+    def _segment_before(self, end: int, total: int) -> Group | None:
         """Return the last intact segment up to `end` whose chain has `total` ordinals.
 
         A segment whose chain has fewer ends the search: those before it have even fewer.
@@ -621,30 +603,39 @@ class _Near(ByteSource):
         return self._finder.read_at(offset, nbytes)
 
 
-def has_magic(source: ByteSource, start: int, end: int) -> bool:
+def has_unknown(source: ByteSource, start: int, end: int, total: int) -> bool:
     """Return whether a magic is between two offsets of a file, with enough bytes for its tail.
 
-    With fewer bytes, the segment was not written to its end.
+    With fewer bytes, the segment was not written to its end. Intact parts of a directory that was
+    not written do not count, if the chain before them has their ordinals, `total` in all.
     """
-    stop = end - TAIL_SIZE + len(SEGMENT_MAGIC)
-    holes = Holes(source)
-    rest = b""
-    position = start
-    while position < stop:
-        block = rest + source.read_at(position, min(_BLOCK_NBYTES, stop - position))
-        if SEGMENT_MAGIC in block:
+    for place in _magics_between(source, start, end - TAIL_SIZE + len(SEGMENT_MAGIC)):
+        try:
+            tail = Tail.unpack(source.read_at(place, TAIL_SIZE), place + TAIL_SIZE)
+        except (FormatError, UnsupportedError):
             return True
-        rest = block[1 - len(SEGMENT_MAGIC) :]
-        position += _BLOCK_NBYTES
-        data = holes.data_from(position)
-        if data > position:  # the magic starts with a byte that is not 0
-            position, rest = data, b""
+        if not tail.flags & FLAG_PART or tail.total > total:
+            return True
     return False
 
 
+def _magics_between(source: ByteSource, start: int, stop: int) -> Iterator[int]:
+    """Yield the offset of each magic between two offsets of a file."""
+    holes = Holes(source)
+    overlap = len(SEGMENT_MAGIC) - 1
+    position = start
+    while position < stop:
+        # A magic may cross the border of two blocks.
+        block = bytes(source.read_at(position, min(_BLOCK_NBYTES + overlap, stop - position)))
+        place = block.find(SEGMENT_MAGIC)
+        while place >= 0:
+            yield position + place
+            place = block.find(SEGMENT_MAGIC, place + 1)
+        position = holes.data_from(position + _BLOCK_NBYTES)  # a magic starts with a byte over 0
+
+
 def merged(
-    segments: Sequence[Segment],
-    contents: Iterable[Content],
+    contents: Collection[tuple[Segment, Content]],
     dropped: Collection[int] = (),
     removed: Collection[int] = (),
     dead: int = 0,
@@ -658,14 +649,13 @@ def merged(
     columns: list[list[IntArray]] = [[np.zeros(0, dtype)] for dtype in ("<u8", "<u4", "<u4", "<u8")]
     numbers, tables = [np.zeros((2, 0), np.int64)], [np.zeros((5, 0), "u1")]
     ids, texts = [], []
-    for segment, (clips, chunks, metas) in zip(segments, contents, strict=True):
+    for segment, (clips, chunks, metas) in contents:
         live = np.isin(segment.ordinals, [*dropped], invert=True)
         formats = clips.formats[live]
         places = np.zeros(len(clips.rows), "<u4")
         for which in np.unique(formats).tolist():
             places[which] = rows.setdefault(clips.rows[which], len(rows))
-        hashes = np.empty(len(clips.order), "<u8")
-        hashes[clips.order] = clips.hashes
+        hashes = clips.hashes_in_order()
         parts = (clips.offsets[live], clips.nframes[live], places[formats], hashes[live])
         for column, part in zip(columns, parts, strict=True):
             column.append(part)
@@ -678,8 +668,8 @@ def merged(
         tables.append(np.frombuffer(chunks, "u1").reshape(5, -1)[:, listed])
     offsets, nframes, formats, hashes = map(np.concatenate, columns)
     changes = None
-    has_fewer = len(ids) < sum(each.tail.nclips for each in segments)
-    if removed or has_fewer or any(each.clips.changes for each in segments):
+    has_fewer = len(ids) < sum(each.tail.nclips for each, _ in contents)
+    if removed or has_fewer or any(each.clips.changes for each, _ in contents):
         gone = np.array(sorted(removed), np.int64)
         ordinals, ranks = np.concatenate(numbers, axis=1)
         changes = Changes(ordinals, ranks, gone, dead)

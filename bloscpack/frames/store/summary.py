@@ -43,7 +43,7 @@ def summarize_video(index: Index) -> VideoSummary | None:
     codecs: set[str] = set()
     longest = nframes = count = 0
     cost = 0.0
-    for segment in index.segments:
+    for segment in index.parts():
         if not segment.tail.nclips:
             continue
         is_video = np.array([row[0] == Codec.VIDEO for row in segment.clips.rows], bool)
@@ -65,7 +65,7 @@ def summarize(index: Index) -> Summary:
     """Return a summary of all clips; formats that are not supported are left out."""
     counts: dict[bytes, tuple[int, int]] = {}
     nchunks = 0
-    for segment in index.segments:
+    for segment in index.parts():
         clips, live = segment.clips, index.live(segment)
         which = clips.formats[live]
         nchunks += segment.nchunks(live)

@@ -13,16 +13,20 @@ from ...format.header import MAX_HEADER_SIZE
 from ...storage.protocol import ByteSource
 from ...types import BytesLike, Progress
 from .clipverifier import ClipVerifier, Place, id_text, place_of, split_overlapping
+from .directory import Directory
 from .format import (
     DIGEST_SIZE,
+    FLAG_DIRECTORY,
     RAW_ALIGNMENT,
+    SEGMENT_MAGIC,
     TAIL_SIZE,
     Metas,
     Tail,
     raw_padding,
     store_header,
 )
-from .segments import Finder, Index, Segment, has_magic
+from .segment import Segment, read_section
+from .segments import Finder, Group, Index, has_unknown
 from .storefront import FRONT_NBYTES, Front
 from .summary import Summary, summarize
 
@@ -87,9 +91,10 @@ class _StoreVerification:
         except FormatError as err:
             self._index_damage.append(damage_of(err))
         else:
+            self._index_damage += [damage_of(err) for err in index.leave_out()]
             self._summary = summarize(index)
             frames = self._verify_clips(index, data_offset, nthreads, progress)
-            self._verify_rest(index.end, finder)
+            self._verify_rest(index, finder)
             if index.dead:
                 what = f"{index.dead} bytes of removed clips, which compact gives back"
                 self._notices.append(what)
@@ -162,7 +167,10 @@ class _StoreVerification:
         for ordinal in index.ordinals:
             if ordinal in verifier.bad:
                 continue
-            found = index.find(index.id(ordinal))
+            try:
+                found = index.find(index.id(ordinal))
+            except FormatError:  # in a damaged part of the index, which is in the report
+                continue
             if found != ordinal:
                 why = "has another hash" if found < 0 else f"is that of clip {found}, too"
                 verifier.add(index, ordinal, FormatError(f"index: its id {why}"))
@@ -170,7 +178,7 @@ class _StoreVerification:
     def _verify_segments(self, index: Index, data_offset: int | None, places: list[Place]) -> None:
         """Verify that the data between the chunks of clips are intact segments."""
         start, end = data_offset, index.end
-        first = min([index.segments[0].tail.offset, *(place.start for place in places)])
+        first = min([index.segments[0].extent.start, *(place.start for place in places)])
         if start is not None and start > first:
             what = "metadata: they end after the start of the first clip"
             self._front.append(Damage(what, None, MAX_HEADER_SIZE, first))
@@ -179,7 +187,7 @@ class _StoreVerification:
             if start is not None and place.start > start:
                 gaps.append((start, place.start))
             start = max(start or 0, place.end)
-        gaps.append((index.segments[0].tail.offset if start is None else start, end))
+        gaps.append((index.segments[0].extent.start if start is None else start, end))
         live = {(place.start, place.end) for place in places}
         for gap in reversed(gaps):  # a segment follows the clips that it describes
             self._verify_gap(index, *gap, live)
@@ -191,7 +199,7 @@ class _StoreVerification:
             if tail is not None and tail.offset >= start:
                 segment = whole_segment(self._source, tail)
                 before = None if segment is None else tail.offset
-                if segment is not None and index.dead:
+                if isinstance(segment, Segment) and index.dead:
                     self._note_removed(segment, live)
             else:
                 before = self._removed.get(end) or self._before_padding(start, end)
@@ -226,14 +234,15 @@ class _StoreVerification:
                 return tail_end
         return max((each for each in self._removed if position <= each < end), default=None)
 
-    def _verify_rest(self, end: int, finder: Finder) -> None:
+    def _verify_rest(self, index: Index, finder: Finder) -> None:
         """Distinguish damaged segments after the last intact one from an unfinished append."""
-        size = finder.size
+        size, end = finder.size, index.end
         if end == size:
             return
         # The end of a segment is written last.
         tail = bytes(finder.read_at(max(end, size - TAIL_SIZE), TAIL_SIZE))
-        if has_magic(self._source, end, size) or _resembles_tail(tail, size):
+        is_index = has_unknown(self._source, end, size, index.total)
+        if is_index or _resembles_tail(tail, size):
             what = "index: damaged; clips may be missing that recover finds"
             self._index_damage.append(Damage(what, None, end, size))
         else:
@@ -243,18 +252,26 @@ class _StoreVerification:
             )
 
 
-def whole_segment(source: ByteSource, tail: Tail) -> Segment | None:
+def whole_segment(source: ByteSource, tail: Tail) -> Group | None:
     """Return the segment of a tail, or None if any part of it is damaged."""
+    damage: list[FormatError] = []
+    group: Group
     try:
-        segment = Segment.read(source, tail)
-        Metas(segment.content().metas, tail.nclips)
+        if tail.flags & FLAG_DIRECTORY:
+            group = Directory.read(source, tail)
+            group.check_pages(damage)
+            read_section(source, tail, 0)
+        else:
+            group = Segment.read(source, tail)
+            Metas(group.content().metas, tail.nclips)
     except (FormatError, CodecError):
         return None
-    return segment
+    return None if damage else group
 
 
 def _resembles_tail(view: bytes, end: int) -> bool:
     """Return whether the bytes before `end` are a tail whose magic is damaged."""
     # The fields `offset` and `nbytes` of `Tail`, without its checks.
     offset, nbytes = (int.from_bytes(view[at : at + 8], "little") for at in (40, 48))
-    return len(view) == TAIL_SIZE and offset + nbytes == end
+    has_magic = view[: len(SEGMENT_MAGIC)] == SEGMENT_MAGIC
+    return len(view) == TAIL_SIZE and offset + nbytes == end and not has_magic

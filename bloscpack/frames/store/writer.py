@@ -30,8 +30,10 @@ from ...storage.file import FileSource
 from ...storage.journal import check_unlocked
 from ...storage.protocol import closed_on_error
 from ...storage.update import UpdateFile, forked_error
+from .directory import pack_index, written
 from .format import (
     DIGEST_SIZE,
+    FLAG_DIRECTORY,
     MAX_FRAMES,
     Changes,
     Chunks,
@@ -43,13 +45,14 @@ from .format import (
     raw_padding,
 )
 from .frameencoding import EncodedClip, Encoder, Options, pack_meta
+from .segment import Segment
 from .segments import (
     MAX_CHUNKS,
     MAX_CLIPS,
     MAX_METAS_NBYTES,
     Finder,
-    Segment,
-    has_magic,
+    Group,
+    has_unknown,
     merged,
 )
 from .storefront import Front, pack_front
@@ -76,7 +79,7 @@ class StoreWriter:
         self._is_dirty = False
         # Segments, and the end of the data, before the first change that is not in the file; None
         # without such a change.
-        self._before: tuple[tuple[Segment, ...], int] | None = None
+        self._before: tuple[tuple[Group, ...], int] | None = None
         # Ordinals of clips that were changed again before they were in the file, with the same
         # chunks; and the extents of the chunks of removed clips, those since `_before` apart.
         self._superseded: set[int] = set()
@@ -154,7 +157,7 @@ class StoreWriter:
         size = self._file.size()
         if self._end == size:
             return
-        if has_magic(self.source, self._end, size):
+        if has_unknown(self.source, self._end, size, self.index.total):
             notice("%s: %d damaged bytes at its end are kept", self.name, size - self._end)
             self._end = size
         else:
@@ -359,7 +362,7 @@ class StoreWriter:
         self,
         position: int,
         data: bytes,
-        made: Segment,
+        made: Group,
         replaced: int,
         removes: Collection[int] = (),
         *,
@@ -421,8 +424,8 @@ class StoreWriter:
         if not segments and not removed:
             return
         dead = index.dead + sum(stop - start for start, stop in self._leaving)
-        contents = [index.content(each) for each in segments]
-        content = merged(segments, contents, self._superseded, removed, dead)
+        contents = [each for group in segments for each in index.content(group)]
+        content = merged(contents, self._superseded, removed, dead)
         tail, packed = pack_segment(
             content,
             offset=self._end,
@@ -486,11 +489,11 @@ class StoreWriter:
             if len(segments) < 2:
                 self._single = 0
                 return False
-            first = segments[0].tail
-            removed = {n for each in segments for n in each.removed if n < first.first_clip}
+            first = segments[0].extent
+            removed = {n for each in segments for n in each.removed if n < first.first}
             try:
-                contents = [self.index.content(each) for each in segments]
-                content = merged(segments, contents, self.index.removed, removed, self.index.dead)
+                contents = [each for group in segments for each in self.index.content(group)]
+                content = merged(contents, self.index.removed, removed, self.index.dead)
             except (FormatError, CodecError):
                 # If a segment is damaged, replaced or not, the chain stays unchanged.
                 if segments == self._mergeable():
@@ -498,32 +501,34 @@ class StoreWriter:
                     return False
                 continue
             break
-        tail, packed = pack_segment(
+        tail, packed = pack_index(
             content,
             offset=self._end,
-            first_clip=first.first_clip,
+            first_clip=first.first,
             previous=first.previous,
-            compress=True,
             total=self.index.total,
         )
-        made = Segment(self.source, tail, content.clips)
+        if tail.flags & FLAG_DIRECTORY:
+            # A part that is lost with the power needs the segments that stand for it.
+            self._file.sync()
+        made = written(self.source, tail, packed, content.clips)
         self._add_segment(self._end, packed, made, len(segments))
         self._single = 0
         return True
 
-    def _mergeable(self) -> list[Segment]:
+    def _mergeable(self) -> list[Group]:
         """Return the segments to merge: the last ones, up to one that is far larger."""
-        taken: list[Segment] = []
+        taken: list[Group] = []
         nclips = nchunks = nbytes = 0
         for segment in reversed(self.index.segments):
-            tail = segment.tail
-            own = tail.nclips + len(segment.removed)
+            extent = segment.extent
+            own = extent.nclips + len(segment.removed)
             nclips += own
-            nchunks += tail.nchunks
-            nbytes += tail.sections[2].decoded
+            nchunks += extent.nchunks
+            nbytes += extent.metas_nbytes
             if taken and (
                 own > 2 * (nclips - own)
-                or not tail.total
+                or not extent.total
                 or nclips > MAX_CLIPS
                 or nchunks > MAX_CHUNKS
                 or nbytes > MAX_METAS_NBYTES

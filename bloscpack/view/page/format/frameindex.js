@@ -10,6 +10,7 @@ import { xxh3Digest } from "./xxh3.js";
 const MAGIC = [...new TextEncoder().encode("BLPKFRMS")], TAIL = 152;
 const BLOCK = 2 ** 20, WINDOW = 65536, MAX_SECTION = 2 ** 28;
 const MAX_CHUNK = 2 ** 31 - 17, MAX_GROUP_NBYTES = 2 ** 20;
+const CHANGED = 1, PART = 2, DIRECTORY = 4; // flags of a segment
 const CODECS = { 1: "lossless", 2: "image", 3: "raw", 4: "video" }, VIDEO = 4;
 const ITEMSIZES = { b: [1], i: [1, 2, 4, 8], u: [1, 2, 4, 8], f: [2, 4, 8, 12, 16], c: [8, 16, 24, 32], m: [8], M: [8] };
 
@@ -20,7 +21,7 @@ const ascends = (list) => list.every((each, i) => !i || each >= list[i - 1]);
 // search read more than a few times its size.
 class Index {
   constructor(source) {
-    Object.assign(this, { source, window: null, segments: new Map(), chains: new Map() });
+    Object.assign(this, { source, window: null, parts: null, segments: new Map(), chains: new Map() });
     this.budget = Math.min(8 * source.size + BLOCK, source.url ? 2 ** 28 : Infinity);
     this.attempts = source.url ? 1024 : 65536;
   }
@@ -32,7 +33,7 @@ class Index {
 
   async find() {
     let end = this.source.size, chain = await this.chain(end);
-    while (!chain) {
+    while (!chain || chain.segment.flags & PART) {
       end = await this.endBefore(end);
       need(end, "format", "no segment of the index is intact");
       chain = await this.chain(end);
@@ -90,7 +91,7 @@ class Index {
 
   async segment(end) {
     if (!this.segments.has(end)) {
-      need(this.attempts-- > 0, "unsupported", "the index has too many segments");
+      need(this.isHeld(end) || this.attempts-- > 0, "unsupported", "the index has too many segments");
       this.segments.set(end, await this.readSegment(end));
     }
     return this.segments.get(end);
@@ -98,17 +99,19 @@ class Index {
 
   async readSegment(end) {
     if (end < TAIL) return null;
-    const { source } = this, from = Math.max(0, end - WINDOW);
+    const from = Math.max(0, end - WINDOW, this.isHeld(end) ? this.parts.at : 0);
     this.spend(TAIL);
-    let block = await source.read(from, end - from), at = from;
+    let block = await this.read(from, end), at = from;
     const tail = block.subarray(-TAIL), view = viewOf(tail);
     if (!MAGIC.every((byte, k) => tail[k] === byte)) return null;
     if (!isEqual(xxh3Digest(tail.subarray(0, 144)), tail.subarray(144))) return null;
-    const isChanged = view.getUint16(10, true) === 1, extra = isChanged ? view.getUint32(139, true) + tail[143] * 2 ** 32 : 0;
-    need(view.getUint16(8, true) === 1 && view.getUint16(10, true) <= 1, "unsupported", "a segment of a later version");
+    const flags = view.getUint16(10, true), isDirectory = flags >= DIRECTORY, isChanged = !isDirectory && (flags & CHANGED) > 0;
+    const extra = flags & CHANGED ? view.getUint32(139, true) + tail[143] * 2 ** 32 : 0;
+    need(view.getUint16(8, true) === 1 && flags <= (CHANGED | DIRECTORY), "unsupported", "a segment of a later version");
     const nformats = view.getUint32(12, true);
     const [nclips, nchunks, first, start, nbytes, previous] = [16, 24, 32, 40, 48, 56].map((field) => u64(view, field));
-    if (start + nbytes !== end || previous > start || first > 2 ** 52 || isChanged !== extra > 0) return null;
+    if (start + nbytes !== end || previous > start || first > 2 ** 52 || (flags === CHANGED && !extra)) return null;
+    if (isDirectory && (nclips || nchunks || extra)) return null;
     const places = [];
     let place = start;
     for (let k = 0; k < 3; k++) {
@@ -124,7 +127,7 @@ class Index {
     this.spend(nbytes);
     if (start < at) {
       at = start;
-      block = await source.read(at, end - at);
+      block = await this.read(at, end);
     }
     try {
       const sections = [];
@@ -132,12 +135,34 @@ class Index {
         need(each.decoded <= MAX_SECTION, "unsupported", "a section of the index is too large for this reader");
         sections.push(await section(block.subarray(each.at - at, each.at - at + each.stored), each));
       }
-      const segment = { first, nclips, nchunks, nformats, start, end, previous, isChanged, total: first + nclips + extra };
+      const segment = { first, nclips, nchunks, nformats, start, end, previous, flags, isChanged, total: first + nclips + extra };
+      if (isDirectory) {
+        await this.fetchParts(sections[2], start);
+        sections[0] = sections[2] = new Uint8Array(); // which parts there are follows from the chain
+      }
       return Object.assign(segment, { sections, columns: columnsOf(segment, sections[0]) });
     } catch (error) {
       if (error instanceof ReadError && error.kind !== "unsupported") return null;
       throw error;
     }
+  }
+
+  // Fetches all parts of a directory at once.
+  async fetchParts(table, end) {
+    need(table.length >= 72, "format", "the table of a directory is cut");
+    const at = u64(viewOf(table), 56);
+    need(at < end, "format", "the parts of a directory end before they start");
+    this.spend(end - at);
+    this.parts = { at, end, bytes: await this.source.read(at, end - at) };
+  }
+
+  isHeld(end) {
+    return this.parts !== null && this.parts.at + TAIL <= end && end <= this.parts.end;
+  }
+
+  async read(from, end) {
+    if (!this.isHeld(end) || from < this.parts.at) return this.source.read(from, end - from);
+    return this.parts.bytes.subarray(from - this.parts.at, end - this.parts.at);
   }
 }
 
