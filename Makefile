@@ -101,7 +101,7 @@ bench-vrs: $(VRS)/.ready
 bench-benzina: $(BENZINA)/.ready
 	$(call race,benzina)
 
-# zarr and h5py at arrays behind URLs, and zarr through Dask.
+# zarr, zarrs, tensorstore, Icechunk and h5py at arrays behind URLs, and zarr through Dask.
 bench-remote: $(REMOTE)/.ready
 	$(call race,remote)
 

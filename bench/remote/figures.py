@@ -84,7 +84,7 @@ def targets_of(run: Run) -> list[Target]:
                 targets += _request(by_work[work], name, server, goal, count)
     for case in cases_of(run, "time/"):
         if case.key.removeprefix("time/") in (OPEN, ROW, CLIP, TILE, SERIES):
-            targets += _fastest(case, f"{case.title}, S3", _READERS, 1.0)
+            targets += _fastest(case, f"{case.title}, time, S3", _READERS, 1.0)
     for case in cases_of(run, "whole"):
         targets += _fastest(case, "whole, S3 of 1 Gbit/s", (*_READERS, HDF5), 0.95)
     for case in cases_of(run, "dask/"):
@@ -119,9 +119,9 @@ PAGES = (
         (
             f"{OURS}, open, S3",
             f"{OURS}, one row, S3",
-            f"{STORE}, open, S3",
+            f"{OURS}, one row, time, S3",
+            f"{OURS}, whole, S3 of 1 Gbit/s",
             "Dask, write, zstd, threads",
-            "Dask, read, zstd, threads",
         ),
         {
             **{server: _requests(server) for server in (S3, HTTP)},
