@@ -6,6 +6,7 @@ reading the chunks one after the other.
 
 import operator
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -125,10 +126,15 @@ def matching_chunks(records: AnyArray, conditions: dict[str, Any]) -> IntArray:
         sign, value = condition
         if sign not in _COMPARISONS:
             raise ValueError(f"{name}: {sign!r} is not one of {', '.join(_COMPARISONS)}")
-        values = records[name]
-        scalar = {"M": np.datetime64, "m": np.timedelta64}.get(values.dtype.kind, np.asarray)(value)
-        if np.ndim(scalar) or np.asarray(scalar).dtype.kind not in "biufmM":
+        # NumPy cannot compare bool with integers of more than 63 bits.
+        values = records[name].view("u1") if records.dtype[name] == bool else records[name]
+        scalar = np.array(None)
+        with suppress(OverflowError):  # of integers that no time has
+            convert = {"M": np.datetime64, "m": np.timedelta64}.get(values.dtype.kind, np.asarray)
+            scalar = np.asarray(convert(value))
+        kind = scalar.dtype.kind
+        if scalar.ndim or kind not in "biufmM":
             raise TypeError(f"{name} cannot be compared with {value!r:.80}")
         # The number itself, as numpy then compares it with items of any type by its value.
-        found &= _COMPARISONS[sign](values, value if scalar.dtype.kind in "biuf" else scalar)
+        found &= _COMPARISONS[sign](values, value if kind in "biuf" else scalar[()])
     return np.flatnonzero(found)
