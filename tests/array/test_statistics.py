@@ -427,11 +427,12 @@ class TestChunksWhere:
         with bp.open(saved(times - times[0], chunks=10)) as a:
             assert list(a.chunks_where(max=(">", np.timedelta64(55 * 24, "h")))) == [5]
 
-    @pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**64, -(2**70), np.uint64(2**64 - 1)])
+    @pytest.mark.parametrize("value", [2**63, 2**64 - 1, np.uint64(2**64 - 1)])
     def test_numbers_beyond_the_type(self, value: Any) -> None:
         flags = np.array([0, 0, 1, 1, 0, 1], bool)
         with bp.open(saved(flags, chunks=2)) as a:
-            assert list(a.chunks_where(max=("<", value))) == ([0, 1, 2] if value > 0 else [])
+            assert list(a.chunks_where(max=("<", value))) == [0, 1, 2]
+            assert a.chunks_where(min=(">=", value)) == {}
             assert list(a.chunks_where(min=("==", 1), max=(">", 0.5))) == [1]
         lags = np.arange(6).astype("m8[s]")
         with (
