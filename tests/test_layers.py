@@ -38,7 +38,7 @@ PUBLIC_NAMES = {"__init__", "frames.__init__"}
 # needs a row.
 LIBRARIES = {
     "": {"numpy", "xxhash"},
-    **{name: {"importlib"} for name in ("__init__", "array.dtype", "cli.commands", "plugin")},
+    **{name: {"importlib"} for name in ("__init__", "array.dtype", "cli.commands")},
     "archive.table": {"pandas"},
     "array.daskparts": {"dask"},
     "benzina.load": {"torch"},

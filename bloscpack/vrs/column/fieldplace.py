@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ...plugin import NotFoundError, UnsupportedError
-from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
+from ..layout.datalayout import DataLayout, offsets_of
 from ..layout.pieces import Piece, PieceKind
 from ..read.decoding import StreamDecoder
 from ..read.recordset import RecordSet, least_nbytes, tagged_versions
@@ -23,13 +23,7 @@ class FieldPlace(NamedTuple):
     @property
     def offset(self) -> int:
         """Position in the block of the value, or of its index entry if the size varies."""
-        at = 0
-        for key, piece in self.layout.fixed:
-            if key == self.key:
-                return at
-            at += piece.nbytes
-        number = [key for key, _ in self.layout.variable].index(self.key)
-        return self.layout.fixed_nbytes + INDEX_ENTRY_SIZE * number
+        return offsets_of(self.layout)[self.key]
 
     @property
     def text(self) -> str:

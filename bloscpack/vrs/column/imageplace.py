@@ -17,7 +17,7 @@ from ..block.pixels import ImageFormat
 from ..format.format import RecordType
 from ..format.recordformat import ContentBlock, ContentType
 from ..layout.conventions import RAW_IMAGE_LABELS
-from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
+from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout, offsets_of
 from ..read.decoding import StreamDecoder
 from ..read.extents import read_rows
 from ..read.record import Block, Record
@@ -222,9 +222,8 @@ class ImagePlaces:
 def _image_bytes(layout: DataLayout) -> IntArray:
     """Return the positions in a block of all bytes of the values that describe an image."""
     found: list[int] = []
-    at = 0
-    for _, piece in layout.fixed:
+    offsets = offsets_of(layout)
+    for key, piece in layout.fixed:
         if piece.label in RAW_IMAGE_LABELS and piece.nbytes <= _MAX_SPAN_NBYTES:
-            found.extend(range(at, at + piece.nbytes))
-        at += piece.nbytes
+            found.extend(range(offsets[key], offsets[key] + piece.nbytes))
     return np.array(found, np.int64)

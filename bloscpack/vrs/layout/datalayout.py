@@ -176,20 +176,19 @@ class DataLayout:
     @cached_property
     def fixed_dtype(self) -> np.dtype[Any]:
         """Packed structured dtype of the fixed part, with a field for every key of `fixed`."""
-        formats, offsets, offset = [], [], 0
+        formats = []
         for _, piece in self.fixed:
             element = piece.element
             if element is not None:
                 is_array = piece.kind is PieceKind.ARRAY
                 dtype = element.dtype
                 formats.append(np.dtype((dtype, (piece.count,))) if is_array else dtype)
-            offsets.append(offset)
-            offset += piece.nbytes
+        offsets = offsets_of(self)
         return np.dtype(
             {
                 "names": list(self._names),
                 "formats": formats,
-                "offsets": offsets,
+                "offsets": [offsets[name] for name in self._names],
                 "itemsize": self.fixed_nbytes,
             }
         )
@@ -411,6 +410,19 @@ class DataLayout:
             index.append(_ENTRY.pack(at, len(part)))
             at += len(part)
         return b"".join((*fixed, *index, *parts))
+
+
+def offsets_of(layout: DataLayout) -> dict[str, int]:
+    """Return where in a block each fixed piece is, and the index entry of each other one, by key."""
+    found: dict[str, int] = {}
+    at = 0
+    for key, piece in layout.fixed:
+        found[key] = at
+        at += piece.nbytes
+    for key, _ in layout.variable:
+        found[key] = at
+        at += INDEX_ENTRY_SIZE
+    return found
 
 
 def _pack_fixed(piece: Piece, shape: tuple[int, ...], value: Any) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...plugin import AnyArray, BytesLike, FrameStore, disk
 from ..block.pixels import ImageSpec, image_view
-from ..layout.datalayout import DataLayout
+from ..layout.datalayout import DataLayout, offsets_of
 from ..layout.pieces import Piece, PieceKind
 
 BLOCK_NBYTES = 1 << 16
@@ -109,7 +109,7 @@ class FixedColumns(Columns):
     def append_to(self, store: FrameStore, prefix: str, nrows: int) -> list[Plan]:
         """Append a clip of shape (N, ...) for each field."""
         rows = self.spool.array(np.uint8, (nrows, self._layout.fixed_nbytes))
-        plans, at = [], 0
+        plans, offsets = [], offsets_of(self._layout)
         for key, piece in self._layout.fixed:
             if not piece.nbytes:
                 continue
@@ -120,7 +120,7 @@ class FixedColumns(Columns):
                 {
                     "names": ["it"],
                     "formats": [(dtype, shape)],
-                    "offsets": [at],
+                    "offsets": [offsets[key]],
                     "itemsize": self._layout.fixed_nbytes,
                 }
             )
@@ -130,7 +130,6 @@ class FixedColumns(Columns):
             id_ = free_id(store, f"{prefix}/{key[:MAX_LABEL_LENGTH]}")
             store.append(id_, values, {"field": key})
             plans.append({"kind": "fixed", "id": id_})
-            at += piece.nbytes
         return plans
 
 
