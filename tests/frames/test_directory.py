@@ -25,8 +25,9 @@ from bloscpack.frames.store.recoverstore import compact_store
 from bloscpack.storage.update import UpdateFile
 
 from ..conftest import Warned
+from ..counting import CountingBytes
 from ..reference import frame_reader
-from .stores import CountingSource, changed, check, clip, fill, made, name, tails
+from .stores import changed, check, clip, fill, made, name, tails
 
 FIELDS, PART_SIZE, PAGE_SIZE, ENTRY = 72, 24, 16, 12
 
@@ -52,8 +53,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> dict[int, bytes]:
     return found
 
 
-def opened(data: bytes) -> tuple[bp.frames.FrameStore, CountingSource]:
-    source = CountingSource(data)
+def opened(data: bytes) -> tuple[bp.frames.FrameStore, CountingBytes]:
+    source = CountingBytes(data)
     return bp.frames.FrameStore._over(source, nthreads=1), source
 
 
@@ -162,7 +163,7 @@ class TestReads:
         """With latency, a directory is one request, and so are a page and a part."""
         monkeypatch.setattr(segments, "TAIL_NBYTES", 2048)
         data = made(tmp_path / "a.blp", 60, 24, 9)
-        source = CountingSource(data)
+        source = CountingBytes(data)
         source.has_latency = True
         store = bp.frames.FrameStore._over(source, nthreads=1)
         groups = store._index.segments
