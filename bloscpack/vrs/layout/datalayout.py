@@ -413,7 +413,7 @@ class DataLayout:
 
 
 def offsets_of(layout: DataLayout) -> dict[str, int]:
-    """Return where in a block each fixed piece is, and the index entry of each other one, by key."""
+    """Return the places in a block of fixed pieces and of the index entries of others, by key."""
     found: dict[str, int] = {}
     at = 0
     for key, piece in layout.fixed:
