@@ -127,7 +127,7 @@ def matching_chunks(records: AnyArray, conditions: dict[str, Any]) -> IntArray:
         if sign not in _COMPARISONS:
             raise ValueError(f"{name}: {sign!r} is not one of {', '.join(_COMPARISONS)}")
         # NumPy cannot compare bool with integers of more than 63 bits.
-        values = records[name].view("u1") if records.dtype[name] == bool else records[name]
+        values = records[name].view("u1") if records.dtype[name].kind == "b" else records[name]
         scalar = np.array(None)
         with suppress(OverflowError):  # of integers that no time has
             convert = {"M": np.datetime64, "m": np.timedelta64}.get(values.dtype.kind, np.asarray)
