@@ -28,10 +28,14 @@ typedef struct {
     uint64_t sum;
 } Statistics;
 
-/* Small integers are summed in lanes of twice their size, which hold the sum of ROWS items. */
+/* Items are rarely in the cache, and processors do not fetch the next page by themselves. */
+#define FETCH_AHEAD(items) __builtin_prefetch((const char *)(items) + 2048)
+
+/* Integers of 8 and 16 bits are summed in lanes of twice their size, which hold the sum of ROWS
+ * items, those of 64 bits modulo 2^64. A row is a line of the cache. */
 enum { ROWS = 256 };
 
-#define SMALL_INTEGERS(T, SUM, COLUMNS, WIDE, LEAST, GREATEST)                                     \
+#define LANE_INTEGERS(T, SUM, COLUMNS, WIDE, LEAST, GREATEST)                                      \
     VECTORISED static void statistics_##T(const void *data, size_t n, Statistics *found)           \
     {                                                                                              \
         const T *items = data;                                                                     \
@@ -43,13 +47,15 @@ enum { ROWS = 256 };
             SUM sums[COLUMNS] = {0};                                                               \
             for (size_t k = 0; k < COLUMNS; k++)                                                   \
                 lows[k] = GREATEST, highs[k] = LEAST;                                              \
-            for (size_t row = 0; row < COLUMNS * ROWS; row += COLUMNS)                             \
+            for (size_t row = 0; row < COLUMNS * ROWS; row += COLUMNS) {                           \
+                FETCH_AHEAD(items + i + row);                                                      \
                 for (size_t k = 0; k < COLUMNS; k++) {                                             \
                     T x = items[i + row + k];                                                      \
                     lows[k] = x < lows[k] ? x : lows[k];                                           \
                     highs[k] = x > highs[k] ? x : highs[k];                                        \
                     sums[k] = (SUM)(sums[k] + (SUM)x);                                             \
                 }                                                                                  \
+            }                                                                                      \
             for (size_t k = 0; k < COLUMNS; k++) {                                                 \
                 low = lows[k] < low ? lows[k] : low;                                               \
                 high = highs[k] > high ? highs[k] : high;                                          \
@@ -64,12 +70,14 @@ enum { ROWS = 256 };
         *found = (Statistics){(uint64_t)(WIDE)low, (uint64_t)(WIDE)high, 0, total};                \
     }
 
-SMALL_INTEGERS(int8_t, int16_t, 64, int64_t, INT8_MIN, INT8_MAX)
-SMALL_INTEGERS(int16_t, int32_t, 32, int64_t, INT16_MIN, INT16_MAX)
-SMALL_INTEGERS(uint8_t, uint16_t, 64, uint64_t, 0, UINT8_MAX)
-SMALL_INTEGERS(uint16_t, uint32_t, 32, uint64_t, 0, UINT16_MAX)
+LANE_INTEGERS(int8_t, int16_t, 64, int64_t, INT8_MIN, INT8_MAX)
+LANE_INTEGERS(int16_t, int32_t, 32, int64_t, INT16_MIN, INT16_MAX)
+LANE_INTEGERS(uint8_t, uint16_t, 64, uint64_t, 0, UINT8_MAX)
+LANE_INTEGERS(uint16_t, uint32_t, 32, uint64_t, 0, UINT16_MAX)
+LANE_INTEGERS(int64_t, uint64_t, 8, int64_t, INT64_MIN, INT64_MAX)
+LANE_INTEGERS(uint64_t, uint64_t, 8, uint64_t, 0, UINT64_MAX)
 
-/* Other integers are summed in blocks that stay in the cache. The sum of all is modulo 2^64. */
+/* Those of 32 bits are summed in blocks that stay in the cache. The sum of all is modulo 2^64. */
 enum { BLOCK = 4096 };
 
 #define INTEGERS(T, WIDE, LEAST, GREATEST)                                                         \
@@ -92,9 +100,7 @@ enum { BLOCK = 4096 };
     }
 
 INTEGERS(int32_t, int64_t, INT32_MIN, INT32_MAX)
-INTEGERS(int64_t, int64_t, INT64_MIN, INT64_MAX)
 INTEGERS(uint32_t, uint64_t, 0, UINT32_MAX)
-INTEGERS(uint64_t, uint64_t, 0, UINT64_MAX)
 
 /* Times: the least integer is NaT, which is counted, and no other item is less than it. */
 VECTORISED static void statistics_time(const void *data, size_t n, Statistics *found)
@@ -156,6 +162,7 @@ static int use_vectors(int most)
         }                                                                                          \
         for (size_t i = 0; i < n; i += LANES) {                                                    \
             const STORED *source = items + i;                                                      \
+            FETCH_AHEAD(source);                                                                   \
             if (n - i < LANES) {                                                                   \
                 memset(rest, 0xff, sizeof rest); /* NaN */                                         \
                 source = memcpy(rest, source, (n - i) * sizeof *rest);                             \
@@ -239,8 +246,11 @@ static inline const float *from_float16(const uint16_t *items, float *block)
                 source = memcpy(rest, source, count * sizeof *rest);                               \
             }                                                                                      \
             const T *loaded = LOAD(source, buffer);                                                \
-            for (size_t k = 0; k < FLOAT_BLOCK; k++)                                               \
-                block[k] = loaded[k];                                                              \
+            for (size_t i = 0; i < FLOAT_BLOCK; i += LANES) {                                      \
+                FETCH_AHEAD(source + i);                                                           \
+                for (size_t k = 0; k < LANES; k++)                                                 \
+                    block[i + k] = loaded[i + k];                                                  \
+            }                                                                                      \
             for (size_t k = 0; k < LANES; k++)                                                     \
                 block[count + k] = NAN;                                                            \
             for (size_t i = 0; i < count; i += LANES)                                              \
