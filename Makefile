@@ -89,7 +89,7 @@ bench-peers: $(PEERS)/.ready
 bench-arrays: $(ARRAYS)/.ready
 	$(call race,arrays)
 
-# GulpIO2, torchcodec, PyAV, litdata, webdataset, memory maps and others at frames.
+# GulpIO2, torchcodec, PyAV, litdata, Lance, webdataset, memory maps and others at frames.
 bench-frames: $(FRAMES)/.ready
 	$(call race,frames)
 

@@ -48,6 +48,7 @@ STORES = (STORE_JPEG, STORE_FAST, STORE_SMALL)
 PYAV = "H.264, PyAV"
 TORCHCODEC = "H.264, torchcodec"
 LITDATA_JPEG = "litdata, JPEG"
+LANCE_JPEG = "Lance, JPEG"
 MEMMAP = "numpy.memmap"
 
 GOP, CRF = 8, 18  # of video
@@ -94,6 +95,7 @@ TABLE = {
         _LITDATA,
         {"pixels": "jpeg", "works": (CLIP, LOADING), "note": "the same of the JPEG images"},
     ),
+    LANCE_JPEG: "frames.formats:Lance",
 }
 _NCHECKED = 20
 _TOLERANCE = 2.0  # mean difference of the pixels of video, of 255

@@ -67,6 +67,7 @@ _LOADERS = (
     *((name, who.GULPIO2, 2.0) for name in who.STORES),
     (who.STORE_FAST, who.MEMMAP, 1.5),
     (who.STORE_JPEG, who.LITDATA_JPEG, 1.3),
+    (who.STORE_JPEG, who.LANCE_JPEG, 1.3),
 )
 _OPEN, _RESIDENT = 0.020, 64e6  # seconds, bytes
 
