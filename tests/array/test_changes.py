@@ -292,7 +292,7 @@ def test_times_may_be_missing(path: Path, dtype: str) -> None:
     x = np.ones(4, dtype)
     bp.save(path, x, changeable=True)
     with bp.open(path, "r+") as a:
-        missing = x.dtype.type("NaT")
+        missing = x.dtype.type("NaT", "s")
         for index, value in (
             (0, missing),
             (1, x.dtype.type("NaT", "ns")),
