@@ -421,7 +421,7 @@ class TestDamage:
         last = parts(data)[-1]
         for tail in tails(data):
             if tail.nclips == 1 and tail.first_clip > 10:
-                data = changed(data, tail.end - 1)
+                data = changed(data, tail.end - TAIL_SIZE)  # its magic
         path.write_bytes(data[: last.end])
         with bp.frames.open(path, "a") as store:
             assert len(store) == 11
