@@ -205,12 +205,16 @@ class Archive(MutableMapping[str, Array]):
         if self._changes is not None:
             return {name: self[name] for name in names}
         members = self._opened_members()
+        fetched: set[int] = set()
 
         def head_of(name: str) -> Extent | None:
             if members.commit is not None:  # arrays of a log are in pages that are read already
                 return None
-            member = members.named[name]
-            return member.offset, min(member.nbytes, HEAD_NBYTES)
+            part = members.named[name].part
+            if part.at in fetched:  # a bundle
+                return None
+            fetched.add(part.at)
+            return part.offset, min(part.nbytes, HEAD_NBYTES)
 
         groups = prefetched(members.source, names, head_of)
         return {name: self[name] for group in groups for name in group}

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import IO, Any, cast
 
 from ..container.compact import write_compact
-from ..container.members import MemberSource
 from ..container.reader import Container
 from ..damage.recover import recover
 from ..damage.report import Damage, Report, message_of
@@ -45,7 +44,7 @@ def recover_archive(
         for member in survey.members:
             note = scaled(progress, done, member, total)
             with writer.member(member.name) as new:
-                part = _recover_member(survey.open(member), member, new, nthreads, note)
+                part = _recover_member(survey, member, new, nthreads, note)
                 nsaved += new.nbytes > 0
             done += member.nbytes
             report = add(report, part, member)
@@ -56,18 +55,19 @@ def recover_archive(
 
 
 def _recover_member(
-    file: MemberSource, member: Any, new: MemberSink, nthreads: int | None, progress: Any
+    survey: Survey, member: Any, new: MemberSink, nthreads: int | None, progress: Any
 ) -> Report:
     """Write what is left of a member to `new`, or nothing."""
-    report = verify_member(file, nthreads, progress)
+    report = verify_member(survey, member, nthreads, progress)
     if report.ok:
+        file = survey.open(member)
         if file.node is None:
             copy_to(file, new, str(file.name))
         else:
             write_compact(Container.open(file), new)
         return replace(report, saved=report.nchunks)
     try:
-        return recover(file, cast(IO[bytes], new), nthreads=nthreads)
+        return recover(survey.open(member), cast(IO[bytes], new), nthreads=nthreads)
     except BloscpackError as err:
         what = f"{message_of(err)}; it is not in the new archive"
         return replace(report, damage=[Damage(what, None, 0, member.nbytes)], saved=0)

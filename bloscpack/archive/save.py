@@ -318,8 +318,9 @@ def savez(
     Notes
     -----
     After an error there is no new file. The file is of format version 4, which bloscpack 0.16
-    cannot read; each array in it is a whole file as `save` writes it. ``open(path, "r+")`` adds
-    arrays to it, and changes and removes them.
+    cannot read; each array in it is a whole file as `save` writes it, and eight or more small ones
+    in a row are compressed together. ``open(path, "r+")`` adds arrays to it, and changes and
+    removes them.
 
     For a URL it is a local temporary file, which is sent when it is complete.
 

@@ -1,29 +1,39 @@
 """Verification of an archive: front, records and index, and each member as a file of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..container.log import commits_of, find_arrays
 from ..container.members import (
     LOG_ARCHIVE,
-    MemberSource,
     NodeSource,
+    bundles_of,
+    first_names,
     is_archive_log,
     read_attrs,
     read_index,
-    window,
+    source_of,
 )
 from ..container.salvagelog import with_copies
 from ..damage.report import Damage, Report, damage_of, message_of
 from ..damage.verify import check_log, verify
-from ..exceptions import BloscpackError, FormatError, FormatVersionMismatch, WrongKindError
+from ..exceptions import (
+    BloscpackError,
+    FormatError,
+    FormatVersionMismatch,
+    UnsupportedError,
+    WrongKindError,
+)
 from ..format.archiveindex import (
     MAX_NAME_NBYTES,
     RECORD_MAGIC,
     RECORD_SIZE,
+    Bundle,
+    Bundled,
     Member,
     unpack_archive_header,
+    unpack_record,
 )
 from ..format.header import MAX_HEADER_SIZE, unpack_header_of
 from ..format.log import Commit, Node
@@ -55,7 +65,7 @@ class Survey:
 
     Attributes
     ----------
-    members : list of Member or of array of a log
+    members : list of Member, Bundled or of array of a log
         Those of the index, or of the records if the index is damaged; of a file that was cut off,
         the last one may be shorter than its record says.
     attrs : dict
@@ -74,6 +84,7 @@ class Survey:
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
+        self._files = bundles_of(source)
         self._holes = Holes(source)
         self._block = 0, b""  # start and bytes of the block searched last
         self.faults: list[Damage] = []
@@ -90,19 +101,19 @@ class Survey:
         except FormatError as err:
             self.has_index = False
             self.members = self._find_members(end or MAX_HEADER_SIZE)
-            last = max([end or 0, *(member.end for member in self.members)])
+            last = max([end or 0, *(member.part.end for member in self.members)])
             self.losses.append(damage_of(err, None, min(last, source.size()), source.size()))
             return
         self.members = list(found.values())
         self._compare_records(index)
-        first = self.members[0].at if self.members else source.size() - len(index)
+        first = self.members[0].part.at if self.members else source.size() - len(index)
         if end is not None and end != first:
             self.losses.append(Damage("the metadata end at a wrong offset", None, end, first))
 
-    def open(self, member: Any) -> MemberSource:
-        """Return a source for a member."""
-        if isinstance(member, Member):
-            return window(self._source, member)
+    def open(self, member: Any) -> ByteSource:
+        """Return a source for a member; raises FormatError if its bundle is damaged."""
+        if isinstance(member, Member | Bundled):
+            return source_of(self._source, member, self._files)
         return NodeSource(self._source, *member[1:3], is_held=False, owns=False)
 
     def _read_log(self) -> None:
@@ -147,21 +158,23 @@ class Survey:
     def _compare_records(self, index: bytes) -> None:
         """Compare each record with its copy in the index."""
         position = 0
-        for member in self.members:
-            nbytes = member.offset - member.at
+        for part in dict.fromkeys(member.part for member in self.members):
+            nbytes = part.offset - part.at
             copy, position = index[position : position + nbytes], position + nbytes
-            if self._source.read_at(member.at, nbytes) != copy:
-                what = f"member {member.name!r}: the record before it is damaged"
-                self.faults.append(Damage(what, None, member.at, member.offset, member=member.name))
+            if self._source.read_at(part.at, nbytes) != copy:
+                names = [member.name for member in part.members()]
+                what = f"{_named(names)}: the record before it is damaged"
+                member = names[0] if isinstance(part, Member) else None
+                self.faults.append(Damage(what, None, part.at, part.offset, member=member))
 
-    def _find_members(self, position: int) -> list[Member]:
+    def _find_members(self, position: int) -> list[Member | Bundled]:
         """Return the members by the records before them, without the index."""
         size = self._source.size()
-        members: dict[str, Member] = {}
+        members: dict[str, Member | Bundled] = {}
         gap = None
         while position < size:
-            found = self._record_at(position)
-            if found is None or found.name in members:
+            found, inside = self._record_at(position)
+            if found is None or any(member.name in members for member in inside):
                 gap = position if gap is None else gap
                 position = self._next_magic(position + 1)
                 continue
@@ -169,18 +182,23 @@ class Survey:
                 self.losses.append(Damage("no record of a member", None, gap, position))
                 gap = None
             stop = min(found.end, size)
-            members[found.name] = found._replace(nbytes=max(stop - found.offset, 0))
+            if isinstance(found, Member):
+                inside = [found._replace(nbytes=max(stop - found.offset, 0))]
+            members |= {member.name: member for member in inside}
             position = max(stop, found.offset)
         return list(members.values())
 
-    def _record_at(self, position: int) -> Member | None:
-        """Return the record at a position; the index has copies of it at other positions."""
+    def _record_at(self, position: int) -> tuple[Member | Bundle | None, Sequence[Any]]:
+        """Return the part at a position, and its members.
+
+        The index has copies of its record at other positions.
+        """
         head = self._source.read_at(position, RECORD_SIZE + MAX_NAME_NBYTES)
         try:
-            found = Member.unpack(head)
-        except FormatError:
-            return None
-        return found if found.at == position else None
+            found = unpack_record(head)
+            return (found, found.members()) if found.at == position else (None, ())
+        except (FormatError, UnsupportedError):
+            return None, ()
 
     def _next_magic(self, position: int) -> int:
         """Return the next position of what may be a record, or the end."""
@@ -226,34 +244,41 @@ def verify_archive(
     done = 0
     for member in survey.members:
         note = scaled(progress, done, member, total)
-        part = verify_member(survey.open(member), nthreads, note)
+        part = verify_member(survey, member, nthreads, note)
         done += member.nbytes
         report = add(report, part, member)
     return report
 
 
-def verify_member(file: MemberSource, nthreads: int | None, progress: Progress | None) -> Report:
+def verify_member(
+    survey: Survey, member: Any, nthreads: int | None, progress: Progress | None
+) -> Report:
     """Verify the file of a member."""
     try:
-        return verify(file, nthreads=nthreads, progress=progress)
+        return verify(survey.open(member), nthreads=nthreads, progress=progress)
     except BloscpackError as err:
         return Report(None, 0, 0, [damage_of(err)])
 
 
 def add(report: Report, part: Report, member: Any) -> Report:
     """Return the report of an archive with that of a member."""
-    place = f" at offset {member.offset}" if member.offset else ""
-    lead = f"member {member.name!r}{place}: "
-    damage = [
-        replace(
-            each,
-            what=lead + each.what,
-            offset=None if each.offset is None else each.offset + member.offset,
-            end=None if each.end is None else each.end + member.offset,
-            member=member.name,
+    if isinstance(member, Bundled):
+        bundle = member.part
+        lead = f"member {member.name!r} in the bundle at offset {bundle.at}: "
+        damage = [replace(each, offset=bundle.offset, end=bundle.end) for each in part.damage]
+    else:
+        lead = (
+            f"member {member.name!r}" + f" at offset {member.offset}" * bool(member.offset) + ": "
         )
-        for each in part.damage
-    ]
+        damage = [
+            replace(
+                each,
+                offset=None if each.offset is None else each.offset + member.offset,
+                end=None if each.end is None else each.end + member.offset,
+            )
+            for each in part.damage
+        ]
+    damage = [replace(each, what=lead + each.what, member=member.name) for each in damage]
     return replace(
         report,
         nchunks=report.nchunks + part.nchunks,
@@ -262,6 +287,11 @@ def add(report: Report, part: Report, member: Any) -> Report:
         notices=[*report.notices, *(lead + each for each in part.notices)],
         saved=None if part.saved is None else (report.saved or 0) + part.saved,
     )
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the names of members in a part, for messages."""
+    return f"member{'s' * (len(names) > 1)} {first_names(names)}"
 
 
 def scaled(

@@ -1,16 +1,32 @@
 """Writer of an archive: members front to back, then the index.
 
-Each member is written straight to its place. If it is written in pieces, its size is known only at
-its end, so that its record is written twice.
+Small members are held until enough of them follow one another to be a bundle. Any other is written
+straight to its place. If it is written in pieces, its size is known only at its end, so that its
+record is written twice.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..format.archiveindex import Member, check_name, pack_archive_front, pack_index
+from ..format.archiveindex import (
+    MAX_BUNDLE_NBYTES,
+    MAX_ROWS_NBYTES,
+    Bundle,
+    Member,
+    check_name,
+    pack_archive_front,
+    pack_bundle,
+    pack_index,
+    row_nbytes,
+)
 from ..storage.protocol import ByteSink
 from ..types import BytesLike
+
+# Largest file in a bundle.
+_SMALL_NBYTES = 4096
+# Fewer members are parts of their own, so that each can be read by itself, also by references.
+_LEAST_MEMBERS = 8
 
 
 class ArchiveWriter:
@@ -30,15 +46,18 @@ class ArchiveWriter:
     """
 
     def __init__(self, sink: ByteSink, attrs: Mapping[str, Any]) -> None:
-        self._sink = sink
+        self.sink = sink
         front = pack_archive_front(attrs)
         sink.write(front)
         self._end = len(front)
-        self._members: dict[str, Member] = {}
+        self._names: set[str] = set()
+        self._parts: list[Member | Bundle] = []
+        self._held: dict[str, bytes] = {}  # files of small members
+        self._held_nbytes = self._rows_nbytes = 0
 
     def __contains__(self, name: object) -> bool:
         """Return whether a member has this name."""
-        return name in self._members
+        return name in self._names
 
     @contextmanager
     def member(self, name: Any) -> Iterator["MemberSink"]:
@@ -50,21 +69,65 @@ class ArchiveWriter:
             The name is not text, too long, or that of another member.
         """
         name = check_name(name)
-        if name in self._members:
+        if name in self._names:
             raise ValueError(f"two arrays have the name {name!r:.80}")
-        sink = MemberSink(self._sink, Member(name, self._end, 0))
+        sink = MemberSink(self, name)
         yield sink
         if sink.nbytes:
-            self._members[name] = member = sink.finish()
-            self._end = member.end
+            sink.finish()
+            self._names.add(name)
 
     def finish(self) -> None:
         """Write the index."""
-        self._sink.write(pack_index(self._members.values(), self._end))
+        self.write_held()
+        self.sink.write(pack_index(self._parts, self._end))
+
+    def hold(self, name: str, file: bytes) -> None:
+        """Add a small member, which is written with the next ones."""
+        nbytes, row = len(file), row_nbytes(name)
+        if (
+            self._held_nbytes + nbytes > MAX_BUNDLE_NBYTES
+            or self._rows_nbytes + row > MAX_ROWS_NBYTES
+        ):
+            self.write_held()
+        self._held[name] = file
+        self._held_nbytes += nbytes
+        self._rows_nbytes += row
+
+    def write_held(self) -> None:
+        """Write the members that are held: a bundle, or each by itself."""
+        held, self._held, self._held_nbytes, self._rows_nbytes = self._held, {}, 0, 0
+        if len(held) >= _LEAST_MEMBERS:
+            bundle, chunk = pack_bundle(self._end, held)
+            self._add(bundle, chunk)
+        else:
+            for name, file in held.items():
+                self._add(Member(name, self._end, len(file)), file)
+
+    def write_whole(self, name: str, file: bytes) -> None:
+        """Write a member at once."""
+        self.write_held()
+        self._add(Member(name, self._end, len(file)), file)
+
+    def _add(self, part: Member | Bundle, content: bytes) -> None:
+        self.sink.write(part.pack() + content)
+        self.note(part)
+
+    def begin(self, name: str, first: bytes) -> Member:
+        """Write the record of a member, without its size, and its first bytes."""
+        self.write_held()
+        member = Member(name, self._end, 0)
+        self.sink.write(member.pack() + first)
+        return member
+
+    def note(self, part: Member | Bundle) -> None:
+        """Note a part that has been written."""
+        self._parts.append(part)
+        self._end = part.end
 
 
 class MemberSink:
-    """Sink for the file of a member, at its place in the archive; also a stream for `recover`.
+    """Sink for the file of a member of an archive; also a stream for `recover`.
 
     Attributes
     ----------
@@ -74,42 +137,47 @@ class MemberSink:
 
     name: str | None = None
 
-    def __init__(self, sink: ByteSink, member: Member) -> None:
-        self._sink = sink
-        self._member = member
-        self._first = b""  # the first piece, until there is another one
-        self._is_begun = False
+    def __init__(self, archive: ArchiveWriter, member: str) -> None:
+        self._archive = archive
+        self._name = member
+        self._first = b""  # until it is neither small nor in one piece
+        self._member: Member | None = None  # from then on
         self.nbytes = 0
 
     def write(self, data: BytesLike) -> int:
         """Append `data`."""
-        if not self.nbytes and type(data) is bytes:
-            self._first = data
+        is_small = self.nbytes + len(data) <= _SMALL_NBYTES
+        if self._member is None and (is_small or (not self.nbytes and type(data) is bytes)):
+            self._first = bytes(data) if not self.nbytes else self._first + data
         else:
             self._begin()
-            self._sink.write(data)
+            self._archive.sink.write(data)
         self.nbytes += len(data)
         return len(data)
 
-    def _begin(self) -> None:
+    def _begin(self) -> Member:
         """Write the record, without the size, and the first piece."""
-        if not self._is_begun:
-            self._is_begun = True
-            self._sink.write(self._member.pack() + self._first)
+        if self._member is None:
+            self._member = self._archive.begin(self._name, self._first)
+        return self._member
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes that were written earlier."""
-        self._begin()
-        self._sink.write_at(self._member.offset + offset, data)
-
-    def finish(self) -> Member:
-        """Write the record with the size, and return it."""
-        member = self._member._replace(nbytes=self.nbytes)
-        if self._is_begun:
-            self._sink.write_at(member.at, member.pack())
+        if self._member is None and self.nbytes <= _SMALL_NBYTES:
+            self._first = self._first[:offset] + data + self._first[offset + len(data) :]
         else:
-            self._sink.write(member.pack() + self._first)
-        return member
+            self._archive.sink.write_at(self._begin().offset + offset, data)
+
+    def finish(self) -> None:
+        """Write the record with the size, or everything if nothing is written yet."""
+        if self._member is not None:
+            member = self._member._replace(nbytes=self.nbytes)
+            self._archive.sink.write_at(member.at, member.pack())
+            self._archive.note(member)
+        elif self.nbytes <= _SMALL_NBYTES:
+            self._archive.hold(self._name, self._first)
+        else:
+            self._archive.write_whole(self._name, self._first)
 
     def flush(self) -> None:
         """Do nothing, as the archive is committed as a whole."""

@@ -1,12 +1,14 @@
 """Members of an archive, each read by the code that reads a file of its own.
 
-In an archive that was never changed, a member is a window on the file, and the index at the end
-names it. In a changed one, which is a log, it is a node. Members of an archive behind a URL share
-what was fetched, and a fork or another thread shares nothing that moves.
+In an archive that was never changed, a member is a window on the file, or one of the files in a
+bundle, which is decoded in memory; the index at the end names it. In a changed one, which is a log,
+it is a node. Members of an archive behind a URL share what was fetched, and a fork or another
+thread shares nothing that moves.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +21,8 @@ from ..exceptions import (
 )
 from ..format.archiveindex import (
     INDEX_TAIL_SIZE,
+    Bundle,
+    Bundled,
     IndexTail,
     Member,
     unpack_archive_header,
@@ -37,6 +41,7 @@ from ..format.metadata import MetadataHeader, decode_data, stored_data
 from ..parallel.imports import importing
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource, Extent, closed_on_error
+from ..storage.window import HEAD_NBYTES as NEIGHBOURS_NBYTES
 from ..storage.window import PartPlace, WindowSource
 from .front import HEAD_NBYTES, no_version
 
@@ -49,6 +54,8 @@ LOG_ARCHIVE = FEATURE_ARCHIVE | FEATURE_LOG
 _TAIL_NBYTES = 8192
 # The same of a remote file, where a request takes no longer for it.
 _REMOTE_TAIL_NBYTES = 1 << 16
+# Decoded bundles of an open archive that are kept in memory, of at most 32 KiB each.
+_HELD_BUNDLES = 32
 # Names in messages.
 _SHOWN = 6
 _ADVICE = "bloscpack.recover writes a new archive of the members that it finds"
@@ -88,18 +95,81 @@ class MemberSource(WindowSource):
         super().__init__(whole, label_of(whole, member), extent, owns=owns)
         self._member = member
 
-    def replacement(self) -> "MemberSource | None":
+    def replacement(self) -> ByteSource | None:
         """Return a source for the member in another file that now has the name."""
-        return self._found_in(self.whole.replacement())
+        return _found_again(self.whole.replacement(), self._member)
 
-    def _found_in(self, whole: ByteSource | None) -> "MemberSource | None":
-        if whole is None:
-            return None
-        with closed_on_error(whole, whole.name):
-            try:
-                return open_member(whole, self._member)
-            except NotFoundError as err:
-                raise FileChangedError(f"array {self._member!r} was deleted or renamed") from err
+
+def _found_again(whole: ByteSource | None, name: str) -> ByteSource | None:
+    """Return a source for a member in another state of its archive."""
+    if whole is None:
+        return None
+    with closed_on_error(whole, whole.name):
+        try:
+            return open_member(whole, name)
+        except NotFoundError as err:
+            raise FileChangedError(f"array {name!r} was deleted or renamed") from err
+
+
+class BundledSource(MemorySource):
+    """Source for a member in a bundle: `file`, its bytes in memory."""
+
+    def __init__(
+        self, whole: ByteSource, member: Bundled, file: bytes, *, owns: bool = False
+    ) -> None:
+        super().__init__(file)
+        self.whole: ByteSource = whole
+        self.name = label_of(whole, member.name)
+        self.origin = None
+        if any(whole.stamp):
+            self.stamp = member.nbytes, whole.stamp[1]
+        self._member = member
+        self._file = file
+        self._owns = owns
+
+    def read_at(self, offset: int, nbytes: int) -> memoryview:
+        """Return a view of the file; raises as the archive does if that is closed."""
+        self.whole.size()
+        return super().read_at(offset, nbytes)
+
+    def replacement(self) -> ByteSource | None:
+        """Return a source for the member in another file that now has the name."""
+        return _found_again(self.whole.replacement(), self._member.name)
+
+    def place(self, head_nbytes: int = 0) -> Any:
+        """Return what opens the member in another process: of an archive in memory, its bytes."""
+        place = self.whole.place()
+        if place is None or isinstance(place, bytes):
+            return None if place is None else self._file
+        is_known = head_nbytes and self.whole.has_latency
+        return BundledPlace(
+            place, self._member.name, self._member, self._file if is_known else None
+        )
+
+    def identity(self) -> str:
+        """Return the version of the whole source and the place of the member."""
+        version = self.whole.identity()
+        return f"{version} {self._member.part.at} {self._member.start}" if version else ""
+
+    def close(self) -> None:
+        """Close the archive if it belongs to this source; idempotent."""
+        if self._owns:
+            self.whole.close()
+
+
+@dataclass(frozen=True)
+class BundledPlace(PartPlace):
+    """Description that opens a member in a bundle, with its file if that was fetched already."""
+
+    member: Bundled
+    file: bytes | None
+
+    def open(self, whole: ByteSource) -> ByteSource:
+        """Return a source for the member."""
+        file = self.file
+        if file is None:
+            file = self.member.file(read_bundle(whole, self.member.part))
+        return BundledSource(whole, self.member, file, owns=True)
 
 
 class NodeSource(MemberSource):
@@ -115,9 +185,9 @@ class NodeSource(MemberSource):
         """Keep the space of a version of the archive."""
         return self.whole.hold(sequence)
 
-    def reopened(self) -> MemberSource | None:
+    def reopened(self) -> ByteSource | None:
         """Return a source for the member in the last state of the archive."""
-        return self._found_in(self.whole.reopened())
+        return _found_again(self.whole.reopened(), self._member)
 
     def place(self, head_nbytes: int = 0) -> Any:
         """Return what opens the array in another process."""
@@ -137,7 +207,7 @@ class NodePlace(PartPlace):
 
     number: int
 
-    def open(self, whole: ByteSource) -> MemberSource:
+    def open(self, whole: ByteSource) -> ByteSource:
         """Return a source for the array."""
         return open_member(whole, self.name, self.number)
 
@@ -149,12 +219,14 @@ class Members(NamedTuple):
     ----------
     source : ByteSource
         The archive.
-    named : mapping of str to Member or Node
+    named : mapping of str to Member, Bundled or Node
         The members by name, in order.
     state : bytes
         Bytes that differ between states of the file: its index, or its commit.
     front : ByteSource
         Header and metadata section of the archive, which have its attrs.
+    files : callable
+        Returns the files in a bundle.
     commit : Commit or None
         The state of a log; None for an archive that was never changed.
     is_held : bool
@@ -165,22 +237,25 @@ class Members(NamedTuple):
     named: Mapping[str, Any]
     state: bytes
     front: ByteSource
+    files: Callable[[Bundle], bytes]
     commit: "Commit | None" = None
     is_held: bool = True
 
-    def open(self, name: Any, *, owns: bool = False) -> MemberSource:
+    def open(self, name: Any, *, owns: bool = False) -> ByteSource:
         """Return a source for a member; with `owns`, closing it closes the archive.
 
         Raises
         ------
         NotFoundError
             No member has this name.
+        FormatError
+            The bundle that has it is damaged.
         """
         source, member = self.source, self.named.get(name) if isinstance(name, str) else None
         if member is None:
             raise no_member(name, self.named, source.name)
         if self.commit is None:
-            return window(source, member, owns=owns)
+            return source_of(source, member, self.files, owns=owns)
         return NodeSource(source, self.commit, member, is_held=self.is_held, owns=owns)
 
 
@@ -207,7 +282,7 @@ def read_members(source: ByteSource, version: int = -1) -> Members:
     except FormatError as err:
         err.args = (f"{err.args[0]}; {_ADVICE}",)
         raise
-    return Members(source, members, index, source)
+    return Members(source, members, index, source, bundles_of(source))
 
 
 def _read_log_members(source: ByteSource, head: Any, version: int) -> Members:
@@ -224,7 +299,8 @@ def _members_of(source: ByteSource, commit: "Commit", *, is_held: bool) -> Membe
         from .log import arrays_of, read_groups
 
     front, nodes = arrays_of(node for group in read_groups(source, commit) for node in group)
-    return Members(source, nodes, commit.pack(), MemorySource(front), commit, is_held)
+    files = bundles_of(source)  # none in a log
+    return Members(source, nodes, commit.pack(), MemorySource(front), files, commit, is_held)
 
 
 def read_attrs(source: ByteSource) -> tuple[dict[str, Any], int]:
@@ -248,7 +324,7 @@ def read_attrs(source: ByteSource) -> tuple[dict[str, Any], int]:
     return attrs, end
 
 
-def read_index(source: ByteSource) -> tuple[dict[str, Member], bytes]:
+def read_index(source: ByteSource) -> tuple[dict[str, Member | Bundled], bytes]:
     """Return the members by name, in the order of the file, and the bytes of the index.
 
     Raises
@@ -275,17 +351,44 @@ def _read_tail(source: ByteSource) -> tuple[IndexTail, Any]:
     return IndexTail.unpack(end[-INDEX_TAIL_SIZE:], size), end
 
 
-def open_member(source: ByteSource, name: str, version: int = -1) -> MemberSource:
+def open_member(source: ByteSource, name: str, version: int = -1) -> ByteSource:
     """Return a source for a member of an open archive, which it closes; see `Members.open`."""
     return read_members(source, version).open(name, owns=True)
 
 
-def window(source: ByteSource, member: Member, *, owns: bool = False) -> MemberSource:
-    """Return a source for the file of a member of an archive that was never changed."""
+def source_of(
+    source: ByteSource,
+    member: Member | Bundled,
+    files: Callable[[Bundle], bytes],
+    *,
+    owns: bool = False,
+) -> ByteSource:
+    """Return a source for a member of an archive that was never changed; see `Members`."""
+    if isinstance(member, Bundled):
+        return BundledSource(source, member, member.file(files(member.part)), owns=owns)
     return MemberSource(source, member.name, (member.offset, member.nbytes), owns=owns)
 
 
-def other_member(source: ByteSource, name: str) -> MemberSource:
+def bundles_of(source: ByteSource) -> Callable[[Bundle], bytes]:
+    """Return a function that reads bundles of an archive, and holds the last ones in memory."""
+    return lru_cache(_HELD_BUNDLES)(partial(read_bundle, source))
+
+
+def read_bundle(source: ByteSource, bundle: Bundle) -> bytes:
+    """Return the files in a bundle.
+
+    Raises
+    ------
+    FormatError
+        It is damaged.
+    """
+    nbytes = bundle.nbytes
+    if not source.holds(bundle.offset, nbytes):
+        nbytes = max(nbytes, NEIGHBOURS_NBYTES)
+    return bundle.files(source.read_at(bundle.offset, nbytes)[: bundle.nbytes])
+
+
+def other_member(source: ByteSource, name: str) -> ByteSource:
     """Return a source for another member of the archive of a member, in the same state.
 
     Raises

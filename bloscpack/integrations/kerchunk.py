@@ -166,10 +166,13 @@ def _array_refs(
     extents = _table_extents
     if verify or not container.header.offsets:
         extents = _checked_extents
-    start = container.source.origin  # of a member of an archive
+    source, start = container.source, container.source.origin  # of a member of an archive
     keys = [f"{labels.name}/{key}" for key in layout.iter_keys()]
     for done, (key, extent) in enumerate(zip(keys, extents(container), strict=True), 1):
-        refs[key] = [where, start + extent[0], extent[1]]
+        if start is None:  # no bytes of the file are the chunk, as it is in a bundle
+            refs[key] = _inline(bytes(source.read_at(*extent)))
+        else:
+            refs[key] = [where, start + extent[0], extent[1]]
         if progress is not None:
             progress(done, len(keys))
     if container.last_chunk < nbytes:

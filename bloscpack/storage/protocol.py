@@ -45,8 +45,9 @@ class ByteSource(ABC):
     """Whether a writer may append to the file while it is open (`before_append`)."""
     whole: "ByteSource | None" = None
     """The file that this source is a part of, as a member of an archive."""
-    origin: int = 0
-    """Position of the first byte in the file, of a part of one."""
+    origin: int | None = 0
+    """Position of the first byte in the file, of a part of one; None if that is compressed there.
+    """
     stamp: tuple[int, int] = (0, 0)
     """Size in bytes and modification time in ns when the file was opened; zeros if not known."""
     node: Any = None

@@ -71,7 +71,7 @@ class WindowSource(ByteSource):
         self.has_latency = whole.has_latency
         self.whole: ByteSource = whole
         self._offset, self._size = extent
-        self.origin = whole.origin + self._offset
+        self.origin = None if whole.origin is None else whole.origin + self._offset
         if any(whole.stamp):
             self.stamp = self._size, whole.stamp[1]
         self._head = head

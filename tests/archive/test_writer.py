@@ -75,19 +75,22 @@ def test_a_member_in_one_piece_is_one_write() -> None:
     calls: list[str] = []
     sink = Noting()
     writer = ArchiveWriter(sink, {})
-    for pieces in ([b"one piece"], [b"two ", b"pieces"], [memoryview(b"a view")]):
-        with writer.member(repr(pieces)) as member:
+    large = bytes(5000)
+    written = [[b"one" + large], [b"two ", b"small pieces"], [b"two", large], [memoryview(large)]]
+    for pieces in written:
+        with writer.member(f"{pieces!r:.20}") as member:
             for piece in pieces:
                 member.write(piece)
             if len(pieces) == 2:
                 member.write_at(0, b"TWO")
     writer.finish()
-    # Header, first member; second; third; index.
-    assert calls == ["write"] * 4 + ["write_at"] * 2 + ["write"] * 2 + ["write_at"] + ["write"]
+    # Header, first member; second; third, its begin, its size; fourth; index.
+    begun = ["write", "write", "write_at"]
+    assert calls == ["write", "write", "write", *begun, "write_at", *begun, "write"]
     source = MemorySource(sink.getvalue())
     members, _ = read_index(source)
     contents = [bytes(source.read_at(one.offset, one.nbytes)) for one in members.values()]
-    assert contents == [b"one piece", b"TWO pieces", b"a view"]
+    assert contents == [b"one" + large, b"TWO small pieces", b"TWO" + large, large]
     for one in members.values():
         assert bytes(source.read_at(one.at, one.offset - one.at)) == one.pack()
 

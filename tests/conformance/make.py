@@ -19,8 +19,11 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
+from bloscpack.container.members import read_index
+from bloscpack.format.archiveindex import pack_index
 from bloscpack.format.codec import CodecParams, encode
 from bloscpack.format.metadata import pack_section
+from bloscpack.storage.memory import MemorySource
 
 from ..reference.file import assemble
 from . import stores
@@ -341,6 +344,16 @@ def savez(arrays: dict[str, Any], **options: Any) -> bytes:
     return stream.getvalue()
 
 
+def with_files_of(archive: bytes, more: int) -> bytes:
+    """Return an archive of one bundle, whose directory declares more bytes; digests are right."""
+    bundle = next(iter(read_index(MemorySource(archive))[0].values())).part
+    fields = bundle.directory
+    total = int.from_bytes(fields[8:12], "little") + more
+    false = bundle._replace(directory=fields[:8] + total.to_bytes(4, "little") + fields[12:])
+    chunk = archive[bundle.offset : bundle.end]
+    return archive[: bundle.at] + false.pack() + chunk + pack_index([false], false.end)
+
+
 def archives() -> None:
     fields = {
         "temperature": np.linspace(270, 300, 600, dtype="<f4").reshape(20, 30),
@@ -353,6 +366,12 @@ def archives() -> None:
     ramp = {"ramp": np.arange(3000, dtype="<i4").reshape(60, 50)}
     add("archive_array_chunks", savez, ramp, codec="auto", chunks="auto")
     add("archive_empty", savez, {})
+    bundled = {f"layers/{n}/bias": np.arange(n, n + 20, dtype="<f4") for n in range(8)}
+    bundled |= {"noise": np.random.default_rng(0).integers(0, 256, 4000, "u1")}
+    bundled |= {f"\u03b1{n}": np.full((n, 3), n, f"<i{1 << n % 4}") for n in range(8)}
+    add("archive_bundles", savez, bundled, attrs={"title": "small arrays"})
+    whole = savez({str(n): np.arange(n) for n in range(8)})
+    add("bad_archive_directory", lambda: with_files_of(whole, 1))
     sound = savez(fields)
     add("bad_archive_cut", lambda: sound[:-1])
     add("bad_archive_index", changed, sound, len(sound) - 50)

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 TWINS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))
 }
-MAX_NBYTES = 620_000
+MAX_NBYTES = 640_000
 KINDS: dict[str, type[BaseException]] = {
     "not-bloscpack": exceptions.NotBloscpackError,
     "truncated": exceptions.TruncatedError,
@@ -154,7 +154,8 @@ def test_our_reader_finds_the_members(name: str) -> None:
             with archive[said["name"]] as array:
                 file = bytes(array.container.source.read_at(0, len(data)))
                 assert (len(file), sha256(file)) == (said["nbytes"], said["sha256"])
-                assert file == data[said["offset"] : said["offset"] + said["nbytes"]]
+                if "start" not in said:  # of a member in a bundle
+                    assert file == data[said["offset"] : said["offset"] + said["nbytes"]]
                 found = (array.dtype.str, list(array.shape), array.attrs)
                 assert found == tuple(said["array"][key] for key in ("dtype", "shape", "attrs"))
                 assert sha256(array.read_whole().tobytes()) == said["array"]["sha256"]

@@ -17,7 +17,7 @@ from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.exceptions import ObjectNumpyArrayRejection
-from bloscpack.format.archiveindex import INDEX_TAIL_SIZE, RECORD_SIZE
+from bloscpack.format.archiveindex import INDEX_TAIL_SIZE, RECORD_SIZE, Bundle
 
 ATTRS = {"title": "fields", "levels": [1, 2]}
 MAX_NBYTES = 4 << 20  # of an array that damage may have made large
@@ -41,6 +41,14 @@ def archive_vectors() -> list[ArchiveVector]:
         "one": ({"a": ramp}, {"chunks": 6}),
         "several": ({"a": ramp, "": np.array(3.5), "\u00e4/../b": ramp[::2].T > 5}, {"chunks": 4}),
         "grid": ({"x": ramp, "y": ramp[:0], "z": ramp * 3}, {"chunks": (7, 9), "codec": "auto"}),
+        "bundles": (
+            {
+                **{f"s{n}": ramp[n, :n] for n in range(12)},
+                "large": np.random.default_rng(0).integers(0, 256, 4200, "u1"),
+                **{f"t{n}": ramp[:n, 0] * 2.5 for n in range(9)},
+            },
+            {},
+        ),
         "archive in it": ({"a": np.frombuffer(_saved({"i": ramp}), "u1"), "b": ramp}, {}),
     }
     return [_vector(name, *each) for name, each in sets.items()]
@@ -54,19 +62,23 @@ def _saved(arrays: dict[str, Any], **options: Any) -> bytes:
 
 def _vector(name: str, arrays: dict[str, Any], options: dict[str, Any]) -> ArchiveVector:
     data = _saved(arrays, **options)
-    members = list(bp.Archive(data)._members.named.values())
+    members = bp.Archive(data)._members.named.values()
+    parts = list(dict.fromkeys(member.part for member in members))
     index = int.from_bytes(data[-24:-16], "little")
     tail = len(data) - INDEX_TAIL_SIZE
-    records, at = [member.at for member in members], index
-    for member in members:
+    records, at = [part.at for part in parts], index
+    for part in parts:
         records.append(at)
-        at += member.offset - member.at
+        at += part.offset - part.at
     fields = [(at, 1) for at in (4, 5, 6, 7, 38)] + [(40, 4), (64 + 12, 4), (64 + 16, 4)]
     fields += [(tail + at, size) for at, size in ((8, 2), (12, 4), (16, 8), (24, 8))] * 3
     for at in records:
-        fields += [(at + 8, 8), (at + 16, 8), (at + 24, 4), (at + RECORD_SIZE, 1)]
-    for member in members:
-        fields += [(member.offset + at, size) for at, size in ((4, 1), (8, 4), (12, 4), (16, 8))]
+        fields += [(at + 8, 8), (at + 16, 8), (at + 24, 4), (at + 28, 4), (at + RECORD_SIZE, 1)]
+    for part in parts:  # of a bundle, sizes in its directory and in the header of its chunk
+        fields += [(part.offset + at, size) for at, size in ((4, 1), (8, 4), (12, 4), (16, 8))]
+        if isinstance(part, Bundle):
+            fields += [(part.offset - len(part.directory) + at, 4) for at in (8, 16, 20, 24, 32)]
+            fields.append((part.offset + 4, 4))
     return ArchiveVector(name, data, arrays, fields, records)
 
 

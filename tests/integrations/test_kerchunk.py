@@ -341,6 +341,19 @@ class TestUrls:
         check_equal(read(f"{path}::/first", verify=verify), now)
         assert len(warned.texts) == 1
 
+    @either_way
+    def test_a_small_array_that_is_compressed_with_others(
+        self, tmp_path: Path, warned: Warned, verify: bool
+    ) -> None:
+        """Its chunks are in the references, as no bytes of the file are equal to them."""
+        small = np.arange(70, dtype="<i2").reshape(35, 2)
+        bp.savez(tmp_path / "a.blp", {f"m{n}": small + n for n in range(20)}, chunks=7)
+        name = f"{tmp_path}/a.blp::/m5"
+        assert bp.open(name).container.source.origin is None
+        check_equal(read(name, verify=verify), small + 5)
+        refs = bp.kerchunk_references(name, verify=verify)["refs"]
+        assert all(isinstance(each, str) for each in refs.values())
+
 
 http = server_fixture(FileServer)
 

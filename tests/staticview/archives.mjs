@@ -21,9 +21,10 @@ async function openMember(archive, number) {
 async function describe(task) {
   const source = task.url ? await HttpSource.open(task.url) : await BlobSource.open(await openAsBlob(task.path));
   const archive = await Archive.open(source), opened = source.nrequests, members = [];
-  for (const [number, { name, offset, nbytes }] of archive.members.entries()) {
+  for (const [number, { name, offset, nbytes, bundle, start }] of archive.members.entries()) {
     if (task.member !== undefined && task.member !== number) continue;
-    members.push({ name, offset, nbytes, ...await openMember(archive, number).catch(failed) });
+    const place = bundle ? { offset: bundle.offset, start } : { offset };
+    members.push({ name, ...place, nbytes, ...await openMember(archive, number).catch(failed) });
   }
   return { attrs: archive.metadata?.attrs, members, opened, nrequests: source.nrequests, notices: [...archive.notices] };
 }

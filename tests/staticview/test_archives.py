@@ -21,7 +21,7 @@ ARCHIVES = {name: twin for name, twin in TWINS.items() if "archive" in name}
 
 
 def test_the_reader_finds_what_the_conformance_set_describes() -> None:
-    assert len(ARCHIVES) == 6
+    assert len(ARCHIVES) == 8
     found = read_archives([{"path": str(FOLDER / f"{name}.blp")} for name in ARCHIVES])
     for (name, twin), each in zip(ARCHIVES.items(), found, strict=True):
         if twin["kind"] == "damaged":
@@ -59,8 +59,30 @@ def test_a_url_is_opened_by_two_requests_and_a_member_by_at_most_two(tmp_path: P
     assert requests == [(1, 1), (2, 1), (2, 1), (1, 0), (1, 1)]
 
 
-def test_damage_gives_an_error_or_the_right_items(tmp_path: Path) -> None:
+SMALL = {f"s{n}": np.full((n, 2), n * 0.5) for n in range(30)}
+FEW = {f"t{n}": np.arange(n) for n in range(9)}
+
+
+def test_small_arrays_that_are_compressed_together(tmp_path: Path) -> None:
+    arrays = {**SMALL, "noise": np.random.default_rng(3).normal(size=9000), **FEW}
+    path = tmp_path / "a.blp"
+    bp.savez(path, arrays)
+    with running(FileServer()) as server:
+        server.files["/a.blp"] = path.read_bytes()
+        (found,) = read_archives([{"url": server.url("a.blp")}])
+    assert [each["name"] for each in found["members"]] == list(arrays)
+    for each, array in zip(found["members"], arrays.values(), strict=True):
+        assert each["array"]["sha256"] == sha256(array), each
+        assert ("start" in each) == (each["name"] != "noise")
+    assert found["nrequests"] <= 3
+
+
+@pytest.mark.parametrize("several", [{}, FEW], ids=["large", "bundle"])
+def test_damage_gives_an_error_or_the_right_items(
+    tmp_path: Path, several: dict[str, np.ndarray]
+) -> None:
     arrays = {"é": np.arange(3000) * 0.25, "": np.arange(900, dtype="u1").reshape(30, 30)}
+    arrays |= several
     path = tmp_path / "a.blp"
     bp.savez(path, arrays, attrs={"a": 1})
     data, right, rng = path.read_bytes(), [sha256(each) for each in arrays.values()], Random(5)
@@ -77,7 +99,7 @@ def test_damage_gives_an_error_or_the_right_items(tmp_path: Path) -> None:
         assert "bug" not in each, each
         nerrors += "error" in each
         if "error" not in each:
-            assert [member["name"] for member in each["members"]] == ["é", ""]
+            assert [member["name"] for member in each["members"]] == list(arrays)
         for member, expected in zip(each.get("members", []), right, strict=False):
             assert "bug" not in member, member
             assert "error" in member or member["array"]["sha256"] == expected, member

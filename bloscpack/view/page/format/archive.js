@@ -1,14 +1,15 @@
 // Archives: several named Bloscpack files in one, each read through a window on the file.
 // Layout: docs/formats/archive.md.
 
+import { bloscHeader, decodeBlosc } from "./blosc.js";
 import { Container } from "./container.js";
 import { isEqual, nameOf, need, ReadError, safe, viewOf } from "./errors.js";
 import { ARCHIVE, LOG, readHeader, readMetadata } from "./header.js";
 import { readLog } from "./log.js";
-import { PartSource } from "./source.js";
+import { BytesSource, PartSource } from "./source.js";
 import { xxh3Digest } from "./xxh3.js";
 
-const TAIL_SIZE = 40, RECORD_SIZE = 40, MAX_NAME = 4096;
+const TAIL_SIZE = 40, RECORD_SIZE = 40, MAX_NAME = 4096, MAX_BUNDLE = 32768;
 
 export class Archive {
   static async open(source) {
@@ -41,11 +42,25 @@ export class Archive {
     const member = this.members[number];
     need(member, "format", `there is no array number ${number}`);
     if (member.front) return new Container(this.source).openNode(member);
+    if (member.bundle) return Container.open(await this.openBundled(member));
     return Container.open(await PartSource.open(this.source, member.offset, member.nbytes));
+  }
+
+  // Returns a source for a member in a bundle; the bundle that was read last is kept.
+  async openBundled({ bundle, start, nbytes }) {
+    if (this.files?.bundle !== bundle) {
+      const chunk = await this.source.read(bundle.offset, bundle.nbytes);
+      need(isEqual(xxh3Digest(chunk), bundle.digest), "checksum", `the bundle at ${bundle.at} is damaged`);
+      const bytes = await decoded(chunk, MAX_BUNDLE);
+      need(bytes.length === bundle.total, "format", `the bundle at ${bundle.at} has another size`);
+      this.files = { bundle, bytes };
+    }
+    const source = new BytesSource(this.files.bytes.subarray(start, start + nbytes));
+    return Object.assign(source, { url: this.source.url });
   }
 }
 
-// Returns {name, offset, nbytes} of each member, in the order of the file.
+// Returns {name, offset, nbytes} of each member, in the order of the file, or {name, bundle, start, nbytes}.
 async function readIndex(source) {
   need(source.size >= 64 + TAIL_SIZE, "truncated", "the index is missing: the end of the file was cut off");
   const tail = await source.read(source.size - TAIL_SIZE, TAIL_SIZE), view = viewOf(tail);
@@ -58,17 +73,19 @@ async function readIndex(source) {
   need(isEqual(xxh3Digest(index.subarray(0, -8)), tail.subarray(32)), "checksum", "the index of the archive is damaged");
   need(version === 1, "unsupported", `index version ${version}`);
   const members = [], names = new Set();
-  let end = null;
-  for (let at = 0; at < nbytes - TAIL_SIZE;) {
-    const member = readRecord(index.subarray(at, nbytes - TAIL_SIZE));
-    need(member.at >= 64 && (end === null || end === member.at), "format", "members of the archive are not adjacent");
-    need(!names.has(member.name), "format", `two members have the name ${member.name.slice(0, 80)}`);
-    names.add(member.name);
-    members.push(member);
-    end = member.offset + member.nbytes;
-    at += member.offset - member.at;
+  let end = null, nparts = 0;
+  for (let at = 0; at < nbytes - TAIL_SIZE; nparts++) {
+    const part = readRecord(index.subarray(at, nbytes - TAIL_SIZE));
+    need(part.at >= 64 && (end === null || end === part.at), "format", "members of the archive are not adjacent");
+    for (const member of part.rows ? await readDirectory(part) : [part]) {
+      need(!names.has(member.name), "format", `two members have the name ${member.name.slice(0, 80)}`);
+      names.add(member.name);
+      members.push(member);
+    }
+    end = part.offset + part.nbytes;
+    at += part.offset - part.at;
   }
-  need(members.length === count && (end === null || end === start), "format", "the index does not list all members");
+  need(nparts === count && (end === null || end === start), "format", "the index does not list all members");
   return members;
 }
 
@@ -81,7 +98,33 @@ function readRecord(bytes) {
   covered.set(bytes.subarray(0, 32));
   covered.set(bytes.subarray(RECORD_SIZE, end), 32);
   need(isEqual(xxh3Digest(covered), bytes.subarray(32, RECORD_SIZE)), "checksum", "a record of the index is damaged");
-  return { name: nameOf(bytes.subarray(RECORD_SIZE, end)), at, nbytes, offset: at + end };
+  const kind = view.getUint32(28, true), name = bytes.subarray(RECORD_SIZE, end), part = { at, nbytes, offset: at + end };
+  need(kind < 2, "unsupported", `a record of kind ${kind}`);
+  if (!kind) return { name: nameOf(name), ...part };
+  need(length >= 12, "format", "the directory of a bundle is cut");
+  return { ...part, digest: name.slice(0, 8), total: viewOf(name).getUint32(8, true), rows: name.subarray(12) };
+}
+
+// Returns the members in a bundle.
+async function readDirectory(bundle) {
+  const rows = await decoded(bundle.rows, MAX_NAME), view = viewOf(rows), members = [];
+  let at = 0, start = 0;
+  while (at < rows.length) {
+    need(at + 4 <= rows.length, "format", "the directory of a bundle is cut");
+    const [nbytes, length] = [view.getUint16(at, true), view.getUint16(at + 2, true)], end = at + 4 + length;
+    need(end <= rows.length, "format", "the directory of a bundle is cut");
+    members.push({ name: nameOf(rows.subarray(at + 4, end)), bundle, start, nbytes });
+    start += nbytes;
+    at = end;
+  }
+  need(start === bundle.total && start <= MAX_BUNDLE, "format", "the files in a bundle have another size");
+  return members;
+}
+
+// Returns the content of a Blosc chunk of at most `limit` bytes.
+async function decoded(chunk, limit) {
+  need(bloscHeader(chunk).nbytes <= limit, "format", "a chunk of a bundle is too large");
+  return decodeBlosc(chunk);
 }
 
 function magicOf(bytes, at) {
