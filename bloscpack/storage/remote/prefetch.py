@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter, itemgetter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from .. import disk
 from ..protocol import ByteSource, Extent, Prefetch
@@ -29,6 +29,8 @@ Item = TypeVar("Item")
 Piece = TypeVar("Piece", bound=tuple[Any, ...])
 Place = tuple[ByteSource, int, int]
 """Source, offset and size in bytes."""
+Group = tuple[Sequence[Item], list[Prefetch], int]
+"""Items, what fetches their bytes, and how many these are."""
 
 
 def prefetched(
@@ -120,45 +122,37 @@ def at_hand(places: Iterable[Place]) -> Iterator[None]:
         _end(prefetches)
 
 
-class _Group(NamedTuple, Generic[Item]):
-    """Items whose bytes are being fetched."""
-
-    items: Sequence[Item]
-    prefetches: list[Prefetch]
-    nbytes: int
-
-
-def _ahead(groups: Iterator[_Group[Item]], limit: int) -> Iterator[Sequence[Item]]:
+def _ahead(groups: Iterator[Group[Item]], limit: int) -> Iterator[Sequence[Item]]:
     """Yield the items of each group when it has arrived, while the next groups are fetched.
 
     Groups are under way while they have at most `limit` bytes, and one more; `limit` grows by what
     was taken.
     """
-    under_way: deque[_Group[Item]] = deque()
+    under_way: deque[Group[Item]] = deque()
     nbytes = 0
 
     def first() -> Iterator[Sequence[Item]]:
         nonlocal nbytes, limit
-        group = under_way[0]
-        for prefetch in group.prefetches:
+        items, prefetches, size = under_way[0]
+        for prefetch in prefetches:
             prefetch.wait()
-        yield group.items
-        _end(group.prefetches)
+        yield items
+        _end(prefetches)
         under_way.popleft()
-        nbytes -= group.nbytes
-        limit = min(limit + group.nbytes, _AHEAD_NBYTES)
+        nbytes -= size
+        limit = min(limit + size, _AHEAD_NBYTES)
 
     try:
         for group in groups:
             under_way.append(group)
-            nbytes += group.nbytes
+            nbytes += group[2]
             while len(under_way) > 1 and nbytes > limit:
                 yield from first()
         while under_way:
             yield from first()
     finally:
-        for group in under_way:
-            _end(group.prefetches)
+        for _, prefetches, _ in under_way:
+            _end(prefetches)
 
 
 def _end(prefetches: list[Prefetch]) -> None:
@@ -168,7 +162,7 @@ def _end(prefetches: list[Prefetch]) -> None:
 
 def _groups(
     items: Iterable[Item], place_of: Callable[[Item], Place | None], *, ramps: bool
-) -> Iterator[_Group[Item]]:
+) -> Iterator[Group[Item]]:
     """Yield groups, whose bytes are requested at that moment.
 
     Each of the first groups is larger than the one before: as connections share the bandwidth,
@@ -192,7 +186,7 @@ def _groups(
     nbytes = 0
     for item, place in placed:
         if group and nbytes + _size(place) > limit:
-            yield _Group(group, _start(places), nbytes)
+            yield group, _start(places), nbytes
             group, places, nbytes = [], [], 0
             limit = min(limit + _STEP_NBYTES, MAX_GROUP_NBYTES)
         group.append(item)
@@ -200,7 +194,7 @@ def _groups(
             places.append(place)
             nbytes += _size(place)
     if group:
-        yield _Group(group, _start(places), nbytes)
+        yield group, _start(places), nbytes
 
 
 def _size(place: Place | None) -> int:
