@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import importlib
 import json
 import re
 from pathlib import Path
@@ -52,6 +53,20 @@ def test_every_file_has_a_twin_and_all_are_small() -> None:
     assert [path.stem for path in files] == sorted(TWINS)
     assert len(files) > 120
     assert sum(path.stat().st_size for path in FOLDER.glob("*.[bj]*")) < MAX_NBYTES
+
+
+def test_all_files_can_be_made(tmp_path: Path) -> None:
+    pytest.importorskip("ml_dtypes")
+    pytest.importorskip("av")
+    make = importlib.import_module(f"{__package__}.make")
+    make.main(tmp_path / "new")
+    assert {path.stem for path in (tmp_path / "new").glob("*.json")} == {*TWINS}
+    made = json.loads((tmp_path / "new/frames_dtypes.json").read_text("utf-8"))
+    clips = [
+        [(each["dtype"], each["frames"]) for each in of["clips"]]
+        for of in (made, TWINS["frames_dtypes"])
+    ]
+    assert clips[0] == clips[1]
 
 
 @pytest.mark.parametrize("name", TWINS)
