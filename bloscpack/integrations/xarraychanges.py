@@ -320,14 +320,14 @@ def _check_attrs(name: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> N
     """Check that attrs do not give items another meaning than those of the file have."""
     for key in {**old, **new}:
         ours, theirs = (np.asarray(each.get(key)).tolist() for each in (old, new))
-        if key in _MEANING and key in old and key in new:
+        if key in _MEANING and key in new:
             is_checked = True
         else:
             is_checked = key != "coordinates" and is_decoded_by({key: old.get(key, new.get(key))})
         if is_checked and repr(ours) != repr(theirs):
             raise ValueError(
                 f"attrs[{key!r:.80}] of {name!r:.80} is {theirs!r:.80}, in the file {ours!r:.80}: "
-                "convert the items"
+                + ("convert the items" if key in old else "remove it, or give the file the same")
             )
 
 

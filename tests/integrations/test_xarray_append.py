@@ -245,6 +245,11 @@ class TestAppend:
                 "attrs.'units'. of 'rain' is 'cm', in the file 'mm'",
             ),
             (
+                lambda d: d.assign(count=d["count"].assign_attrs(units="cm")),
+                ValueError,
+                "attrs.'units'. of 'count' is 'cm', in the file None: remove it",
+            ),
+            (
                 lambda d: d.assign(count=d["count"].assign_attrs(units="hours since 2000-01-01")),
                 ValueError,
                 "attrs.'units'. of 'count' is 'hours since",
