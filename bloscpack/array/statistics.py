@@ -133,6 +133,10 @@ def matching_chunks(records: AnyArray, conditions: dict[str, Any]) -> IntArray:
             convert = {"M": np.datetime64, "m": np.timedelta64}.get(values.dtype.kind, np.asarray)
             scalar = np.asarray(convert(value))
         kind = scalar.dtype.kind
+        if kind == "O" and type(value) is int and values.dtype.kind in "iufV":
+            # Beyond 64 bits: Python compares any numbers by their values.
+            numbers = values.astype("f8") if values.dtype.kind == "V" else values
+            values, kind = numbers.astype(object), "i"
         if scalar.ndim or kind not in "biufmM":
             raise TypeError(f"{name} cannot be compared with {value!r:.80}")
         # The number itself, as numpy then compares it with items of any type by its value.

@@ -441,6 +441,20 @@ class TestChunksWhere:
         ):
             a.chunks_where(max=("<", value))
 
+    @pytest.mark.parametrize("dtype", ["i8", "u8", "f4", "f8", "bool"])
+    @pytest.mark.parametrize("value", [2**64, 2**70 + 1, 10**400])
+    def test_integers_beyond_64_bits(self, dtype: str, value: int) -> None:
+        array = np.array([0, 1, 1, 1, 0, 0]).astype(dtype)
+        if dtype[0] == "f":
+            array[4:] = np.nan, np.inf
+        with bp.open(saved(array, chunks=2)) as a:
+            assert list(a.chunks_where(max=("<", value))) == (
+                [0, 1] if dtype[0] == "f" else [0, 1, 2]
+            )
+            assert a.chunks_where(min=("==", value), max=(">=", value)) == {}
+            assert list(a.chunks_where(nan=("!=", value))) == [0, 1, 2]
+            assert a.chunks_where(min=("<", -value)) == {}
+
     @pytest.mark.parametrize(
         ("conditions", "error", "message"),
         [
