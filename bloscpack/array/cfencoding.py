@@ -91,9 +91,11 @@ def _of_one_type(variable: xr.Variable) -> tuple[xr.Variable, dict[str, Any]]:
     found = values[~is_missing].tolist()
     kinds = {type(each) for each in found}
     encoding = variable.encoding
-    if kinds == {float} or (not found and values.size):
+    fill_type = type(encoding.get("_FillValue"))
+    is_text = not found and fill_type in (str, bytes)
+    if kinds == {float} or (not found and values.size and not is_text):
         return xr.Variable(variable.dims, values.astype(float), variable.attrs, encoding), {}
-    text = np.array(found, None if found else "U")
+    text = np.array(found, None if found else fill_type if is_text else str)
     if len(kinds) > 1 or not kinds <= {str, bytes} or text.tolist() != found:
         return variable, {}  # text that ends with null characters, too, which numpy drops
     own = {}
@@ -101,6 +103,8 @@ def _of_one_type(variable: xr.Variable) -> tuple[xr.Variable, dict[str, Any]]:
         marks = ("-" * count for count in range(len(found) + 1))
         fill = next(each for each in marks if each not in found and each.encode() not in found)
         own, text = {"_FillValue": fill}, np.append(text, np.array(fill, text.dtype.kind))
+        if text.dtype == "S1":  # characters, of which xarray takes none for missing
+            text = text.astype("S2")
     filled = np.full(values.shape, text[-1] if text.size else "", text.dtype)
     filled[~is_missing] = found
     return xr.Variable(variable.dims, filled, variable.attrs, encoding), own

@@ -205,6 +205,7 @@ def test_missing_text_has_a_fill_value(lost: Any, tmp_path: Path) -> None:
         {
             "text": ("x", np.array(["", "-", lost, "b"], object)),
             "bytes": ("x", np.array([b"", b"--", lost, b"c"], object)),
+            "letters": ("x", np.array([b"a", b"b", lost, b"c"], object)),
             "floats": ("x", np.array([1.5, 2.5, lost, 0.0], object)),
             "whole": ("x", np.array(["a", "b", "c", "d"], object)),
         }
@@ -219,6 +220,16 @@ def test_missing_text_has_a_fill_value(lost: Any, tmp_path: Path) -> None:
         xr.testing.assert_identical(found.load(), dataset)
         bp.save(tmp_path / "b.blp", found)
     assert (tmp_path / "b.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
+
+
+@pytest.mark.parametrize("fill", ["-", b"-"])
+@pytest.mark.parametrize("lost", [None, np.nan])
+def test_text_that_is_all_missing(lost: Any, fill: Any, tmp_path: Path) -> None:
+    text = xr.Variable("x", np.array([lost, lost], object), None, {"_FillValue": fill})
+    bp.save(tmp_path / "a.blp", xr.Dataset({"text": text, "other": ("x", [1, 2])}))
+    with xr.open_dataset(tmp_path / "a.blp") as found:
+        assert found["text"].dtype == object
+        assert found["text"].isnull().all()
 
 
 def test_missing_text_is_never_stored_as_text(tmp_path: Path) -> None:
