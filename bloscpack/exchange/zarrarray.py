@@ -297,8 +297,13 @@ def _dims(array: Any, lost: list[str], of: str) -> list[str] | None:
 def _writing(
     zarr_format: int, path: str, arrays: SeveralArrays, job: CopyJob
 ) -> Iterator["_Writer"]:
-    with closing(_new_store(path, is_zip=not _is_folder(job))) as store, _quiet():
-        yield _Writer(store, zarr_format, arrays, job)
+    with closing(_new_store(path, is_zip=not _is_folder(job))) as store:
+        with _quiet():
+            writer = _Writer(store, zarr_format, arrays, job)
+            yield writer
+        for name, fill in writer.fills_of_text.items():
+            what = f"missing text is the text {fill} for xarray in format 3; to='zarr2' keeps it"
+            notice("%s: %s", name, what)
 
 
 class _Writer(TreeWriter):
@@ -311,6 +316,7 @@ class _Writer(TreeWriter):
         self._store = store
         self._format: dict[str, Any] = {"zarr_format": zarr_format}
         self._is_root = arrays.names == ("",)  # an array, and not a group
+        self.fills_of_text: dict[str, str] = {}  # by the names of arrays, for messages
 
     def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
         if path or not self._is_root:
@@ -338,6 +344,16 @@ class _Writer(TreeWriter):
         dims = labels.dims if labels else None
         return self._create_array(name, rows.shape, rows.dtype, chunks, attrs, dims)
 
+    def _unread_fill(self, name: str, attrs: Mapping[str, Any], dtype: Any) -> set[str]:
+        """Return the attribute ``_FillValue`` if xarray cannot open an array with it."""
+        fill = typed(attrs, dtype).get("_FillValue")
+        read: Any = {"c": list, **dict.fromkeys("biuf", np.generic)}.get(dtype.kind, ())
+        if self._format["zarr_format"] == 2 or fill is None or isinstance(fill, read):
+            return set()
+        if dtype.kind in "STU":
+            self.fills_of_text[name or _WHAT] = quoted(fill)
+        return {"_FillValue"}
+
     def _create_array(
         self, name: str, shape: Any, dtype: Any, chunks: Any, attrs: dict[str, Any], dims: Any
     ) -> Any:
@@ -346,7 +362,9 @@ class _Writer(TreeWriter):
         if dtype.kind == "U" and attrs.get(TYPES) == _TEXT:
             dtype = np.dtypes.StringDType()
             del attrs[TYPES]
-        if hidden := hidden_attrs(attrs) | (attrs.keys() & {REST, _DIMS}):
+        hidden = hidden_attrs(attrs) | (attrs.keys() & {REST, _DIMS})
+        hidden |= self._unread_fill(name, {**attrs, **dict.fromkeys(hidden)}, dtype)
+        if hidden:
             attrs[REST] = {key: attrs.pop(key) for key in hidden}
         if options["zarr_format"] == 2:
             # xarray takes any value but None for missing data.

@@ -212,6 +212,45 @@ def test_damaged(tmp_path: Path) -> None:
     assert not (tmp_path / "b.blp").exists()
 
 
+@pytest.mark.parametrize(
+    ("items", "fill"),
+    [
+        (["a", "-", "c"], "-"),
+        ([b"a", b"-", b"c"], "-"),
+        (np.zeros(3, "M8[s]"), 0),
+        (np.zeros(3, "i4"), "text"),
+        (np.zeros(3, "f4"), [1, 2]),
+        (np.zeros(3, bool), 7),
+        (np.zeros(3, "c8"), 0),
+        (np.zeros(3, "u2"), -1.5),
+    ],
+)
+def test_xarray_opens_any_fill_value(items: Any, fill: Any, tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    attrs = {"name": "t", "dims": ["x"], "coords": {"x": [1, 2, 4]}, "_FillValue": fill}
+    bp.save(tmp_path / "a.blp", np.array(items), attrs=attrs)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.zarr", strict=True)
+    told = [str(each.message) for each in found if each.category is BloscpackWarning]
+    is_text = np.array(items).dtype.kind in "US"
+    assert [re.sub(r".*(t: missing text .*)", r"\1", each) for each in told] == (
+        ["t: missing text is the text '-' for xarray in format 3; to='zarr2' keeps it"] * is_text
+    )
+    with xr.open_dataset(tmp_path / "a.zarr", engine="zarr", consolidated=False) as dataset:
+        assert dataset["t"].shape == (3,)
+        if is_text:
+            assert dataset["t"].values.tolist() == items
+    bp.convert(tmp_path / "a.zarr", tmp_path / "b.blp")
+    with bp.open(tmp_path / "a.blp") as one, bp.open(tmp_path / "b.blp") as two:
+        assert two.attrs["_FillValue"] == one.attrs["_FillValue"]
+        assert_same(two[...], one[...])
+    if is_text:
+        bp.convert(tmp_path / "a.blp", tmp_path / "two", to="zarr2")
+        with xr.open_dataset(tmp_path / "two", engine="zarr", consolidated=False) as dataset:
+            assert dataset["t"].isnull().values.tolist() == [False, True, False]
+
+
 def test_openers_name_the_command(tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "a.zarr", data=np.arange(9))
     for call in (bp.open, bp.load, bp.verify, bp.frames.open):
