@@ -442,7 +442,7 @@ class TestChunksWhere:
             a.chunks_where(max=("<", value))
 
     @pytest.mark.parametrize("dtype", ["i8", "u8", "f4", "f8", "bool"])
-    @pytest.mark.parametrize("value", [2**64, 2**70 + 1, 10**400])
+    @pytest.mark.parametrize("value", [2**64, 2**70 + 1, 10**400], ids=["64", "70", "long"])
     def test_integers_beyond_64_bits(self, dtype: str, value: int) -> None:
         array = np.array([0, 1, 1, 1, 0, 0]).astype(dtype)
         if dtype[0] == "f":

@@ -232,9 +232,9 @@ def test_xarray_opens_any_fill_value(items: Any, fill: Any, tmp_path: Path) -> N
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         bp.convert(tmp_path / "a.blp", tmp_path / "a.zarr", strict=True)
-    told = [str(each.message) for each in found if each.category is BloscpackWarning]
+    notices = [str(each.message) for each in found if each.category is BloscpackWarning]
     is_text = np.array(items).dtype.kind in "US"
-    assert [re.sub(r".*(t: missing text .*)", r"\1", each) for each in told] == (
+    assert [re.sub(r".*(t: missing text .*)", r"\1", each) for each in notices] == (
         ["t: missing text is the text '-' for xarray in format 3; to='zarr2' keeps it"] * is_text
     )
     with xr.open_dataset(tmp_path / "a.zarr", engine="zarr", consolidated=False) as dataset:
